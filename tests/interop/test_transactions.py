@@ -113,7 +113,7 @@ def test_line_41_a_version_without_transaction_stops_every_commit(
 ) -> None:
     table = lw.create(uri, ROWS)
     add_version(uri, None)
-    with pytest.raises(lw.IncompatibleConflictError, match="not to be found"):
+    with pytest.raises(lw.IncompatibleConflictError, match="cannot be found"):
         table.commit(table.transaction(mine))
     latest = table.latest()
     (newest, _) = latest.versions()

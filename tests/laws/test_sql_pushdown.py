@@ -94,7 +94,7 @@ def test_random_queries_answer_the_same_on_what_is_read_as_on_whole_tables(
         assert answer(database, planned, planned.reads) == wanted, f"{query}\n{planned.explain()}"
         assert sorted_rows(answered_here(planned).to_arrow()) == wanted, query
         done += 1
-        conditions += sum(len(each.told) for each in planned.reads.values())
+        conditions += sum(len(each.as_written) for each in planned.reads.values())
         fewer += sum(each.columns is not None for each in planned.reads.values())
         counted += sum(each.known_rows is not None for each in planned.reads.values())
     assert done > QUERIES * 0.6

@@ -20,7 +20,7 @@ from dataclasses import replace
 from lancewood.engine.commit import PutIfAbsent
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot, main_location
-from lancewood.engine.upkeep import check_not_doomed, new_tag
+from lancewood.engine.upkeep import check_not_being_removed, new_tag
 from lancewood.engine.versions import load_tag
 from lancewood.errors import (
     AlreadyExistsError,
@@ -163,7 +163,7 @@ def _check_still_there(
     """Check that no cleanup missed the tag; otherwise restore what was there, and raise."""
     root, key = manifest
     try:
-        check_not_doomed(main, mark.branch, mark.version)
+        check_not_being_removed(main, mark.branch, mark.version)
         root.head(key)
     except (NotFoundError, RetryableConflictError) as error:
         _take_back(main, tag_key(mark.name), data, before)

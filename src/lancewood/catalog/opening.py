@@ -14,7 +14,7 @@ from lancewood.catalog.pin import Pin
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.staging import find_landing
-from lancewood.engine.upkeep import check_not_doomed
+from lancewood.engine.upkeep import check_not_being_removed
 from lancewood.engine.versions import load_manifest
 from lancewood.errors import IntegrityError, LancewoodError, NotFoundError
 from lancewood.format.layout import NamingScheme, manifest_key
@@ -124,7 +124,7 @@ def check_kept(
     if is_detached(pin.version):
         return
     main = main_location_of(pin, repository, storage_options=storage_options, fsync=fsync)
-    check_not_doomed(main.store, pin.branch, pin.version)
+    check_not_being_removed(main.store, pin.branch, pin.version)
     open_pin(pin, repository, storage_options=storage_options, fsync=fsync)
 
 

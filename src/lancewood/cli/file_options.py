@@ -14,7 +14,7 @@ import typer
 from lancewood.cli import options
 from lancewood.files.csv_source import CsvOptions
 from lancewood.files.formats import FileFormat
-from lancewood.files.sources import SourceFiles, Wish
+from lancewood.files.sources import ImportOptions, SourceFiles
 from lancewood.format.type_text import parse_column
 
 Files: TypeAlias = Annotated[
@@ -74,7 +74,7 @@ def sources(
 ) -> SourceFiles:
     """The files, looked into; columns that the table has are read as its types."""
     types = {each.name: each.type for each in map(parse_column, casts or ())}
-    return SourceFiles(paths, Wish(format, types, table, csv))
+    return SourceFiles(paths, ImportOptions(format, types, table, csv))
 
 
 def _delimiter(text: str | None) -> str | None:

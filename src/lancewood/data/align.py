@@ -1,8 +1,7 @@
-"""Fitting the columns that someone hands over to the columns of a table.
+"""Fitting the columns that a caller passes to the columns of a table.
 
-Knows which differences between two schemas are harmless: the order of columns, the width of string
-offsets, views, names of list items, nullability. Does not add, widen or convert anything
-else, and does not look into files.
+Accepts harmless differences between two schemas: the order of columns, the width of string offsets,
+views, names of list items, nullability. Adds, widens and converts nothing else. Opens no file.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _SHOWN = 10
 
 @dataclass(frozen=True)
 class Alignment:
-    """How rows fit a table: which of its columns they hold, and how each batch becomes those."""
+    """How rows fit a table: which of its columns they hold, and how each batch is converted."""
 
     schema: Schema
     """The table's columns that the rows hold, in the table's order, with the table's ids."""
@@ -36,8 +35,8 @@ class Alignment:
     def cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with exactly the columns and types of ``arrow``.
 
-        Raises InvalidInputError for a null in a column that does not allow it. Does not copy
-        values unless strings change their width.
+        Raises InvalidInputError for a null in a column that does not allow it. Copies values only
+        if strings change their width.
         """
         columns = []
         for field, target in zip(self.schema.fields, self.arrow, strict=True):
@@ -54,8 +53,8 @@ def align_schema(table: Schema, data: pa.Schema, *, complete: bool = False) -> A
     """How rows of the schema ``data`` are appended to ``table``.
 
     Columns are matched by name. Nullable columns, and nullable children of structs, may be missing,
-    unless ``complete`` asks for every column and child. Raises InvalidInputError that lists all
-    that does not fit.
+    unless ``complete`` requires every column and child. Raises InvalidInputError that lists
+    everything that does not fit.
     """
     problems: list[str] = []
     counts = Counter(data.names)
@@ -69,7 +68,7 @@ def align_schema(table: Schema, data: pa.Schema, *, complete: bool = False) -> A
             kept.append(field)
             _match(field, data.field(index).type, field.name, problems, complete=complete)
         elif field.name not in counts and (complete or not field.nullable):
-            problems.append(f"column {field.name!r} is {_wish(complete)}")
+            problems.append(f"column {field.name!r} is {_missing_text(complete)}")
     if not kept and not problems:
         problems.append("no column of the table is there")
     if problems:
@@ -82,7 +81,7 @@ def align_schema(table: Schema, data: pa.Schema, *, complete: bool = False) -> A
     return Alignment(schema, to_arrow_schema(schema).remove_metadata())
 
 
-def _wish(complete: bool) -> str:
+def _missing_text(complete: bool) -> str:
     return "missing" if complete else "missing and may not be null"
 
 
@@ -102,7 +101,7 @@ def _listed(problems: Sequence[str]) -> str:
 def _match(
     field: Field, kind: pa.DataType, path: str, problems: list[str], *, complete: bool
 ) -> None:
-    """Note what keeps a type of the data from being written as ``field``."""
+    """Record what keeps a type of the data from being written as ``field``."""
     if pa.types.is_null(kind) and field.nullable and path == field.name:
         return
     target = to_arrow_field(field).type
@@ -150,7 +149,7 @@ def _match_struct(
         elif child.name in names:
             _match(child, kind.field(child.name).type, below, problems, complete=complete)
         elif complete or not child.nullable:
-            problems.append(f"column {below!r} is {_wish(complete)}")
+            problems.append(f"column {below!r} is {_missing_text(complete)}")
 
 
 def _same_family(kind: pa.DataType, target: pa.DataType) -> bool:

@@ -1,8 +1,8 @@
-"""Nested Arrow arrays, brought to exactly the type that a table's schema asks for.
+"""Nested Arrow arrays, brought to exactly the type that a table's schema requires.
 
-Arrays are renamed, reordered, filled and wrapped without copying values. Nothing is cast but a
+Arrays are renamed, reordered, filled and wrapped without copying values. Nothing is cast except a
 string or binary to its wider or plain sibling. JSON columns are stored as JSONB bytes and decoded
-to text here; the codec itself encodes them when it writes. Kinds of number that the codec never
+to text here; the codec itself encodes them on writing. Kinds of JSONB numbers that the codec never
 writes (decimals, dates) are refused.
 """
 
@@ -33,7 +33,7 @@ class FieldPart:
 
     array: pa.Array
     names: Mapping[FieldId, str] | None = None
-    """None: the names of the table."""
+    """None for the names of the table."""
     is_renamed: bool = False
 
     def child(self, field: Field, *, masked: bool = False) -> FieldPart | None:
@@ -173,10 +173,11 @@ def _leaf(array: pa.Array, target: pa.DataType, kind: str) -> pa.Array:
 
 
 def _without_null_value(array: pa.DictionaryArray) -> tuple[pa.Array, pa.Array]:
-    """Indices and values without a null value: Arrow cannot join dictionaries that have one."""
+    """Indices and values without a null value: Arrow cannot concatenate dictionaries that have
+    one."""
     indices, values = array.indices, array.dictionary
     if not len(values):
-        return pa.nulls(len(indices), indices.type), values  # below a null, the codec puts zeros
+        return pa.nulls(len(indices), indices.type), values  # the codec stores zeros below a null
     if not values.null_count:
         return indices, values
     there = values.is_valid()
@@ -252,7 +253,7 @@ def _number(data: bytes) -> int | float | None:
     kind, rest = data[0] >> 4, data[1:]
     if kind == 0:
         return 0
-    if kind in (1, 2, 3):  # not a number, and the infinite ones
+    if kind in (1, 2, 3):  # NaN and the infinities
         return None
     if kind in (4, 5) and len(rest) in (1, 2, 4, 8):
         return int.from_bytes(rest, "big", signed=kind == 4)
@@ -265,7 +266,7 @@ def _number(data: bytes) -> int | float | None:
 def without_offset(array: pa.Array) -> pa.Array:
     """The same values, copied where the codec's writer cannot handle a slice.
 
-    It misreads sliced structs, and refuses lists over an empty slice of texts with an offset.
+    It misreads sliced structs, and refuses lists over an empty slice of strings with an offset.
     """
     matters = _has_offset if contains_struct(array.type) else _is_over_no_text
     return _copied(array) if matters(array) else array
@@ -288,7 +289,7 @@ def contains_struct(kind: pa.DataType) -> bool:
 
 
 def _is_over_no_text(array: pa.Array) -> bool:
-    """Whether the values of lists are an empty slice of texts with an offset."""
+    """Whether the values of lists are an empty slice of strings with an offset."""
     while pa.types.is_nested(array.type):
         array = _storage(array.values)
     is_fixed = pa.types.is_primitive(array.type) or pa.types.is_fixed_size_binary(array.type)

@@ -1,7 +1,6 @@
 """The bytes of one blob, as a file that is open for reading.
 
-Knows a range of one object of a store, and reads no more of it than it is asked for. Does not know
-how the range was found, nor tables.
+Reads a range of one object of a store, and no more of it than is asked for.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ class BlobFile(io.RawIOBase):
 
     Every read is a request to the store: wrap it in ``io.BufferedReader`` for many small ones.
     Raises NotFoundError where the object is gone and FormatError where it is too small, both when
-    the first byte is asked for. Not for several threads at a time.
+    the first byte is requested. Not thread-safe.
     """
 
     def __init__(
@@ -45,7 +44,7 @@ class BlobFile(io.RawIOBase):
 
     @property
     def name(self) -> str:
-        """Where the bytes are."""
+        """The location of the bytes."""
         return f"{self._store.uri}/{self._key}"
 
     def size(self) -> int:
@@ -107,7 +106,7 @@ class BlobFile(io.RawIOBase):
         return self._size
 
     def _check_bounds(self) -> None:
-        """What a descriptor says is believed only as far as the object goes."""
+        """Check the descriptor's range against the size of the object."""
         if self._is_checked:
             return
         found = self._known_object_size()

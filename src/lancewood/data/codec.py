@@ -1,8 +1,7 @@
-"""The one door to pylance's data file codec: open, read, take, write.
+"""The only access to pylance's data file codec: open, read, take, write.
 
-Knows how pylance names its failures, panics included, and turns each into an error of ours that
-names the file. Does not know tables, fragments or field ids, and does not check types: the codec
-believes what it is told, so callers check first.
+Turns pylance's failures, panics included, into our errors, which name the file. Types are not
+checked: the codec trusts its arguments, so callers check first.
 """
 
 from __future__ import annotations
@@ -34,24 +33,25 @@ from lancewood.model.schema import Schema
 from lancewood.store.options import CREDENTIALS_COME_FROM
 
 READAHEAD = 4
-"""Batches that the codec decodes ahead; more costs memory and was not faster."""
+"""Batches that the codec decodes ahead; more would cost memory and was not faster."""
 
 StorageOptions = Mapping[str, str] | None
 
 
 @dataclass(frozen=True, eq=False)
 class FileFacts:
-    """What a data file says about itself. Equal only to itself, so that answers can be kept."""
+    """What a data file says about itself. Compared by identity, so that results can be cached by
+    it."""
 
     schema: Schema
     num_rows: int
     num_columns: int
     column_bytes: tuple[int, ...] = ()
-    """The stored size of each physical column, where the codec told."""
+    """The stored size of each physical column, where the codec reports it."""
 
 
 _decode_schema = lru_cache(maxsize=64)(decode_file_schema)
-"""The files of one write describe themselves in the same bytes, and then share one schema."""
+"""Files of one write have identical descriptors, and then share one schema."""
 
 
 def file_facts(
@@ -69,7 +69,7 @@ def file_facts(
 
 
 class _Sessions:
-    """The codec's clients of directories, kept: a new one for each file costs more than a small
+    """The codec's clients of directories, cached: a new one for each file costs more than a small
     file does. They do not survive a fork."""
 
     def __init__(self, most: int = 64) -> None:
@@ -97,7 +97,7 @@ class _Sessions:
         return made
 
     def after_fork(self) -> None:
-        """Start anew in a forked child; what the parent had is kept alive unused."""
+        """Start empty in a forked child; what the parent had is kept alive unused."""
         self._orphans += self._kept.values()
         self._kept, self._lock = OrderedDict(), threading.Lock()
 
@@ -110,7 +110,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class FileReader:
-    """One open data file, projected. Not thread safe: one user at a time."""
+    """One open data file, projected. Not thread-safe."""
 
     def __init__(self, inner: Any, location: str) -> None:
         self._inner = inner
@@ -126,7 +126,8 @@ class FileReader:
         return file_facts(self._location, descriptor, rows, len(sizes), sizes)
 
     def read(self, start: int, stop: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a range in batches of at most ``batch_rows``: begun now, streamed."""
+        """The rows of a range in batches of at most ``batch_rows``: started at the call,
+        streamed."""
         with _Translated("read", self._location, FormatError):
             result = self._inner.read_range(
                 start, stop - start, batch_size=batch_rows, batch_readahead=READAHEAD
@@ -134,9 +135,9 @@ class FileReader:
         return self._batches(result)
 
     def read_whole(self) -> pa.RecordBatch | None:
-        """All rows in one batch, for small files; None where the codec gives several.
+        """All rows in one batch, for small files; None where the codec returns several.
 
-        Does not ask for the end of the stream, which costs as much as the batch.
+        Does not read to the end of the stream, which costs as much as the batch.
         """
         with _Translated("read", self._location, FormatError):
             rows = self._inner.num_rows()
@@ -145,7 +146,7 @@ class FileReader:
         return batch if batch is not None and batch.num_rows == rows else None
 
     def take(self, offsets: Sequence[int], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows at strictly increasing offsets: begun now, streamed."""
+        """The rows at strictly increasing offsets: started at the call, streamed."""
         with _Translated("read", self._location, FormatError):
             result = self._inner.take_rows(
                 offsets, batch_size=batch_rows, batch_readahead=READAHEAD
@@ -158,7 +159,7 @@ class FileReader:
 
 
 class FileWriter:
-    """One data file in the making. Until ``close`` there is no file under its name."""
+    """One data file being written. Until ``close`` there is no file under its name."""
 
     def __init__(self, inner: Any, location: str) -> None:
         self._inner = inner
@@ -176,7 +177,7 @@ class FileWriter:
             return int(self._inner.size_bytes)
 
     def abandon(self) -> None:
-        """Forget the file; the codec removes what it wrote so far."""
+        """Discard the file; the codec removes what it wrote so far."""
         self._inner = None
 
 
@@ -201,7 +202,7 @@ def open_reader(
 
 
 def read_range(location: str, storage_options: StorageOptions, start: int, length: int) -> bytes:
-    """Bytes of a data file that is not on this disk; fewer where it ends before."""
+    """Bytes of a data file that is not on this disk; fewer where it ends earlier."""
     directory, _, name = location.rpartition("/")
     with _Translated("read", location, FormatError):
         session = _SESSIONS.at(directory, storage_options)
@@ -211,7 +212,7 @@ def read_range(location: str, storage_options: StorageOptions, start: int, lengt
 def open_writer(
     location: str, schema: pa.Schema, file_version: str, storage_options: StorageOptions
 ) -> FileWriter:
-    """Begin a data file. A file that is already there is replaced without a word."""
+    """Begin a data file. An existing file is silently replaced."""
     check_writable(file_version)
     directory, _, name = location.rpartition("/")
     with _Translated("write", location, InvalidInputError):
@@ -261,7 +262,7 @@ _SOURCE_PLACE = re.compile(r",? ?/\S+\.rs:\d+(:\d+)?")
 
 
 class _Translated:
-    """Turns what the codec raises into an error of ours."""
+    """Turns what the codec raises into our errors."""
 
     __slots__ = ("_broken", "_location", "_verb")
 
@@ -279,9 +280,9 @@ class _Translated:
     ) -> None:
         if cause is None or isinstance(cause, LancewoodError | MemoryError):
             return
-        # A panic of the codec is a BaseException; everything else of that kind is not ours.
+        # A panic of the codec is a BaseException; every other BaseException passes.
         if isinstance(cause, Exception) or type(cause).__name__ == "PanicException":
-            # Whoever keeps the error must not keep the codec's half-written file with it.
+            # Keeping the error must not keep the codec's half-written file alive.
             traceback.clear_frames(cause.__traceback__)
             raise _judge(self._verb, self._location, cause, self._broken) from cause
 

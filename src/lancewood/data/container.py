@@ -1,7 +1,7 @@
-"""A data file opened as pages and places, without the codec.
+"""A data file opened as pages and positions, without the codec.
 
-Reads a footer, a column's list of pages, or raw bytes, each when it is asked for. What they mean is
-the work of ``format.container``.
+Reads a footer, a column's list of pages, or raw bytes, each on demand; ``format.container`` decodes
+them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from lancewood.format.container import (
 )
 
 ReadRange = Callable[[int, int], bytes]
-"""Bytes of the file: where they start, and how many."""
+"""Reads bytes of the file: from a start, and how many."""
 
 
 @dataclass(frozen=True)
 class Container:
-    """One data file, seen from outside."""
+    """One data file as a container of pages."""
 
     name: str
     size: int
@@ -38,7 +38,7 @@ class Container:
     _read: ReadRange
 
     def read(self, start: int, length: int) -> bytes:
-        """Exactly these bytes; raises FormatError where the file ends before."""
+        """Exactly these bytes; raises FormatError where the file ends earlier."""
         return _exactly(self.name, self._read, start, length)
 
     def column(self, index: int) -> ColumnPages:

@@ -1,7 +1,7 @@
-"""Which rows of two arrays of one type hold other values. Knows Arrow and nothing of tables.
+"""Which rows of two arrays of one type hold different values.
 
-Null equals null, NaN equals NaN, and 0.0 equals -0.0, as SQL's ``IS DISTINCT FROM`` has it.
-Dictionaries and extensions are looked through; lists differ by length or by an element.
+Null equals null, NaN equals NaN, and 0.0 equals -0.0, as in SQL's ``IS DISTINCT FROM``.
+Dictionaries and extensions are compared by value; lists differ by length or by an element.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def differing(one: pa.Array, other: pa.Array) -> Mask:
 
 
 def _unequal(one: Any, other: Any, both: Mask) -> Mask:
-    """The same, of rows that are null in neither; what it says of others does not count."""
+    """The same for rows that are null in neither; the result for others is undefined."""
     kind = one.type
     found: Mask
     if pa.types.is_struct(kind):
@@ -81,7 +81,7 @@ def _elements(lists: Any) -> Any:
 
 
 def _bounds(lists: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Where the elements of each list begin among all values, and how many there are."""
+    """Where the elements of each list begin among all values, and how many it has."""
     offsets = lists.offsets.to_numpy().astype(np.int64)
     return offsets[:-1], np.diff(offsets)
 

@@ -1,9 +1,9 @@
-"""How a column wants to be encoded: the ``lance-encoding:`` keys in its field metadata.
+"""How a column is to be encoded: the ``lance-encoding:`` keys in its field metadata.
 
-Knows which keys and values the codec understands, and refuses the others before a file is begun:
-the codec ignores some mistakes, fails late on others, and ends the process on a few. What is right
-goes into the data file and the manifest as it is. A hint, not a promise: the codec decides whether
-a page gets smaller by it, and 2.0 files know compression of text and bytes only.
+Keys and values that the codec does not understand are refused before a file is begun: the codec
+ignores some mistakes, fails late on others, and ends the process on a few. Valid ones go into the
+data file and the manifest as they are. They are hints: the codec decides whether a page gets
+smaller, and 2.0 files support only compression of strings and bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STRUCTURES = ("miniblock", "fullzip")
 
 _VARIABLE = frozenset({"string", "large_string", "binary", "large_binary", JSON})
 _NOT_FSST_IN_2_0 = _VARIABLE - {"string"}
-"""The codec panics on the long ones and misreads bytes; on what is no text it has no effect."""
+"""The codec panics on the long ones and misreads bytes; on other types it has no effect."""
 
 
 def check_encodings(schema: Schema, file_version: str) -> None:
@@ -39,7 +39,7 @@ def check_encodings(schema: Schema, file_version: str) -> None:
 def check_encoding_keys(schema: Schema) -> None:
     """Raise InvalidInputError for a key that no codec knows, most likely misspelt.
 
-    For new schemas: in one that was read, a newer writer may have meant it.
+    For new schemas: in one that was read, a newer writer may have set it.
     """
     for field in schema.walk():
         for key in field.metadata:
@@ -55,9 +55,9 @@ def check_encoding_keys(schema: Schema) -> None:
 
 
 def check_hints(field: Field, path: str, file_version: str) -> None:
-    """Raise InvalidInputError for a value of one field's own keys that makes no sense.
+    """Raise InvalidInputError for an invalid value of one field's own keys.
 
-    Does not look at what decides the layout of a file, nor below the field.
+    Ignores what decides the layout of a file, and the fields below.
     """
     texts = _texts(field)
     for key, text in texts.items():
@@ -137,7 +137,8 @@ def _unwritable_blob(path: str, file_version: str) -> UnsupportedError:
 
 
 def _check_packed_value(field: Field, path: str, key: str, text: str, file_version: str) -> None:
-    """Beside structs the key is without effect, but the format's own example has it on a text."""
+    """Check the key's value. Outside of structs it has no effect, but the format's own example has
+    it on a string."""
     if is_parent(field.logical_type) and field.logical_type != "struct":
         raise _refused(path, key, text, f"a {field.logical_type} cannot be packed")
     if field.logical_type == "struct" and file_version == "2.0" and text.lower() != "true":
@@ -145,7 +146,7 @@ def _check_packed_value(field: Field, path: str, key: str, text: str, file_versi
 
 
 def _check_packable(child: Field, path: str, file_version: str) -> None:
-    """Only values of whole bytes stand side by side in a packed struct."""
+    """Check a child of a packed struct: only values of whole bytes can be packed."""
     kind = child.logical_type
     if is_parent(kind) or kind in ("bool", "null") or kind.startswith("dict:"):
         is_possible = False

@@ -13,13 +13,13 @@ from lancewood.store.base import Store
 
 @dataclass(frozen=True, slots=True)
 class FileRoot:
-    """One place for data files."""
+    """One location for data files."""
 
     store: Store
     directory: str = DATA_DIR
-    """Below the store's root; empty for a base path that is not a dataset root."""
+    """The directory below the store's root; empty for a base path that is not a dataset root."""
     base_id: BaseId | None = None
-    """None: the table's own root."""
+    """None for the table's own root."""
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
 
     def key(self, name: str) -> str:
@@ -31,7 +31,7 @@ def new_data_file_name(mark: str = "") -> str:
     """A unique name: 24 binary digits, 26 hexadecimal digits, ``mark`` and ``.lance``.
 
     The binary digits come first so that object stores spread files over their partitions. A
-    ``mark`` lets a writer recognise its files by the manifest alone.
+    ``mark`` lets a writer recognise its files from the manifest alone.
     """
     random = uuid.uuid4().bytes
     return "".join(f"{each:08b}" for each in random[:3]) + random[3:].hex() + f"{mark}.lance"

@@ -1,6 +1,5 @@
-"""A table through pylance's own dataset class, for what Lancewood does not do itself.
-
-Vector and text search. Nothing in Lancewood builds on what comes back.
+"""A table through pylance's own dataset class, for vector and text search, which Lancewood does not
+do itself. Nothing in Lancewood builds on the result.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ def open_with_pylance(
 ) -> lance.LanceDataset:
     """pylance's dataset at exactly this version of this branch (None: main).
 
-    ``uri`` is the root of main; ``base_options`` are storage options by the path of a base path,
-    where they are others than the table's. Raises NotFoundError where pylance finds no such
-    version, StorageError where it fails otherwise.
+    ``uri`` is the root of main; ``base_options`` are storage options by base path, where they
+    differ from the table's. Raises NotFoundError where pylance finds no such version, StorageError
+    where it fails otherwise.
     """
     import lance
 

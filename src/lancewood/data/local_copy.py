@@ -1,7 +1,7 @@
-"""Data files that live only in the memory of this process, made readable for the codec.
+"""Data files that exist only in the memory of this process, made readable for the codec.
 
-The codec opens paths and URIs. Objects of a store without such places are copied into one temporary
-directory, which goes when the process ends. Nothing is copied for stores that have locations.
+The codec opens paths and URIs. Objects of a store without locations are copied into one temporary
+directory, which is removed when the process ends. Other stores are not copied.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _directories: dict[int, str] = {}
 def readable_location(store: Store, key: str) -> str:
     """A path or URI where the codec finds the object.
 
-    Raises NotFoundError for an object of an in-memory store that is not there; elsewhere the
-    object is not looked at. A copy is made once for each state of an object.
+    Raises NotFoundError for a missing object of an in-memory store; elsewhere the object is not
+    looked at. A copy is made once for each state of an object.
     """
     location = store.location(key)
     if location is not None:

@@ -1,7 +1,7 @@
-"""Open data files, kept for a while: opening costs as much as taking a few rows.
+"""A pool of open data files: opening costs as much as taking a few rows.
 
-Knows that a reader serves one user at a time: it is lent out exclusively and comes back only after
-a clean use. Does not know tables. Readers do not survive a fork: the child starts with none.
+A reader serves one user at a time: it is lent out exclusively and returned only after a clean use.
+Readers do not survive a fork: the child starts with none.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LocatedFile:
     options: _Options = field(repr=False)
     proof: tuple[int, ...] = ()
     size: int | None = None
-    """In bytes; None where neither the disk nor the manifest told."""
+    """The size in bytes; None where neither the disk nor the manifest says."""
 
     @property
     def storage_options(self) -> StorageOptions:
@@ -43,10 +43,10 @@ class LocatedFile:
 
 
 def find_file(location: str, storage_options: StorageOptions, size: int | None) -> LocatedFile:
-    """The place of a data file; on a local disk, looked at.
+    """The location of a data file; on a local disk, checked.
 
     Raises NotFoundError, and FormatError for a file that is empty or not of the recorded size.
-    Does not ask an object store: there the codec finds out when it opens the file.
+    Sends no request to an object store: there the codec finds out when it opens the file.
     """
     options = tuple(sorted((storage_options or {}).items()))
     path = _local_path(location)
@@ -69,7 +69,7 @@ def find_file(location: str, storage_options: StorageOptions, size: int | None) 
 
 
 def open_container(located: LocatedFile) -> Container:
-    """The file as pages and places, without the codec; raises FormatError and StorageError."""
+    """The file as pages and positions, without the codec; raises FormatError and StorageError."""
     path = _local_path(located.location)
     if located.size is None:
         raise UnsupportedError(
@@ -103,7 +103,7 @@ _Key = tuple[LocatedFile, tuple[str, ...] | None]
 
 
 class OpenFiles:
-    """A bounded, thread-safe pool of idle readers, and what is known of files by now."""
+    """A bounded, thread-safe pool of idle readers, and of known facts about files."""
 
     def __init__(self, *, idle: int = 64, known: int = 4096) -> None:
         self._max_idle, self._max_known = idle, known
@@ -147,11 +147,11 @@ class OpenFiles:
         self.give_back(located, paths, reader)  # not after an error, nor after half a scan
 
     def open(self, located: LocatedFile, paths: tuple[str, ...]) -> FileReader:
-        """A new reader with this projection, for one who does not give it back."""
+        """A new reader with this projection, which is not to be returned."""
         return open_reader(located.location, paths, located.storage_options)
 
     def borrow(self, located: LocatedFile, paths: tuple[str, ...]) -> FileReader:
-        """A reader with this projection; one that is never given back is just closed."""
+        """A reader with this projection; one that is never returned is just closed."""
         key: _Key = (located, paths)
         with self._lock:
             idle = self._idle.get(key)
@@ -162,11 +162,11 @@ class OpenFiles:
         return reader or self.open(located, paths)
 
     def give_back(self, located: LocatedFile, paths: tuple[str, ...], reader: FileReader) -> None:
-        """Keep a reader that was used to the end for the next who asks."""
+        """Return a reader that was used to the end."""
         self._keep((located, paths), reader)
 
     def close(self) -> None:
-        """Drop every idle reader and all knowledge. Readers that are lent out stay open."""
+        """Drop every idle reader and all facts. Readers that are lent out stay open."""
         with self._lock:
             dropped = self._idle
             self._idle, self._count = OrderedDict(), 0
@@ -200,12 +200,12 @@ class OpenFiles:
         dropped.clear()
 
     def after_fork(self) -> None:
-        """Start anew in a forked child, where the codec's threads no longer run.
+        """Start empty in a forked child, where the codec's threads no longer run.
 
         The parent's readers are kept alive unused: dropping them could wait for those threads.
         """
         self._orphans += [each for readers in self._idle.values() for each in readers]
-        self._lock = threading.Lock()  # someone may have held the old one
+        self._lock = threading.Lock()  # another thread may have held the old one
         self._idle, self._count = OrderedDict(), 0
         self._known = OrderedDict()
 
@@ -232,7 +232,7 @@ def _facts_without_codec(located: LocatedFile, refusal: UnsupportedError) -> Fil
 
 
 def is_on_disk(location: str) -> bool:
-    """Whether a path or URI is one of the local disk."""
+    """Whether a path or URI is on the local disk."""
     return _local_path(location) is not None
 
 

@@ -1,7 +1,7 @@
-"""Which physical columns of which files hold the fields that someone wants.
+"""Which physical columns of which files hold the wanted fields.
 
-Knows how field ids, column indices and the tree of a file's own schema fit together, for every
-file version. Pure: opens nothing. Names in a file may be old names; ids decide.
+Maps field ids and column indices to the tree of a file's own schema, for every file version. Pure:
+opens nothing. Names in a file may be old names; ids decide.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lancewood.model.ids import FieldId
 from lancewood.model.schema import Field, Schema
 
 Path = tuple[Field, ...]
-"""The nodes from a top-level column down to one that has a physical column."""
+"""The nodes from a top-level column down to one with a physical column."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class FilePlan:
     file: DataFile
     columns: Mapping[FieldId, int]
     index: int = 0
-    """Which of the fragment's files it is."""
+    """The number of the file in the fragment."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class ColumnPlan:
 
 @dataclass(frozen=True)
 class FileProjection:
-    """What to ask of one file, and how its nodes are called there."""
+    """What to request from one file, and what its nodes are called there."""
 
     paths: tuple[str, ...]
     names: Mapping[FieldId, str]
@@ -58,14 +58,14 @@ class FileProjection:
     """The top-level fields below which, or at which, a name differs from the table's."""
     transplanted: tuple[tuple[Field, tuple[int, ...]], ...] = ()
     """Top-level columns of the file, with their physical columns, that the codec reads only from a
-    file of their own."""
+    separate file."""
 
 
 def plan_columns(fragment: Fragment, wanted: Schema) -> ColumnPlan:
-    """Where the wanted part of the table's schema lies in a fragment.
+    """Where the wanted part of the table's schema is in a fragment.
 
-    Raises FormatError where the manifest contradicts itself or a field without nulls is in no
-    file, UnsupportedError for file versions and nested blobs that we do not read.
+    Raises FormatError where the manifest contradicts itself or a non-nullable field is in no file,
+    UnsupportedError for file versions and nested blobs that we do not read.
     """
     units = {each[-1].id: each for each in _units(wanted)}
     for path in units.values():
@@ -93,16 +93,16 @@ def listed_columns(schema: Schema, version: tuple[int, int]) -> list[Field]:
 
 
 def guess_paths(plan: FilePlan, wanted: Schema) -> tuple[str, ...]:
-    """The projection of a file whose columns are still called as in the table."""
+    """The projection of a file whose columns still have the table's names."""
     units = [path for path in _units(wanted) if path[-1].id in plan.columns]
     return _projected(units, wanted)
 
 
 def project_file(plan: FilePlan, wanted: Schema, facts: FileFacts, location: str) -> FileProjection:
-    """What to ask of a file now that its own schema is known.
+    """What to request from a file, given its own schema.
 
     Raises FormatError where the file's tree or types are not those of the table: the codec would
-    return garbage without a word.
+    silently return garbage.
     """
     physical = _columns_of(facts, plan.file.version)
     if len(physical) != facts.num_columns:
@@ -145,7 +145,8 @@ def project_file(plan: FilePlan, wanted: Schema, facts: FileFacts, location: str
 
 
 def _first_blob(physical: Sequence[Path]) -> int:
-    """The codec miscounts the columns that follow a blob (v2) in a file: where the first one is."""
+    """The position of the first blob (v2), after which the codec miscounts the columns of a
+    file."""
     located_files = (number for number, each in enumerate(physical) if each[-1].is_blob_v2)
     return next(located_files, len(physical))
 
@@ -218,7 +219,7 @@ def _read_together(
     """Groups of columns that one reader can read.
 
     The codec counts the items, not the rows, of a fixed-size list of structs, and then refuses to
-    read it beside other columns: it is read by itself. So are blobs.
+    read it together with other columns: it is read by itself. So are blobs.
     """
     groups: dict[FieldId | None, dict[FieldId, int]] = {}
     for field, index in columns.items():
@@ -231,7 +232,7 @@ def _read_together(
 
 
 def _check_missing(fragment: Fragment, wanted: Schema, missing: frozenset[FieldId]) -> None:
-    """Raise for a field that may not be null although nothing of it is there."""
+    """Raise for a non-nullable field of which nothing is stored."""
     if not missing:
         return
 
@@ -272,7 +273,7 @@ def _matched(path: Path, here: Path, location: str) -> Iterator[tuple[Field, Fie
 
 
 def _matched_children(path: Path, here: Path, location: str) -> Iterator[tuple[Field, Field]]:
-    """The children of a packed struct: no ids in the file, so by name, else by place."""
+    """The children of a packed struct, which have no ids in the file: by name, else by position."""
     ours, theirs = path[-1].children, here[-1].children
     by_name = {each.name: each for each in theirs}
     if not all(each.name in by_name for each in ours):
@@ -313,7 +314,7 @@ def _described(path: Path) -> str:
 
 
 def _projected(asked: Sequence[Path], schema: Schema) -> tuple[str, ...]:
-    """The shortest names to ask for: a whole column where all of it is wanted."""
+    """The shortest names to request: a whole column where all of it is wanted."""
     chosen: dict[FieldId, set[FieldId]] = {}
     for here in asked:
         chosen.setdefault(here[0].id, set()).add(here[-1].id)
@@ -329,7 +330,7 @@ def _projected(asked: Sequence[Path], schema: Schema) -> tuple[str, ...]:
 
 
 def _askable(path: Path) -> Path:
-    """Down to the first node that the codec reads only as a whole."""
+    """The path down to the first node that the codec reads only as a whole."""
     for index, each in enumerate(path):
         if each.logical_type == "map" or list_size_of_structs(each.logical_type) is not None:
             return path[: index + 1]

@@ -1,12 +1,12 @@
 """Reading the rows of one fragment, projected by field id.
 
-Deletion files, row ids and filters are applied by the engine. Threads share nothing here but the
-pool of open files, which is safe to share.
+Deletion files, row ids and filters are applied by the engine. Threads share only the pool of open
+files, which is thread-safe.
 
 Of a blob column the descriptors are read: where the bytes of each value are (``data.blob_file``
 reads the bytes). In the first layout a descriptor is a position and a size in the data file itself,
 and a null is a size of 0 at a position other than 0. In the second layout (files of version 2.2 and
-later) it also names the kind of place.
+later) it also names the kind of storage.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class FragmentReader:
         return frozenset(each.index for each in self._plan.files)
 
     def look(self) -> None:
-        """Open the files that hold the columns, unless they were opened before."""
+        """Open the files that hold the columns, unless they are open already."""
         for plan in self._plan.files:
             self._files.facts(plan, self._wanted.guess(plan))
 
@@ -255,7 +255,7 @@ class FragmentReader:
 
 
 class _Files:
-    """The data files of one fragment: where they are, and the facts read from them."""
+    """The data files of one fragment: their locations, and the facts read from them."""
 
     def __init__(
         self, fragment: Fragment, locate: Locate, elsewhere: Elsewhere | None, open_files: OpenFiles
@@ -317,7 +317,7 @@ class _Files:
         others: Iterable[tuple[str, Mapping[str, str] | None]],
         missing: NotFoundError,
     ) -> tuple[LocatedFile, FileFacts]:
-        """The file at one of the other places; raises NotFoundError that names every place."""
+        """The file at one of the other locations; raises NotFoundError that names them all."""
         tried = [str(missing)]
         try:
             for location, options in others:
@@ -345,7 +345,7 @@ def open_transplanted(container: Container, top: Field, columns: tuple[int, ...]
         Field(FieldId(number), each.name, str(encode_leaf_type(each.type)), nullable=False)
         for number, each in enumerate(kind, 1)
     )
-    packed = {PACKED: b"true", OLD_PACKED: b"true"}  # 2.0 files know only the older key
+    packed = {PACKED: b"true", OLD_PACKED: b"true"}  # 2.0 files use only the older key
     described = Field(FieldId(0), top.name, "struct", True, packed, parts)
 
     def finish(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -1,8 +1,8 @@
-"""Reading small fragments whole, one batch each, with as few steps for a file as can be.
+"""Reading small fragments whole, one batch each, with as little work per file as possible.
 
-A table of very many small fragments spends its time between the codec's calls, not in them. Knows
-which fragments are small enough, and leaves everything out of the ordinary to ``FragmentReader``,
-errors included. Does not know deletion files, row ids or filters.
+A table of very many small fragments spends its time between the codec's calls, not in them. Only
+ordinary small fragments are read here; everything else, errors included, is left to
+``FragmentReader``.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from lancewood.model.fragment import DataFile, Fragment
 
 _MOST_ROWS = 16_384
 _MOST_STORED = 1 << 20
-"""Below this, reading a column along costs less than asking for some of its rows later."""
+"""Below this size, reading a column along costs less than fetching some of its rows later."""
 _MOST_BYTES = 2 << 20
 _EXPANSION = 4.0
-"""Bytes in memory for a stored byte of values of unknown width, until more is known."""
+"""Bytes in memory per stored byte of values of unknown width, until it is measured."""
 _KEPT_OPEN = 32
-"""Of so many files the readers are kept for the next scan; more would push others out."""
+"""For up to this many files the readers are kept for the next scan; more would evict others."""
 
 
 class SmallFragments:
-    """Reads the same columns of many fragments. Threads may share one."""
+    """Reads the same columns of many fragments. Thread-safe."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class SmallFragments:
         *,
         open_files: OpenFiles = OPEN_FILES,
     ) -> None:
-        """``open_fragment`` makes the reader for what is out of the ordinary."""
+        """``open_fragment`` makes the reader for unusual fragments."""
         self._wanted = wanted
         self._locate = locate
         self._open_fragment = open_fragment
@@ -55,7 +55,7 @@ class SmallFragments:
         return bool(self._wanted.schema.fields)
 
     def is_near(self, fragment: Fragment) -> bool:
-        """Whether its files are on this disk, where reading one waits for nobody."""
+        """Whether its files are on this disk, where reads have no latency."""
         return all(is_on_disk(self._locate(each)[0]) for each in fragment.files)
 
     def size(self, fragment: Fragment) -> int | None:
@@ -89,7 +89,8 @@ class SmallFragments:
 
     @cached_property
     def _are_joinable(self) -> bool:
-        """Whether batches of several fragments make one: dictionaries need not, blobs are large."""
+        """Whether batches of several fragments can be joined: not with dictionaries, and blobs are
+        large."""
         schema = self._wanted.schema
         return not any(
             field.is_blob or has_dictionary(arrow.type)
@@ -97,7 +98,7 @@ class SmallFragments:
         )
 
     def _quickly(self, fragment: Fragment) -> pa.RecordBatch | None:
-        """None for what is out of the ordinary."""
+        """All rows by the fast path; None for an unusual fragment."""
         message, wanted = fragment.message, self._wanted
         layout = layout_of(fragment)
         plan = self._plans.get(layout)

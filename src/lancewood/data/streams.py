@@ -1,7 +1,4 @@
-"""Streams of record batches: several of them in step, or one with only the rows that are wanted.
-
-Knows Arrow and nothing of files.
-"""
+"""Streams of Arrow record batches: several in step, or one with only the wanted rows."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ def in_step(streams: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[list[pa.Rec
 def sifted(
     batches: Iterator[pa.RecordBatch], wanted: Offsets, batch_rows: int | None
 ) -> Iterator[pa.RecordBatch]:
-    """Of batches from the first wanted row on, the wanted rows; not in all too small batches."""
+    """The wanted rows, of batches that start at the first wanted row; small batches are joined."""
     position = int(wanted[0])
     few: list[pa.RecordBatch] = []
     enough = min(_FEW_ROWS, batch_rows or _FEW_ROWS)
@@ -59,7 +56,7 @@ def _joined(batches: list[pa.RecordBatch], batch_rows: int | None) -> Iterator[p
     if not batches:
         return
     if any(has_dictionary(each.type) for each in batches[0].schema):
-        yield from batches  # what several dictionaries hold may be too much for one
+        yield from batches  # several dictionaries together may be too large for one
         return
     whole = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
     size = whole.num_rows if batch_rows is None else batch_rows

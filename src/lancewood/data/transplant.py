@@ -1,9 +1,9 @@
-"""Columns of a data file copied into a small file of their own, whose schema the codec understands.
+"""Columns of a data file copied into a small temporary file, whose schema the codec understands.
 
-The codec's public door gives the bytes of a blob, never where they lie, and loses its way in files
-with a blob (v2) column, whose own schema does not number that column's parts. The pages themselves
-are ordinary. So the pages that are asked for are copied, undecoded, into a temporary file under a
-schema that is in order, and the codec decodes them there. Does not know what the columns mean.
+The codec's public interface returns the bytes of a blob, never their position, and cannot read
+files with a blob (v2) column, whose own schema does not number that column's parts. The pages
+themselves are ordinary. So the requested pages are copied, undecoded, into a temporary file under a
+valid schema, and the codec decodes them there.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _CHUNK = 8 << 20
 
 
 class Transplant:
-    """Chosen columns of one data file, read like a file of their own.
+    """Chosen columns of one data file, read through a temporary file.
 
-    ``schema`` describes them, in the order of ``columns``. Where ``is_flat`` says that there is
-    one column and that each of its values is a row, only the pages that hold wanted rows are
-    copied. ``finish`` turns what the codec gives into what is wanted. Nothing is left on the disk
-    when an iterator is through, or is dropped.
+    ``schema`` describes them, in the order of ``columns``. ``is_flat`` says that there is one
+    column and that each of its values is a row; then only the pages that hold wanted rows are
+    copied. ``finish`` converts what the codec returns. Nothing is left on the disk when an iterator
+    is exhausted or dropped.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Transplant:
         return sorted({bisect_right(self._starts, each) - 1 for each in offsets})
 
     def _moved(self, offsets: Sequence[int], pages: Sequence[int] | None) -> Sequence[int]:
-        """Where the rows are when only those pages are there."""
+        """Where the rows are if only those pages are there."""
         if pages is None:
             return offsets
         lengths = [self._columns[0].pages[each].length for each in pages]

@@ -1,8 +1,8 @@
-"""Values that a data file of some version cannot give back, found before the codec sees them.
+"""Values that a data file of some version cannot return, found before the codec sees them.
 
-Knows what was measured: 2.0 files forget null structs, packed structs take no null children, and
-2.1 and 2.2 files cannot be read again where a struct inside a list is null and holds two more
-levels of lists. Does not look at columns whose type makes none of this possible.
+The cases were measured: 2.0 files lose null structs, packed structs take no null children, and 2.1
+and 2.2 files cannot be read again where a struct inside a list is null and holds two more levels of
+lists. Columns whose type rules all of this out are not checked.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lancewood.model.schema import PACKED, Field, Schema
 
 
 class ValueCheck:
-    """What to look for in the columns of one schema, written in one file version."""
+    """The checks for the columns of one schema, written in one file version."""
 
     def __init__(self, schema: Schema, file_version: str) -> None:
         self._version = file_version
@@ -94,7 +94,7 @@ def _is_list(field: Field) -> bool:
 
 
 def _items(array: pa.Array) -> pa.Array:
-    """The items of the lists that are there, or the entries of such maps."""
+    """The items of non-null lists, or the entries of non-null maps."""
     if not pa.types.is_map(array.type):
         return array.flatten()
     plain = pa.list_(pa.struct([array.type.key_field, array.type.item_field]))

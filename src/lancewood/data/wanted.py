@@ -33,11 +33,11 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 Layout = tuple[tuple[tuple[int, ...], tuple[int, ...], int, int], ...]
-"""Which fields are where in the files of a fragment, and the versions of the files."""
+"""Which fields are where in the files of a fragment, and the file versions."""
 
 
 class WantedColumns:
-    """A part of a table's schema, with the table's ids. Threads may share one."""
+    """A part of a table's schema, with the table's ids. Thread-safe."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -47,7 +47,7 @@ class WantedColumns:
 
     @cached_property
     def arrow(self) -> pa.Schema:
-        """The Arrow schema of what is read, without metadata of its own."""
+        """The Arrow schema of what is read, without schema metadata."""
         return to_scan_schema(self.schema).remove_metadata()
 
     @cached_property
@@ -57,7 +57,7 @@ class WantedColumns:
 
     @cached_property
     def width(self) -> tuple[float, tuple[str, ...]]:
-        """Bytes of a row as far as types tell, and the columns that can be wider."""
+        """Bytes of a row as far as types determine it, and the columns that can be wider."""
         unknown = tuple(each.name for each in self.arrow if not is_fixed_width(each.type))
         return sum(_width(each.type) for each in self.arrow), unknown
 
@@ -68,7 +68,7 @@ class WantedColumns:
         return self.plan(fragment, layout).missing if known is None else known.missing
 
     def plan(self, fragment: Fragment, layout: Layout) -> ColumnPlan:
-        """Where the columns lie in a fragment; raises what ``plan_columns`` raises."""
+        """Where the columns are in a fragment; raises what ``plan_columns`` raises."""
         known = self._plans.get(layout)
         if known is not None:
             return known.bound_to(fragment)
@@ -92,7 +92,7 @@ class WantedColumns:
         if known is not None:
             return known[2]
         made = project_file(plan, self.schema, facts, location)
-        # The objects behind the ids in the key are kept alive, so that no id is used again.
+        # The objects behind the ids in the key are kept alive, so that no id is reused.
         _keep(self._projections, key, (plan.columns, facts.schema, made))
         return made
 
@@ -160,7 +160,7 @@ def is_fixed_width(kind: pa.DataType) -> bool:
 
 
 def _width(kind: pa.DataType) -> float:
-    """Bytes of one value in memory as far as the type tells."""
+    """Bytes of one value in memory as far as the type determines it."""
     if isinstance(kind, pa.BaseExtensionType):
         return _width(kind.storage_type)
     if pa.types.is_fixed_size_list(kind):

@@ -1,7 +1,7 @@
 """Writing rows into new data files, and the fragments that describe them.
 
-Knows how rows are cut into files and which field ids a file must list. Does not commit: until a
-manifest names them, the files are nobody's, and on any error they are removed again.
+Rows are split into files, and each file lists its field ids. Nothing is committed: until a manifest
+names the files they have no effect, and on any error they are removed again.
 """
 
 from __future__ import annotations
@@ -52,16 +52,15 @@ def write_fragments(
     is_synced: bool = True,
     mark: str = "",
 ) -> list[Fragment]:
-    """Write rows into as many files as ``max_rows`` and ``max_bytes`` ask for, and sync them,
+    """Write rows into as many files as ``max_rows`` and ``max_bytes`` require, and sync them,
     unless the caller does that for many at once.
 
     ``schema`` holds the columns to write, in file order, with the table's ids; the batches must
-    hold all of them, in any order, with types that ``align_schema`` accepts (``alignment`` is what
-    it said, from a caller who has asked already, and ``plan`` is of this schema and version, from
-    one who writes often). A file holds at most
-    ``max_bytes`` of Arrow data unless a single row is larger. Files go to the roots in turn. Each
-    fragment has one file and no id. Without rows there is neither file nor fragment. ``mark`` is in
-    the names of the files.
+    hold all of them, in any order, with types that ``align_schema`` accepts. A caller may pass its
+    result as ``alignment``, and one that writes often a ``plan`` of this schema and version. A file
+    holds at most ``max_bytes`` of Arrow data unless a single row is larger. Files go to the roots
+    in turn. Each fragment has one file and no id. Without rows there is neither file nor fragment.
+    ``mark`` is part of the file names.
 
     Raises InvalidInputError before the codec sees rows that do not fit, UnsupportedError for types
     that the file version cannot hold. On any error the files written so far are removed.
@@ -92,7 +91,7 @@ class WritePlan:
     """What is the same for all files of one schema and version."""
 
     def __init__(self, schema: Schema, file_version: str) -> None:
-        """Raises what ``check_columns`` raises."""
+        """Check the columns; raises what ``check_columns`` raises."""
         check_columns(schema, file_version)
         self.file_version = file_version
         self.version = WRITABLE_FILE_VERSIONS[file_version]
@@ -112,7 +111,7 @@ def check_columns(schema: Schema, file_version: str) -> None:
 
 
 class _Output:
-    """The files of one write: one open at most, the others finished."""
+    """The files of one write: at most one open, the others finished."""
 
     def __init__(self, plan: WritePlan, file_roots: Sequence[FileRoot], mark: str) -> None:
         self._plan = plan
@@ -211,7 +210,7 @@ class _Output:
 
 
 def _pieces(batch: pa.RecordBatch, max_bytes: int) -> Iterator[pa.RecordBatch]:
-    """The batch in slices small enough to keep memory, and the size of files, in bounds."""
+    """The batch in slices small enough to bound memory and the size of files."""
     limit = min(_PIECE_BYTES, max_bytes)
     waiting = [batch]
     while waiting:
@@ -243,7 +242,7 @@ def _check_supported(field: Field, path: str, file_version: str) -> None:
 
 
 def _check_lists_of_structs(schema: Schema) -> None:
-    """Raise UnsupportedError for what pylance writes but then cannot read back."""
+    """Raise UnsupportedError for what pylance writes but cannot read back."""
     for top in schema.fields:
         inside = [each.name for each in top.walk() if _is_list_of_structs(each)]
         if inside and (len(schema.fields) > 1 or not _is_list_of_structs(top)):

@@ -1,9 +1,9 @@
 """SQL text to a checked expression over an Arrow schema, evaluated with pyarrow (design D8).
 
-One dialect for scans, deletes, updates, pruning and Spark's ``filter`` option. The way of a text:
-``parse`` (sqlglot, limits) → ``lower`` (our syntax) → ``check`` (names, types, parameters; the
-table ``functions.FUNCTIONS`` holds all that can be called) → ``evaluate``. The room imports no
-other; sqlglot is loaded with the first text.
+One dialect for scans, deletes, updates, pruning and Spark's ``filter`` option. A text passes
+through ``parse`` (sqlglot, limits) → ``lower`` (our syntax) → ``check`` (names, types, parameters;
+the table ``functions.FUNCTIONS`` holds all that can be called) → ``evaluate``. sqlglot is loaded
+with the first text.
 
 The dialect follows DuckDB, with these deliberate differences:
 
@@ -32,8 +32,8 @@ The dialect follows DuckDB, with these deliberate differences:
   job is run again.
 
 As in DuckDB (and unlike Arrow): NaN equals NaN and is larger than every number; LIKE has no escape
-character unless ESCAPE names one; CONCAT, GREATEST and LEAST pass over nulls; CAST rounds floats
-half to even and decimals half away from zero.
+character unless ESCAPE names one; CONCAT, GREATEST and LEAST skip nulls; CAST rounds floats half to
+even and decimals half away from zero.
 """
 
 from __future__ import annotations

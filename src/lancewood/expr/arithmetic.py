@@ -28,7 +28,7 @@ _FLOATING = {"+": pc.add, "-": pc.subtract, "*": pc.multiply}
 
 
 def arithmetic(operator: str, left: Node, right: Node) -> Node:
-    """``left operator right``; InvalidInputError where the types do not fit."""
+    """``left operator right``; raises InvalidInputError where the types do not fit."""
     left, right = plain(left), plain(right)
     kinds = (family(left.type), family(right.type))
     if set(kinds) <= {*NUMBERS, "null"}:
@@ -84,7 +84,8 @@ def _is_bare(node: Node) -> bool:
 
 
 def _meet_as_floats(operator: str, left: Node, right: Node) -> bool:
-    """Whether a float takes part, or a plainly written 0.5 meets an integer that is no constant.
+    """Whether an operand is a float, or a plainly written 0.5 is combined with a non-constant
+    integer.
 
     A remainder is never a decimal; constants among themselves are floats there.
     """
@@ -100,7 +101,7 @@ def _meet_as_floats(operator: str, left: Node, right: Node) -> bool:
 
 
 def _float_type(left: Node, right: Node) -> pa.DataType:
-    """float32 if nothing wider takes part; constants and integers up to 16 bits do not widen."""
+    """float32 if no operand is wider; constants and integers up to 16 bits do not widen."""
 
     def narrow(node: Node) -> bool:
         small = pt.is_integer(node.type) and node.type.bit_width <= 16
@@ -207,7 +208,7 @@ def _fit_decimal(node: Node, type_: pa.DataType) -> Node:
 
 
 def add_months(operator: str, moment: Node, months: int) -> Node:
-    """A constant date or timestamp and calendar months; the day is cut to the month's last."""
+    """A constant date or timestamp plus calendar months; the day is limited to the month's last."""
     moment = plain(moment)
     constant = isinstance(moment, Literal) and family(moment.type) in ("date", "timestamp")
     if operator not in ("+", "-") or not constant or getattr(moment.type, "tz", None) is not None:

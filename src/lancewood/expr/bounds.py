@@ -1,7 +1,7 @@
-"""What a predicate says about single columns: simple conditions that every row has to meet.
+"""What a predicate says about single columns: simple conditions that every matching row meets.
 
-For pruning: a file or fragment whose statistics contradict one of them holds no matching row.
-Does not know statistics. NaN counts as larger than every number.
+For pruning: a file or fragment whose statistics contradict one of them holds no matching row. NaN
+counts as larger than every number.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Bound(NamedTuple):
 
 
 def find_bounds(node: Node) -> tuple[Bound, ...]:
-    """The bounds among the conditions that AND joins at the top; others are left out."""
+    """The bounds among the conditions that are joined by AND at the top; others are left out."""
     found, stack = [], [node]
     while stack:
         each = stack.pop()

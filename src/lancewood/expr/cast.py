@@ -1,7 +1,7 @@
 """CAST and TRY_CAST: how a value of one type becomes one of another, as far as it can.
 
-Floats are rounded half to even on their way to integers, decimals half away from zero; what does
-not fit fails, or is NULL for TRY_CAST. Does not know names or operators.
+Floats are rounded half to even when cast to integers, decimals half away from zero; what does not
+fit fails, or is NULL for TRY_CAST.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def cast(node: Node, target: pa.DataType, *, strict: bool) -> Node:
 
 
 def _cast_text_constant(text: str, target: pa.DataType) -> Node:
-    """DATE '…' and its like: bare still, so that wall time can take the zone it meets."""
+    """DATE '…' and the like: still bare, so that wall time can take the zone of what it meets."""
     moment = read_moment(text, target, f"a {target}")
     value = scalar_in(moment, target)
     if value is None and pt.is_date(target):
@@ -76,7 +76,7 @@ def _float_to_integer(source: pa.DataType, target: pa.DataType) -> Callable[[Any
 
 
 def _to_decimal(source: pa.DataType, target: pa.DataType) -> Callable[[Any], Any]:
-    """Through a decimal that holds every value, so that only values that do not fit fail."""
+    """Cast through a decimal that holds every value, so that only values that do not fit fail."""
     if pt.is_boolean(source):
         source = pa.int8()
     precision, scale = digits(source)

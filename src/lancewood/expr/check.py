@@ -1,7 +1,6 @@
-"""Syntax to a checked tree: every name found, every type fitted, every parameter filled in.
+"""From syntax to a checked tree: every name resolved, every type fitted, every parameter filled in.
 
-Errors say where in the text they were found, if the text's parser knew. Does not evaluate
-anything but constants.
+Errors give the position in the text, if the parser kept it. Only constants are evaluated.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ Parameters = Mapping[str, Any] | Sequence[Any] | None
 
 
 def check(syntax: Syntax, sql: str, schema: pa.Schema, parameters: Parameters) -> Node:
-    """The typed tree of ``syntax``, or InvalidInputError with the place in ``sql``."""
+    """The typed tree of ``syntax``; raises InvalidInputError with the position in ``sql``."""
     checker = _Checker(sql, schema, parameters)
     node = checker.check(syntax)
     checker.check_all_used()
@@ -141,7 +140,7 @@ class _Checker:
         return parameters[key]
 
     def check_all_used(self) -> None:
-        """Positional parameters have to be used up: one too many means they are misaligned."""
+        """Check that all positional parameters are used: one too many means they are misaligned."""
         if self.parameters is None or isinstance(self.parameters, Mapping):
             return
         unused = set(range(len(self.parameters))) - self.used

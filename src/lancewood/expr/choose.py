@@ -1,7 +1,7 @@
 """Forms that choose one of several values: CASE, IF, COALESCE, NULLIF, GREATEST, LEAST.
 
-A value that is not chosen cannot fail: ``evaluate`` hides its rows from what might. (That holds
-for ``evaluate``; a ``pc.Expression`` computes every branch for every row.)
+A value that is not chosen cannot fail: ``evaluate`` masks its rows. (A ``pc.Expression`` computes
+every branch for every row.)
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from lancewood.expr.types import COUNTED, family
 
 
 def choose(conditions: Sequence[Node], results: Sequence[Node]) -> Node:
-    """CASE: one result a condition and one more; InvalidInputError where types do not meet."""
+    """CASE: one result per condition and one more; raises InvalidInputError where types do not
+    fit."""
     checked = [all_of([each]) for each in conditions]
     return case(checked, unify(results))
 
@@ -44,7 +45,7 @@ def coalesce_values(values: Sequence[Node]) -> Node:
 
 
 def extreme(operator: str, values: Sequence[Node]) -> Node:
-    """GREATEST for ">", LEAST for "<": nulls are passed over, NaN is the largest."""
+    """GREATEST for ">", LEAST for "<": nulls are skipped, NaN is the largest."""
     name = "greatest" if operator == ">" else "least"
     values = unify(values)
     type_ = values[0].type
@@ -56,7 +57,7 @@ def extreme(operator: str, values: Sequence[Node]) -> Node:
     zone = getattr(type_, "tz", None)
 
     def build(*values: Any) -> Any:
-        if zone is not None:  # Arrow compares no zoned timestamps here
+        if zone is not None:  # Arrow does not compare zoned timestamps here
             naive = pa.timestamp(type_.unit)
             return compute(*(each.cast(naive) for each in values), skip_nulls=True).cast(type_)
         best = compute(*values, skip_nulls=True)

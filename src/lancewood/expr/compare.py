@@ -1,8 +1,8 @@
 """Comparisons, IN, IS and the three-valued AND, OR and NOT.
 
-A constant is never rounded to the column's type: where no value equals it, the comparison is
-turned into the one with the nearest value below, or into "true wherever it is not null". NaN
-equals itself and is larger than every number, as in DuckDB, Spark and PostgreSQL.
+A constant is never rounded to the column's type: where no value equals it, the comparison becomes
+one with the nearest value below, or "true wherever it is not null". NaN equals itself and is larger
+than every number, as in DuckDB, Spark and PostgreSQL.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ORDERED = frozenset({"text", "binary", "boolean", *NUMBERS, *COUNTED})
 
 
 def compare(operator: str, left: Node, right: Node) -> Node:
-    """``left operator right``; InvalidInputError where the types do not fit."""
+    """``left operator right``; raises InvalidInputError where the types do not fit."""
     left, right = plain(left), plain(right)
     left, right = read_text_as(left, right), read_text_as(right, left)
     _check_comparable(left, right)
@@ -76,7 +76,7 @@ def is_not_distinct(left: Node, right: Node) -> Node:
 def is_in(value: Node, items: Sequence[Node], values: Sequence[Any] = ()) -> Node:
     """IN: true on a match, else null if the value or an item is null, else false.
 
-    ``values`` are further items, as plain Python values; thousands of them are no trouble.
+    ``values`` are further items, as plain Python values; there may be thousands.
     """
     value = plain(value)
     members = members_in(values, value.type) if values else None
@@ -135,7 +135,7 @@ def negate(value: Node) -> Node:
 def _chain(name: str, join: Callable[[Any, Any], Any], values: Sequence[Node]) -> Node:
     def build(*values: Any) -> Any:
         rest = list(values)
-        while len(rest) > 1:  # halves, not a line: the depth stays small
+        while len(rest) > 1:  # a balanced tree keeps the depth small
             pairs = [join(a, b) for a, b in zip(rest[::2], rest[1::2], strict=False)]
             rest = pairs + rest[len(pairs) * 2 :]
         return rest[0]
@@ -169,7 +169,7 @@ def _check_comparable(left: Node, right: Node) -> None:
 
 
 def _wall_time_is_bare(left: Node, right: Node) -> bool:
-    """Whether what has no zone is a constant, which then takes the other's zone."""
+    """Whether the side without a zone is a constant, which then takes the other's zone."""
     naive = left if getattr(left.type, "tz", None) is None else right
     return isinstance(naive, Literal) and naive.bare
 
@@ -211,7 +211,7 @@ def _constant_where_valid(node: Node, answer: bool) -> Node:
 
 
 def _compare_alike(operator: str, left: Node, right: Node) -> Node:
-    """Both sides have one type by now."""
+    """Compare two sides of the same type."""
     build, copies = _COMPUTE[operator], 1
     if pt.is_floating(left.type):
         simple = isinstance(right, Literal) and not math.isnan(right.value.as_py())
@@ -243,7 +243,7 @@ def _less(a: Any, b: Any) -> Any:
 
 
 def _meets_wider(value: Node, literal: Literal) -> bool:
-    """Whether a float constant has to be met in a wider type than the value's."""
+    """Whether a float constant has to be compared in a wider type than the value's."""
     if not (pt.is_float32(value.type) and literal.value.is_valid):
         return False
     return scalar_in(literal, value.type) is None
@@ -255,7 +255,7 @@ def _is_in_members(value: Node, members: pa.Array) -> Node:
     if len(members) == 0:
         return _constant_where_valid(value, False)
     zero = pa.scalar(0, value.type) if pt.is_floating(value.type) else None
-    if zero is not None:  # -0.0 equals 0.0, but hashes apart
+    if zero is not None:  # -0.0 equals 0.0, but hashes differently
         members = pc.add(members, zero)
 
     def build(value: Any) -> Any:

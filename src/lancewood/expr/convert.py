@@ -1,7 +1,7 @@
-"""Bringing nodes to one type: the silent conversions, which change no value.
+"""Bringing nodes to one type: the implicit conversions, which change no value.
 
-Knows what meets what, and how a plain constant takes the type of what it meets. Does not know
-names or operators; what may lose something is in ``cast``.
+Decides which types can be combined, and how a plain constant takes the type of what it meets. What
+may lose something is in ``cast``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def plain(node: Node) -> Node:
 
 
 def column_of(node: Node) -> Column | None:
-    """The column that a node is, decoded or not."""
+    """The column that a node is, decoded or not; None for any other node."""
     if isinstance(node, Apply) and node.name == DECODE:
         (node,) = node.args
     return node if isinstance(node, Column) else None
@@ -70,7 +70,7 @@ def bare_text(node: Node) -> str | None:
 
 
 def read_text_as(node: Node, other: Node) -> Node:
-    """A bare text beside a date, time or timestamp, read as one; any other node as it is."""
+    """A bare text beside a date, time or timestamp, read as one; any other node unchanged."""
     text = bare_text(node)
     if text is None or family(other.type) not in TEMPORAL:
         return node
@@ -78,7 +78,7 @@ def read_text_as(node: Node, other: Node) -> Node:
 
 
 def read_moment(text: str, type_: pa.DataType, whose: str) -> Literal:
-    """A text as a moment for a type; a zone only where the type has one."""
+    """A text as a moment of a type; a zone only where the type has one."""
     moment = parse_moment(text, type_)
     zoned = pt.is_timestamp(moment.type) and moment.type.tz is not None
     if zoned and not (pt.is_timestamp(type_) and type_.tz):
@@ -87,7 +87,7 @@ def read_moment(text: str, type_: pa.DataType, whose: str) -> Literal:
 
 
 def unify(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes in the one type that holds them all; InvalidInputError where there is none."""
+    """The nodes in the one type that holds them all; raises InvalidInputError if there is none."""
     nodes = [plain(each) for each in nodes]
     typed = [each for each in nodes if not (isinstance(each, Literal) and each.bare)]
     first = next((each for each in typed if family(each.type) in TEMPORAL), None)
@@ -105,7 +105,7 @@ def unify(nodes: Sequence[Node]) -> list[Node]:
 
 
 def bare_decimal_as_float(node: Node) -> Node:
-    """A decimal that stands alone in the text is a float64, as people expect of 0.5."""
+    """A decimal that stands alone in the text as a float64, as expected of 0.5."""
     if isinstance(node, Literal) and node.bare and pt.is_decimal(node.type):
         return fit(node, pa.float64())
     return node

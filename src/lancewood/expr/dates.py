@@ -1,7 +1,7 @@
 """Functions of dates, times and timestamps: their parts, and cutting them to a unit.
 
 A timestamp with a zone is read as wall time in its own zone. Weeks are ISO weeks and begin on
-Monday; ``dayofweek`` counts from Sunday = 0. There is no "now": pass the moment as a parameter.
+Monday; ``dayofweek`` counts from Sunday = 0. There is no "now": pass the time as a parameter.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Dialects of sqlglot's that are our own: how one is made, a parser that garbage does not hold, and
-what sqlglot says against a text, in our words.
+"""Making dialects of sqlglot: subclasses, a parser that cannot hang on garbage, and sqlglot's
+errors in our words.
 
-Knows how sqlglot builds dialects, and none of them. Whoever calls has imported sqlglot.
+The caller has imported sqlglot.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from lancewood.errors import InvalidInputError
 
 
 def subclass(parent: Any, name: str, members: dict[str, Any]) -> Any:
-    """sqlglot's own way to make a dialect: subclasses, which its metaclasses complete."""
+    """A subclass as sqlglot's metaclasses complete it: its own way to make a dialect."""
     return type(parent)(name, (parent,), members)
 
 
 def counted_advance(parser: Any, steps_per_token: int) -> Any:
-    """The step ``_advance`` of a parser, which raises RecursionError after so many of them.
+    """The method ``_advance`` of a parser, which raises RecursionError after this many steps.
 
-    sqlglot tries alternatives one inside the other; garbage may not make it try for ever.
+    sqlglot tries alternatives inside each other; garbage must not make it try for ever.
     """
 
     def advance(self: Any, times: int = 1) -> None:
@@ -36,8 +36,10 @@ def counted_advance(parser: Any, steps_per_token: int) -> Any:
 
 
 @contextmanager
-def garbage_told(sql: str, shown: str, *, reason: str = "", limits: str = "") -> Iterator[None]:
-    """Inside the block, whatever sqlglot raises over a text is an InvalidInputError.
+def translated_errors(
+    sql: str, shown: str, *, reason: str = "", limits: str = ""
+) -> Iterator[None]:
+    """Turn whatever sqlglot raises over a text into an InvalidInputError.
 
     ``shown`` is the text as messages repeat it, ``reason`` what is wrong with it if the caller
     knows better than sqlglot, ``limits`` how deep a text may nest.
@@ -49,7 +51,9 @@ def garbage_told(sql: str, shown: str, *, reason: str = "", limits: str = "") ->
     except InvalidInputError:
         raise
     except ParseError as error:
-        raise _not_sql(sql, shown, error, reason) from None  # its text repeats ours, in colours
+        raise _not_sql(
+            sql, shown, error, reason
+        ) from None  # its message repeats our text, in colours
     except TokenError as error:
         raise InvalidInputError(
             f"cannot read {shown} as SQL: a quote or comment is not closed, or a character does "
@@ -58,7 +62,7 @@ def garbage_told(sql: str, shown: str, *, reason: str = "", limits: str = "") ->
         ) from error
     except RecursionError:
         raise InvalidInputError(f"{shown} nests too deeply{limits}", sql=sql) from None
-    except Exception as error:  # sqlglot trips over some garbage with errors of every kind
+    except Exception as error:  # sqlglot fails on some garbage with errors of every kind
         raise InvalidInputError(f"cannot read {shown} as SQL: {error}", sql=sql) from error
 
 
@@ -66,14 +70,14 @@ def _not_sql(sql: str, shown: str, error: Any, reason: str) -> InvalidInputError
     first = error.errors[0] if error.errors else {}
     line, column = first.get("line"), first.get("col")
     where = f" at line {line}, column {column}" if line and column else ""
-    told = reason or _in_words(first.get("description") or "it is not SQL")
+    message = reason or _in_words(first.get("description") or "it is not SQL")
     return InvalidInputError(
-        f"cannot read {shown} as SQL{where}: {told}", sql=sql, line=line, column=column
+        f"cannot read {shown} as SQL{where}: {message}", sql=sql, line=line, column=column
     )
 
 
 def _in_words(reason: str) -> str:
-    """What sqlglot says, without the classes and tokens of its own."""
+    """sqlglot's message without its class and token names."""
     if reason.startswith("Required keyword"):
         return "something is missing here, or a keyword is used as a name without quotes"
     return re.sub(r",? but got <.*", "", reason, flags=re.DOTALL)

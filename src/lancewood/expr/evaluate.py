@@ -1,7 +1,7 @@
-"""A checked tree to values: over the arrays of a batch, or as one ``pc.Expression``.
+"""From a checked tree to values: over the arrays of a batch, or as one ``pc.Expression``.
 
-Over arrays a branch of CASE or COALESCE that is not taken cannot fail: what might fail sees NULL
-in the rows that belong to another branch. In an Expression there is no such hiding.
+Over arrays a branch of CASE or COALESCE that is not taken cannot fail: what might fail sees NULL in
+the rows that belong to another branch. An Expression does not mask rows.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from lancewood.expr.nodes import Apply, Case, Coalesce, Column, Literal, Node
 
 LEAST_ROOM = 64 << 20
 ROOM: ContextVar[int] = ContextVar("ROOM", default=LEAST_ROOM)
-"""How many bytes the texts of all rows may become by a function that makes them longer. Whoever
-brings much may have more: little data, or none, is not to fill the memory."""
+"""How many bytes the strings of all rows may become by a function that makes them longer. Large
+input may become larger: small input, or none, must not fill the memory."""
 _TIMES = 4
 
 
@@ -32,9 +32,8 @@ def to_expression(node: Node) -> pc.Expression:
 def evaluate(node: Node, batch: pa.RecordBatch) -> pa.Array:
     """The tree's values over a batch: one a row, of the tree's type.
 
-    InvalidInputError where the batch lacks a column or holds another type, and for texts that
-    outgrow ``ROOM``. Errors that the data
-    cause come as pyarrow's.
+    Raises InvalidInputError where the batch lacks a column or has another type, and for strings
+    that outgrow ``ROOM``. Errors caused by the data are raised as pyarrow's.
     """
     token = ROOM.set(max(LEAST_ROOM, _TIMES * batch.nbytes))
     try:
@@ -51,7 +50,7 @@ def evaluate(node: Node, batch: pa.RecordBatch) -> pa.Array:
 def _emit(
     node: Node, leaf: Callable[[Column | Literal], Any], guard: Any = None, *, hiding: bool = False
 ) -> Any:
-    """The node's value; ``guard`` is true in the rows whose result somebody will use."""
+    """The node's value; ``guard`` is true in the rows whose result is used."""
     match node:
         case Column() | Literal():
             return leaf(node)
@@ -121,7 +120,7 @@ def _array_leaf(leaf: Column | Literal, batch: pa.RecordBatch) -> Any:
 
 
 def _retyped(array: pa.Array, leaf: Column) -> pa.Array:
-    """The same nested type under other child names or nullability is taken; others are not."""
+    """The array in the leaf's type; a nested type may differ only in child names or nullability."""
     if pt.is_nested(array.type) and array.type.id == leaf.type.id:
         try:
             return array.cast(leaf.type)

@@ -1,7 +1,7 @@
 """Expression and Predicate: SQL text that was checked against a schema and can be evaluated.
 
-They keep the text, the schema and the parameters, and are rebuilt from them after pickling, so
-that a plan can send them to workers. They do no I/O and hold no data.
+They keep the text, the schema and the parameters, and are rebuilt from them after pickling, so that
+a plan can send them to workers. They do no I/O and hold no data.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Expression:
 
     @property
     def column(self) -> tuple[str, ...] | None:
-        """The path of the column or field that this is, as it is; None where it computes."""
+        """The path of the column or field, if the expression is nothing else; None if it
+        computes."""
         return self._node.path if isinstance(self._node, Column) else None
 
     @property
@@ -53,7 +54,7 @@ class Expression:
     def paths(self) -> tuple[tuple[str, ...], ...]:
         """The columns and struct fields that are read, in the schema's order of columns.
 
-        A field is left out where the whole of what holds it is read too.
+        A field is left out where its whole parent is read too.
         """
         every = {node.path: None for node in walk(self._node) if isinstance(node, Column)}
         outer = [path for path in every if not any(path[:n] in every for n in range(1, len(path)))]
@@ -62,10 +63,10 @@ class Expression:
     def to_pyarrow(self) -> pc.Expression:
         """The same as a pyarrow expression, for scanners and filters of pyarrow's own.
 
-        It computes every branch of CASE and COALESCE for every row, so that a CAST in a branch
-        that is not taken can fail, and bounds no text that a function makes longer; ``evaluate``
-        does otherwise. It may call functions that this process
-        has registered: do not send it to another one, send the Expression.
+        Unlike ``evaluate``, it computes every branch of CASE and COALESCE for every row, so that a
+        CAST in a branch that is not taken can fail, and does not bound strings that a function
+        makes longer. It may call functions that this process has registered: do not send it to
+        another one, send the Expression.
         """
         return to_expression(self._node)
 
@@ -73,8 +74,8 @@ class Expression:
         """One value a row: an Array for a RecordBatch, a ChunkedArray for a Table.
 
         The data may hold other columns too, and of a struct only the fields that ``paths`` names.
-        InvalidInputError for missing columns, other types, and values that cannot be computed
-        (a failed CAST, an integer overflow).
+        Raises InvalidInputError for missing columns, other types, and values that cannot be
+        computed (a failed CAST, an integer overflow).
         """
         if isinstance(batch, pa.Table):
             chunks = [self._evaluate_batch(each) for each in _batches(batch)]
@@ -100,7 +101,7 @@ class Predicate(Expression):
     """A condition. Made by ``parse_predicate``."""
 
     def mask(self, batch: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
-        """True for each row that WHERE keeps; a condition that is null does not keep its row."""
+        """True for each row that WHERE keeps; a null condition does not keep its row."""
         values = self.evaluate(batch)
         if isinstance(values, pa.ChunkedArray):
             values = pa.concat_arrays([pa.nulls(0, pa.bool_()), *values.chunks])
@@ -109,7 +110,7 @@ class Predicate(Expression):
     def bounds(self) -> tuple[Bound, ...]:
         """Simple conditions on single columns that every kept row meets, for pruning.
 
-        They are necessary, not sufficient: what OR, functions and other columns say is left out.
+        They are necessary, not sufficient: OR, functions and comparisons of columns are left out.
         """
         return find_bounds(self._node)
 
@@ -118,8 +119,8 @@ def parse_expression(sql: str, schema: pa.Schema, parameters: Parameters = None)
     """The expression that SQL text means over a schema.
 
     ``parameters`` fill in ``:name`` and ``$name`` (a mapping) or ``?`` and ``$1`` (a sequence).
-    InvalidInputError for text that is not one supported expression, unknown columns or functions,
-    types that do not fit, and missing parameters.
+    Raises InvalidInputError for text that is not one supported expression, unknown columns or
+    functions, types that do not fit, and missing parameters.
     """
     return _build(Expression, sql, schema, parameters)
 
@@ -173,7 +174,7 @@ def _keep(parameters: Parameters) -> Parameters:
 
 
 def _try_out(expression: Expression) -> None:
-    """Run it over no rows: what Arrow cannot do at all is found now, not in the middle of a job."""
+    """Run it over no rows: what Arrow cannot do at all fails now, not in the middle of a job."""
     names = set(expression.columns)
     needed = pa.schema([each for each in expression.schema if each.name in names])
     empty = pa.RecordBatch.from_arrays([pa.nulls(0, each.type) for each in needed], schema=needed)

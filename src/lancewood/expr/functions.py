@@ -1,9 +1,9 @@
 """The table of every operator and function that SQL text may call, by name.
 
-An entry says how many arguments there may be and how they become a node. Most are a
-``Signature``: kinds of arguments, the type of the result, and a function written against
-``pyarrow.compute``. An argument marked constant has to be one (a literal, a parameter, or computed
-from them) and reaches that function as a Python value. Does not know names of columns.
+An entry says how many arguments there may be and how they become a node. Most are a ``Signature``:
+kinds of arguments, the type of the result, and a function written against ``pyarrow.compute``. An
+argument marked constant has to be one (a literal, a parameter, or computed from them) and reaches
+that function as a Python value.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from lancewood.expr.signature import FunctionSignature, call_signature
 
 @dataclass(frozen=True)
 class SqlFunction:
-    """What a name stands for: ``make`` turns between ``least`` and ``most`` nodes into one."""
+    """What a name means: ``make`` turns between ``least`` and ``most`` nodes into one."""
 
     least: int
     most: int | None
@@ -41,7 +41,8 @@ class SqlFunction:
 
 
 def call(name: str, args: Sequence[Node]) -> Node:
-    """The node for a call; InvalidInputError where the number or types of arguments are wrong."""
+    """The node for a call; raises InvalidInputError where the number or types of arguments are
+    wrong."""
     function = FUNCTIONS[name]
     if len(args) < function.least or (function.most is not None and len(args) > function.most):
         raise InvalidInputError(f"{name} takes {_count(function)}, {len(args)} are given")

@@ -1,8 +1,7 @@
 """Functions that pyarrow lacks, over arrays, usable inside ``pc.Expression`` as well.
 
 A kernel is a Python function of arrays. On arrays it is simply called; in an Expression it is
-registered with Arrow, once a process for each pair of types, under a name of its own. Does not
-know nodes.
+registered with Arrow, once a process for each pair of types, under a unique name.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _REGISTRATION = threading.Lock()
 
 @dataclass(frozen=True)
 class Kernel:
-    """A named function of arrays or scalars to one array; ``types`` are its arguments'."""
+    """A named function from arrays or scalars to one array; ``types`` are its arguments'."""
 
     name: str
     types: tuple[pa.DataType, ...]
@@ -55,7 +54,7 @@ class Kernel:
 
 
 def try_cast_kernel(source: pa.DataType, target: pa.DataType, cast: Callable[[Any], Any]) -> Kernel:
-    """A cast that gives NULL for a value that cannot be cast."""
+    """A cast that returns NULL for a value that cannot be cast."""
 
     def run(values: pa.Array) -> pa.Array:
         try:
@@ -90,7 +89,7 @@ def remainder_kernel(type_: pa.DataType) -> Kernel:
 
 
 def list_contains_kernel(lists: pa.DataType, element: pa.DataType) -> Kernel:
-    """Whether a list has an element that equals the second argument; null elements never do."""
+    """Whether a list has an element equal to the second argument; null elements never are."""
 
     def run(values: pa.Array, needle: pa.Array) -> pa.Array:
         parents = pc.list_parent_indices(values)

@@ -1,6 +1,6 @@
-"""Functions of lists, and reaching into values with ``value[…]``.
+"""Functions of lists, and access with ``value[…]``.
 
-Positions count from 1, or from the end if negative; a position that is not there is NULL.
+Positions count from 1, or from the end if negative; a position that does not exist is NULL.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COMPARABLE = frozenset({"boolean", "float", "text", "binary", *COUNTED})
 
 
 def contains(values: Node, needle: Node) -> Node:
-    """list_contains: whether a constant is an element; null lists give null."""
+    """list_contains: whether a constant is an element; null lists return null."""
     if family(values.type) != "list" or not isinstance(needle, Literal):
         raise InvalidInputError(
             f"list_contains takes a list and a constant, not {describe(values)} and "
@@ -53,7 +53,7 @@ def contains(values: Node, needle: Node) -> Node:
 
 
 def element(value: Node, index: Node) -> Node:
-    """``value[index]``: an element of a list, or what a map has under a constant key.
+    """``value[index]``: an element of a list, or the value of a map under a constant key.
 
     Fields of structs are names and resolved by ``check``.
     """

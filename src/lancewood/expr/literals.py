@@ -1,8 +1,8 @@
 """Constants: from Python values and text to Arrow scalars of the type they meet.
 
-A bare constant is exact (a number is an integer or a decimal, never rounded early) and is fitted
-to what it meets: ``scalar_in`` says which value of a type equals it, if there is one, and
-``units`` where it lies between two of them. Does not build nodes other than literals.
+A bare constant is exact (a number is an integer or a decimal, never rounded early) and is fitted to
+what it meets: ``scalar_in`` says which value of a type equals it, if there is one, and ``units``
+where it lies between two of them.
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ def scalar_in(literal: Literal, type_: pa.DataType) -> pa.Scalar | None:
 
 
 def units(literal: Literal, type_: pa.DataType) -> Fraction | float:
-    """Where a literal lies on a counted type's axis, in its units; a float only for inf and nan."""
+    """Where a literal lies on the axis of a counted type, in its units; a float only for inf and
+    nan."""
     value = literal.value
     if family(literal.type) in NUMBERS:
         number = value.as_py()
@@ -137,9 +138,9 @@ def scalar_from_units(count: int, type_: pa.DataType) -> pa.Scalar:
 
 
 def parse_moment(text: str, type_: pa.DataType) -> Literal:
-    """The date, time or timestamp that a text writes in ISO form, to be met by ``type_``.
+    """The date, time or timestamp that a text gives in ISO form, to be compared with ``type_``.
 
-    Text without an offset is wall time: of the zone it is compared in, if there is one.
+    Text without an offset is wall time, in the zone that it is compared in, if there is one.
     """
     try:
         if pt.is_time(type_):
@@ -192,7 +193,7 @@ def _in_nanoseconds(count: int, make: Any, *zone: str | None) -> Literal:
 
 
 def _in_zone(value: pa.Scalar, zone: str) -> pa.Scalar:
-    """Wall time of a zone to the moment; the earlier of two, the later of none."""
+    """Wall time in a zone as a moment; the earlier of two, the later if there is none."""
     naive = value if pt.is_timestamp(value.type) else value.cast(pa.timestamp("us"))
     try:
         return pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="latest")

@@ -1,8 +1,7 @@
-"""A sqlglot tree to our own ``syntax``: the one place that reads sqlglot's classes.
+"""From a sqlglot tree to our own ``syntax``: the only module that reads sqlglot's classes.
 
 Every class is looked up by name in a table; one that is missing, or that carries a part its entry
 does not read (a FILTER, a negation, a collation), is refused, so nothing written is ever ignored.
-Does not know columns, types or which functions exist.
 """
 
 from __future__ import annotations
@@ -95,7 +94,8 @@ _LENGTHS = {
 
 
 def lower(tree: Any, sql: str) -> Syntax:
-    """Our syntax for a sqlglot tree of ``sql``; InvalidInputError for what is not supported."""
+    """Our syntax for a sqlglot tree of ``sql``; raises InvalidInputError for what is not
+    supported."""
     return _Lowering(sql).lower(tree)
 
 

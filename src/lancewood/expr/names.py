@@ -1,7 +1,7 @@
-"""Names in SQL text to columns and fields of an Arrow schema.
+"""From names in SQL text to columns and fields of an Arrow schema.
 
 A name is taken exactly as written; an unquoted one that has no exact match may differ in case, if
-only one name does. Does not know expressions.
+only one name does.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from lancewood.expr.syntax import NamePart
 
 
 def resolve_column(parts: Sequence[NamePart], schema: pa.Schema) -> Column:
-    """The column or field that a dotted name means; InvalidInputError naming what there is."""
+    """The column or field that a dotted name means; raises InvalidInputError naming what there
+    is."""
     first, *rest = parts
     index = _find(first, schema.names, "column", "the table")
     field = schema.field(index)
@@ -35,7 +36,8 @@ def resolve_field(column: Column, part: NamePart) -> Column:
 
 
 def find_field(type_: pa.DataType, part: NamePart, owner: str) -> tuple[str, int]:
-    """Name and index of a struct's field; InvalidInputError if it is no struct or has none."""
+    """Name and index of a struct's field; raises InvalidInputError if it is no struct or has
+    none."""
     if not pt.is_struct(type_):
         raise InvalidInputError(
             f"{owner} is of type {type_}, not a struct: it has no field {part.name!r}"

@@ -1,8 +1,8 @@
-"""The checked tree: every node has an Arrow type and knows how to become a value.
+"""The checked tree: every node has an Arrow type and can become a value.
 
 A node's ``build`` is written once, against ``pyarrow.compute``, whose functions take arrays and
-``pc.Expression`` alike: ``evaluate`` uses it for both. Nodes hold functions and are not pickled;
-an Expression keeps its text instead. Does not know SQL.
+``pc.Expression`` alike: ``evaluate`` uses it for both. Nodes hold functions and are not pickled; an
+Expression keeps its text instead.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def apply(
 ) -> Node:
     """A call of ``build`` on ``args``, folded to a literal where all of them are.
 
-    ``fallible`` says that some values make it fail; ``copies`` how often it uses each argument.
-    A constant that fails is not folded: it may stand in a branch that is never taken.
+    ``fallible`` says that some values make it fail; ``copies`` how often it uses each argument. A
+    constant that fails is not folded: it may be in a branch that is never taken.
     """
     node = Apply(
         name,
@@ -126,7 +126,7 @@ def apply(
 
 
 def case(conditions: Sequence[Node], results: Sequence[Node]) -> Case:
-    """A Case over results of one type, the last of them for when no condition is true."""
+    """A Case over results of one type; the last is for when no condition is true."""
     every = (*conditions, *results)
     can_fail = any(each.can_fail for each in every)
     return Case(tuple(conditions), tuple(results), results[0].type, _weigh(every, 1), can_fail)
@@ -169,7 +169,7 @@ def _text(value: pa.Scalar) -> str:
         return "NULL"
     try:
         return repr(value.as_py())
-    except (OverflowError, ValueError):  # a moment that Python's calendar does not have
+    except (OverflowError, ValueError):  # outside of Python's calendar
         return f"{value.value}"
 
 

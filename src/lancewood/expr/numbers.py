@@ -23,7 +23,7 @@ _DIGITS = Argument("integer", constant=True, optional=True)
 
 
 def _one_digit_more(type_: pa.DataType) -> pa.DataType:
-    """Room for 9.9 to become 10."""
+    """A type with room for 9.9 to become 10."""
     return decimal_type(min(type_.precision + 1, 76), type_.scale)
 
 

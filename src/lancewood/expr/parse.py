@@ -1,11 +1,8 @@
-"""Text to a sqlglot tree: the dialect, and the limits that keep bad text harmless.
-
-Knows sqlglot and how long and how deep a text may be. Does not know columns or types, and gives
-no meaning to the tree: ``lower`` does.
+"""From text to a sqlglot tree: the dialect, and the limits that keep bad text harmless.
 
 The dialect is sqlglot's DuckDB with four changes: backticks quote names too, ``x'00ff'`` is bytes,
-list positions are left as written, and functions keep the names they were called by, so that one
-table of ours decides which functions exist. sqlglot is imported when the first text is parsed.
+list positions are left as written, and functions keep the names they were called by, so that our
+own table decides which functions exist. sqlglot is imported when the first text is parsed.
 """
 
 from __future__ import annotations
@@ -14,10 +11,10 @@ import functools
 from typing import Any
 
 from lancewood.errors import InvalidInputError
-from lancewood.expr.dialects import counted_advance, garbage_told, subclass
+from lancewood.expr.dialects import counted_advance, subclass, translated_errors
 
 MAX_LENGTH = 100_000
-"""The longest text, in characters. A longer list of values belongs into a parameter."""
+"""The longest text, in characters. A longer list of values belongs in a parameter."""
 
 MAX_NESTING = 32
 """How deep parentheses, brackets and CASE may nest: sqlglot needs some twenty frames a level."""
@@ -38,8 +35,8 @@ _SPECIAL_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM
 def parse(sql: str) -> Any:
     """The sqlglot tree of one expression.
 
-    Raises InvalidInputError for text that is no string, empty, too long, too deep, not Unicode, not
-    SQL, or more than one expression; no error of sqlglot's comes through.
+    Raises InvalidInputError for what is not a string, empty, too long, too deep, not Unicode, not
+    SQL, or more than one expression; no error of sqlglot's gets through.
     """
     if not isinstance(sql, str):
         raise InvalidInputError(f"an expression is SQL text, not {type(sql).__name__}")
@@ -58,7 +55,7 @@ def parse(sql: str) -> Any:
 
 
 def shorten(sql: str, limit: int = 120) -> str:
-    """``sql`` quoted for a message, its middle left out where it is long."""
+    """``sql`` quoted for a message, shortened in the middle if it is long."""
     if len(sql) > limit:
         sql = f"{sql[: limit * 2 // 3]} … {sql[-limit // 4 :]}"
     return repr(sql)
@@ -69,7 +66,7 @@ def _parse_checked(sql: str) -> Any:
     from sqlglot.errors import ErrorLevel
 
     dialect = _dialect()
-    with garbage_told(sql, shorten(sql), reason=_no_expression(sql), limits=_LIMITS):
+    with translated_errors(sql, shorten(sql), reason=_no_expression(sql), limits=_LIMITS):
         tokens = dialect.tokenize(sql)
         _check_tokens(tokens, sql)
         parser = dialect.parser(error_level=ErrorLevel.IMMEDIATE)
@@ -80,7 +77,7 @@ def _parse_checked(sql: str) -> Any:
 
 
 def _no_expression(sql: str) -> str:
-    """What to say of a statement; empty for anything else."""
+    """The message for a statement; empty for anything else."""
     word = (sql.split(None, 1) or [""])[0].upper()
     if word not in _STATEMENTS:
         return ""

@@ -1,7 +1,4 @@
-"""Signatures of plain functions: which kinds of arguments they take and what they return.
-
-Knows kinds and how a node is brought to one. Does not know any function.
-"""
+"""Signatures of plain functions: which kinds of arguments they take and what they return."""
 
 from __future__ import annotations
 
@@ -72,7 +69,8 @@ def same_type(first: pa.DataType, *others: pa.DataType) -> pa.DataType:
 def call_signature(
     name: str, signatures: Sequence[FunctionSignature], args: Sequence[Node]
 ) -> Node:
-    """The call of the first signature that the arguments fit; InvalidInputError for none."""
+    """The call of the first signature that fits the arguments; raises InvalidInputError for
+    none."""
     plain_args = [plain(each) for each in args]
     for signature in signatures:
         if _fits(signature, plain_args):

@@ -1,4 +1,4 @@
-"""SQL's names of types and the Arrow types they mean. Knows nothing else."""
+"""SQL's names of types and the Arrow types they mean."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What was written, in our own words: a small tree that no longer knows sqlglot.
+"""What was written, as a small tree without sqlglot's classes.
 
 Operators, functions and special forms are all a ``Call`` by name. Nothing here is checked: names
-may not exist and types may not fit; ``check`` finds out. ``start`` is where in the text a thing was
-written, None where sqlglot did not keep it.
+may not exist and types may not fit; ``check`` finds out. ``start`` is the position in the text,
+None where sqlglot did not keep it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 
 class NamePart(NamedTuple):
-    """One word of a dotted name, and whether it stood in quotes."""
+    """One word of a dotted name, and whether it was quoted."""
 
     name: str
     quoted: bool
@@ -91,7 +91,7 @@ Syntax = Name | Constant | Months | Parameter | Call | Member | CaseWhen | CastT
 
 
 def place(sql: str, start: int | None) -> tuple[str, dict[str, Any]]:
-    """A place in a text for a message, and as facts for an error."""
+    """A position in a text, for a message and as facts for an error."""
     if start is None:
         return "", {"sql": sql}
     line = sql.count("\n", 0, start) + 1

@@ -1,7 +1,6 @@
 """Functions of text: LIKE, concatenation and the table of string functions.
 
-Positions and lengths count characters (code points), from 1. Patterns are constants. Does not
-know names or numbers.
+Positions and lengths count characters (code points), from 1. Patterns are constants.
 """
 
 from __future__ import annotations
@@ -140,14 +139,14 @@ def _right(value: Any, count: int) -> Any:
 
 
 def _rows_of(values: Sequence[Any]) -> int:
-    """The rows of a batch; none where an Expression is built, which nobody has computed yet."""
+    """The rows of a batch; none while an Expression is built, before it has values."""
     if any(isinstance(each, pc.Expression) for each in values):
         return 0
     return max((len(each) for each in values if isinstance(each, pa.Array)), default=1)
 
 
 def _bytes_of(value: Any, rows: int) -> int:
-    """The bytes of the texts in so many rows."""
+    """The bytes of the strings in this many rows."""
     if not rows:
         return 0
     if isinstance(value, pa.Scalar):
@@ -158,7 +157,8 @@ def _bytes_of(value: Any, rows: int) -> int:
 
 
 def _check_size(name: str, rows: int, size: int) -> None:
-    """Raise InvalidInputError for a result that would take too much memory; it is not made."""
+    """Raise InvalidInputError, before computing it, for a result that would take too much
+    memory."""
     most = ROOM.get()
     if size > most:
         raise InvalidInputError(
@@ -193,7 +193,7 @@ def _check_width(width: int) -> int:
 
 
 def _position(value: Any, needle: str) -> Any:
-    """The first position of the needle, 0 where it is not; Arrow's own counts bytes."""
+    """The first position of the needle, 0 if absent; Arrow's own counts bytes."""
     prefix = pc.replace_substring_regex(
         value, pattern=rf"(?s)\A(.*?){_quote(needle)}.*\z", replacement=r"\1"
     )
@@ -212,7 +212,7 @@ def _replace(value: Any, old: str, new: str) -> Any:
 
 
 def _matches(value: Any, pattern: str) -> Any:
-    pc.match_substring_regex(pa.scalar(""), pattern=pattern)  # a bad one fails without rows too
+    pc.match_substring_regex(pa.scalar(""), pattern=pattern)  # a bad pattern fails without rows too
     return pc.match_substring_regex(value, pattern=pattern)
 
 

@@ -1,7 +1,4 @@
-"""Which Arrow types belong together, and the type in which two of them meet.
-
-Knows families, widths and ranges. Does not know values: ``literals`` does.
-"""
+"""Which Arrow types belong together, and the common type of two of them."""
 
 from __future__ import annotations
 
@@ -52,7 +49,7 @@ def family(type_: pa.DataType) -> str:
 
 
 def alike(one: pa.DataType, other: pa.DataType) -> bool:
-    """Whether values of both types lie on one axis, so that a constant can be met exactly."""
+    """Whether values of both types lie on one axis, so that a constant can be compared exactly."""
     families = {family(one), family(other)}
     return len(families) == 1 or families <= NUMBERS or families <= {"date", "timestamp"}
 
@@ -79,7 +76,7 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
 
 
 def decimal_type(precision: int, scale: int) -> pa.DataType | None:
-    """The decimal type of that size, None where none is large enough."""
+    """The decimal type of that size; None if none is large enough."""
     if precision <= 38:
         return pa.decimal128(precision, scale)
     return pa.decimal256(precision, scale) if precision <= 76 else None
@@ -112,9 +109,9 @@ def finer(one: str, other: str) -> str:
 
 
 def common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """The plain type in which values of both can be compared exactly; None where there is none.
+    """The plain type in which values of both can be compared exactly; None if there is none.
 
-    Integers and decimals meet floats as float64, which is exact up to 2**53.
+    Integers and decimals are compared with floats as float64, which is exact up to 2**53.
     """
     if one == other or pt.is_null(other):
         return one

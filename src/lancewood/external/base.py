@@ -38,7 +38,7 @@ class ManifestStore(Protocol):
     Reads are consistent: every process sees an entry as soon as it is put. A verb raises
     StorageError if the store fails; a put may have been done then, unless the error's facts contain
     ``landed=False``. A store is picklable, and its repr shows no secret. Implement this protocol
-    for a store of your own.
+    for another store.
     """
 
     def get(self, base: str, version: Version) -> ManifestEntry | None:
@@ -88,7 +88,7 @@ def versions_root(directory: str) -> str | None:
 
 
 def staged_name(name: str) -> str:
-    """A unique name for a manifest that is not yet in its final place."""
+    """A unique name for a manifest that does not have its final name yet."""
     return f"{name}-{uuid4()}"
 
 
@@ -104,7 +104,7 @@ def path_of(base: str, name: str) -> str:
 
 
 class ManifestName(NamedTuple):
-    """The place of an entry's manifest, in bare object names."""
+    """The object names of an entry's manifest."""
 
     name: str
     final: str
@@ -116,8 +116,8 @@ class ManifestName(NamedTuple):
 
 
 def location_of(base: str, entry: ManifestEntry) -> ManifestName:
-    """The place that an entry's path names; raises FormatError if the path does not fit the
-    version and base."""
+    """The names behind an entry's path; raises FormatError if the path does not fit the version and
+    base."""
     directory, _, name = entry.path.rpartition("/")
     final = name if parse_manifest_name(name) else final_name(name)
     parsed = None if final is None else parse_manifest_name(final)

@@ -1,8 +1,8 @@
 """Manifest stores in DynamoDB, in the layout of pylance's ``s3+ddb://``: both commit to one table.
 
-The table must be there, with hash key ``base_uri`` (S) and range key ``version`` (N). Reads are
-strongly consistent and sent again where that may help; a conditional put is sent once, because one
-that is sent twice can meet itself. The endpoint is ``dynamodb_endpoint`` of the storage options, or
+The table must exist, with hash key ``base_uri`` (S) and range key ``version`` (N). Reads are
+strongly consistent and retried; a conditional put is sent once, because one that is sent twice can
+conflict with itself. The endpoint is ``dynamodb_endpoint`` of the storage options, or
 ``DYNAMODB_ENDPOINT`` of the environment, as for pylance; the rest is as for S3.
 """
 
@@ -39,11 +39,11 @@ _KEYS = {
     "region_name": ("aws_region", "region", "aws_default_region", "default_region"),
     "endpoint_url": ("dynamodb_endpoint",),
 }
-"""What boto3 calls an option, and what it may be called here."""
+"""boto3's name of an option, and its names here."""
 
 
 class DynamoDBManifests:
-    """One table of DynamoDB. The options travel with it, and show in no text."""
+    """One table of DynamoDB. The options are pickled with it, and its repr does not show them."""
 
     kind = "dynamodb"
 
@@ -99,7 +99,7 @@ class DynamoDBManifests:
                     pass
 
     def _forget(self, base: str, version: Version, path: str) -> None:
-        """Deleting what is gone is fine, so it may be sent again."""
+        """Delete one entry; deleting a missing one is fine, so the request may be repeated."""
 
         def delete(client: Any) -> bool:
             client.delete_item(
@@ -184,8 +184,8 @@ class DynamoDBManifests:
         return answer
 
     def _try(self, action: Callable[[Any], T], client: Any) -> T | StorageError:
-        """What the client returned, or what its exception means; that is raised by the caller, so
-        that the client's own is not carried along."""
+        """What the client returned, or the error for its exception; the caller raises that, so that
+        the client's own is not chained."""
         from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
         try:
@@ -217,16 +217,16 @@ class DynamoDBManifests:
         return self._error(f"{code}: {text}" if text else code, **facts)
 
     def _error(self, said: str, **facts: Any) -> StorageError:
-        told = self._options.scrubbed(" ".join(said.split())[:300])
+        message = self._options.scrubbed(" ".join(said.split())[:300])
         return StorageError(
-            f"the manifest store in table {self._table!r} of DynamoDB failed: {told}",
+            f"the manifest store in table {self._table!r} of DynamoDB failed: {message}",
             table=self._table,
             **facts,
         )
 
 
 class _Clients:
-    """boto3's clients for one set of options in one process. Threads may share them."""
+    """boto3's clients for one set of options in one process. Thread-safe."""
 
     def __init__(self, options: StorageOptions) -> None:
         try:
@@ -243,7 +243,7 @@ class _Clients:
             for name, names in _KEYS.items()
         }
         endpoint = known.pop("endpoint_url") or os.environ.get("DYNAMODB_ENDPOINT") or None
-        # boto3 knows AWS_DEFAULT_REGION only; the clients of S3, and pylance, know this one too.
+        # boto3 reads only AWS_DEFAULT_REGION; the clients of S3, and pylance, read this one too.
         known["region_name"] = known["region_name"] or os.environ.get("AWS_REGION") or None
         failure: str
         try:
@@ -272,7 +272,7 @@ _making = threading.Lock()
 
 
 def _clients(options: StorageOptions) -> _Clients:
-    """The clients of this process: what a parent has opened is not for its children."""
+    """The clients of this process: a forked child does not share those of its parent."""
     key = (os.getpid(), options)
     found = _made.get(key)
     if found is None:

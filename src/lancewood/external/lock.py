@@ -1,7 +1,7 @@
-"""Stores that wrap another store, and one that commits under a lock of the user's.
+"""Wrappers around a store, and one that commits under a lock of the user's.
 
-A wrapper brings manifests into place in its own way, so the store inside may have no conditional
-puts at all. Branches and tags, the few other objects that want them, do without there.
+A wrapper puts manifests in place in its own way, so the inner store need not have conditional puts.
+Branches and tags, the few other objects that use them, do without there.
 
 A commit lock is called with the version and returns a context manager, like pylance's
 ``commit_lock``: only the holder commits that version.
@@ -94,7 +94,7 @@ class StoreAround:
         return PutOutcome.CREATED
 
     def replace(self, key: str, data: bytes, expected_etag: str) -> ReplaceOutcome:
-        """Without conditional puts as unsafe as ``put_new``."""
+        """As unsafe as ``put_new`` without conditional puts."""
         try:
             return self.inner.replace(key, data, expected_etag)
         except UnsupportedError:
@@ -147,7 +147,7 @@ class StoreAround:
 
 
 class LockedStore(StoreAround):
-    """Puts a new manifest into ``inner`` under a lock.
+    """Puts new manifests into ``inner`` under a lock.
 
     A lock that cannot be pickled stays in its process: elsewhere the store can only read.
     """
@@ -197,7 +197,7 @@ class LockedStore(StoreAround):
                 key=key,
                 uri=self.uri,
             ) from error
-        if failure is not None:  # a lock may swallow the error, but that does not undo it
+        if failure is not None:  # even if the lock swallowed the error
             raise failure
         assert outcome is not None
         return outcome

@@ -1,12 +1,12 @@
 """From a table's uri and the way to commit its manifests to the store of its root.
 
 Manifests are committed by a plain put-if-absent, through a manifest store, under a lock, or by
-renaming. ``s3+ddb://bucket/path?ddbTableName=table`` is pylance's way to name a place and a
+renaming. ``s3+ddb://bucket/path?ddbTableName=table`` is pylance's way to name a location and a
 manifest store at once. Nothing connects here: at most the client of a database is imported, to
 check its uri. Errors never repeat a uri, which may hold a password.
 
-To rename, an object is put under a name of its own and renamed, which fails if the new name is
-taken. The probe for put-if-absent also finds out whether the store keeps that promise.
+To rename, an object is put under a unique name and renamed, which fails if the new name is taken.
+The probe for put-if-absent also checks that promise of the store.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ def open_manifest_store(
         return PostgreSQLManifests(f"postgresql://{rest}")
     if found and scheme == "dynamodb":
         return DynamoDBManifests(_table(rest), StorageOptions(storage_options))
-    told = f"scheme {scheme!r} is not known" if found else "it has no scheme"
-    raise InvalidInputError(f"manifest_store takes {_SHAPES}: {told}")
+    problem = f"scheme {scheme!r} is not known" if found else "it has no scheme"
+    raise InvalidInputError(f"manifest_store takes {_SHAPES}: {problem}")
 
 
 def _path(rest: str) -> str:

@@ -1,8 +1,8 @@
 """Manifest stores in PostgreSQL, for writers on many machines.
 
-One table, made on first use. Each process has one connection for each uri, used by one thread at a
-time; a broken one is made anew. What may be asked twice is asked again then; a put never is: it may
-have been carried out. Never repeats the uri, which may hold a password.
+One table, created on first use. Each process has one connection for each uri, used by one thread at
+a time, and replaces a broken one. A query that may run twice is then repeated; a put never is: it
+may have been carried out. Never repeats the uri, which may hold a password.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ CREATE TABLE IF NOT EXISTS lancewood_manifests (
 )
 """
 _ASK = "SELECT version, path, size FROM lancewood_manifests WHERE base_uri = %s"
-_UNLESS_SAID = {
+_DEFAULTS = {
     "application_name": "lancewood",
-    "client_encoding": "utf8",  # a database that has no encoding would answer with bytes
+    "client_encoding": "utf8",  # a database without an encoding would return bytes
     "connect_timeout": 15,
     "keepalives_idle": 30,
-    "tcp_user_timeout": 60_000,  # a server that is gone is noticed after a minute, not two hours
+    "tcp_user_timeout": 60_000,  # a dead server is noticed after a minute, not two hours
 }
 
 
@@ -102,13 +102,14 @@ class PostgreSQLManifests:
             return bool(cursor.execute(statement, values).rowcount > 0)
 
         try:
-            self._ask("reach", _nothing)  # one that broke while it was idle is made anew here
+            self._ask("reach", _nothing)  # replaces a connection that broke while it was idle
         except StorageError as error:
             raise StorageError(error.message, **{**error.facts, "landed": False}) from None
         return self._session().do("write to", put)
 
     def _ask(self, verb: str, action: Callable[[Any], T]) -> T:
-        """What may be done twice: after a failure it is tried once more, on a new connection."""
+        """Run an action that may run twice: after a failure it is tried once more, on a new
+        connection."""
         try:
             return self._session().do(verb, action)
         except StorageError as error:
@@ -131,7 +132,7 @@ class _Session:
         self._lock = threading.Lock()
 
     def do(self, verb: str, action: Callable[[Any], T]) -> T:
-        """One transaction. Raises StorageError."""
+        """Run one transaction. Raises StorageError."""
         psycopg = _client()
         failure: str
         final = False
@@ -146,21 +147,23 @@ class _Session:
                 failure = _said(error)
             except psycopg.Error as error:
                 failure, final = _said(error), True
-        # Raised here, so that the client's own exception, which may know the uri, is not carried.
+        # Raised here, so that the client's own exception, which may contain the uri, is not
+        # chained.
         facts = {"final": True, "landed": False} if final else {}
         raise StorageError(f"cannot {verb} the manifest store in PostgreSQL: {failure}", **facts)
 
     def _connect(self) -> Any:
         psycopg = _client()
         said = psycopg.conninfo.conninfo_to_dict(self._uri)
-        others = {key: value for key, value in _UNLESS_SAID.items() if key not in said}
-        # Nothing is prepared: behind a pool each transaction may be on another connection.
+        others = {key: value for key, value in _DEFAULTS.items() if key not in said}
+        # No prepared statements: behind a pool each transaction may be on another connection.
         connection = psycopg.connect(self._uri, autocommit=True, prepare_threshold=None, **others)
         try:
             with connection.transaction(), connection.cursor() as cursor:
                 there = cursor.execute("SELECT to_regclass('lancewood_manifests')").fetchone()
                 if there is None or there[0] is None:
-                    # Two that make it at once would meet in the catalog; they queue here.
+                    # Two processes that create it at once would collide in the catalog; they queue
+                    # here.
                     cursor.execute("SELECT pg_advisory_xact_lock(7813466528361)")
                     cursor.execute(_MAKE)
         except BaseException:
@@ -169,7 +172,7 @@ class _Session:
         return connection
 
     def close(self) -> None:
-        """Give the connection up; the next call makes a new one."""
+        """Close the connection; the next call makes a new one."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -196,11 +199,13 @@ def _client() -> Any:
 
 
 def _check_uri(uri: str) -> None:
-    """Raises InvalidInputError, which does not repeat what libpq says: that may be a password."""
+    """Raise InvalidInputError for an invalid uri, without repeating libpq's message, which may
+    contain a password."""
     psycopg = _client()
     try:
         said = psycopg.conninfo.conninfo_to_dict(uri)
-        # What follows an @ in a password ends up in one of the two. A host may begin with one.
+        # What follows an @ in a password ends up in one of the two. A host may also begin with an
+        # @.
         hosts, port = str(said.get("host", "")).split(","), str(said.get("port", ""))
         if re.fullmatch(r"[0-9,]*", port) and not any("@" in each[1:] for each in hosts):
             return

@@ -1,12 +1,12 @@
-"""The four steps of a commit through a manifest store, and their completion by whoever comes next.
+"""The four steps of a commit through a manifest store, and their completion by a later process.
 
 1. the manifest is put under a staged name, which nobody else has;
 2. its path goes into the manifest store, if the version has no entry: that is the commit;
 3. the staged manifest is copied to its final name, where a reader without the store finds it;
 4. the entry gets the final path, and the staged one is deleted.
 
-A writer may die between any two of them. A reader that meets an entry with a staged path does
-steps 3 and 4 before it reads, or refuses to read. Nothing is deleted on doubt. Knows one root.
+A writer may die between any two of them. A reader that finds an entry with a staged path does steps
+3 and 4 before it reads, or refuses to read. Nothing is deleted on doubt.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from lancewood.store.base import PutOutcome, Store, is_there
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """One root of a table: its objects, and what the manifest store calls it."""
+    """One root of a table: its objects, and its name in the manifest store."""
 
     store: Store
     manifests: ManifestStore
     base: str
 
     def commit(self, version: Version, name: str, data: bytes) -> PutOutcome:
-        """CREATED or EXISTS, as ``Store.put_new`` answers.
+        """Commit a version; returns CREATED or EXISTS, like ``Store.put_new``.
 
-        Raises StorageError where it is not known, or where the version is committed but cannot be
-        brought to its final name: whoever reads it tries that again.
+        Raises StorageError where the outcome is unknown, or where the version is committed but
+        cannot be given its final name: the next reader tries that again.
         """
         staged = staged_name(name)
         try:
@@ -56,7 +56,7 @@ class Root:
                 return PutOutcome.EXISTS
             self.store.put(_key(staged), data)
         except StorageError as error:
-            facts = {**error.facts, "landed": False}  # what is staged is no version yet
+            facts = {**error.facts, "landed": False}  # a staged manifest is not a version yet
             raise StorageError(error.message, **facts) from error
         entry = ManifestEntry(version, path_of(self.base, staged), len(data))
         if not self._put_first(entry):
@@ -64,25 +64,25 @@ class Root:
             if found is None or found.path != entry.path:
                 self._delete(staged)
                 return self._lost(found, name, data)
-            # A store that asks twice has met itself: the entry is ours.
+            # A store that sent the put twice conflicted with itself: the entry is ours.
         location = ManifestName(staged, name)
         try:
             is_there = self._copy(entry, location)
         except (StorageError, UnsupportedError) as error:
             raise _unclear(error) from error
         except IntegrityError:
-            # What was staged went before the entry was there, as with a table that is dropped.
+            # The staged manifest was removed before the entry existed, as when a table is dropped.
             if not isinstance(self.manifests, Forgetting):
                 raise
             self.forget({version: staged})
             return PutOutcome.EXISTS
-        if is_there:  # else it was completed and removed meanwhile, and the entry is another's
-            with suppress(StorageError, UnsupportedError):  # it is where everybody finds it
+        if is_there:  # else it was completed and removed meanwhile, and this entry is another's
+            with suppress(StorageError, UnsupportedError):  # it has its final name
                 self._point_to(entry, location)
         return PutOutcome.CREATED
 
     def complete(self, entry: ManifestEntry) -> ManifestName:
-        """Where the manifest of an entry is, once it has its final name.
+        """Give the manifest of an entry its final name, and return its location.
 
         Raises StorageError where that cannot be done now, IntegrityError where it never can.
         """
@@ -102,7 +102,7 @@ class Root:
         return ManifestName(location.final, location.final)
 
     def register(self, version: Version, name: str) -> None:
-        """Tell the manifest store of a version that was committed without it, best effort."""
+        """Record a version in the manifest store that was committed without it, best effort."""
         with suppress(LancewoodError):
             size = self.store.head(_key(name)).size
             self.manifests.put_if_not_exists(
@@ -110,14 +110,14 @@ class Root:
             )
 
     def written(self, version: Version, name: str) -> None:
-        """Tell the manifest store of a manifest that was written over, or under another name."""
+        """Record in the manifest store that a manifest was overwritten, or has another name."""
         entry = ManifestEntry(version, path_of(self.base, name), self.store.head(_key(name)).size)
         if not self.manifests.put_if_exists(self.base, entry):
             self.manifests.put_if_not_exists(self.base, entry)
 
     def forget(self, gone: dict[Version, str] | None = None) -> None:
-        """Have the manifest store forget versions that go, by the names of their manifests; with
-        None all of them."""
+        """Have the manifest store forget versions, by the names of their manifests; None for
+        all."""
         if not isinstance(self.manifests, Forgetting):
             return
         if gone is None:
@@ -127,28 +127,28 @@ class Root:
             self.manifests.forget(self.base, paths)
 
     def _copy(self, entry: ManifestEntry, location: ManifestName) -> bool:
-        """Step 3, which may be done twice, and by several at once. False where the entry is gone,
-        or another one, since: then there is nothing left to do."""
+        """Step 3, which may be done twice, and by several processes at once. False if the entry is
+        gone or was replaced since: then there is nothing left to do."""
         try:
             self.store.copy(_key(location.name), _key(location.final))
         except (NotFoundError, StorageError) as error:
             if isinstance(error, StorageError) and self._is_there(location.name):
                 raise
-            # Another has finished it, and deleted what was staged.
+            # Another process has finished it, and deleted the staged manifest.
             if not self._is_there(location.final):
                 self._check_gone(entry, location)
                 return False
         return True
 
     def _point_to(self, entry: ManifestEntry, location: ManifestName) -> None:
-        """Step 4, likewise."""
+        """Step 4, which may likewise be done twice."""
         size = self.store.head(_key(location.final)).size if entry.size is None else entry.size
         path = path_of(self.base, location.final)
         self.manifests.put_if_exists(self.base, ManifestEntry(entry.version, path, size))
         self._delete(location.name)
 
     def _put_first(self, entry: ManifestEntry) -> bool:
-        """Step 2. An unclear answer is settled by asking what is there: the path is ours alone."""
+        """Step 2. An unclear answer is settled by reading the entry: the path is unique to us."""
         try:
             return self.manifests.put_if_not_exists(self.base, entry)
         except StorageError as error:
@@ -167,7 +167,7 @@ class Root:
     def _lost(self, found: ManifestEntry | None, name: str, data: bytes) -> PutOutcome:
         """What it means that the version has an entry already."""
         if found is None:
-            return PutOutcome.EXISTS  # forgotten since: whoever lists finds what there is
+            return PutOutcome.EXISTS  # forgotten since: the next listing shows what there is
         version, location = found.version, location_of(self.base, found)
         if not location.is_final:
             return PutOutcome.EXISTS
@@ -175,8 +175,8 @@ class Root:
             raise self.gone(version)
         if location.final == name:
             return PutOutcome.EXISTS
-        # The version has a name of the other scheme. The same bytes are the same version, which
-        # is being renamed; others are another's.
+        # The version has a name of the other scheme. The same bytes are the same version, being
+        # renamed; other bytes are another's.
         if self.store.get(_key(location.final)) != data:
             return PutOutcome.EXISTS
         self.store.put(_key(name), data)
@@ -198,7 +198,7 @@ class Root:
             )
 
     def gone(self, version: Version) -> IntegrityError:
-        """What is said of a version that the manifest store knows and the object store has not."""
+        """The error for a version that is in the manifest store but not in the object store."""
         return IntegrityError(
             f"the manifest store knows version {version} of {self.store.uri}, but its manifest is "
             "not there: the table was dropped, or the file removed, by somebody who does not know "
@@ -211,13 +211,13 @@ class Root:
         return is_there(self.store, _key(name))
 
     def _delete(self, name: str) -> None:
-        """Best effort: what stays is found by age."""
+        """Delete an object, best effort: a cleanup by age finds the rest."""
         with suppress(StorageError):
             self.store.delete([_key(name)])
 
 
 def _unclear(error: LancewoodError) -> StorageError:
-    """The same failure, with nothing said of whether the commit landed."""
+    """The same failure, without a claim that the commit did not land."""
     facts = {key: value for key, value in error.facts.items() if key not in ("landed", "final")}
     return StorageError(error.message, **facts)
 

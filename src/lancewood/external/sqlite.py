@@ -1,9 +1,9 @@
-"""Manifest stores in one file: SQLite, for the processes of one machine, or of a careful network
-file system.
+"""Manifest stores in one SQLite file, for the processes of one machine, or of a network file system
+with reliable locks.
 
-The file keeps a rollback journal: the write-ahead log of SQLite needs memory that machines do not
-share. A connection lives for one call, so nothing is kept open over a fork, and nobody holds a
-lock while he does something else. Writes are durable when they return.
+The file has a rollback journal: the write-ahead log of SQLite needs memory that machines do not
+share. A connection lives for one call, so nothing stays open over a fork, and nobody holds a lock
+while doing something else. Writes are durable when they return.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 _PATIENCE = 60.0
-"""Seconds to wait for others who write; each of them takes milliseconds."""
+"""Seconds to wait for other writers; each of them takes milliseconds."""
 _MAKE = """
 CREATE TABLE IF NOT EXISTS lancewood_manifests (
     base_uri TEXT NOT NULL, version TEXT NOT NULL, path TEXT NOT NULL, size INTEGER,
@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS lancewood_manifests (
 
 
 class SQLiteManifests:
-    """A file, which the first write makes. Several processes may use it at once."""
+    """A file, which the first write creates. Several processes may use it at once."""
 
     kind = "sqlite"
 
@@ -94,7 +94,8 @@ class SQLiteManifests:
         return None
 
     def _entry(self, version: object, path: object, size: object) -> ManifestEntry:
-        """SQLite takes any value in any column; raises FormatError for what is no entry."""
+        """The entry in a row; raises FormatError for invalid values, since SQLite takes any value
+        in any column."""
         is_number = isinstance(version, str) and version.isdecimal()
         if is_number and isinstance(path, str) and isinstance(size, int | None):
             return ManifestEntry(Version(int(str(version))), path, size)
@@ -112,7 +113,7 @@ class SQLiteManifests:
 
     @contextmanager
     def _writing(self, verb: str) -> Iterator[sqlite3.Connection]:
-        """A transaction that nobody else can be in; what it did is durable afterwards."""
+        """An exclusive transaction, durable when it ends."""
         with self._connected(verb) as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -131,7 +132,7 @@ class SQLiteManifests:
         import sqlite3
 
         settings: dict[str, Any] = {"timeout": _PATIENCE, "isolation_level": None}
-        # Before there is a connection nothing can have been written, and trying again is no use.
+        # Without a connection nothing can have been written, and trying again is useless.
         facts: dict[str, Any] = {"final": True, "landed": False}
         try:
             with closing(sqlite3.connect(self._path, **settings)) as connection:

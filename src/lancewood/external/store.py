@@ -1,8 +1,8 @@
 """A store whose manifests are committed through a manifest store.
 
-Everything else is as in the store inside. A manifest is put by the four steps of ``protocol``; who
-lists or reads manifests completes first what a writer left half done. Knows which keys are
-manifests, not what is in them; manifests beside the history are ordinary objects.
+Everything else is passed on to the inner store. A manifest is put by the four steps of
+``protocol``; listing or reading manifests first completes what a writer left unfinished. Detached
+manifests are ordinary objects.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _V2_LENGTH = len(manifest_name(Version(1), NamingScheme.V2))
 
 
 class ExternalStore(StoreAround):
-    """``inner``, with a manifest store that calls this root ``base``."""
+    """``inner``, with a manifest store in which this root is called ``base``."""
 
     probed_as = None
 
@@ -63,7 +63,7 @@ class ExternalStore(StoreAround):
 
     @property
     def kind(self) -> str:
-        """What kind of manifest store it is, in a word."""
+        """The kind of manifest store, in a word."""
         return str(getattr(self.manifests, "kind", "external"))
 
     def around(self, inner: Store, prefix: str) -> Self:
@@ -91,7 +91,7 @@ class ExternalStore(StoreAround):
         return self.inner.list(prefix)
 
     def stamp(self, directory: str) -> DirectoryStamp | None:
-        """None for manifests: a commit shows in the manifest store before it does here."""
+        """None for manifests: a commit is in the manifest store before it is visible here."""
         is_plain = versions_root(check_directory(directory)) is None
         return self.inner.stamp(directory) if is_plain else None
 
@@ -133,17 +133,17 @@ class ExternalStore(StoreAround):
         return done
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Entries go before their objects: what is forgotten and still there is a version like any
+        """Delete entries before their objects: an object without an entry is a version like any
         other that was committed without the manifest store."""
-        doomed = [*keys]
+        targets = [*keys]
         gone: dict[str, dict[Version, str]] = defaultdict(dict)
-        for key in doomed:
+        for key in targets:
             found = manifest_key_parts(key)
             if found is not None:
                 gone[found.root][found.version] = found.name
         for root, names in gone.items():
             self._root(root).forget(names)
-        self.inner.delete(doomed)
+        self.inner.delete(targets)
 
     def forget_all(self, roots: Iterable[str] = ("",)) -> None:
         """Forget every version of these roots, ``""`` or for example ``tree/exp``."""
@@ -151,7 +151,7 @@ class ExternalStore(StoreAround):
             self._root(each).forget()
 
     def lost_version(self) -> Version | None:
-        """The newest version, if only the manifest store knows it and its manifest is nowhere."""
+        """The newest version, if only the manifest store has it and its manifest is nowhere."""
         latest = self.manifests.latest(self.base)
         if latest is None:
             return None
@@ -165,7 +165,7 @@ class ExternalStore(StoreAround):
         return latest.version
 
     def forget_lost(self) -> None:
-        """Forget the newest versions, as long as they are lost; raises what ``check_forgets``
+        """Forget the newest versions for as long as they are lost; raises what ``check_forgets``
         raises."""
         self.check_forgets()
         while (version := self.lost_version()) is not None:
@@ -183,7 +183,7 @@ class ExternalStore(StoreAround):
             )
 
     def is_abandoned(self, name: str) -> bool:
-        """Whether a name in ``_versions`` is that of a staged manifest that no entry leads to."""
+        """Whether a name in ``_versions`` is that of a staged manifest that no entry names."""
         final = final_name(name)
         parsed = None if final is None else parse_manifest_name(final)
         if parsed is None:
@@ -197,8 +197,7 @@ class ExternalStore(StoreAround):
         return Root(self.inner.at(root), self.manifests, _joined(self.base, root))
 
     def _reading(self, key: str, read: Callable[[], T]) -> T:
-        """Read an object; a manifest that is not known to have its final name is brought there
-        first."""
+        """Read an object; a manifest without its final name gets it first."""
         found = manifest_key_parts(key)
         if found is None:
             return read()
@@ -222,7 +221,7 @@ class ExternalStore(StoreAround):
         return entry
 
     def _settled(self, root: Root) -> ManifestEntry | None:
-        """The newest version that the manifest store has, with its final name."""
+        """The newest version in the manifest store, with its final name."""
         latest = self.manifests.latest(root.base)
         if latest is None:
             return None
@@ -232,7 +231,7 @@ class ExternalStore(StoreAround):
 
     def _names(self, root_key: str, directory: str) -> Iterator[str]:
         """The names in a directory of manifests. Raises IntegrityError where the newest version is
-        missing among them: an older one is never taken for it."""
+        missing among them, so that an older one is never mistaken for it."""
         root = self._root(root_key)
         latest = self._settled(root)
         if self.inner.lists_in_order:
@@ -251,8 +250,8 @@ class ExternalStore(StoreAround):
         raise root.gone(latest.version)
 
     def _in_order(self, root: Root, directory: str, latest: ManifestEntry | None) -> Iterator[str]:
-        """The same for a listing that is left where the older versions begin: what comes first is
-        looked at before it is told, and everything where names are of the first scheme."""
+        """The same for a listing that stops where the older versions begin: the first names are
+        checked before they are yielded, and all names of the first scheme."""
         names = self.inner.names(directory)
         seen = []
         for name in names:
@@ -274,7 +273,7 @@ class ExternalStore(StoreAround):
     def _register_newer(
         self, root: Root, latest: ManifestEntry | None, names: Sequence[str]
     ) -> None:
-        """Tell the manifest store of a newer version that was committed without it."""
+        """Record a newer version in the manifest store that was committed without it."""
         if latest is not None and not _is_followed(latest, names):
             return
         parsed = [(name, parse_manifest_name(name)) for name in names]
@@ -289,7 +288,7 @@ class ExternalStore(StoreAround):
 
 
 def _is_followed(latest: ManifestEntry, names: Sequence[str]) -> bool:
-    """Whether the version after the newest one that is known is among the names."""
+    """Whether the version after the newest known one is among the names."""
     after = Version(latest.version + 1)
     return any(manifest_name(after, scheme) in names for scheme in NamingScheme)
 

@@ -1,1 +1,3 @@
-"""Files of rows, in and out: CSV, JSON lines, Parquet and Arrow, and how values stand in them."""
+"""Files of rows, in and out: CSV, JSON lines, Parquet and Arrow, and how values are written in
+them.
+"""

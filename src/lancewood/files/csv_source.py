@@ -1,7 +1,7 @@
 """Reading one CSV file: first its columns with guessed types, then its rows.
 
-Arrow parses the CSV. A pipe is first copied into a temporary file without a name, because Arrow
-reads in a thread of its own that could not be stopped while it waits for a pipe.
+Arrow parses the CSV. A pipe is first copied into an unnamed temporary file, because Arrow reads in
+its own thread, which could not be stopped while it waits for a pipe.
 
 A quote that is never closed is an error. To notice one, a record of nulls is put after the last row
 and has to come out again.
@@ -38,7 +38,7 @@ from lancewood.files.text_forms import csv_read_type
 
 _LONG_NUMBER = "^[+-]?[0-9]{16,}$"
 _CODE = r"^(?:\+|-?0[0-9])"
-"""A text that begins with a sign or zeros, which a number would lose."""
+"""A string that begins with a sign or zeros, which a number would lose."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class CsvSource:
                 yield self._with_floats(batch, floats)
 
     def _guess(self) -> pa.Schema:
-        """The types that Arrow guesses from the first rows; codes such as 00123 stay texts."""
+        """The types that Arrow guesses from the first rows; codes such as 00123 stay strings."""
         with self._bytes() as stream, self._open(stream, {}) as rows:
             schema = rows.schema
         numbers = [
@@ -173,7 +173,7 @@ class CsvSource:
             yield held.slice(0, held.num_rows - 1)
 
     def _with_floats(self, batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
-        """The batch with these columns, which were read as texts, as floats."""
+        """The batch with these columns, which were read as strings, as floats."""
         for name in names:
             at = batch.schema.get_field_index(name)
             texts = pc.utf8_trim_whitespace(batch.column(at))
@@ -185,7 +185,7 @@ class CsvSource:
 
 
 class _Spool:
-    """Bytes in a temporary file without a name, read by streams that each have a position.
+    """Bytes in an unnamed temporary file, read by streams that each have a position.
 
     Arrow's thread reads ahead and goes on for a while after its reader is closed, so streams must
     not share a position.

@@ -1,7 +1,6 @@
-"""File formats: how a file name tells its format, and what the readers of all formats share.
+"""File formats: a format by file name, and what the readers of all formats share.
 
-The readers share the protocol of a source, the way to its bytes, and the errors for what cannot be
-read.
+They share the protocol of a source, access to its bytes, and the errors for what cannot be read.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def format_of(path: str) -> FileFormat | None:
 
 
 def require_format(path: str, asked: FileFormat | None) -> FileFormat:
-    """The format asked for, or the one of the suffix; raises InvalidInputError."""
+    """The requested format, or the one of the suffix; raises InvalidInputError."""
     found = asked or format_of(path)
     if found is None:
         known = ", ".join(SUFFIXES)
@@ -87,15 +86,15 @@ class RowSource(Protocol):
     name: str
     schema: pa.Schema
     is_text: bool
-    """Whether the file holds texts, whose types are guesses."""
+    """Whether the file is text, so that types are guesses."""
     may_lack_columns: bool
-    """Whether rows may leave a column out."""
+    """Whether rows may omit a column."""
     total_rows: int | None
 
     def batches(self, wanted: pa.Schema, guessed: frozenset[str]) -> Iterator[pa.RecordBatch]:
         """The rows; a text format reads its columns as the wanted types if it can.
 
-        The types of the columns in ``guessed`` were not asked for: a value that one of them cannot
+        The types of the columns in ``guessed`` were not requested: a value that one of them cannot
         hold exactly is an error.
         """
         ...
@@ -111,7 +110,7 @@ def reading(name: str, hint: str = "") -> Iterator[None]:
     except UnicodeDecodeError as cause:
         raise InvalidInputError(f"{name} is not UTF-8: {cause}", file=name) from cause
     except OSError as cause:
-        if cause.errno is None:  # from Arrow, for bytes that break off, not from the disk
+        if cause.errno is None:  # from Arrow, for truncated bytes, not from the disk
             raise InvalidInputError(f"{name} cannot be read: {cause}", file=name) from cause
         raise StorageError(f"{name} cannot be read: {cause}", file=name) from cause
 

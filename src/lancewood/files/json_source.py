@@ -3,9 +3,8 @@
 The columns come first, with guessed types, then the rows. An array is cut into its elements while
 it is read, so that neither form is ever in memory whole.
 
-Arrow reads the blocks, but its reader crashes on a row that is null and on deep nesting, and it
-rounds whole numbers that are too long. Each block is checked for these before Arrow gets it.
-Whether the block is JSON at all is left to Arrow.
+Arrow reads the blocks, but its reader crashes on a null row and on deep nesting, and it rounds long
+integers. Each block is checked for these first; whether it is JSON at all is left to Arrow.
 """
 
 from __future__ import annotations
@@ -210,7 +209,7 @@ class _Array:
             except RecursionError:
                 raise self._wrong("a row is nested too deep") from None
             if end == len(self._text) and self._read_more(may_end=True):
-                continue  # it touches the end, and may go on: 12 could be the start of 123
+                continue  # it touches the end, and may continue: 12 could be the start of 123
             if not isinstance(value, dict):
                 raise self._wrong("it is an array of other things than objects")
             self._at = end
@@ -227,8 +226,8 @@ class _Array:
             self._read_more()
 
     def _read_more(self, *, may_end: bool = False) -> bool:
-        """Drop what is done and read on, twice as much each time: a long element is scanned only
-        a few times."""
+        """Drop what is done and read on, twice as much each time: a long element is scanned only a
+        few times."""
         left = len(self._text) - self._at
         if left > _LARGEST:
             raise self._wrong(f"it has a row of more than {_LARGEST} bytes")
@@ -255,7 +254,7 @@ class _Array:
 
 
 def check_rows(block: bytes, name: str) -> None:
-    """Raise InvalidInputError for a row that is null, and for one that is nested too deep."""
+    """Raise InvalidInputError for a null row, and for one that is nested too deeply."""
     if _is_simple(block):
         return
     bare = _escapes.sub(b"", block) if b"\\" in block else block
@@ -277,7 +276,7 @@ def check_rows(block: bytes, name: str) -> None:
 
 
 def _is_simple(block: bytes) -> bool:
-    """Whether each line is an object with few brackets, which is usual and quick to see.
+    """Whether each line is an object with few brackets, which is the usual case and quick to check.
 
     A line that begins with { after one that ended with } begins a row, unless the JSON is broken.
     """
@@ -293,7 +292,7 @@ def _is_simple(block: bytes) -> bool:
 
 
 def find_inexact(block: bytes, floats: Mapping[str, pa.DataType]) -> tuple[str, str] | None:
-    """The column and the digits of the first whole number that its guessed type would round."""
+    """The column and the digits of the first integer that its guessed type would round."""
     if not floats or not _has_long_number(block):
         return None
     for row in _rows(block.decode()):
@@ -305,7 +304,7 @@ def find_inexact(block: bytes, floats: Mapping[str, pa.DataType]) -> tuple[str, 
 
 
 class _Long(str):
-    """The digits of a whole number that no float can hold exactly."""
+    """The digits of an integer that no float can hold exactly."""
 
 
 def _number(text: str) -> object:

@@ -77,7 +77,8 @@ def writing(
     """A sink. If the block ends well the file has its name, otherwise nothing is left.
 
     The target of a link is replaced, not the link, and it keeps its mode. Anything but a regular
-    file is written while rows come in. ``safe`` escapes what a spreadsheet takes for a formula.
+    file is written while rows come in. ``safe`` escapes what a spreadsheet would take for a
+    formula.
     """
     if safe:
         no_rows = pa.RecordBatch.from_pylist([], schema=schema)
@@ -189,7 +190,7 @@ class _JsonLines:
         self._file.write("".join([json_text(each) + "\n" for each in rows]).encode())
 
     def close(self) -> None:
-        """Each line is complete by itself."""
+        """Do nothing: each line is complete by itself."""
 
 
 class _ArrowStream:
@@ -201,7 +202,8 @@ class _ArrowStream:
 
 
 class _ArrowFile:
-    """Without dictionaries: the one for the whole file would be known only at its end."""
+    """An Arrow file without dictionaries, since the one for the whole file would be known only at
+    its end."""
 
     def __init__(self, file: IO[bytes], schema: pa.Schema, path: str) -> None:
         import pyarrow.ipc as ipc
@@ -220,7 +222,7 @@ class _ArrowFile:
 
 
 class _Parquet:
-    """Gathers batches into row groups: small ones would make the file slow to read."""
+    """Collects batches into row groups: small ones would make the file slow to read."""
 
     def __init__(self, file: IO[bytes], schema: pa.Schema, path: str) -> None:
         import pyarrow.parquet as pq

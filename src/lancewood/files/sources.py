@@ -1,10 +1,10 @@
 """Files to import: finding them, agreeing on one schema, and reading them as one stream.
 
-Every file is opened to learn its schema, and closed again, before the first row is handed over. No
-more than a block of rows is in memory. A file that breaks its own format raises an
-InvalidInputError that names it.
+Every file is opened to learn its schema, and closed again, before the first row is read. At most a
+block of rows is in memory. A file that breaks its own format raises an InvalidInputError that names
+it.
 
-The readers of Parquet and Arrow are here, those of CSV and JSON in modules of their own. Columns of
+The readers of Parquet and Arrow are here, those of CSV and JSON in separate modules. Columns of
 Parquet and Arrow files become columns of another type only where no value is lost.
 """
 
@@ -51,7 +51,7 @@ _FAMILIES: tuple[Callable[[pa.DataType], bool], ...] = (
 
 
 @dataclass(frozen=True)
-class Wish:
+class ImportOptions:
     """What the user asked for."""
 
     format: FileFormat | None = None
@@ -64,17 +64,17 @@ class Wish:
 class SourceFiles:
     """Several files with one schema."""
 
-    def __init__(self, paths: Sequence[str], wish: Wish) -> None:
-        self._wish = wish
+    def __init__(self, paths: Sequence[str], options: ImportOptions) -> None:
+        self._options = options
         self.files = [
-            open_source(each, require_format(each, wish.format), wish.csv)
-            for each in find_files(paths, wish.format)
+            open_source(each, require_format(each, options.format), options.csv)
+            for each in find_files(paths, options.format)
         ]
         self.schema = self._agree()
 
     @property
     def total_rows(self) -> int | None:
-        """How many rows there are, if all files tell without being read."""
+        """How many rows there are, if all files say so without being read."""
         known = [each.total_rows for each in self.files if each.total_rows is not None]
         return sum(known) if len(known) == len(self.files) else None
 
@@ -83,7 +83,7 @@ class SourceFiles:
         return pa.RecordBatchReader.from_batches(self.schema, self._batches(on_batch))
 
     def _batches(self, on_batch: Callable[[int, int], None]) -> Iterator[pa.RecordBatch]:
-        known = {*self._wish.casts, *(self._wish.table.names if self._wish.table else ())}
+        known = {*self._options.casts, *(self._options.table.names if self._options.table else ())}
         guessed = frozenset(self.schema.names) - known
         for each in self.files:
             for batch in each.batches(self.schema, guessed):
@@ -98,7 +98,7 @@ class SourceFiles:
         for other in others:
             wanted = self._wanted(other)
             agreed = _merge(agreed, wanted, first, other)
-        unknown = [name for name in self._wish.casts if name not in agreed.names]
+        unknown = [name for name in self._options.casts if name not in agreed.names]
         if unknown:
             raise InvalidInputError(
                 f"--cast names column {unknown[0]!r}, which {first.name} does not have: it has "
@@ -114,17 +114,19 @@ class SourceFiles:
             raise InvalidInputError(f"{source.name} has two columns {name!r}", column=name)
         fields = []
         for each in source.schema:
-            if each.name in self._wish.casts:
-                each = each.with_type(self._wish.casts[each.name])
-            elif self._wish.table is not None:
-                at = self._wish.table.get_field_index(each.name)
-                kind = self._wish.table.field(at).type if at >= 0 else each.type
+            if each.name in self._options.casts:
+                each = each.with_type(self._options.casts[each.name])
+            elif self._options.table is not None:
+                at = self._options.table.get_field_index(each.name)
+                kind = self._options.table.field(at).type if at >= 0 else each.type
                 if source.is_text or may_become(each.type, kind):
                     each = each.with_type(kind)
             fields.append(each)
         if source.may_lack_columns:
             fields += [
-                pa.field(name, kind) for name, kind in self._wish.casts.items() if name not in names
+                pa.field(name, kind)
+                for name, kind in self._options.casts.items()
+                if name not in names
             ]
         return pa.schema(fields, source.schema.metadata)
 
@@ -148,7 +150,7 @@ def _merge(agreed: pa.Schema, other: pa.Schema, first: RowSource, second: RowSou
             fields.append(each.with_nullable(True))
             continue
         their = other.field(each.name)
-        # A text file has no types of its own, only guesses; the first guess counts for all.
+        # A text file has no types, only guesses; the first file's guess counts for all.
         if their.type != each.type and not (second.is_text and first.is_text):
             raise InvalidInputError(
                 f"column {each.name!r} is {each.type} in {first.name}, {their.type} in "
@@ -181,7 +183,7 @@ def _fit(
 
 
 def find_files(paths: Sequence[str], asked: FileFormat | None) -> list[str]:
-    """The files that names, directories, patterns or ``-`` stand for."""
+    """The files that names, directories, patterns or ``-`` mean."""
     if STDIN in paths and len(paths) > 1:
         raise InvalidInputError("'-' (stdin) stands alone; import the files one after another")
     found: list[str] = []
@@ -221,7 +223,7 @@ def _files_below(directory: str, asked: FileFormat | None) -> list[str]:
 
 
 def open_source(path: str, format: FileFormat, csv: CsvOptions) -> RowSource:
-    """Look into a file; raises InvalidInputError if it is not of that format."""
+    """Open a file and read its schema; raises InvalidInputError if it is not of that format."""
     name = "stdin" if path == STDIN else path
     with reading(name):
         if format is FileFormat.PARQUET:
@@ -265,7 +267,7 @@ def _without_parquet_ids(schema: pa.Schema) -> pa.Schema:
 
 
 class _Arrow:
-    """The IPC file and the IPC stream, told apart by their first bytes."""
+    """An IPC file or IPC stream, distinguished by the first bytes."""
 
     is_text = may_lack_columns = False
     total_rows: int | None = None

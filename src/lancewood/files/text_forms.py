@@ -26,7 +26,7 @@ _FORMULA = r"^[=+\-@\t\r]"
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type for JSON: only numbers, texts, bytes, lists and structs."""
+    """The type for JSON: only numbers, strings, bytes, lists and structs."""
     if isinstance(kind, pa.BaseExtensionType):
         return plain_type(kind.storage_type)
     if pa.types.is_dictionary(kind):
@@ -103,7 +103,7 @@ def _csv_text(value: Any) -> str | None:
 
 
 def safe_for_spreadsheets(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch in which no text and no column name begins like a formula.
+    """A batch in which no string and no column name begins like a formula.
 
     An apostrophe is put in front, as OWASP advises against CSV injection. Numbers stay as they are.
     """
@@ -146,7 +146,8 @@ def csv_read_type(kind: pa.DataType) -> pa.DataType:
 
 
 def from_read(array: Any, kind: pa.DataType) -> Any:
-    """What a reader gave, as the wanted type; raises InvalidInputError if a value does not fit."""
+    """What a reader returned, as the wanted type; raises InvalidInputError if a value does not
+    fit."""
     if array.type == kind:
         return array
     if isinstance(kind, pa.BaseExtensionType):
@@ -300,7 +301,7 @@ def without_dictionaries(kind: pa.DataType) -> pa.DataType:
 
 
 def _with_children(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """A nested type with its children changed; any other type as it is."""
+    """A nested type with its children changed; any other type unchanged."""
     if pa.types.is_struct(kind):
         return pa.struct([each.with_type(change(each.type)) for each in kind])
     if pa.types.is_fixed_size_list(kind):

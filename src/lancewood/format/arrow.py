@@ -1,10 +1,10 @@
 """The schema of a table ↔ an Arrow schema, with metadata, both ways.
 
-Knows which Arrow types the format can hold and which column names it allows. Does not touch data:
+Decides which Arrow types the format can hold and which column names it allows. Does not touch data:
 casting and aligning columns is the work of ``data``.
 
 Extension types whose names begin with ``lance.`` stay their storage type plus metadata, so that the
-answer does not depend on whether pylance was imported; others become the registered Arrow type.
+result does not depend on whether pylance was imported; others become the registered Arrow type.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RESERVED_NAMES = frozenset({*SYSTEM_COLUMNS, "_rowoffset"})
 
 
 def schema_from_arrow(arrow: pa.Schema, *, first_id: int = 0) -> Schema:
-    """A new schema with ids handed out depth first from ``first_id``.
+    """A new schema with ids assigned depth first from ``first_id``.
 
     Raises UnsupportedError that names the column and its type, InvalidInputError for names that
     ``check_names`` refuses. The order of a dictionary and the name and nullability of a fixed-size
@@ -51,7 +51,7 @@ def to_arrow_schema(schema: Schema) -> pa.Schema:
 
 
 def to_scan_schema(schema: Schema) -> pa.Schema:
-    """The Arrow schema of what a read gives: like the table's, but descriptors for blobs."""
+    """The Arrow schema of what a read returns: like the table's, but descriptors for blobs."""
     fields = [
         _descriptor_field(each) if each.is_blob else to_arrow_field(each) for each in schema.fields
     ]
@@ -84,7 +84,7 @@ def to_arrow_field(field: Field) -> pa.Field:
         metadata.pop(EXTENSION_NAME, None)
         metadata.pop(EXTENSION_METADATA, None)
     kind = _to_arrow_type(field)
-    nullable = field.nullable or pa.types.is_null(kind)  # Arrow knows no other null column
+    nullable = field.nullable or pa.types.is_null(kind)  # in Arrow a null column is always nullable
     arrow = pa.field(field.name, kind, nullable, metadata or None)
     name = metadata.get(EXTENSION_NAME, b"")
     if not name or name.startswith(b"lance."):
@@ -118,7 +118,7 @@ def check_names(schema: Schema) -> None:
 
 
 def check_encodable(name: str) -> None:
-    """Raise InvalidInputError for a name that is no Unicode text: half of a surrogate pair."""
+    """Raise InvalidInputError for a name with an unpaired surrogate, which is not valid Unicode."""
     try:
         name.encode()
     except UnicodeEncodeError as cause:
@@ -244,7 +244,7 @@ _capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c
 def _exported_metadata(arrow: pa.Field) -> dict[bytes, bytes]:
     """The metadata of an extension field as other libraries see it, with its extension name.
 
-    pyarrow tells the serialised form of its own extension types nowhere else.
+    pyarrow exposes the serialised form of its own extension types nowhere else.
     """
     capsule = arrow.__arrow_c_schema__()
     exported = _ArrowSchema.from_address(_capsule_pointer(capsule, b"arrow_schema"))

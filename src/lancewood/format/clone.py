@@ -1,7 +1,6 @@
-"""The first manifest of a branch or a shallow clone: the source's, with every file of its root
-referred to by a base path.
+"""The first manifest of a branch or a shallow clone: the source's, with a base path for its root.
 
-What lies elsewhere already stays where it is. Knows no files and no clock.
+Files that lie elsewhere already stay where they are. Pure.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ from lancewood.proto import table_pb2
 
 @dataclass(frozen=True, slots=True)
 class CloneHead:
-    """What the head of a clone says besides what its source's says."""
+    """What the head of a clone says beyond what its source says."""
 
     path: str
     """The root of the source, absolute."""
     name: str | None = None
-    """What its base path is called: the branch or tag that was cloned; it is left out where
-    another base path is called so."""
+    """The name of its base path: the branch or tag that was cloned; left out if another base path
+    has that name."""
     branch: str | None = None
-    """What the clone is called as a branch; None for one that stands by itself."""
+    """The name of the clone as a branch; None for a separate table."""
     config: Mapping[str, str] | None = None
-    """Its configuration; None: that of the source."""
+    """Its configuration; None for that of the source."""
     paths: Mapping[str, str] = field(default_factory=dict)
-    """The source's base paths that are spelled in another way, by how the source spells them."""
+    """New spellings of the source's base paths, by the source's spelling."""
 
 
 def clone_manifest(
@@ -56,8 +55,8 @@ def clone_manifest(
 
 
 def set_config(message: table_pb2.Manifest, config: Mapping[str, str]) -> None:
-    """Give a manifest another configuration, and the flags that go with it. That its source was
-    published is not said of a clone."""
+    """Give a manifest another configuration, and the flags that go with it. The mark that its
+    source was published is removed."""
     message.ClearField("config")
     message.config.update({key: value for key, value in config.items() if key != PUBLISHED_KEY})
     message.writer_feature_flags &= ~(FLAG_CONFIG | FLAG_EXCLUSIVE)
@@ -68,7 +67,7 @@ def set_config(message: table_pb2.Manifest, config: Mapping[str, str]) -> None:
 
 
 def _declare(message: table_pb2.Manifest, path: str, name: str | None) -> BaseId:
-    """The id of the base path that stands for the source's root; declared if it is not yet."""
+    """The id of the base path of the source's root, declared if necessary."""
     for each in message.base_paths:
         if each.path == path and each.is_dataset_root:
             return BaseId(each.id)
@@ -82,7 +81,7 @@ def _declare(message: table_pb2.Manifest, path: str, name: str | None) -> BaseId
 
 
 def _index_section(source: Manifest, base_id: BaseId) -> bytes | None:
-    """The indices, of which those without a base path get this one."""
+    """The indices, with this base path for those that have none."""
     return encode_indices(
         tuple(each.under(base_id) if each.base_id is None else each for each in source.indices)
     )

@@ -1,7 +1,7 @@
 """The container of a data file: footer, offset tables, and the lists of its columns' pages.
 
-Knows offsets and sizes, and checks each against the size of the file. Does not know how a page is
-encoded, except for the two wrappings of the pages of blobs. Pure: whoever calls brings the bytes.
+Every offset and size is checked against the size of the file. How pages are encoded does not matter
+here, except for the two wrappings of the pages of blobs. Pure: the caller reads the bytes.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Footer:
     """(major, minor) as the file itself spells it: (0, 3) for 2.0."""
     num_columns: int
     columns_at: int
-    """Where the table of columns lies."""
+    """The position of the table of columns."""
     descriptor_at: int
-    """Where the entry of the file's own schema lies."""
+    """The position of the entry for the file's own schema."""
 
 
 def decode_footer(data: bytes, name: str, size: int) -> Footer:
@@ -60,7 +60,7 @@ def decode_footer(data: bytes, name: str, size: int) -> Footer:
 
 
 def decode_entry(data: bytes, name: str, size: int, what: str) -> tuple[int, int]:
-    """Where something begins and how long it is, from an entry of an offset table."""
+    """The position and length of something, from an entry of an offset table."""
     if len(data) != ENTRY_SIZE:
         raise FormatError(f"data file {name}: the place of {what} is cut short", file=name)
     start, length = _ENTRY.unpack(data)
@@ -82,7 +82,7 @@ def decode_pages(data: bytes, name: str, size: int, index: int) -> ColumnPages:
     """The pages of a column; those of a blob are the pages of its descriptors.
 
     Raises FormatError for buffers that leave the file, UnsupportedError for encodings that are
-    written down elsewhere.
+    stored elsewhere.
     """
     try:
         column = ColumnPages.FromString(data)

@@ -1,7 +1,7 @@
 """The first manifest of a deep clone: the source's, with every file in the clone's own root.
 
-Base paths are left out, unless something that is no file of the table may refer to them: a blob
-that was left where it was. Knows no files and no clock.
+Base paths are left out, unless something other than the table's files may refer to them: a blob
+that was left where it was. Pure.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def deep_clone_manifest(
     message = table_pb2.Manifest()
     message.CopyFrom(source.bare().message)
     if source.base_paths:
-        message.fragments.extend(_at_home(source, renamed))
+        message.fragments.extend(_in_own_root(source, renamed))
     else:
         message.fragments.extend(source.message.fragments)
     message.ClearField("branch")
@@ -43,11 +43,11 @@ def deep_clone_manifest(
 
 
 def copied_name(file: table_pb2.DataFile) -> str:
-    """What tells a data file from one of the same name in another root."""
+    """What distinguishes a data file from one of the same name in another root."""
     return f"{file.base_id if file.HasField('base_id') else ''}:{file.path}"
 
 
-def _at_home(source: Manifest, renamed: Mapping[str, str]) -> Iterator[bytes]:
+def _in_own_root(source: Manifest, renamed: Mapping[str, str]) -> Iterator[bytes]:
     for fragment in source.fragments:
         message = table_pb2.DataFragment()
         message.CopyFrom(fragment.message)

@@ -1,12 +1,11 @@
 """Deletion files: which physical rows of one fragment are deleted, as bytes and back.
 
 Two kinds: an Arrow IPC file with one column of offsets, and a 32-bit roaring bitmap in its portable
-serialisation. Either lists *all* deleted offsets of the fragment. This module knows bytes only: it
-does not know where the files lie, which fragment refers to which, or how two sets are merged.
+serialisation. Either lists *all* deleted offsets of the fragment.
 
-Spec: "Deletion" in the table format. The specification speaks of an Int32Array; pylance accepts
-nothing but a non-null uint32 column named ``row_id``, so that is what is written, while every
-integer type is read.
+Spec: "Deletion" in the table format. The specification says Int32Array; pylance accepts nothing but
+a non-null uint32 column named ``row_id``, so that is what is written, while every integer type is
+read.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ FEWEST_FOR_BITMAP = 5_000
 
 _MAX_OFFSET = (1 << 32) - 1
 _MOST_UNKNOWN = 1 << 26
-"""Offsets in an Arrow file of a fragment whose number of rows the manifest does not say."""
+"""The most offsets in an Arrow file of a fragment whose number of rows is not recorded."""
 _WIDEST = 8
 """Bytes of the widest offset."""
 _PADDING = 64
@@ -48,10 +47,11 @@ def deletion_file_name(
 
 
 def encode_deletions(offsets: AbstractBitMap, kind: Kind | None = None) -> tuple[Kind, bytes]:
-    """The kind of file and its bytes: Arrow below 5,000 offsets, else a bitmap, or as told.
+    """The kind of file and its bytes: Arrow below 5,000 offsets, else a bitmap, unless ``kind`` is
+    given.
 
     Raises InvalidInputError for no offsets at all: a fragment without deleted rows has no deletion
-    file. Does not know how many rows the fragment has.
+    file. Offsets are not checked against the fragment's number of rows.
     """
     if not offsets:
         raise InvalidInputError("no deleted rows to write; leave the deletion file out instead")
@@ -63,11 +63,11 @@ def encode_deletions(offsets: AbstractBitMap, kind: Kind | None = None) -> tuple
 def decode_deletions(
     data: bytes, is_bitmap: bool, *, path: str, physical_rows: int, expected: int | None
 ) -> BitMap:
-    """The deleted offsets, without regard to their order in the file.
+    """The deleted offsets, whatever their order in the file.
 
-    ``physical_rows`` 0 and ``expected`` None or 0 mean that the manifest does not know, and leave
-    that check out. Raises FormatError, which names ``path``, for bytes that are neither kind, for
-    an offset beyond the fragment and for a number of offsets that is not the expected one. A file
+    ``physical_rows`` 0 and ``expected`` None or 0 mean that the manifest does not record them, and
+    skip that check. Raises FormatError, which names ``path``, for bytes that are neither kind, for
+    an offset beyond the fragment and for a number of offsets other than the expected one. A file
     that would decode to more offsets than the fragment has rows is not decoded.
     """
     if is_bitmap:
@@ -112,9 +112,9 @@ def _write_arrow(values: NDArray[np.uint32]) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _frame(count: int) -> tuple[bytes, bytes]:
-    """What pyarrow writes before and after so many offsets, whatever they are.
+    """What pyarrow writes before and after this many offsets, whatever they are.
 
-    Writing each of very many small files through pyarrow costs more than all else about them.
+    Writing many small files through pyarrow costs more than everything else about them.
     """
     ones, zeros = (_write_arrow(np.full(count, each, np.uint32)) for each in (_MAX_OFFSET, 0))
     start = next(at for at, (one, zero) in enumerate(zip(ones, zeros, strict=True)) if one != zero)
@@ -147,7 +147,7 @@ def _decode_arrow(data: bytes, path: str, most: int) -> BitMap:
     try:
         _check_claims(data, path, most)
         with pa.ipc.open_file(pa.BufferReader(data)) as reader:
-            # The schema comes first: a batch of any other shape is not even looked at.
+            # The schema is checked first: a batch of any other shape is not read.
             types = reader.schema.types
             if len(types) != 1 or not pa.types.is_integer(types[0]):
                 raise _broken(path, f"it has columns of {[str(each) for each in types]}")
@@ -164,16 +164,16 @@ def _decode_arrow(data: bytes, path: str, most: int) -> BitMap:
 
 def _check_claims(data: bytes, path: str, most: int) -> None:
     """Raise FormatError if the batches of an Arrow file would hold more than ``most`` offsets, by
-    what their headers say of rows and their buffers of their size when they are inflated.
+    the rows in their headers and the decompressed size of their buffers.
 
-    Read from the flatbuffers of the format, since pyarrow tells only after it has inflated them.
+    Read from the flatbuffers of the format, since pyarrow reports sizes only after decompressing.
     """
     size, _ = struct.unpack_from("<i6s", data, len(data) - _ARROW_END)
     footer = _root(data, len(data) - _ARROW_END - size)
     rows = 0
     for block in _vector(data, _field(data, footer, 3), 24):
         at, metadata_size = struct.unpack_from("<qi", data, block)
-        is_marked = data[at : at + 4] == b"\xff\xff\xff\xff"  # files of before 2019 have no mark
+        is_marked = data[at : at + 4] == b"\xff\xff\xff\xff"  # files from before 2019 have no mark
         message = _root(data, at + (8 if is_marked else 4))
         batch = _target(data, _field(data, message, 2))
         if batch is None:
@@ -201,7 +201,7 @@ def _root(data: bytes, at: int) -> int:
 
 
 def _field(data: bytes, table: int, number: int) -> int | None:
-    """Where a field of a table stands; None for one that is left out."""
+    """The position of a field in a table; None if it is left out."""
     fields = table - struct.unpack_from("<i", data, table)[0]
     size, place = struct.unpack_from("<H", data, fields)[0], 4 + 2 * number
     if place + 2 > size:
@@ -215,7 +215,7 @@ def _target(data: bytes, at: int | None) -> int | None:
 
 
 def _vector(data: bytes, at: int | None, width: int) -> range:
-    """Where the elements of a vector stand; ValueError for more than there can be."""
+    """The position of a vector's elements; raises ValueError for more than there can be."""
     start = _target(data, at)
     if start is None:
         return range(0)

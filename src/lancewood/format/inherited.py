@@ -1,9 +1,9 @@
-"""Fragments as another root sees them: their files lie where they were, under a base path.
+"""Fragments as another root sees them: their files stay where they are, under a base path.
 
 A manifest may have a million fragments, and nearly all of them have one of a few shapes: the same
 fields in the same order, the same lengths. So one fragment of each shape is parsed, and the others
-of that shape are written all at once, column by column of their bytes. What has no such shape is
-decoded one by one. Pure.
+of that shape are written all at once, column by column of their bytes. Any other is decoded one by
+one. Pure.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ _BASE_ID = 0x38
 _UNCOMMON = frozenset({0x32, 0x42, 0x52, 0x5A})
 """Lineage outside the manifest, and overlays."""
 _MANY = 32
-"""Fewer are decoded one by one: that takes less than looking for shapes."""
+"""Fewer fragments are decoded one by one: that is faster than looking for shapes."""
 _MOST_SHAPES = 256
 _FEW = 4
-"""A shape of fewer fragments is not worth its own way."""
+"""A shape of fewer fragments is not worth handling."""
 
 
 def inherited_fragments(source: Manifest, base_id: BaseId) -> bytes:
-    """The fragments in the bytes of a manifest, each file without a base path under this one.
+    """The fragments in the bytes of a manifest, with this base path for each file that has none.
 
-    Raises UnsupportedError for a fragment of which a part lies outside data and deletion files,
-    where no base path can lead; FormatError for one that cannot be decoded.
+    Raises UnsupportedError for a fragment with parts outside data and deletion files, to which no
+    base path applies; FormatError for one that cannot be decoded.
     """
     raw = list(source.message.fragments)
     if len(raw) < _MANY:
@@ -63,7 +63,7 @@ def _entry(fragment: bytes) -> bytes:
 
 
 def refer_one_by_one(raw: Sequence[bytes], base_id: BaseId, name: str) -> Iterator[bytes]:
-    """The same, decoded and encoded: the bytes of each fragment."""
+    """The same by decoding and encoding: the bytes of each fragment."""
     for each in Manifest(table_pb2.Manifest(fragments=raw), name=name).fragments:
         fragment = each.message
         if any(
@@ -85,7 +85,7 @@ def refer_one_by_one(raw: Sequence[bytes], base_id: BaseId, name: str) -> Iterat
 
 
 class _Parts:
-    """The new bytes of all fragments, gathered in any order and joined in theirs."""
+    """The new bytes of all fragments, collected in any order and joined in theirs."""
 
     def __init__(self, joined: _Bytes, lengths: _Numbers, base_id: BaseId) -> None:
         self._joined, self._lengths = joined, lengths
@@ -96,7 +96,7 @@ class _Parts:
         self._single: list[tuple[int, bytes]] = []
 
     def shaped(self) -> _Numbers:
-        """Write what has a shape; the positions of the fragments that have none of the common."""
+        """Write the fragments that have a common shape; returns the positions of the others."""
         left: list[_Numbers] = []
         shapes = 0
         order = np.argsort(self._lengths, kind="stable")
@@ -122,7 +122,7 @@ class _Parts:
         return np.sort(np.concatenate(left)) if left else np.empty(0, np.int64)
 
     def _rows(self, positions: _Numbers) -> _Bytes:
-        """Fragments of the same length below each other."""
+        """Fragments of the same length as the rows of a matrix."""
         length = int(self._lengths[positions[0]])
         first, count = int(positions[0]), len(positions)
         if int(positions[-1]) - first == count - 1:
@@ -163,7 +163,7 @@ class _Shape:
     fixed: list[int] = field(default_factory=list)
     """Tags and lengths: the same bytes in every fragment of the shape."""
     numbers: list[int] = field(default_factory=list)
-    """Bytes of numbers: the same in their highest bit, which says whether the number goes on."""
+    """Bytes of numbers: the same in their highest bit, which says whether the number continues."""
     files: list[tuple[int, int, int]] = field(default_factory=list)
     """Files without a base path: where the length begins, where the file begins and ends."""
 
@@ -196,16 +196,16 @@ class _Shape:
         return new
 
 
-class _Odd(Exception):
-    """Bytes of no common shape."""
+class _UnusualShape(Exception):
+    """Raised for bytes without a common shape."""
 
 
 def _shape(sample: bytes) -> _Shape | None:
-    """How a fragment is put together; None where it is in no common way."""
+    """The shape of a fragment; None if it is not a common one."""
     shape = _Shape(sample)
     try:
         _parse_fragment(shape)
-    except (_Odd, IndexError):
+    except (_UnusualShape, IndexError):
         return None
     return shape
 
@@ -216,7 +216,7 @@ def _parse_fragment(shape: _Shape) -> None:
     while at < end:
         tag = shape.sample[at]
         if tag in _UNCOMMON or (tag == _DELETION_FILE and has_deletions):
-            raise _Odd
+            raise _UnusualShape
         has_deletions |= tag == _DELETION_FILE
         if tag in (_DATA_FILE, _DELETION_FILE):
             shape.fixed.append(at)
@@ -237,10 +237,10 @@ def _has_base_id(shape: _Shape, at: int, end: int) -> bool:
 
 
 def _skip(shape: _Shape, at: int, end: int) -> int:
-    """Where the field ends that begins here."""
+    """The end of the field that begins here."""
     tag = shape.sample[at]
     if tag >= 0x80 or tag < 8:
-        raise _Odd
+        raise _UnusualShape
     shape.fixed.append(at)
     kind = tag & 7
     if kind == 0:
@@ -251,27 +251,27 @@ def _skip(shape: _Shape, at: int, end: int) -> int:
     elif kind in (1, 5):
         stop = at + 1 + (8 if kind == 1 else 4)
     else:
-        raise _Odd
+        raise _UnusualShape
     if stop > end:
-        raise _Odd
+        raise _UnusualShape
     return stop
 
 
 def _length(shape: _Shape, at: int, end: int) -> tuple[int, int]:
-    """Where what has a length begins and ends, if that begins here."""
+    """Where length-prefixed content begins and ends, if its prefix begins here."""
     start = _number(shape, at)
     shape.fixed += range(at, start)
     length = 0
     for position in reversed(range(at, start)):
         length = length << 7 | shape.sample[position] & 0x7F
     if start + length > end or shape.sample[at:start] != encode_varint(length):
-        raise _Odd
+        raise _UnusualShape
     return start, start + length
 
 
 def _number(shape: _Shape, at: int) -> int:
-    """Where a number ends that begins here."""
+    """The end of the number that begins here."""
     for stop in range(at + 1, at + 11):
         if shape.sample[stop - 1] < 0x80:
             return stop
-    raise _Odd
+    raise _UnusualShape

@@ -1,7 +1,4 @@
-"""JSON from outside, read strictly: one object, each key once, nothing that cannot be written back.
-
-Knows nothing of what the keys mean.
-"""
+"""JSON from outside, read strictly: one object, unique keys, nothing that cannot be rewritten."""
 
 from __future__ import annotations
 
@@ -18,8 +15,8 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 def decode_object(data: bytes, *, name: str, most: int) -> dict[str, Any]:
     """The object in the bytes; raises FormatError naming the file.
 
-    Refused are more than ``most`` bytes, a byte order mark, anything that is not UTF-8, half
-    characters, a key that comes twice, NaN and infinite numbers, and deep nesting.
+    Refused are more than ``most`` bytes, a byte order mark, anything that is not UTF-8, unpaired
+    surrogates, a duplicate key, NaN and infinite numbers, and deep nesting.
     """
     if len(data) > most:
         raise FormatError(f"{name}: has {len(data):,} bytes, {most:,} are allowed", file=name)

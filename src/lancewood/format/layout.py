@@ -1,6 +1,6 @@
-"""Names and places: where the files of a table are, and what they are called.
+"""Names and keys of the files of a table.
 
-Pure. Names from a manifest are checked here, before anyone opens or deletes what they point at.
+Pure. Names from a manifest are checked here, before a file is opened or deleted by them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HINT_KEY = f"{VERSIONS_DIR}/latest_version_hint.json"
 _SUFFIX = ".manifest"
 _DATA_SUFFIX = ".lance"
 _HALF_WRITTEN = r"\.tmp[A-Za-z0-9]{6}"
-"""What the codec calls a file on a disk until it is whole; a writer that is killed leaves it."""
+"""The name of a file on a disk that the codec has not finished; a killed writer leaves it."""
 _DATA_KEY = re.compile(
     rf"{DATA_DIR}/(?:[^/]+(?:\{_DATA_SUFFIX}|/[01]{{32}}\.blob)|{_HALF_WRITTEN})"
 )
@@ -132,7 +132,7 @@ def data_key(name: str) -> str:
 
 
 def blob_directory(data_file: str) -> str:
-    """The directory for bytes of blobs: beside the data file they belong to, and named like it.
+    """The directory for bytes of blobs: beside the data file they belong to, with the same name.
 
     Takes the key of the data file, or its bare name.
     """
@@ -140,7 +140,7 @@ def blob_directory(data_file: str) -> str:
 
 
 def blob_key(data_file: str, blob_id: int) -> str:
-    """The key of a file with bytes of blobs, under its id in bits, the lowest first."""
+    """The key of a file with bytes of blobs, named by the bits of its id, the lowest first."""
     return f"{blob_directory(data_file)}/{f'{blob_id:032b}'[::-1]}.blob"
 
 
@@ -153,7 +153,7 @@ def is_data_key(key: str) -> bool:
 def check_file_name(name: str, what: str) -> str:
     """The name itself if it is a bare file name; raises FormatError otherwise.
 
-    A manifest must never lead a reader, let alone a cleaner, outside the directory it means.
+    A manifest must never lead a reader, let alone a cleanup, outside of the directory it means.
     """
     if not name or "/" in name or "\\" in name or "\0" in name or name in (".", ".."):
         raise FormatError(f"{what} is named {name!r}: expected a bare file name")
@@ -175,8 +175,8 @@ def find_base(bases: Iterable[table_pb2.BasePath], base_id: BaseId) -> table_pb2
 
 
 def key_in_base(base: table_pb2.BasePath | None, directory: str, name: str) -> str:
-    """The key of a file below its base: in the standard directory of a dataset root,
-    directly below the path of any other base."""
+    """The key of a file below its base: in the standard directory of a dataset root, directly below
+    the path of any other base."""
     if base is not None and not base.is_dataset_root:
         return name
     return f"{directory}/{name}"

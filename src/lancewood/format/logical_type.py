@@ -1,7 +1,7 @@
-"""The ``logical_type`` strings of leaves, and the Arrow types they stand for.
+"""The ``logical_type`` strings of leaves, and the Arrow types they mean.
 
-Knows the grammar of one string. Does not know fields, names or children: a struct, a list, a map
-and a fixed-size list of structs get their Arrow type from their children, in ``format.arrow``.
+Only the grammar of one string: a struct, a list, a map and a fixed-size list of structs get their
+Arrow type from their children, in ``format.arrow``.
 """
 
 from __future__ import annotations
@@ -68,8 +68,7 @@ def list_size_of_structs(text: str) -> int | None:
 def decode_leaf_type(text: str) -> pa.DataType:
     """The Arrow type of a leaf; raises FormatError for a string outside the grammar.
 
-    ``json`` is the Arrow extension over strings: the bytes of the file are another matter, and
-    belong to ``data``.
+    ``json`` is the Arrow extension over strings; its bytes in the file are handled by ``data``.
     """
     if text in _PLAIN:
         return _PLAIN[text]
@@ -86,9 +85,9 @@ def decode_leaf_type(text: str) -> pa.DataType:
 
 
 def encode_leaf_type(kind: pa.DataType) -> str | None:
-    """The logical type of an Arrow leaf type; None where the format has no word for it.
+    """The logical type of an Arrow leaf type; None if the format has none.
 
-    Views become their plain kind. Does not look at extension types: pass their storage.
+    Views become their plain kind. For an extension type, pass its storage type.
     """
     if kind in _NAMES:
         return _NAMES[kind]

@@ -1,6 +1,6 @@
 """A manifest's next state: a patch spliced into the bytes of the one before.
 
-Fragments that the patch does not name are carried over as bytes. Knows no files and no clock.
+Fragments that the patch does not name are carried over as bytes. Pure.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from lancewood.model.patch import HeadChanges, ManifestPatch
 from lancewood.proto import table_pb2
 
 INLINE_TRANSACTION_LIMIT = 64 * 1024
-"""A larger transaction stays in its own file only: inline it would double the manifest."""
+"""A larger transaction is only in its own file: inline it would double the manifest."""
 
 _FEW = 32
-"""Up to so many fragments are taken out of the list one by one; each costs a move of the rest."""
+"""Up to this many fragments are removed from the list one by one; each costs moving the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def splice(source: Manifest, patch: ManifestPatch, stamp: VersionStamp) -> tuple
 def seal(
     message: table_pb2.Manifest, index_section: bytes | None, stamp: VersionStamp
 ) -> tuple[Manifest, bytes]:
-    """A new version of which all but the stamp is known, and the bytes of its file."""
+    """A new version that is complete except for its stamp, and the bytes of its file."""
     message.version = stamp.version
     message.timestamp.seconds, message.timestamp.nanos = divmod(stamp.timestamp_ns, 1_000_000_000)
     message.transaction_file = stamp.transaction_file
@@ -82,7 +82,7 @@ def seal(
 def restamped(source: Manifest, version: Version, timestamp_ns: int) -> tuple[Manifest, bytes]:
     """The same state under another number and time, and the bytes of its file.
 
-    What made it, who wrote it and its indices stay as they are.
+    Its transaction, its writer and its indices stay as they are.
     """
     message = table_pb2.Manifest()
     message.CopyFrom(source.message)

@@ -1,10 +1,9 @@
-"""Digests of a manifest: which one it is, and what its rows and its schema are.
+"""Digests of a manifest: of its identity, and of its rows and schema.
 
-Both are over the message, not over the bytes of its file: maps have no fixed order there. They are
-taken from the message with its maps sorted by key, every field in the order of its number and what
-is unknown last; a fragment is the bytes that it came in. So the digest of a message in memory is
-that of the file it is written to. Knows no files; the sections beside the message, indices and the
-transaction, are not part of either.
+Both are over the message, not over the bytes of its file, where maps have no fixed order: maps are
+sorted by key, fields are in the order of their numbers, unknown ones last, and a fragment is its
+original bytes. So the digest of a message in memory is that of the file it is written to. The
+sections beside the message, indices and the transaction, are not part of either.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ _LEFT_OUT = (
 
 
 def manifest_digest(message: table_pb2.Manifest) -> str:
-    """Which manifest it is: SHA-256, in hex, of all but base paths and section offsets.
+    """The identity of a manifest: SHA-256, in hex, of all but base paths and section offsets.
 
-    The same before and after the table was relocated, another for every other change.
+    The same before and after the table was relocated, different after any other change.
     """
     whole = table_pb2.Manifest()
     whole.CopyFrom(message)
@@ -35,10 +34,10 @@ def manifest_digest(message: table_pb2.Manifest) -> str:
 
 
 def content_digest(message: table_pb2.Manifest) -> str:
-    """What the rows and the schema are: SHA-256, in hex, of fields, their metadata and fragments.
+    """The rows and the schema: SHA-256, in hex, of fields, their metadata and fragments.
 
-    The same for two versions that differ in number, time or configuration only, and for a version
-    and its restoration; another one where rows were only moved to other files.
+    The same for two versions that differ only in number, time or configuration, and for a version
+    and its restoration; different where rows were only moved to other files.
     """
     content = table_pb2.Manifest()
     content.fields.MergeFrom(message.fields)

@@ -18,7 +18,7 @@ MAGIC = b"LANC"
 _FOOTER = struct.Struct("<qHH4s")
 _LENGTH = struct.Struct("<I")
 SECTION_HEAD = _LENGTH.size
-"""The bytes in front of each section that hold its length."""
+"""The bytes before each section that hold its length."""
 _MAJOR, _MINOR = 0, 2
 _U32_MAX = (1 << 32) - 1
 
@@ -72,7 +72,7 @@ def encode_manifest_file(
 
 
 def change_manifest_section(data: bytes, change: Callable[[bytes], bytes], *, name: str) -> bytes:
-    """A manifest file after a change to the bytes of its manifest; all before them is the same.
+    """A manifest file after a change to the bytes of its manifest; everything before is the same.
 
     Raises what ``decode_manifest_file`` raises.
     """
@@ -85,7 +85,7 @@ def change_manifest_section(data: bytes, change: Callable[[bytes], bytes], *, na
 
 
 def section_length(head: bytes) -> int | None:
-    """The length of the section whose first bytes these are; None if they are too few."""
+    """The length of the section that begins with these bytes; None if they are too few."""
     return None if len(head) <= SECTION_HEAD else int(_LENGTH.unpack_from(head)[0])
 
 
@@ -125,7 +125,7 @@ def _transaction_slice(data: bytes, message: table_pb2.Manifest, name: str) -> b
 
 
 def _raise_fragment_mark(manifest: Manifest) -> None:
-    """Fill in a mark of fragment ids that is missing or too low: ids must never come twice."""
+    """Fill in a mark of fragment ids that is missing or too low: ids must never be reused."""
     message, name = manifest.message, manifest.name
     if not message.fragments:
         return

@@ -2,8 +2,7 @@
 
 Pure. Two spellings of the keys are in use: the specification's (``manifest_size``) and pylance's
 (``manifestSize``). Both are written; where both are found, pylance's counts, because pylance drops
-the other when it rewrites a file. Keys that nobody here knows are kept. Does not know where the
-versions are that a ref names, and takes the sizes in it for hints.
+the other when it rewrites a file. Unknown keys are kept. The sizes in a ref are hints.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ BRANCHES_DIR = f"{REFS_DIR}/branches"
 TAGS_DIR = f"{REFS_DIR}/tags"
 
 MAX_REF_SIZE = 4 << 20
-"""The largest file, in bytes, that is read or written; metadata may need some."""
+"""The largest file, in bytes, that is read or written; metadata may take some."""
 
 _SUFFIX = ".json"
 _is_plain = re.compile(r"[A-Za-z0-9._-]+").fullmatch
@@ -51,15 +50,15 @@ _TAG_KEYS |= {"metadata"}
 
 
 def ref_file_name(name: BranchName | TagName) -> str:
-    """The bare name of a ref's file: UTF-8, percent-encoded but for letters, digits, ``.-_``."""
+    """The bare name of a ref's file: UTF-8, percent-encoded except for letters, digits, ``.-_``."""
     return f"{name if _is_plain(name) else quote(name, safe='')}{_SUFFIX}"
 
 
 def ref_name(file_name: str) -> str | None:
-    """The name that a file in a directory of refs stands for; None for what is no ref.
+    """The ref's name for a file in a directory of refs; None for a file that is not a ref.
 
-    Raises FormatError where another spelling of the file name is the right one: two files for one
-    ref must not be. Does not check that the name is allowed; ``BranchName.found`` does.
+    Raises FormatError for a file name in another than the canonical spelling: two files for one ref
+    must not exist. Does not check that the name is allowed; ``BranchName.found`` does.
     """
     if not file_name.endswith(_SUFFIX):
         return None
@@ -102,7 +101,7 @@ def decode_tag(name: TagName, data: bytes) -> Tag:
 
 
 def encode_branch(branch: Branch) -> bytes:
-    """The bytes of a branch's file; raises InvalidInputError for what is too large."""
+    """The bytes of a branch's file; raises InvalidInputError if it is too large."""
     values: dict[str, Any] = {
         "parent_branch": branch.parent_branch,
         "parent_version": branch.parent_version,
@@ -121,7 +120,7 @@ def encode_branch(branch: Branch) -> bytes:
 
 
 def encode_tag(tag: Tag) -> bytes:
-    """The bytes of a tag's file; raises InvalidInputError for what is too large."""
+    """The bytes of a tag's file; raises InvalidInputError if it is too large."""
     document = _unknown(tag.unknown, _TAG_KEYS)
     document |= {"branch": tag.branch, "version": tag.version}
     for key, moment in (("createdAt", tag.created_at_ns), ("updatedAt", tag.updated_at_ns)):
@@ -158,7 +157,7 @@ _T = TypeVar("_T")
 
 
 class _Reader:
-    """One file of a ref: its object, every value of which is checked when it is asked for."""
+    """One file of a ref: its object, whose values are checked as they are read."""
 
     def __init__(self, key: str, data: bytes, pairs: Mapping[str, str]) -> None:
         self._key = key
@@ -203,7 +202,7 @@ class _Reader:
         raise FormatError(f"{self._key}: {why}", file=self._key)
 
     def _find(self, key: str) -> tuple[str, Any]:
-        """The spelling that is there, and its value; None where there is neither."""
+        """The spelling of a key that is there, and its value; None where there is neither."""
         other = self._pairs.get(key, key)
         spelling = other if other in self._document else key
         return spelling, self._document.get(spelling)
@@ -240,7 +239,7 @@ class _Reader:
         }
 
     def _identifier(self) -> tuple[tuple[BranchPoint, ...] | None, dict[str, Any]]:
-        """The descent, and what else its object holds."""
+        """The descent, and the unknown keys of its object."""
         if "identifier" not in self._document:
             return None, {}
         found = self._of("identifier", self._document["identifier"], dict, "an object")
@@ -263,7 +262,7 @@ class _Reader:
         try:
             return _decode_moment(text)
         except (ValueError, OverflowError):
-            self._fail(f"{key!r} is {_shown(text)}, which is no moment as 2026-01-31T12:00:00Z is")
+            self._fail(f"{key!r} is {_shown(text)}, not a time such as 2026-01-31T12:00:00Z")
 
 
 @lru_cache(maxsize=64)

@@ -1,7 +1,7 @@
-"""A manifest file with other base paths, and not one other byte changed.
+"""A manifest file with other base paths, and no other byte changed.
 
-Works on the bytes, field by field, because a message that is decoded and encoded again may come out
-in another order. What a newer writer put there stays where it is. Pure.
+Works on the bytes, field by field, because a message that is decoded and encoded again may have
+another order. What a newer writer put there stays in place. Pure.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _FIXED = {1: 8, 5: 4}
 
 
 def relocated_manifest(data: bytes, moved: Mapping[str, str], *, name: str) -> bytes:
-    """The file with new texts for the base paths that ``moved`` lists; itself if it has none.
+    """The file with new paths for the base paths that ``moved`` lists; unchanged if it has none.
 
-    Raises FormatError, naming the file, for one whose bytes cannot be followed.
+    Raises FormatError, naming the file, for one whose bytes cannot be parsed.
     """
 
     def change(section: bytes) -> bytes:
@@ -44,7 +44,7 @@ def _with_path(base: bytes, moved: Mapping[str, str], name: str) -> bytes:
 
 
 def _replaced(message: bytes, tag: int, change: Callable[[bytes], bytes], name: str) -> bytes:
-    """A message with another content of every field that has this tag."""
+    """A message with the content of every field that has this tag replaced."""
     parts: list[bytes] = []
     done = 0
     for at, start, end in _fields(message, tag, name):
@@ -69,7 +69,9 @@ def _fields(message: bytes, tag: int, name: str) -> Iterator[_Field]:
     at, size = 0, len(message)
     while at < size:
         if message[at] == _FRAGMENT and at + 2 < size and message[at + 2] < 0x80 <= message[at + 1]:
-            at += 3 + (message[at + 1] & 0x7F | message[at + 2] << 7)  # a hundred thousand of them
+            at += 3 + (
+                message[at + 1] & 0x7F | message[at + 2] << 7
+            )  # the common case, a hundred thousand times
             continue
         found, start = _number(message, at, name)
         kind = found & 7
@@ -101,7 +103,7 @@ def _number(message: bytes, at: int, name: str) -> tuple[int, int]:
 
 
 def _check(old: bytes, new: bytes, moved: Mapping[str, str], name: str) -> None:
-    """The new bytes say what the old ones say, but for the paths."""
+    """Check that the new bytes say the same as the old ones, except for the paths."""
     expected = table_pb2.Manifest.FromString(old)
     for base in expected.base_paths:
         base.path = moved.get(base.path, base.path)

@@ -1,7 +1,7 @@
 """Manifests and transactions of a branch under another name.
 
-The name stands in every manifest, and in the transaction that made the branch. Nothing else
-changes, but base paths that led to the branch's own root. Pure.
+The name is in every manifest, and in the transaction that made the branch. Nothing else changes
+except base paths that led to the branch's own root. Pure.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from lancewood.proto import table_pb2, transaction_pb2
 def renamed_manifest(
     data: bytes, old: BranchName, new: BranchName, own_paths: frozenset[str], root: str, name: str
 ) -> bytes | None:
-    """The file of a version of a branch that has another name now, and another root; None for the
-    last version of the old root, which stays behind.
+    """The file of a version of a renamed branch, in its new root; None for the last version of the
+    old root, which is left behind.
 
     ``own_paths`` are base paths that mean its old root. Raises FormatError naming the file.
     """
@@ -47,7 +47,7 @@ def renamed_manifest(
 
 
 def closed_manifest(source: Manifest, new: BranchName, stamp: VersionStamp) -> bytes:
-    """The file of a last version under the old name: the same rows, and nothing may follow."""
+    """The file of the last version under the old name: the same rows, and nothing may follow."""
     message = table_pb2.Manifest()
     message.CopyFrom(source.message)
     message.config[RENAMED_KEY] = new
@@ -56,7 +56,7 @@ def closed_manifest(source: Manifest, new: BranchName, stamp: VersionStamp) -> b
 
 
 def renamed_transaction(data: bytes, old: BranchName, new: BranchName, name: str) -> bytes:
-    """A transaction of a branch that has another name now; itself unless it made the branch."""
+    """A transaction of a renamed branch; unchanged unless it made the branch."""
     message = transaction_pb2.Transaction()
     try:
         message.ParseFromString(data)

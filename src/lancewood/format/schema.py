@@ -1,7 +1,7 @@
 """The schema of a table: flat list of messages ↔ tree of fields.
 
-Knows ids, parents and the shape that each logical type asks of its children. Does not know Arrow
-(that is ``format.arrow``) and does not check names: what stands in a manifest is read as it is.
+Checks ids, parents and the children that each logical type requires. Arrow types are in
+``format.arrow``; names are not checked, so that any manifest can be read.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from lancewood.model.schema import BLOB, Field, Schema
 from lancewood.proto import schema_pb2
 
 MAX_DEPTH = 128
-"""Deeper trees are refused: no table has them, and they exhaust the stack of every reader."""
+"""Deeper trees are refused: no table has them, and they would exhaust the stack of any reader."""
 
 MAX_FIELDS = 100_000
-"""More are refused: a second and 100 MB go for as many, each time the table is opened."""
+"""More are refused: this many already cost a second and 100 MB each time the table is opened."""
 
 _TOP = -1
 _MAX_ID = (1 << 31) - 1
@@ -33,16 +33,16 @@ _VARIABLE = frozenset({"string", "large_string", "binary", "large_binary", "json
 
 
 def decode_schema(fields: Iterable[schema_pb2.Field], metadata: Mapping[str, bytes]) -> Schema:
-    """The tree that a manifest's field list draws.
+    """The tree in a manifest's field list.
 
-    A field is at the top level when its parent id is -1 or names no field. Raises FormatError for
-    a repeated or negative id, a child that does not follow its parent, a logical type outside the
+    A field is at the top level when its parent id is -1 or names no field. Raises FormatError for a
+    repeated or negative id, a child that does not follow its parent, a logical type outside the
     grammar, children that do not fit their parent's type, and absurd depth or width.
     """
     messages = list(fields)
     if len(messages) > MAX_FIELDS:
         raise FormatError(
-            f"the schema has {len(messages):,} fields, {MAX_FIELDS:,} are the most that is read"
+            f"the schema has {len(messages):,} fields, at most {MAX_FIELDS:,} are read"
         )
     ids = {each.id for each in messages}
     depths: dict[int, int] = {}
@@ -78,8 +78,8 @@ def decode_schema(fields: Iterable[schema_pb2.Field], metadata: Mapping[str, byt
 def encode_schema(schema: Schema) -> list[schema_pb2.Field]:
     """The field list of a schema, depth first, with parent -1 at the top level.
 
-    What an older or newer writer left in a field's message, and we do not know, stays in it.
-    Raises InvalidInputError for more than ``MAX_FIELDS``.
+    Unknown parts of a field's message are kept. Raises InvalidInputError for more than
+    ``MAX_FIELDS``.
     """
     messages: list[schema_pb2.Field] = []
 
@@ -98,15 +98,15 @@ def check_width(fields: int) -> None:
     """Raise InvalidInputError for a schema that ``decode_schema`` would refuse for its size."""
     if fields > MAX_FIELDS:
         raise InvalidInputError(
-            f"a table of {fields:,} fields is not made: {MAX_FIELDS:,} are the most, counting "
-            "those inside of structs and lists; keep them in several tables, or in a list or map"
+            f"a table of {fields:,} fields cannot be made: {MAX_FIELDS:,} is the limit, counting "
+            "those inside structs and lists; keep them in several tables, or in a list or map"
         )
 
 
 def decode_file_schema(descriptor: bytes) -> Schema:
     """The schema that a data file carries about itself (its global buffer 0).
 
-    The ids in it are the writer's own and mean nothing; names and types do. The parts of a blob
+    The ids in it are the writer's own and have no meaning; names and types do. The parts of a blob
     (v2) column, which files list without ids, are not in the result. Raises FormatError.
     """
     try:

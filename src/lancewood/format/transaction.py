@@ -1,7 +1,7 @@
 """Transactions as bytes: the ``.txn`` file and the section inside a manifest are the same message.
 
-Pure. An operation that we do not know is decoded as ``UnknownOperation``, never as an error:
-the rules then say that it conflicts with everything.
+Pure. An unknown operation is decoded as ``UnknownOperation``, never as an error: the rules then say
+that it conflicts with everything.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def decode_transaction(data: bytes, *, name: str) -> Transaction:
 
 
 def _may_move_files(operation: Operation) -> TypeGuard[Update]:
-    """Whether it is an Update that names no change but of files; a property alone is no proof."""
+    """Whether it is an Update that changes nothing but files; a property alone is no proof."""
     return (
         isinstance(operation, Update)
         and operation.rewrites_columns

@@ -1,7 +1,6 @@
-"""Types as people write them: ``int64``, ``list<string>``, ``decimal128(10, 2)``.
+"""Types as text: ``int64``, ``list<string>``, ``decimal128(10, 2)``.
 
-Reads what pyarrow prints for a type, and the format's own logical types (``timestamp:us:UTC``).
-Does not know columns of any table.
+Parses what pyarrow prints for a type, and the format's own logical types (``timestamp:us:UTC``).
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ EXAMPLES = (
     *("date32", "time64[us]", "timestamp[us]", "timestamp[us, tz=UTC]", "duration[us]"),
     *("list<float>", "fixed_size_list<float>[768]", "struct<a: int64>", "map<string, int64>"),
 )
-"""What there is: names, and one example of every kind that takes more than a name."""
+"""The types to offer: names, and one example of every kind that takes parameters."""
 _TOKEN = re.compile(r"\s*(?:([A-Za-z_0-9.:+/=-]+)|([<>\[\](),]))")
 _UNITS = ("s", "ms", "us", "ns")
 
@@ -58,7 +57,7 @@ def parse_column(text: str) -> pa.Field:
     try:
         return pa.field(name.strip(), kind, nullable)
     except ValueError as cause:
-        raise InvalidInputError(f"column {text!r} cannot be: {cause}") from cause
+        raise InvalidInputError(f"column {text!r} is not possible: {cause}") from cause
 
 
 def parse_type(text: str) -> pa.DataType:
@@ -88,7 +87,7 @@ def _cut_not_null(text: str) -> tuple[str, bool]:
 
 
 class _Reader:
-    """Reads one type from left to right."""
+    """A parser of one type, from left to right."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -134,7 +133,7 @@ class _Reader:
         return found
 
     def _item(self) -> pa.Field:
-        """A list's item: a type, with a name before it or without."""
+        """A list's item: a type, with or without a name before it."""
         name = "item"
         if self._peek().endswith(":") and self._peek() != ":":
             name = self._word()[:-1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def encode_varint(number: int) -> bytes:
-    """The bytes of a number that is not negative."""
+    """The bytes of a non-negative number."""
     found = bytearray()
     while number >= 0x80:
         found.append(number & 0x7F | 0x80)

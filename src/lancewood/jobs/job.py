@@ -23,7 +23,7 @@ from lancewood.errors import CommitUnknownError, LancewoodError, RetryableConfli
 from lancewood.jobs.runner import Runner
 from lancewood.model.applied import AppliedBatch
 from lancewood.model.fragment import Fragment
-from lancewood.model.operations import Operation, told_operation
+from lancewood.model.operations import Operation, operation_text
 from lancewood.model.transaction import Transaction, commit_properties
 
 T = TypeVar("T")
@@ -133,7 +133,7 @@ def execute(
         raise last
     seconds = commit_options.persistence.clock() - started
     raise RetryableConflictError(
-        f"{told_operation(transaction.operation)} on {snapshot.location.uri} was executed {limit} "
+        f"{operation_text(transaction.operation)} on {snapshot.location.uri} was executed {limit} "
         f"times in {seconds:.1f} s, and each time another writer was faster; run it again when "
         f"fewer are active. The last conflict: {last.message}",
         **{**last.facts, "attempts": limit, "seconds": seconds},

@@ -1,9 +1,9 @@
 """Which batches of which applications a table holds, so that none is loaded twice.
 
 The newest batch of each application is a key of the table's configuration, in the same manifest as
-the rows: whoever sees the rows sees the mark, also on a branch or clone that is made of it, and
-restoring an older version takes both back. Only the most recent applications are kept. Plain
-values; when a batch is refused is said in ``rules.applied``.
+the rows: a reader that sees the rows sees the mark, also on a branch or clone made from it, and
+restoring an older version restores both. Only the most recent applications are kept. Plain values;
+``rules.applied`` decides when a batch is refused.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from lancewood.model.transaction import check_text
 
 APPLIED_PREFIX = "lancewood.applied."
 MOST_APPS = 256
-"""Of how many applications the newest batch is kept."""
+"""For how many applications the newest batch is kept."""
 _LONGEST_NAME = 200
 _MOST = LATEST = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class AppliedBatch:
-    """One batch of one application. Raises InvalidInputError for what cannot be one."""
+    """One batch of one application. Raises InvalidInputError for invalid values."""
 
     app: str
-    """Who loads: the same name in every run, also after a crash."""
+    """The application that loads: the same name in every run, also after a crash."""
     batch: int
     """Grows with every batch of the application; gaps are fine."""
 
@@ -49,7 +49,8 @@ class AppliedBatch:
 
     @classmethod
     def asked_for(cls, app: str | None, batch: int | None) -> AppliedBatch | None:
-        """What a caller says; None for one who says neither. Raises InvalidInputError for half."""
+        """The batch that a caller names; None for neither value. Raises InvalidInputError for only
+        one."""
         if app is None and batch is None:
             return None
         if app is None or batch is None:
@@ -62,13 +63,13 @@ class AppliedBatch:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What the configuration says of an application."""
+    """What the configuration records for an application."""
 
     batch: int
     uuid: str
-    """The identity of the commit that brought it."""
+    """The identity of the commit that loaded it."""
     at: int
-    """When, in nanoseconds since 1970: the oldest marks make room for new ones."""
+    """The time in nanoseconds since 1970: the oldest marks make room for new ones."""
 
     def encode(self) -> str:
         return json.dumps({"batch": self.batch, "uuid": self.uuid, "at": self.at})
@@ -77,14 +78,14 @@ class Mark:
 def newest_batch(config: Mapping[str, str], app: str) -> int | None:
     """The newest batch of an application that a table holds; None for an unknown application.
 
-    Raises FormatError for a mark that says nothing: to load again would be a guess.
+    Raises FormatError for an invalid mark: loading again would be a guess.
     """
     text = config.get(APPLIED_PREFIX + app)
     return None if text is None else decode_mark(app, text).batch
 
 
 def marks(config: Mapping[str, str]) -> Iterator[tuple[str, Mark]]:
-    """All applications that a table knows, and what it holds of them."""
+    """All applications that a table knows, and their marks."""
     for key, text in config.items():
         if key.startswith(APPLIED_PREFIX):
             app = key.removeprefix(APPLIED_PREFIX)
@@ -92,7 +93,7 @@ def marks(config: Mapping[str, str]) -> Iterator[tuple[str, Mark]]:
 
 
 def decode_mark(app: str, text: str) -> Mark:
-    """Raises FormatError for a text that is no mark."""
+    """Decode a mark; raises FormatError for an invalid one."""
     try:
         found = json.loads(text)
         batch, uuid, at = found["batch"], found["uuid"], found["at"]

@@ -1,7 +1,7 @@
-"""Roaring bitmaps: from outside, from numbers, and back to numbers.
+"""Roaring bitmaps: from bytes, from numbers, and back to numbers.
 
 Bytes are the portable serialisation of 32-bit bitmaps, which deletion files and the coverage of
-indices use. They are checked in full before the C code behind a bitmap sees one of them.
+indices use. They are checked in full before the C code behind a bitmap sees them.
 """
 
 from __future__ import annotations
@@ -35,19 +35,20 @@ def decode_bitmap(data: bytes, what: str) -> BitMap:
 
 
 def bitmap_of(numbers: NDArray[Any]) -> BitMap:
-    """The bitmap of numbers below 2^32; ten times faster than pyroaring's own way from numpy."""
+    """The bitmap of numbers below 2^32; ten times faster than pyroaring's own conversion from
+    numpy."""
     return BitMap(array("I", np.ascontiguousarray(numbers, np.uint32).tobytes()))
 
 
 def numbers_in(bitmap: AbstractBitMap) -> NDArray[np.int64]:
-    """All numbers of a bitmap, ascending, each spelled out; ``bitmap_runs`` where they are many."""
+    """All numbers of a bitmap, ascending, each listed; use ``bitmap_runs`` where they are many."""
     return np.frombuffer(bitmap.to_array(), np.uint32).astype(np.int64)
 
 
 def bitmap_runs(bitmap: AbstractBitMap) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where stretches of consecutive numbers begin, and where they end (exclusive), ascending.
+    """Where runs of consecutive numbers begin, and where they end (exclusive), ascending.
 
-    A few bytes can stand for four billion numbers: no more than a block of them is spelled out.
+    A few bytes can encode four billion numbers: no more than a block of them is expanded at a time.
     """
     begins, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     first, last = (bitmap.min(), bitmap.max()) if bitmap else (0, -1)
@@ -65,7 +66,7 @@ def bitmap_runs(bitmap: AbstractBitMap) -> tuple[NDArray[np.int64], NDArray[np.i
         if block is bitmap:
             break
     starts, stops = np.concatenate(begins), np.concatenate(ends)
-    apart = np.flatnonzero(starts[1:] != stops[:-1])  # blocks cut stretches in two
+    apart = np.flatnonzero(starts[1:] != stops[:-1])  # a block boundary may cut a run in two
     if not len(starts):
         return starts, stops
     return starts[np.concatenate(([0], apart + 1))], stops[np.concatenate((apart, [-1]))]
@@ -103,7 +104,7 @@ def _check_bitmap(data: memoryview, what: str) -> None:
 
 
 def _check_plain(data: memoryview, position: int, size: int, what: str) -> int:
-    """Checks an array or bitset container of ``size`` values; the position after it."""
+    """Check an array or bitset container of ``size`` values; returns the position after it."""
     if size <= _MOST_IN_ARRAY:
         if not _ascends(_numbers(data, position, size, "<u2", what)):
             raise _broken(what, f"the array at {position} is out of order")
@@ -115,12 +116,12 @@ def _check_plain(data: memoryview, position: int, size: int, what: str) -> int:
 
 
 def _check_run(data: memoryview, position: int, size: int, what: str) -> int:
-    """Checks a run container of ``size`` values; the position after it."""
+    """Check a run container of ``size`` values; returns the position after it."""
     count = int(_numbers(data, position, 1, "<u2", what)[0])
     end = position + 2 + 4 * count
     if end > len(data):
         raise _ends_early(data, end, what)
-    if count <= _FEW_RUNS:  # the usual kind, tens of thousands of times: arrays would cost more
+    if count <= _FEW_RUNS:  # the usual case, tens of thousands of times: numpy would cost more
         if not _are_few_runs(struct.unpack_from(f"<{2 * count}H", data, position + 2), size):
             raise _broken(what, f"the runs at {position} do not make up {size} values")
         return end
@@ -133,7 +134,8 @@ def _check_run(data: memoryview, position: int, size: int, what: str) -> int:
 
 
 def _are_few_runs(numbers: tuple[int, ...], size: int) -> bool:
-    """Whether pairs of first value and length less one ascend apart and hold ``size`` values."""
+    """Whether pairs of (first value, length - 1) ascend without touching and hold ``size``
+    values."""
     total, free = 0, 0
     for first, more in zip(numbers[::2], numbers[1::2], strict=True):
         if first < free:
@@ -144,7 +146,7 @@ def _are_few_runs(numbers: tuple[int, ...], size: int) -> bool:
 
 
 def _numbers(data: memoryview, position: int, count: int, kind: str, what: str) -> NDArray[Any]:
-    """``count`` numbers of the data; FormatError where it ends before them."""
+    """``count`` numbers of the data; raises FormatError where it ends before them."""
     end = position + count * np.dtype(kind).itemsize
     if end > len(data):
         raise _ends_early(data, end, what)

@@ -1,7 +1,7 @@
-"""A branch that was published is closed: its configuration says where its work went.
+"""A published branch is closed: its configuration says what its work became.
 
-The key stands in the branch only; it never reaches what the branch was published onto, nor a branch
-or clone that is made of it. Plain values; what follows for writers is said in ``rules.closed``.
+The key is in the branch only; it never reaches the branch that it was published onto, nor a branch
+or clone made from it. Plain values; ``rules.closed`` says what follows for writers.
 """
 
 from __future__ import annotations
@@ -15,18 +15,17 @@ from lancewood.model.ids import MAX_U64, Version
 
 PUBLISHED_KEY = "lancewood.published"
 RESET_KEY = "lancewood.reset"
-"""Stands in every version of a branch since it began anew, and says in which version that was. Two
-versions with different values have row ids that are not the same rows'. The record of the branch
-says it, too: of versions with another value it tells nothing."""
+"""In every version of a branch since its last reset: the version in which that was. In two versions
+with different values, equal row ids are different rows. The record of the branch has it, too, and
+does not apply to versions with another value."""
 _MOST_DIGITS = 20
-"""Of a version's number."""
+"""The pattern of a version's number."""
 RENAMED_KEY = "lancewood.renamed"
-"""Stands in the last version of a root whose branch has another name now, and says which."""
+"""In the last version of a root whose branch was renamed: the new name."""
 
 
 def reset_version(config: Mapping[str, str]) -> int:
-    """The version in which a branch began anew for the last time, by its configuration; 0 if it
-    never did."""
+    """The version in which a branch was last reset, by its configuration; 0 if it never was."""
     text = config.get(RESET_KEY, "")
     found = int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else 0
     return found if found <= MAX_U64 else 0
@@ -34,20 +33,20 @@ def reset_version(config: Mapping[str, str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """What a closed branch says about its publishing."""
+    """What a closed branch records about its publishing."""
 
     onto: str | None
-    """The branch that it is published onto; None is main."""
+    """The branch that it is published onto; None for main."""
     uuid: str
     """The identity of the commit there, landed or not."""
     head: Version
     """The version of the branch that is published."""
     fork: Version
-    """The version of the target that the branch began at."""
+    """The version of the target that the branch was forked from."""
     after: Version
-    """The newest version of the target when the branch was closed: the commit comes later."""
+    """The newest version of the target when the branch was closed; the commit comes later."""
     landed: Version | None = None
-    """The version of the target that the work became; None where nobody has noted it yet."""
+    """The version of the target that the work became; None if not recorded yet."""
 
     def encode(self) -> str:
         """The value of the key."""
@@ -55,8 +54,8 @@ class Closing:
 
     @classmethod
     def found_in(cls, config: Mapping[str, str], name: str) -> Closing | None:
-        """What a configuration says; None for an open branch. Raises FormatError naming the file
-        for a value that says nothing."""
+        """The closing in a configuration; None for an open branch. Raises FormatError naming the
+        file for an invalid value."""
         text = config.get(PUBLISHED_KEY)
         if text is None:
             return None

@@ -1,9 +1,9 @@
-"""A table that one repository keeps for itself: its configuration says which.
+"""A table that only one repository may write: its configuration says which.
 
-The key stands in every version that the repository writes, and with it a writer flag that no other
-program knows (``model.manifest.FLAG_EXCLUSIVE``): whoever does not know a flag reads, and refuses
-to write. A clone elsewhere is nobody's, and does not have it. Plain values; what follows for
-writers is said in ``rules.features``.
+The key is in every version that the repository writes, and with it a writer flag that no other
+program knows (``model.manifest.FLAG_EXCLUSIVE``): a program that does not know a flag may read but
+refuses to write. A clone elsewhere belongs to nobody, and has no such key. Plain values;
+``rules.features`` says what follows for writers.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from lancewood.model.manifest import ManifestHead
 from lancewood.model.operations import MapUpdate, Operation, UpdateConfig
 
 EXCLUSIVE_KEY = "lancewood.exclusive"
-"""The key in a table's configuration under which the identity of the repository stands."""
+"""The key of the repository's identity in a table's configuration."""
 ANY_REPOSITORY = "*"
-"""Whoever writes in the name of all: what was committed already lands wherever it belongs."""
+"""The identity that may write to any table: what is already committed must land anywhere."""
 
 
 def keeper_of(head: ManifestHead) -> str | None:
-    """The repository that keeps the table for itself; None where anybody may write."""
+    """The only repository that may write the table; None where anybody may."""
     found = head.message.config.get(EXCLUSIVE_KEY)
     return None if found is None else str(found)
 
 
 def keeping(repository: str | None) -> UpdateConfig:
-    """The change after which a table is the repository's alone, or with None everybody's."""
+    """The change that reserves a table for a repository, or with None opens it to everybody."""
     return UpdateConfig(config=MapUpdate({EXCLUSIVE_KEY: repository}))
 
 
 def frees(operations: Sequence[Operation]) -> bool:
-    """Whether they do nothing but give the table back to everybody: anybody may do that, for the
+    """Whether the operations only open the table to everybody: anybody may do that, because the
     repository may be gone."""
     return list(operations) == [keeping(None)]

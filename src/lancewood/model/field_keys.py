@@ -1,7 +1,7 @@
 """Keys of field metadata that the format knows by name.
 
-Knows which of them a field's message mirrors in fields of its own, and which may not change once
-rows were written under them. Does not know the keys of encodings: those are hints for ``data``.
+Also which of them a field's message mirrors in its own fields, and which may not change once rows
+were written under them. The keys of encodings are not here: they are hints for ``data``.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ Fields = Sequence[schema_pb2.Field]
 
 
 def mirror_metadata(message: schema_pb2.Field, before: Mapping[str, bytes]) -> None:
-    """Set what a field's message says besides its metadata to what the metadata says.
+    """Set the fields of a field's message that mirror its metadata.
 
-    ``before`` is the metadata that the message had: where a key never was, what an unknown writer
-    left in its place stays.
+    ``before`` is the metadata that the message had: where a key was never set, what an unknown
+    writer put in its field stays.
     """
     after = message.metadata
     message.extension_name = after.get(EXTENSION_NAME, b"").decode(errors="replace")
@@ -48,7 +48,7 @@ def mirror_metadata(message: schema_pb2.Field, before: Mapping[str, bytes]) -> N
 
 
 def check_metadata_change(before: Fields, after: Fields) -> None:
-    """Raise InvalidInputError for a change of field metadata that rows already written forbid.
+    """Raise InvalidInputError for a change of field metadata that existing rows forbid.
 
     Both lists hold the same fields, their messages mirrored.
     """
@@ -126,7 +126,7 @@ def _is_true(value: bytes) -> bool:
 
 
 def _position(value: bytes | None) -> int | None:
-    """A position as the format counts it; None for anything that is no number of 32 bits."""
+    """A position as the format counts it; None for anything that is not a 32-bit number."""
     if value is None or not value.isdigit() or len(value) > 10 or int(value) >= 1 << 32:
         return None
     return int(value)

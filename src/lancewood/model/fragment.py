@@ -1,4 +1,4 @@
-"""Fragments and the files they are made of: thin, read-only views over messages.
+"""Fragments and the files they consist of: thin, read-only views over messages.
 
 A view never changes its message; ``with_…`` methods return a new fragment, and what they do not
 touch, unknown fields included, is carried over unchanged.
@@ -16,16 +16,16 @@ from lancewood.model.rowids import RowIdSequence, RowVersions
 from lancewood.proto import table_pb2
 
 Lineage: TypeAlias = Literal["row_ids", "created_at_versions", "last_updated_at_versions"]
-"""What a fragment may know of each of its rows, besides what is in its columns."""
+"""What a fragment may record for each of its rows, besides its columns."""
 _LINEAGE: tuple[Lineage, ...] = get_args(Lineage)
 LINEAGE_FIELDS: Mapping[Lineage, FieldId] = {
     "row_ids": FieldId(-3),
     "created_at_versions": FieldId(-4),
     "last_updated_at_versions": FieldId(-5),
 }
-"""The ids under which data files list lineage that was spilled into them."""
+"""The field ids of lineage that was spilled into data files."""
 TOMBSTONE = FieldId(-2)
-"""Stands in a data file's list of fields for a column that a later file replaces."""
+"""The tombstone in a data file's list of fields for a column that a later file replaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +94,11 @@ class DataFile:
 
     @property
     def is_dead(self) -> bool:
-        """Whether every column of it was replaced."""
+        """Whether all its columns were replaced."""
         return all(each < 0 and each not in LINEAGE_FIELDS.values() for each in self.message.fields)
 
     def without(self, fields: frozenset[FieldId]) -> DataFile:
-        """The same file with tombstones in the place of these columns."""
+        """The same file with tombstones in place of these columns."""
         if fields.isdisjoint(self.message.fields):
             return self
         copy = table_pb2.DataFile()
@@ -109,7 +109,7 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class DeletionFile:
-    """Where the deleted offsets of a fragment are written down."""
+    """The file that lists the deleted offsets of a fragment."""
 
     message: table_pb2.DeletionFile
 
@@ -151,7 +151,7 @@ class Fragment:
 
     @classmethod
     def make(cls, files: Sequence[DataFile], physical_rows: int) -> Fragment:
-        """A new fragment without an id; the commit hands ids out."""
+        """A new fragment without an id; the commit assigns ids."""
         message = table_pb2.DataFragment(physical_rows=physical_rows)
         message.files.extend(each.message for each in files)
         return cls(message)
@@ -177,7 +177,7 @@ class Fragment:
 
     @property
     def num_deleted_rows(self) -> int:
-        """Deleted rows, as far as the manifest knows."""
+        """Deleted rows, as far as the manifest records them."""
         return self.message.deletion_file.num_deleted_rows
 
     @property
@@ -199,7 +199,7 @@ class Fragment:
         return self.physical_rows - self.num_deleted_rows
 
     def lineage(self, what: Lineage) -> bytes | ExternalRange | FieldId | None:
-        """Where a sequence is: its own bytes, a part of another file, a column of the fragment's
+        """Where a sequence is: inline bytes, a part of another file, a column of the fragment's
         data files, or nowhere."""
         kind = self.message.WhichOneof(what)
         if kind is None:
@@ -215,8 +215,8 @@ class Fragment:
     def row_ids(self) -> RowIdSequence | None:
         """The stable row ids; None where there are none.
 
-        Raises FormatError for a broken sequence, UnsupportedError for one outside the manifest:
-        the engine reads those.
+        Raises FormatError for a broken sequence, UnsupportedError for one outside the manifest,
+        which the engine reads.
         """
         if not self._is_inline("row_ids"):
             return None
@@ -252,19 +252,19 @@ class Fragment:
         return Fragment(copy)
 
     def with_columns(self, file: DataFile, parents: Iterable[FieldId] = ()) -> Fragment:
-        """The same fragment with columns in a new file: where an older one holds them it gets
-        tombstones, and goes if nothing else is in it.
+        """The same fragment with columns in a new file: an older file that holds them gets
+        tombstones, and is dropped if nothing else is in it.
 
-        ``parents`` are structs and lists that are in the new file as a whole: a 2.0 file lists
-        them beside their leaves, and would go on to tell which of them are null.
+        ``parents`` are structs and lists that are in the new file as a whole: a 2.0 file lists them
+        beside their leaves, and would otherwise still decide which of them are null.
         """
         replaced = frozenset((*file.fields, *parents))
         older = [each.without(replaced) for each in self.files]
         return self.with_files([*(each for each in older if not each.is_dead), file])
 
     def without_dead_files(self, live: frozenset[FieldId]) -> Fragment:
-        """The same fragment without files that hold none of the live fields; pylance takes one
-        for damage."""
+        """The same fragment without files that hold none of the live fields; pylance treats such a
+        file as damage."""
         if not any(live.isdisjoint(each.fields) for each in self.message.files):
             return self
         known = live | frozenset(LINEAGE_FIELDS.values())
@@ -297,7 +297,7 @@ class Fragment:
         return Fragment(copy)
 
     def stamped(self, last_updated_at: RowVersions) -> Fragment:
-        """The same fragment, whose rows were last changed in these versions."""
+        """The same fragment with these versions as the last to change its rows."""
         copy = self._copy()
         kind = copy.WhichOneof("last_updated_at_versions")
         if kind is not None:
@@ -308,7 +308,8 @@ class Fragment:
     def born(
         self, fragment_id: FragmentId, row_ids: RowIdSequence | None, version: RowVersions | None
     ) -> Fragment:
-        """The same files as a new fragment: its id, and the row ids and versions given or none."""
+        """The same files as a new fragment, with this id, and the given row ids and versions or
+        none."""
         return self.with_lineage(row_ids, version, version).numbered(fragment_id)
 
     def numbered(self, fragment_id: FragmentId) -> Fragment:
@@ -341,7 +342,7 @@ class Fragment:
             )
 
     def check_length(self, what: str, length: int) -> None:
-        """Raise FormatError for a sequence that is not as long as the fragment has rows."""
+        """Raise FormatError for a sequence whose length is not the fragment's number of rows."""
         if self.physical_rows and length != self.physical_rows:
             raise FormatError(
                 f"fragment {self.id}: {what} has {length} values for {self.physical_rows} rows",

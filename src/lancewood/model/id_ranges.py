@@ -1,4 +1,4 @@
-"""Sets of row ids as sorted ranges, and whether an id is in them twice.
+"""Sets of row ids as sorted ranges, and detection of duplicate ids.
 
 Pure numpy: the work grows with the number of ranges, never with that of rows.
 """
@@ -18,7 +18,7 @@ _Ids = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IdRanges:
-    """Ids from each of ``firsts`` to the one of ``lasts`` beside it, both sorted, none touching."""
+    """Ids from each of ``firsts`` to the matching one of ``lasts``, both sorted, none touching."""
 
     firsts: _Ids
     lasts: _Ids
@@ -46,7 +46,7 @@ def _joined(firsts: _Ids, lasts: _Ids) -> tuple[IdRanges, int | None]:
     if not len(firsts):
         return IdRanges(firsts, lasts), None
     twice = np.flatnonzero(firsts[1:] <= lasts[:-1])
-    # A range that ends at the largest number has none behind it, so nothing wraps around.
+    # Nothing follows a range that ends at the largest number, so nothing wraps around.
     apart = firsts[1:] > lasts[:-1] + np.uint64(1)
     apart &= lasts[:-1] != np.uint64(2**64 - 1)
     heads = np.concatenate(([True], apart))

@@ -1,4 +1,4 @@
-"""The integers of the format, told apart by type.
+"""The integers of the format, distinguished by type.
 
 A row id, a row address and a row offset are three different things, and mixing them up loses rows.
 """

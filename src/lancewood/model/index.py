@@ -1,4 +1,4 @@
-"""Indices as a writer sees them that does not open them: metadata to be carried along.
+"""Indices as metadata, for a writer that keeps them but does not open them.
 
 What we do not understand stays in the message and is written back unchanged.
 """
@@ -25,9 +25,9 @@ _HOLD_ROW_IDS: Mapping[str, frozenset[int]] = {
     "NGramIndexDetails": frozenset({0}),
     "VectorIndexDetails": frozenset({1, 2}),
 }
-"""Indices whose content names rows by id, on a table that has stable ids, and the versions of which
+"""Indices whose content names rows by id on a table with stable ids, and the versions for which
 that is known: measured by what pylance 14 does to them when rows move. BTREE, ZONEMAP and
-BLOOMFILTER hold addresses, and so may a later version of any kind; what is not known counts as
+BLOOMFILTER hold addresses, and so may a later version of any kind; an unknown one counts as holding
 addresses, which costs a scan and is never wrong."""
 
 
@@ -76,7 +76,7 @@ class Index:
 
     @property
     def holds_row_ids(self) -> bool:
-        """Whether it is of a kind and a version that name rows by id where ids are stable."""
+        """Whether its kind and version name rows by id where ids are stable."""
         known = _HOLD_ROW_IDS.get(self.kind, frozenset())
         return self.message.HasField("index_version") and self.message.index_version in known
 
@@ -111,5 +111,5 @@ class RewrittenIndex:
 
     @property
     def old_uuid(self) -> bytes:
-        """What it was called before."""
+        """The uuid it had before."""
         return self.message.old_id.uuid

@@ -1,8 +1,7 @@
 """What one transaction of a repository left of one table, until it is part of the table's history.
 
-Its states are detached versions, beside the history. Landing brings them onto the branch as
-ordinary versions, each at most once, by whoever comes. Plain values; how that is done is in
-``engine.staging``.
+Its states are detached versions. Landing brings them onto the branch as ordinary versions, each at
+most once, whichever process does it. Plain values; ``engine.staging`` does the landing.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from lancewood.model.transaction import step_uuid
 class Landing:
     """The detached versions of one transaction on one table, oldest first.
 
-    Raises InvalidInputError for numbers and texts that cannot be that.
+    Raises InvalidInputError for invalid numbers and texts.
     """
 
     base: Version
@@ -57,17 +56,16 @@ class Landing:
 
     @cached_property
     def uuids(self) -> tuple[str, ...]:
-        """The identity of each step, also of the version that it becomes."""
+        """The identity of each step, and of the version that it becomes."""
         return tuple(step_uuid(self.uuid, number) for number in range(len(self.steps)))
 
     def exact_version(self, number: int) -> Version:
-        """The version that a step becomes if nobody else writes in between; the first is 0."""
+        """The version that a step becomes if nobody else writes in between; the first step is 0."""
         return Version(self.base + number + 1)
 
     @property
     def last_exact_version(self) -> Version:
-        """The version that the last step becomes, and with it all of them, under the same
-        condition."""
+        """The version that the last step becomes under the same condition."""
         return self.exact_version(len(self.steps) - 1)
 
 

@@ -1,7 +1,7 @@
-"""One version of a table, with its fragments undecoded until someone asks for them.
+"""One version of a table, with its fragments undecoded until they are needed.
 
 A manifest of 100,000 fragments is opened, appended to and written back without decoding one of
-them. ``ManifestHead`` is all of it but the fragments: the part that rules may look at.
+them. ``ManifestHead`` is everything but the fragments: the part that rules may look at.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ FLAG_SPILLED_LINEAGE = 2048
 FLAG_MANAGED_BLOBS = 16384
 FLAG_FIELD_IDS_NOT_REUSED = 32768
 FLAG_EXCLUSIVE = 1 << 40
-"""No flag of the format: whoever meets it reads the table, and does not write to it."""
+"""Not a flag of the format: other programs may read the table, and refuse to write to it."""
 
 _DECODED = frozenset(
     {"indices", "fragments", "rows_by_fragment", "sighting", "_positions", "_is_sorted"}
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LOOKUPS_WORTH_DECODING = 16
-"""So many times a lookup by halving is dearer than decoding one fragment with all the others."""
+"""How many times dearer a binary search is than decoding one fragment with all the others."""
 
 
 class ManifestHead:
@@ -73,7 +73,7 @@ class ManifestHead:
 
     @property
     def timestamp(self) -> datetime:
-        """When it was committed, to the microsecond; 1970 where the writer did not say."""
+        """The commit time, to the microsecond; 1970 where the writer did not record it."""
         stamp = self.message.timestamp
         try:
             return _EPOCH + timedelta(seconds=stamp.seconds, microseconds=stamp.nanos // 1000)
@@ -82,7 +82,7 @@ class ManifestHead:
 
     @property
     def timestamp_ns(self) -> int:
-        """The same moment as nanoseconds since 1970."""
+        """The same time as nanoseconds since 1970."""
         return self.message.timestamp.seconds * 1_000_000_000 + self.message.timestamp.nanos
 
     @property
@@ -128,7 +128,7 @@ class ManifestHead:
 
     @property
     def max_fragment_id(self) -> FragmentId | None:
-        """The highest fragment id ever handed out; None where there was none.
+        """The highest fragment id ever assigned; None where there was none.
 
         ``format.manifest_file`` fills it in where a writer left it out.
         """
@@ -161,7 +161,7 @@ class Manifest(ManifestHead):
     """One version of a table."""
 
     def __getstate__(self) -> dict[str, object]:
-        """Without what can be had again: views of messages do not travel."""
+        """The state without cached views, which cannot be pickled and are made again."""
         state = {key: value for key, value in self.__dict__.items() if key not in _DECODED}
         return {**state, "sighting": None}
 
@@ -192,12 +192,12 @@ class Manifest(ManifestHead):
 
     @property
     def last_fragment(self) -> Fragment:
-        """The last one of at least one, without decoding the others."""
+        """The last fragment, without decoding the others; there must be one."""
         return Fragment(decode_fragment(self.message.fragments[-1], self.name))
 
     @cached_property
     def rows_by_fragment(self) -> Sequence[int] | None:
-        """The live rows of each fragment; None where a writer left one of them out.
+        """The live rows of each fragment; None where a writer did not record one of them.
 
         Raises FormatError for numbers that no fragment can have.
         """
@@ -206,7 +206,9 @@ class Manifest(ManifestHead):
         rows = [each.physical_rows for each in counts.fragments]
         unknown = 0 in rows
         if max(rows, default=0) > MAX_ROWS:
-            raise FormatError(f"{self.name}: a fragment of {max(rows)} rows; {MAX_ROWS} can be")
+            raise FormatError(
+                f"{self.name}: a fragment has {max(rows)} rows; the limit is {MAX_ROWS}"
+            )
         for position, each in enumerate(counts.fragments):
             if each.HasField("deletion_file"):
                 deleted = each.deletion_file.num_deleted_rows
@@ -221,7 +223,7 @@ class Manifest(ManifestHead):
 
     @property
     def row_count(self) -> int | None:
-        """The live rows of the table; None where a writer left those of a fragment out."""
+        """The live rows of the table; None where a writer did not record those of a fragment."""
         return None if self.rows_by_fragment is None else sum(self.rows_by_fragment)
 
     def fragment(self, fragment_id: FragmentId) -> Fragment:
@@ -238,7 +240,7 @@ class Manifest(ManifestHead):
     def check_unique_fragments(self) -> None:
         """Raise FormatError if a fragment is listed twice: its rows would be written twice.
 
-        Goes through all ids, once; for changes to fragments, not for what only adds some.
+        Goes through all ids, once; for changes to fragments, not for operations that only add some.
         """
         if self._twice is not None:
             raise FormatError(
@@ -256,12 +258,13 @@ class Manifest(ManifestHead):
         return next((a for a, b in pairwise(sorted(ids)) if a == b), None)
 
     def expect_lookups(self, count: int) -> None:
-        """Decode all fragments now if so many are going to be looked for one by one."""
+        """Decode all fragments now if this many will be looked up one by one."""
         if count * _LOOKUPS_WORTH_DECODING > self.fragment_count:
             _ = self._positions
 
     def position_of(self, fragment_id: FragmentId) -> int | None:
-        """Where the fragment stands in the list: by halving, since writers keep it sorted."""
+        """The position of a fragment in the list, by binary search, since writers keep it
+        sorted."""
         if "_positions" in self.__dict__:
             return self._positions.get(fragment_id)
         raw = self.message.fragments
@@ -282,27 +285,28 @@ class Manifest(ManifestHead):
 
     @cached_property
     def _is_sorted(self) -> bool:
-        """Whether halving finds every fragment: ids ascend, and are what they seem at a glance."""
+        """Whether binary search finds every fragment: ids ascend, and are where a peek expects
+        them."""
         ids = [each.id for each in self.fragments]
         seen = (peek_fragment_id(each, self.name) for each in self.message.fragments)
         return all(a < b for a, b in pairwise(ids)) and all(map(eq, ids, seen))
 
     def _decode_fragments(self, into: Message) -> None:
-        """Decode the same wire bytes as another message, in one go."""
+        """Decode the same wire bytes as another message, at once."""
         try:
             into.ParseFromString(self.message.SerializeToString())
         except DecodeError as cause:
             raise FormatError(f"{self.name}: the list of fragments cannot be decoded") from cause
 
     def map_fragments(self, change: Callable[[Fragment], Fragment]) -> Iterator[bytes]:
-        """The bytes of every fragment after ``change``; unchanged ones as they are."""
+        """The bytes of every fragment after ``change``; unchanged ones keep theirs."""
         for raw, fragment in zip(self.message.fragments, self.fragments, strict=True):
             changed = change(fragment)
             yield raw if changed is fragment else changed.message.SerializeToString()
 
 
 class _Fragments(Sequence[Fragment]):
-    """Decoded fragments, each made into a view when someone looks at it."""
+    """Decoded fragments, each wrapped in a view on access."""
 
     def __init__(self, decoded: table_pb2.FragmentList) -> None:
         self._messages = decoded.fragments

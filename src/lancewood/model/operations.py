@@ -1,7 +1,7 @@
 """What a commit can do: one small class per operation of the format.
 
-Plain values. They say what happened, not whether it fits (``rules.conflicts``) nor what follows
-from it (``rules.apply``), and know no bytes (``format.transaction``).
+Plain values. They say what happened; ``rules.conflicts`` decides whether it fits, ``rules.apply``
+what follows from it, and ``format.transaction`` encodes it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Overwrite:
-    """A new schema and new fragments instead of all the old ones; also how a table begins."""
+    """A new schema and new fragments instead of all the old ones; also creates a table."""
 
     fragments: tuple[Fragment, ...]
     fields: FieldMessages
@@ -68,7 +68,7 @@ class Overwrite:
     config_upserts: Mapping[str, str] = field(default_factory=dict)
     initial_bases: tuple[table_pb2.BasePath, ...] = ()
     file_version: str | None = None
-    """For a table without rows, whose files cannot tell; not part of the bytes."""
+    """For a table without rows, whose file version no file shows; not encoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +111,15 @@ class Restore:
 
     version: Version
     base_paths: tuple[table_pb2.BasePath, ...] | None = None
-    """What its base paths become, where other places hold the same files now; not part of the
-    bytes, for no operation of the format says so. Then ``version`` is the newest one."""
+    """The new base paths, where other locations hold the same files now; not encoded, since no
+    operation of the format says so. Then ``version`` is the newest one."""
     config: Mapping[str, str] | None = None
-    """With base paths: what the configuration becomes, where that speaks of them."""
+    """With base paths: the new configuration, where it mentions them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReserveFragments:
-    """Fragment ids set aside for a rewrite."""
+    """Fragment ids reserved for a rewrite."""
 
     num_fragments: int
 
@@ -137,16 +137,15 @@ class Update:
     inserted_rows: transaction_pb2.KeyExistenceFilter | None = None
     compacted_sstables: tuple[bytes, ...] = ()
     updated_offsets: Mapping[FragmentId, BitMap] = field(default_factory=dict)
-    """For columns rewritten in place: the rows whose values changed; all, of a fragment that is
+    """For columns rewritten in place: the rows whose values changed; all rows of a fragment that is
     not listed."""
     moves_files: bool = False
     """The updated fragments have the same columns in copies of their files, in another root: no
-    value is another one. Others, who cannot know, take it for columns rewritten in place."""
+    value changed. Other implementations see columns rewritten in place."""
     indices_in_own_root: frozenset[bytes] = frozenset()
-    """For moved files: indices, by uuid, whose files are in the own root now; not part of the
-    bytes."""
+    """For moved files: indices, by uuid, whose files are in the own root now; not encoded."""
     bases_left: frozenset[BaseId] = frozenset()
-    """For moved files: base paths that go once nothing refers to them; not part of the bytes."""
+    """For moved files: base paths to remove once nothing refers to them; not encoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,13 +167,13 @@ class UpdateConfig:
 
     @property
     def touches_schema(self) -> bool:
-        """Whether schema or field metadata change."""
+        """Whether schema or field metadata changes."""
         return bool(self.schema_metadata) or any(self.field_metadata.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """One fragment's new file."""
+    """The new file of one fragment."""
 
     fragment_id: FragmentId
     new_file: DataFile
@@ -214,7 +213,7 @@ class UpdateBases:
 
 @dataclass(frozen=True, slots=True)
 class DataOverlay:
-    """Cells laid over existing files; read, never written."""
+    """Values laid over those of existing files; read, never written."""
 
     fragment_ids: tuple[FragmentId, ...]
     fields: tuple[FieldId, ...]
@@ -261,14 +260,14 @@ def operation_name(operation: Operation) -> str:
     return type(operation).__name__
 
 
-def told_operation(operation: Operation) -> str:
-    """The same for people, with what is meant where the name alone would mislead: Merge is what
-    adds columns, and no merge of rows or branches."""
+def operation_text(operation: Operation) -> str:
+    """The name for messages, with an explanation where it alone would mislead: Merge adds columns,
+    and merges neither rows nor branches."""
     name = operation_name(operation)
-    return f"{name} ({_MEANT[name]})" if name in _MEANT else name
+    return f"{name} ({_EXPLAINED[name]})" if name in _EXPLAINED else name
 
 
-_MEANT = {
+_EXPLAINED = {
     "Merge": "columns added or cast",
     "Project": "columns dropped or renamed",
     "Rewrite": "a compaction",

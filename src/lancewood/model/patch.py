@@ -1,7 +1,7 @@
 """What a transaction changes in a manifest, as data.
 
 ``rules.apply`` makes a patch, ``format.manifest`` splices it into the manifest's bytes, so that
-fragments nobody touched are never decoded.
+untouched fragments are never decoded.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ManifestPatch:
     flags: tuple[int, int]
     """Reader and writer feature flags of the result."""
     keep: bool = True
-    """False: start from no fragments at all."""
+    """False: start without any fragments."""
     add: tuple[Fragment, ...] = ()
     replace: Mapping[FragmentId, Fragment] = field(default_factory=dict)
     remove: frozenset[FragmentId] = frozenset()

@@ -1,8 +1,7 @@
 """Names for versions of one table: branches and tags, and what is recorded about each.
 
-A name is checked when it is made. What the format forbids is refused everywhere; what only harms
-in practice is refused for new names, and read where another writer left it. Knows neither where
-refs are kept nor whether the versions they name exist.
+A name is checked when it is made. What the format forbids is refused everywhere; what is merely
+unwise is refused for new names, and read where another writer used it.
 
 Spec: "Branch and Tag Specification".
 """
@@ -20,12 +19,12 @@ from lancewood.errors import FormatError, InvalidInputError
 from lancewood.model.ids import MAX_U64, Version
 
 MAIN = "main"
-"""What the branch is called that every table has; in records it is the absence of a name."""
+"""The name of the branch that every table has; records leave it out."""
 
 RESERVED_SEGMENTS = frozenset(
     {"data", "tree", "_versions", "_transactions", "_deletions", "_indices", "_refs"}
 )
-"""Directories of a table: a branch ``p/data`` would live among the data files of ``p``."""
+"""Directories of a table: a branch ``p/data`` would be among the data files of ``p``."""
 
 _PUNCTUATION = frozenset(".-_")
 _is_plain = re.compile(r"[A-Za-z0-9._-]*").fullmatch
@@ -36,13 +35,13 @@ _LEAST_NS = -62_135_596_800 * 10**9  # the first moment of the year 1
 
 
 class _RefName(str):
-    """A text that is fit to name a ref. ``found`` makes one of a name that is already in use."""
+    """A valid name of a ref. ``found`` makes one from a name that is already in use."""
 
     __slots__ = ()
     _kind: ClassVar[str]
 
     def __new__(cls, text: str) -> Self:
-        """Raises InvalidInputError, which says which rule the text breaks."""
+        """Check a new name; raises InvalidInputError, which says which rule it breaks."""
         if not isinstance(text, str):
             raise InvalidInputError(f"a {cls._kind} name is a text, not {type(text).__name__}")
         why = _too_long(text) or cls._broken_rule(text) or cls._unwise(text)
@@ -52,10 +51,10 @@ class _RefName(str):
 
     @classmethod
     def found(cls, text: str) -> Self:
-        """A name that a table has already: the format's rules hold, ours for new names do not.
+        """A name that a table has already: the format's rules apply, ours for new names do not.
 
-        Raises FormatError. Characters beyond ASCII are not judged: what counts as a letter is
-        for the writer to say.
+        Raises FormatError. Characters beyond ASCII are not judged: the writer decides what counts
+        as a letter.
         """
         why = cls._broken_rule(text, is_new=False)
         if why:
@@ -75,7 +74,7 @@ class _RefName(str):
 
 
 class BranchName(_RefName):
-    """The name of a branch other than main; ``/`` parts it into segments."""
+    """The name of a branch other than main; ``/`` separates its segments."""
 
     __slots__ = ()
     _kind = "branch"
@@ -137,19 +136,20 @@ class TagName(_RefName):
 
     @classmethod
     def _unwise(cls, text: str) -> str | None:
-        # Tried with pylance 14: it makes such a tag, and then cannot list any tag of the table.
+        # pylance 14 makes such a tag, and then cannot list any tag of the table.
         if not text.isascii():
             return "letters beyond ASCII stop pylance from listing the table's tags"
         return None
 
 
 def called(branch: str | None) -> str:
-    """A branch in words; None is main."""
+    """A branch as text; None is main."""
     return MAIN if branch is None else f"branch {str(branch)!r}"
 
 
 class BranchPoint(NamedTuple):
-    """One step of a branch's descent: the version it left its parent at, and a random id."""
+    """One step of a branch's descent: the version at which it forked from its parent, and a random
+    id."""
 
     version: Version
     uuid: str
@@ -168,13 +168,13 @@ class Branch:
     manifest_size: int
     """A hint: the size of the manifest that it was made from, or of its own first one."""
     identifier: tuple[BranchPoint, ...] | None = None
-    """Its descent from main, itself last; None where the writer did not record it."""
+    """Its descent from main, ending with itself; None where the writer did not record it."""
     reset_in: Version | None = None
-    """The version in which it began anew at the parent's version; None where it never did, or the
+    """The version in which it was reset to the parent's version; None where it never was, or the
     writer did not record it."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     unknown: Mapping[str, Any] = field(default_factory=dict)
-    """What else the file said, kept so that a rewrite does not lose it."""
+    """Unknown keys of the file, kept so that a rewrite does not lose them."""
 
     def __post_init__(self) -> None:
         _check_u64("parent version", self.parent_version)
@@ -205,7 +205,7 @@ class Tag:
     updated_at_ns: int | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     unknown: Mapping[str, Any] = field(default_factory=dict)
-    """What else the file said, kept so that a rewrite does not lose it."""
+    """Unknown keys of the file, kept so that a rewrite does not lose them."""
 
     def __post_init__(self) -> None:
         _check_u64("version", self.version)
@@ -216,12 +216,12 @@ class Tag:
 
     @property
     def created_at(self) -> datetime | None:
-        """To the microsecond."""
+        """The time of creation, to the microsecond."""
         return _moment(self.created_at_ns)
 
     @property
     def updated_at(self) -> datetime | None:
-        """To the microsecond."""
+        """The time of the last update, to the microsecond."""
         return _moment(self.updated_at_ns)
 
 
@@ -245,8 +245,9 @@ def _wrong_character(text: str, *, is_new: bool) -> str | None:
 
 
 def _too_long(text: str) -> str | None:
-    """A ref is one file, file systems allow names of 255 bytes, and pylance needs 44 of them for
-    the suffix and for a file in the making. Tried: longer ones it can neither make nor change."""
+    """Why a name is too long: a ref is one file, file systems allow names of 255 bytes, and pylance
+    needs 44 of them for the suffix and a temporary file; it can neither make nor change longer
+    ones."""
     size = len(quote(text, safe="", errors="replace"))
     if size <= _MOST_BYTES:
         return None

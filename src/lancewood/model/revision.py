@@ -2,10 +2,8 @@
 
 ``exp`` is a tag or a branch, ``exp:`` the newest version of branch exp, ``exp:12`` a version of it,
 ``:12`` (or ``main:12``) a version of main, ``tag:v1`` the tag v1. So a name that is both a branch
-and a tag is told apart as ``exp:`` and ``tag:exp``. A branch that is called tag has versions as
-every other, but not in such a text. A uri carries one of these after an ``@``.
-
-Pure: knows neither which tables there are nor which refs.
+and a tag is written as ``exp:`` or ``tag:exp``. The versions of a branch called tag cannot be named
+by such a text. A uri carries one of these after an ``@``. Pure.
 """
 
 from __future__ import annotations
@@ -49,7 +47,7 @@ class AtTag:
 
 @dataclass(frozen=True, slots=True)
 class ByName:
-    """The version that a tag names, or the newest of a branch: only the table can tell."""
+    """The version that a tag names, or the newest of a branch: the table decides which."""
 
     branch: BranchName | None
     """None means main."""
@@ -64,7 +62,7 @@ Revision: TypeAlias = OnBranch | AtTag | ByName
 
 
 def parse_revision(text: str) -> Revision:
-    """What a text means; raises InvalidInputError for one that means nothing."""
+    """What a text means; raises InvalidInputError for an invalid one."""
     if not isinstance(text, str):
         raise InvalidInputError(f"a revision is a text, got {text!r}")
     name, colon, rest = text.partition(":")
@@ -95,10 +93,10 @@ def tag_name(text: str) -> TagName:
 
 
 def split_uri(uri: str) -> Iterator[tuple[str, str]]:
-    """Each way to part a uri at an ``@`` into a table and a revision, the first ``@`` first.
+    """Each way to split a uri at an ``@`` into a table and a revision, the first ``@`` first.
 
-    What stands before the path of a bucket's uri is never parted: it may be
-    ``container@account``, or hold a secret.
+    The part before the path of a bucket's uri is never split: it may be ``container@account``, or
+    hold a secret.
     """
     start = 0
     if not uri.startswith(_ONLY_HERE):
@@ -112,7 +110,7 @@ def split_uri(uri: str) -> Iterator[tuple[str, str]]:
 
 
 def _by_name(text: str) -> ByName:
-    """Raises InvalidInputError for what can be neither a branch nor a tag."""
+    """Parse a name; raises InvalidInputError if it can be neither a branch nor a tag."""
     branch = branch_name(text)
     try:
         return ByName(branch, TagName.found(text))
@@ -124,9 +122,9 @@ _Name = TypeVar("_Name", BranchName, TagName)
 
 
 def _asked(kind: type[_Name], text: str) -> _Name:
-    """A name that somebody asks for: the table may hold names that we would not make."""
+    """A name that a caller asks for: the table may hold names that we would not make."""
     if not isinstance(text, str):
-        return kind(text)  # tells what is wrong with it
+        return kind(text)  # raises the reason
     try:
         return kind.found(text)
     except FormatError as cause:

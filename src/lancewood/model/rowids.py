@@ -2,11 +2,8 @@
 
 ``RowIdSequence`` holds one stable row id per physical row, ``RowVersions`` one version per physical
 row; both count deleted rows. They are immutable, and their work grows with the number of runs, not
-of rows: only ``to_numpy`` and iteration spell every value out.
-
-This module does not know how segments are written down (``model.segments`` does), nor fragments,
-deletion files, ``next_row_id`` or external sequence files, and it does not check that ids are
-unique: an id may legally appear again at a deleted position.
+of rows: only ``to_numpy`` and iteration list every value. ``model.segments`` encodes them. Ids are
+not checked for uniqueness: an id may legally appear again at a deleted position.
 """
 
 from __future__ import annotations
@@ -44,7 +41,7 @@ Offsets = AbstractBitMap | NDArray[Any] | Sequence[int]
 class _Runs:
     """Numbers as runs: each run has a first value, and the next ones grow by ``_step``.
 
-    Two runs that continue each other are joined at birth, so equal lists have equal runs.
+    Adjacent runs that continue each other are joined at once, so equal lists have equal runs.
     """
 
     __slots__ = ("_encoded", "_firsts", "_index", "_offsets")
@@ -66,7 +63,7 @@ class _Runs:
 
     @classmethod
     def _single(cls, first: int, count: int) -> Self:
-        """One run, the shape of nearly every fragment: made without the work that many need."""
+        """One run, the shape of nearly every fragment, made by a faster path."""
         made = cls.__new__(cls)
         made._firsts = np.array([first] if count else [], dtype=np.uint64)
         made._offsets = np.array([0, count] if count else [0], dtype=np.int64)
@@ -84,7 +81,7 @@ class _Runs:
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
-        """All parts, one after the other. One part alone comes back as it is."""
+        """All parts, one after the other. A single part is returned as it is."""
         if len(parts) == 1:
             return parts[0]
         empty = cls(_NO_VALUES, _NO_COUNTS)
@@ -110,7 +107,7 @@ class _Runs:
         return f"{type(self).__name__}({len(self)} values in {len(self._firsts)} runs)"
 
     def to_numpy(self) -> Values:
-        """Every value spelled out: 8 bytes a row."""
+        """Every value: 8 bytes a row."""
         return expand(self._firsts, self._counts, self._step)
 
     @property
@@ -140,11 +137,12 @@ class _Runs:
         return self._between(cuts[:-1], cuts[1:])
 
     def take(self, offsets: NDArray[Any] | Sequence[int]) -> Self:
-        """The rows at the given offsets, in the given order, repeated where asked twice."""
+        """The rows at the given offsets, in the given order, repeats included."""
         return self.from_values(self._values_at(self._check_offsets(offsets)))
 
     def without(self, offsets: Offsets) -> Self:
-        """All rows but those at the given offsets: what is left when deleted rows are dropped."""
+        """All rows except those at the given offsets: what is left when deleted rows are
+        dropped."""
         if isinstance(offsets, AbstractBitMap):
             return self._without_bitmap(offsets)
         dropped = self._check_offsets(offsets)
@@ -184,7 +182,8 @@ class _Runs:
         return type(self)(self._values_at(begins), ends - begins)
 
     def _cut_at(self, offsets: Counts) -> tuple[Counts, NDArray[np.bool_]]:
-        """Bounds of all runs with the offsets cut free, and which of the pieces are the offsets."""
+        """Bounds of all runs, cut so that each offset is a piece of its own, and which pieces those
+        are."""
         cuts = np.unique(np.concatenate((self._offsets, offsets, offsets + 1)))
         return cuts, np.isin(cuts[:-1], offsets)
 
@@ -209,8 +208,8 @@ class RowIdSequence(_Runs):
 
     @classmethod
     def decode(cls, data: bytes, check_length: CheckLength | None = None) -> RowIdSequence:
-        """The sequence in a ``RowIdSequence`` message; as long as it is not changed, ``encode``
-        gives the same bytes back.
+        """The sequence in a ``RowIdSequence`` message; while it is unchanged, ``encode`` returns
+        the same bytes.
 
         Raises FormatError for bytes that break the format, before anything is allocated for the
         length they claim. Does not check that ids are unique.
@@ -233,7 +232,7 @@ class RowIdSequence(_Runs):
 
     @classmethod
     def from_range(cls, start: int, count: int) -> RowIdSequence:
-        """``count`` ids from ``start`` on, the shape of freshly handed out ids."""
+        """``count`` ids from ``start`` on, the shape of newly assigned ids."""
         if not 0 <= count <= MAX_ROWS or not 0 <= start <= MAX_U64 - count:
             raise InvalidInputError(f"{count} row ids from {start} on do not fit a fragment")
         return cls._single(start, count)
@@ -252,12 +251,12 @@ class RowIdSequence(_Runs):
         return self._encoded
 
     def runs(self) -> Iterator[tuple[int, int, int]]:
-        """(offset, first id, count) of each stretch of ids that ascend by one."""
+        """(offset, first id, count) of each run of ids that ascend by one."""
         columns = (self._offsets[:-1].tolist(), self._firsts.tolist(), self._counts.tolist())
         return zip(*columns, strict=True)
 
     def shifted(self, start: int, by: int) -> RowIdSequence:
-        """The same rows, where every id from ``start`` on has grown by ``by``."""
+        """The same rows, with every id from ``start`` on increased by ``by``."""
         if not by or not len(self):
             return self
         if len(self._firsts) == 1 and int(self._firsts[0]) >= start:
@@ -298,8 +297,8 @@ class RowVersions(_Runs):
 
     @classmethod
     def decode(cls, data: bytes, check_length: CheckLength | None = None) -> RowVersions:
-        """The versions in a ``RowDatasetVersionSequence`` message; as long as they are not
-        changed, ``encode`` gives the same bytes back.
+        """The versions in a ``RowDatasetVersionSequence`` message; while they are unchanged,
+        ``encode`` returns the same bytes.
 
         Of a span only the number of values counts, never where it starts. Raises FormatError for
         bytes that break the format, before anything is allocated for the length they claim.
@@ -329,7 +328,7 @@ class RowVersions(_Runs):
         return cls._single(version, count)
 
     def encode(self) -> bytes:
-        """The bytes of a ``RowDatasetVersionSequence`` message: one run per stretch of rows."""
+        """The bytes of a ``RowDatasetVersionSequence`` message: one entry per run of rows."""
         if self._encoded is None:
             message = rowids_pb2.RowDatasetVersionSequence()
             spans = pairwise(self._offsets.tolist())
@@ -340,18 +339,18 @@ class RowVersions(_Runs):
         return self._encoded
 
     def runs(self) -> Iterator[tuple[int, int]]:
-        """(count, version) of each stretch of rows with the same version."""
+        """(count, version) of each run of rows with the same version."""
         return zip(self._counts.tolist(), self._firsts.tolist(), strict=True)
 
     def restamp(self, above: int, to: int) -> RowVersions:
-        """The same rows, where every version larger than ``above`` has become ``to``."""
+        """The same rows, with every version larger than ``above`` replaced by ``to``."""
         late = self._firsts > _as_u64([above])
         if not late.any():
             return self
         return RowVersions(np.where(late, _as_u64([to]), self._firsts), self._counts)
 
     def with_value_at(self, offsets: Offsets, version: int) -> RowVersions:
-        """The same rows, where those at the given offsets have got ``version``."""
+        """The same rows, with ``version`` at the given offsets."""
         changed = self._check_offsets(offsets)
         if not len(changed):
             return self
@@ -384,9 +383,9 @@ def _as_u64(values: NDArray[Any] | Sequence[int]) -> Values:
 def _lookup(firsts: Values, counts: Counts) -> tuple[Values, Values, Counts]:
     """Disjoint intervals of ids, sorted: first id, last id, and the offset of the first id.
 
-    Where runs overlap, the later run wins. Intervals between any two neighbouring bounds belong to
-    one run; which, is a maximum over the runs that cover it, found by doubling: a run marks two
-    blocks of the largest power of two that fits it, and blocks hand their mark to their halves.
+    Where runs overlap, the later run wins. An interval between two neighbouring bounds belongs to
+    one run: the maximum of the runs that cover it, found by doubling. A run marks two blocks of the
+    largest power of two that fits it, and blocks pass their mark on to their halves.
     """
     lasts = last_values(firsts, counts, 1)
     begins = np.cumsum(counts) - counts

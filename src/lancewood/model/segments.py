@@ -1,7 +1,7 @@
 """The segments of a sequence on the wire: five kinds, three widths of array.
 
 Pure functions between messages and runs of numbers (first values and counts), with every claim of
-the bytes checked before it is believed. Knows neither rows nor versions.
+the bytes checked before it is used.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Counts = NDArray[np.int64]
 CheckLength = Callable[[str, int], None]
 
 MAX_ROWS = 1 << 32
-"""The most rows a fragment can address: a row address keeps 32 bits for the offset."""
+"""The most rows a fragment can address: a row address has 32 bits for the offset."""
 
-# A gap longer than this costs more as holes or zero bits than a further segment does, and a stretch
-# of ids shorter than this costs less inside its neighbours' array than as a segment of its own.
+# A gap longer than this costs more as holes or zero bits than another segment does, and a run of
+# ids shorter than this costs less inside its neighbours' array than as a separate segment.
 _FAR_GAP = 128
 _OWN_SEGMENT = 32
 
@@ -82,7 +82,7 @@ def decode_segment(segment: rowids_pb2.U64Segment, what: str) -> tuple[Values, C
 
 
 def decode_span(span: rowids_pb2.U64Segment, what: str) -> int:
-    """How many values a span holds; a range, the usual kind, is only subtracted."""
+    """How many values a span holds; for a range, the usual kind, a subtraction."""
     found = span.range
     if span.WhichOneof("segment") == "range" and found.end >= found.start:
         return found.end - found.start
@@ -92,8 +92,8 @@ def decode_span(span: rowids_pb2.U64Segment, what: str) -> int:
 def _decode_range(start: int, end: int, what: str) -> tuple[Values, Counts, int]:
     if end < start:
         raise FormatError(f"{what}: range ends at {end}, before its start {start}")
-    # A claim that no fragment can hold is refused once all segments are counted; until then it
-    # only has to fit the array.
+    # A claim that no fragment can hold is refused once all segments are counted; here it only has
+    # to fit the array.
     count = min(end - start, MAX_ROWS + 1)
     return np.array([start], np.uint64), np.array([count], np.int64), end - start
 
@@ -153,7 +153,7 @@ def _check_ascending(values: Values, what: str) -> None:
 
 
 def encode_segments(firsts: Values, counts: Counts) -> Iterator[rowids_pb2.U64Segment]:
-    """Segments for the runs: a long ascending stretch is its own, what lies between is shared."""
+    """Segments for the runs: a long ascending run gets its own, those in between share one."""
     if not len(firsts):
         return
     before = last_values(firsts, counts, 1)[:-1]

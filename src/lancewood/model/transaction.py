@@ -1,6 +1,6 @@
 """A transaction: what one commit did, on which version, under which identity.
 
-A list of operations becomes consecutive versions; ``steps`` cuts it into one transaction each.
+A list of operations becomes consecutive versions; ``steps`` splits it into one transaction each.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from lancewood.model.operations import Operation, operation_name
 
 MESSAGE_PROPERTY = "__lance_commit_message"
 RESERVED = "lancewood."
-"""How the names of properties begin that Lancewood itself sets."""
+"""The prefix of properties that Lancewood itself sets."""
 MARKS_PROPERTY = "lancewood.marks"
-"""Says of a version that every row it marks as changed has got other values, whatever its operation
-would mark."""
+"""Marks a version in which every row recorded as changed really got other values, whatever its
+operation records."""
 MOVED_PROPERTY = "lancewood.moved"
-"""Says of an Update that it only moved data files; set when it is written down."""
+"""Marks an Update that only moved data files; set when it is encoded."""
 EXACT_PROPERTY = "lancewood.exact"
-"""Says of a staged step why it can follow the version that it was built on, and no other."""
+"""The reason why a staged step can follow only the version that it was built on."""
 STAGED_PROPERTY = "lancewood.staged"
-"""Says of a version that a transaction of a repository made it: the identity of all its steps."""
+"""Marks a version made by a transaction of a repository: the identity of all its steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ class Transaction:
     def steps(self) -> tuple[Transaction, ...]:
         """One transaction per version to be written.
 
-        The first keeps the uuid, the others get uuids that follow from it, so that a crash in
-        the middle of a list can be recognised afterwards.
+        The first keeps the uuid, the others get uuids derived from it, so that a crash in the
+        middle of a list can be recognised afterwards.
         """
         if len(self.operations) == 1:
             return (self,)
@@ -93,9 +93,9 @@ def step_uuid(uuid: str, number: int) -> str:
 
 
 def commit_properties(message: str | None, properties: Mapping[str, str] | None) -> dict[str, str]:
-    """A commit's message and properties as one map; raises InvalidInputError for other things.
+    """A commit's message and properties as one map; raises InvalidInputError for invalid values.
 
-    Keys that begin with ``lancewood.`` say what a version is, and are not for people.
+    Keys that begin with ``lancewood.`` are reserved for Lancewood.
     """
     if properties is not None and not isinstance(properties, Mapping):
         raise InvalidInputError(f"properties takes a map of texts, got {properties!r}")
@@ -106,7 +106,7 @@ def commit_properties(message: str | None, properties: Mapping[str, str] | None)
         check_text("a property's key", key)
         if key.startswith(RESERVED):
             raise InvalidInputError(
-                f"property {key!r} is not for people to set: keys that begin with {RESERVED!r} say "
+                f"property {key!r} cannot be set: keys that begin with {RESERVED!r} say "
                 "how a version is to be read; choose another name"
             )
         check_text("the message" if key == MESSAGE_PROPERTY else f"property {key!r}", value)
@@ -114,7 +114,7 @@ def commit_properties(message: str | None, properties: Mapping[str, str] | None)
 
 
 def check_text(what: str, value: object) -> None:
-    """Raises InvalidInputError unless the value is a text that can be written down."""
+    """Raise InvalidInputError unless the value is a string that can be encoded."""
     if not isinstance(value, str):
         raise InvalidInputError(f"{what} must be a text, got {value!r}")
     try:

@@ -1,8 +1,8 @@
 """SQL over tables at revisions: what a query names and needs of tables, and DuckDB to answer it.
 
-How a text becomes an answer, in order:
+How a text is answered, in order:
 
-1. ``text`` reads it: tokens and sqlglot's tree, in Spark's dialect (``settings`` say which one).
+1. ``text`` parses it: tokens and sqlglot's tree, in Spark's dialect (``settings`` say which one).
 2. ``names`` finds the tables in the tree, and which revision each is asked at; ``sources`` finds
    the version that is meant, each once. ``plan`` does both, and tells about it (``--explain``).
 3. ``reads`` says what is read of each table: which columns; ``joins`` which conditions and limits
@@ -12,7 +12,7 @@ How a text becomes an answer, in order:
    ``relations`` (SELECT, joins, WITH, UNION; ``clauses`` looks at single ones), ``scopes`` (what a
    name means), ``expressions``, and what they are made of: ``literals``, ``functions`` and
    ``aggregates``. Every piece is ``typed`` in the ``kinds`` that Spark would give it; what is not
-   known to mean the same in Spark is refused (``typed.apart``).
+   known to mean the same in Spark is refused (``typed.only_spark``).
 
 The SQL is Spark's on both engines.
 """

@@ -1,6 +1,6 @@
 """Functions over rows, with and without OVER, that mean the same in both engines.
 
-A function is known by sqlglot's name for it. Knows types, and no names.
+Functions are looked up by sqlglot's names.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from lancewood.query.kinds import (
     duckdb_type,
     is_comparable,
     is_decimal,
-    said,
+    type_name,
 )
 from lancewood.query.typed import (
     Compile,
     Typed,
-    apart,
     checked,
     fitted,
     numeric,
+    only_spark,
     wide_sum,
 )
 
@@ -37,7 +37,7 @@ WINDOWED = frozenset({"DenseRank", "FirstValue", "Lag", "LastValue", "Lead", "Ra
 
 
 class Aggregate(NamedTuple):
-    """A function over rows: the call, and what is made of its result after OVER or FILTER."""
+    """A function over rows: the call, and what is applied to its result after OVER or FILTER."""
 
     call: str
     kind: pa.DataType
@@ -45,59 +45,59 @@ class Aggregate(NamedTuple):
 
 
 _Made = Callable[[Typed, str, str], Aggregate]
-"""Of a value, DISTINCT or nothing, and what the function is called."""
+"""Makes an aggregate from a value, DISTINCT or nothing, and the function's name."""
 
 
 def aggregate(node: Any, compile_: Compile) -> Aggregate:
     """A function over the rows of a group."""
     name, argument, word = type(node).__name__, node.this, ""
-    told = called(node)
+    label = called(node)
     if type(argument).__name__ == "Distinct":
         if len(argument.expressions) != 1:
-            raise apart(f"{told} of several columns, with DISTINCT")
+            raise only_spark(f"{label} of several columns, with DISTINCT")
         argument, word = argument.expressions[0], "DISTINCT "
     if node.args.get("expressions"):
-        raise apart(f"{told} of several columns")
+        raise only_spark(f"{label} of several columns")
     if name == "Count" and (argument is None or type(argument).__name__ == "Star"):
         if word:
-            raise apart(f"{told} of all columns, with DISTINCT")
+            raise only_spark(f"{label} of all columns, with DISTINCT")
         return Aggregate("count(*)", BIGINT)
     if argument is None or type(argument).__name__ == "Star":
-        raise InvalidInputError(f"{told} takes one column")
+        raise InvalidInputError(f"{label} takes one column")
     value = compile_(argument)
     if (word or name in ("Max", "Min")) and not is_comparable(value.kind):
-        raise apart(f"{told} of {said(value.kind)}")
-    return _AGGREGATES[name](value, word, told)
+        raise only_spark(f"{label} of {type_name(value.kind)}")
+    return _AGGREGATES[name](value, word, label)
 
 
-def _count(value: Typed, word: str, told: str) -> Aggregate:
+def _count(value: Typed, word: str, label: str) -> Aggregate:
     return Aggregate(f"count({word}{value.sql})", BIGINT)
 
 
-def _count_if(value: Typed, word: str, told: str) -> Aggregate:
-    test = checked(value, BOOLEAN, told).sql
+def _count_if(value: Typed, word: str, label: str) -> Aggregate:
+    test = checked(value, BOOLEAN, label).sql
     return Aggregate(f"count({word}CASE WHEN {test} THEN TRUE END)", BIGINT)
 
 
-def _sum(value: Typed, word: str, told: str) -> Aggregate:
-    kind = wide_sum(numeric(value, told).kind)
+def _sum(value: Typed, word: str, label: str) -> Aggregate:
+    kind = wide_sum(numeric(value, label).kind)
     value = fitted(value, DOUBLE) if kind == DOUBLE else value
     return Aggregate(f"sum({word}{value.sql})", kind, f"CAST({{}} AS {duckdb_type(kind)})")
 
 
-def _avg(value: Typed, word: str, told: str) -> Aggregate:
-    if is_decimal(numeric(value, told).kind):
-        raise apart(f"{told} of {said(value.kind)}", "CAST it to DOUBLE")
+def _avg(value: Typed, word: str, label: str) -> Aggregate:
+    if is_decimal(numeric(value, label).kind):
+        raise only_spark(f"{label} of {type_name(value.kind)}", "CAST it to DOUBLE")
     return Aggregate(f"avg({word}{fitted(value, DOUBLE).sql})", DOUBLE)
 
 
 def _extremes(name: str) -> _Made:
-    return lambda value, word, told: Aggregate(f"{name}({word}{value.sql})", value.kind)
+    return lambda value, word, label: Aggregate(f"{name}({word}{value.sql})", value.kind)
 
 
 def _logical(name: str) -> _Made:
-    return lambda value, word, told: Aggregate(
-        f"{name}({word}{checked(value, BOOLEAN, told).sql})", BOOLEAN
+    return lambda value, word, label: Aggregate(
+        f"{name}({word}{checked(value, BOOLEAN, label).sql})", BOOLEAN
     )
 
 
@@ -124,12 +124,12 @@ def windowed(node: Any, compile_: Compile) -> Aggregate:
         return Aggregate(f"{name[:-5].lower()}_value({value.sql})", value.kind)
     offset = 1 if node.args.get("offset") is None else plain_number(node.args["offset"])
     if offset is None or node.args.get("default") is not None:
-        raise apart(f"{called(node)} with a default, or by other than a plain number")
+        raise only_spark(f"{called(node)} with a default, or by other than a plain number")
     return Aggregate(f"{name.lower()}({value.sql}, {offset})", value.kind)
 
 
 def check_window(function: Any, window: Any) -> None:
-    """Raise InvalidInputError for what Spark takes no window of, although DuckDB does."""
+    """Raise InvalidInputError for a window that Spark refuses although DuckDB takes it."""
     name, order, spec = type(function).__name__, window.args.get("order"), window.args.get("spec")
     needs_order = name in WINDOWED - {"FirstValue", "LastValue"}
     if type(function.this).__name__ == "Distinct":
@@ -143,7 +143,7 @@ def check_window(function: Any, window: Any) -> None:
 
 
 def frame(spec: Any) -> str:
-    """The rows that OVER takes, as DuckDB is told."""
+    """The rows of OVER, as DuckDB's SQL."""
     kind = str(spec.args.get("kind") or "").upper()
     sides = []
     for side in ("start", "end"):
@@ -155,15 +155,15 @@ def frame(spec: Any) -> str:
         elif kind == "ROWS" and (count := plain_number(at)) is not None:
             sides.append(f"{count} {where}")
         else:
-            raise apart("a window frame other than of whole rows")
+            raise only_spark("a window frame other than of whole rows")
     if kind not in ("ROWS", "RANGE") or spec.args.get("exclude") is not None:
-        raise apart("such a window frame")
+        raise only_spark("such a window frame")
     return f"{kind} BETWEEN {sides[0]} AND {sides[1]}"
 
 
 def has_aggregates(node: Any) -> bool:
-    """Whether an expression holds a function over a group's rows; not those of windows and of
-    queries inside."""
+    """Whether an expression contains a function over a group's rows; windows and subqueries do not
+    count."""
     from sqlglot import exp
 
     stack, over = [node], set()

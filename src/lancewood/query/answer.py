@@ -1,8 +1,8 @@
 """``lancewood.sql``: a query answered in this process, by DuckDB on scans of the tables.
 
-What is read of each table was found before (``reads``); DuckDB gets it as a stream of batches, as
-often as it asks, and a text in which every name and cast is ours (``relations``). It may open no
-file but those of its own temporary directory.
+``reads`` has decided what is read of each table; DuckDB gets it as a stream of batches, as often as
+it asks, and a text in which every name and cast is ours (``relations``). It may open no file except
+those of its own temporary directory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lancewood.query.settings import Settings
 from lancewood.query.sources import Source as TableSource
 from lancewood.query.sources import Sources
 from lancewood.query.text import shown
-from lancewood.query.typed import FAILED, apart
+from lancewood.query.typed import FAILED, only_spark
 from lancewood.repo.repository import Repository
 from lancewood.table.scan import Rows
 
@@ -47,18 +47,18 @@ def sql(
     storage_options: Mapping[str, str] | None = None,
     pushdown: bool = True,
 ) -> Answer:
-    """The answer to a query, whose tables may be named with revisions; DuckDB computes it here.
+    """The answer to a query, whose tables may be named with revisions; computed by DuckDB in this
+    process.
 
-    ``tables`` gives names to uris and handles, ``repository`` has the tables of a commit, HEAD's
-    or that of ``revision``. Where neither is given, a quoted name may be a uri:
-    ``SELECT * FROM 'photos.lance@v1.0'``. Revisions are written as for ``lancewood.spark.sql``,
-    and the SQL is Spark's, too. ``args`` are values for ``:name``.
+    ``tables`` maps names to uris and handles, ``repository`` has the tables of a commit, HEAD's or
+    that of ``revision``. Where neither is given, a quoted name may be a uri: ``SELECT * FROM
+    'photos.lance@v1.0'``. Revisions are written as for ``lancewood.spark.sql``, and the SQL is
+    Spark's, too. ``args`` are values for ``:name``.
 
-    Every version is found now, and once for the same name and revision; rows are read and
-    computed when the answer is asked for them, with bounded memory. ``pushdown=False`` reads all
-    of every table, for the same answer.
-    Raises NotFoundError, InvalidInputError for what is no query, and UnsupportedError for what
-    only Spark can answer, or answers differently.
+    Every version is resolved now, and once for the same name and revision; rows are read and
+    computed on demand, with bounded memory. ``pushdown=False`` reads all of every table, for the
+    same answer. Raises NotFoundError, InvalidInputError for what is not a query, and
+    UnsupportedError for what only Spark can answer, or answers differently.
     """
     settings = Settings()
     sources = Sources(tables, repository, revision, storage_options, settings)
@@ -79,8 +79,8 @@ def answer(
 
 
 class Answer(Rows):
-    """The rows of an answer, computed when one of its methods asks for them, as often as one
-    does; always of the versions that were found when it was made."""
+    """The rows of an answer, computed anew by each method that returns rows; always of the versions
+    that were resolved when it was made."""
 
     def __init__(
         self, planned: QueryPlan, reads: Mapping[Occurrence, Read], args: Mapping[str, Any]
@@ -104,13 +104,13 @@ class Answer(Rows):
         return pa.schema([pa.field(name, kind) for name, kind in self._relation.columns])
 
     def explain(self) -> str:
-        """What is read of the tables, in words."""
+        """What is read of the tables, as text."""
         return self._planned.explain()
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows as record batches, within a bounded memory."""
+        """The rows as record batches, with bounded memory."""
         schema = self.schema
-        with _failures_told(self._inputs), _connected() as connection:
+        with _translated_failures(self._inputs), _connected() as connection:
             for each in self._inputs:
                 if each.is_read:
                     connection.register(each.name, each)
@@ -128,10 +128,10 @@ class Answer(Rows):
 
 
 class InProcess:
-    """What is known besides our tables where no session is: nothing, but what time it is."""
+    """The surroundings of a query without a session: no tables, only the time."""
 
     def moment(self, expression: str) -> datetime:
-        """The moment that an expression is; raises InvalidInputError."""
+        """The time that an expression means; raises InvalidInputError."""
         takes = "TIMESTAMP AS OF takes a moment, such as '2026-11-15 12:00:00'"
         try:
             asked = f"SELECT CAST(({expression}) AS TIMESTAMP) AS at"
@@ -148,7 +148,7 @@ class InProcess:
 
 @dataclass(eq=False)
 class _Input:
-    """What is read of a table, as DuckDB asks for it."""
+    """What is read of a table, as DuckDB requests it."""
 
     name: str
     read: Read
@@ -163,7 +163,7 @@ class _Input:
         return self.name if self.is_read else f"range({self.read.known_rows})"
 
     def columns(self) -> list[ScopeColumn]:
-        """All columns of the table; those that are not read have no place in DuckDB."""
+        """All columns of the table; those that are not read do not exist in DuckDB."""
         places = {name: at for at, name in enumerate(self._names)}
         return [
             ScopeColumn(
@@ -176,7 +176,7 @@ class _Input:
 
     @property
     def _names(self) -> Sequence[str]:
-        """Without those of which DuckDB does not have the type: who names one is refused."""
+        """The columns, without those whose type DuckDB lacks: naming one is an error."""
         names = self.read.columns
         schema = self.read.snapshot.arrow_schema
         return [
@@ -216,7 +216,7 @@ class _Input:
                 else:
                     arrays = [pa.repeat(pa.scalar(True), batch.num_rows)]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-        except Exception as error:  # DuckDB would keep only its text
+        except Exception as error:  # DuckDB would keep only its message
             self.failure = error
             raise
 
@@ -244,14 +244,14 @@ def _given_back(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _check_text(planned: QueryPlan) -> None:
-    """Raise UnsupportedError for what the tree does not show as Spark reads it."""
+    """Raise UnsupportedError where the tree does not show the text as Spark reads it."""
     query = planned.query
     if query.is_piped:
-        raise apart("|>")
+        raise only_spark("|>")
     if query.has_long_comment:
-        raise apart("a comment that goes on in the next line, by a backslash")
+        raise only_spark("a comment that goes on in the next line, by a backslash")
     if any("\\" in query.sql[each.start : each.end] for each in query.texts):
-        raise apart("a text with a backslash", "Spark and others read it differently")
+        raise only_spark("a text with a backslash", "Spark and others read it differently")
     if any(
         each.token_type.name == "HEX_STRING" and query.sql[each.start] == "0"
         for each in query.tokens
@@ -282,8 +282,8 @@ def _connected() -> Iterator[Any]:
 
 
 @contextmanager
-def _failures_told(inputs: Sequence[_Input]) -> Iterator[None]:
-    """Raise our own errors for what DuckDB, or a scan below it, says against a query."""
+def _translated_failures(inputs: Sequence[_Input]) -> Iterator[None]:
+    """Raise our own errors for failures of DuckDB, or of a scan below it."""
     import duckdb
 
     try:
@@ -293,18 +293,18 @@ def _failures_told(inputs: Sequence[_Input]) -> Iterator[None]:
             if isinstance(each.failure, LancewoodError):
                 raise each.failure from error
         text = str(error).strip().partition("\n")[0]
-        _, ours, said = text.partition(FAILED)
+        _, ours, failure = text.partition(FAILED)
         if ours:
-            raise InvalidInputError(said) from None
+            raise InvalidInputError(failure) from None
         if isinstance(error, duckdb.OutOfMemoryException):
             raise UnsupportedError(
                 f"the query needs more memory than it may take here: {text}; ask for less, or "
                 "with lw sql --spark"
             ) from error
-        told = text.partition(": ")[2] or text
+        message = text.partition(": ")[2] or text
         if isinstance(error, duckdb.DataError):
-            raise InvalidInputError(f"the query fails on a value: {told}") from error
+            raise InvalidInputError(f"the query fails on a value: {message}") from error
         raise UnsupportedError(
-            f"DuckDB does not answer the query: {told}; ask with lw sql --spark, or with "
+            f"DuckDB does not answer the query: {message}; ask with lw sql --spark, or with "
             "lancewood.spark.sql"
         ) from error

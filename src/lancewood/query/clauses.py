@@ -1,7 +1,4 @@
-"""What single clauses of a query say, as far as the tree alone tells.
-
-Knows sqlglot's nodes, and no types.
-"""
+"""What single clauses of a query say, as far as sqlglot's tree shows."""
 
 from __future__ import annotations
 
@@ -10,27 +7,27 @@ from typing import Any
 
 from lancewood.errors import InvalidInputError
 from lancewood.query.text import WRITTEN
-from lancewood.query.typed import apart
+from lancewood.query.typed import only_spark
 
 _COMPARED = frozenset({"EQ", "NEQ", "LT", "LTE", "GT", "GTE"})
-_ASKED = frozenset({"Between", "ILike", "In", "Is", "Like", "NullSafeEQ", "NullSafeNEQ"})
+_TESTS = frozenset({"Between", "ILike", "In", "Is", "Like", "NullSafeEQ", "NullSafeNEQ"})
 
 
 def check_grouping(node: Any) -> None:
-    """Raise UnsupportedError where Spark takes other words together than the tree does."""
+    """Raise UnsupportedError where Spark groups words differently than the tree does."""
     name = type(node).__name__
     left, right = type(node.args.get("this")).__name__, type(node.args.get("expression")).__name__
     if name == "DPipe":
         is_other = right in ("Add", "Sub")
     else:
-        is_other = name in _COMPARED and (left in _ASKED or right in {*_COMPARED, *_ASKED, "Not"})
+        is_other = name in _COMPARED and (left in _TESTS or right in {*_COMPARED, *_TESTS, "Not"})
     if is_other:
-        raise apart(called(node), "others group it differently; write parentheses")
+        raise only_spark(called(node), "others group it differently; write parentheses")
 
 
-def is_only_asked(node: Any) -> bool:
-    """Whether a value stands in WHERE, HAVING or ON, where only its truth counts: below AND, OR
-    and a NOT of its own. Elsewhere Spark has false where SQL has null."""
+def is_only_tested(node: Any) -> bool:
+    """Whether a value is in WHERE, HAVING or ON, where only its truth counts: below AND, OR and its
+    own NOT. Elsewhere Spark has false where SQL has null."""
     inside, above, is_own = node, node.parent, True
     while type(above).__name__ in ("And", "Not", "Or", "Paren"):
         is_not = type(above).__name__ == "Not"
@@ -42,7 +39,7 @@ def is_only_asked(node: Any) -> bool:
 
 
 def called(node: Any) -> str:
-    """What people call a piece of SQL: a function as they wrote it."""
+    """A piece of SQL as the user wrote it."""
     if WRITTEN in node.meta:
         return f"{node.meta[WRITTEN]}()"
     text = " ".join(node.sql("spark").split())
@@ -50,7 +47,7 @@ def called(node: Any) -> str:
 
 
 def plain_number(node: Any) -> int | None:
-    """A number that is written plainly."""
+    """A plainly written number; None for anything else."""
     if type(node).__name__ != "Literal" or node.args.get("is_string"):
         return None
     text = str(node.this)
@@ -66,7 +63,7 @@ def limited(node: Any) -> str:
             continue
         number = plain_number(clause.args.get("expression"))
         if number is None:
-            raise apart(f"{word} of other than a plain number")
+            raise only_spark(f"{word} of other than a plain number")
         text += f" {word} {number}"
     return text
 
@@ -75,12 +72,12 @@ def asks_distinct(node: Any) -> bool:
     """Whether it is SELECT DISTINCT."""
     distinct = node.args.get("distinct")
     if distinct is not None and distinct.args.get("on") is not None:
-        raise apart("DISTINCT ON")
+        raise only_spark("DISTINCT ON")
     return distinct is not None
 
 
 def column_name(node: Any) -> str:
-    """What Spark calls a column of SELECT, or nearly so where nobody gave it a name."""
+    """Spark's name of a column of SELECT, or nearly so if it has no alias."""
     if node.alias or type(node).__name__ in ("Column", "Dot"):
         return str(node.alias_or_name)
     text = " ".join(node.sql("spark", normalize_functions="lower").split())
@@ -88,22 +85,22 @@ def column_name(node: Any) -> str:
 
 
 def other_clauses(node: Any, known: Iterable[str]) -> list[str]:
-    """The clauses of a node besides those that are known."""
+    """The clauses of a node besides the known ones."""
     return [name for name, value in node.args.items() if value and name not in known]
 
 
 def check_clauses(node: Any, known: Iterable[str], what: str) -> None:
-    """Raise UnsupportedError for a clause that is not known."""
+    """Raise UnsupportedError for an unknown clause."""
     others = other_clauses(node, known)
     if others:
         word = others[0].rstrip("_").replace("_", " ").upper()
-        raise apart(f"{what} with {word}")
+        raise only_spark(f"{what} with {word}")
 
 
 def check_undotted(table: Any) -> None:
-    """Raise for a table's name with dots, which may be meant to be a path."""
+    """Raise for a table's name with dots, which may be meant as a path."""
     name = ".".join(str(each.name) for each in table.parts)
     if str(table.name) == "lance" and table.args.get("db"):
         raise InvalidInputError(f"{name} is no name: a path stands in quotes, FROM '{name}'")
     if table.args.get("db"):
-        raise apart(name, "its dot says so; the path of a Lance table stands in quotes")
+        raise only_spark(name, "its dot says so; the path of a Lance table stands in quotes")

@@ -1,7 +1,7 @@
-"""Expressions of a query in DuckDB's words, with the types that they have in Spark.
+"""Expressions of a query in DuckDB's SQL, with the types that they have in Spark.
 
-What is not known to mean the same is refused (``typed.apart``). Knows one SELECT by its scope, and
-leaves queries inside expressions to whoever compiles those.
+What is not known to mean the same is refused (``typed.only_spark``). One SELECT is compiled by its
+scope; subqueries are left to the caller.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lancewood.errors import InvalidInputError
 from lancewood.query import aggregates, functions
 from lancewood.query import functions as operators
 from lancewood.query import literals as moments
-from lancewood.query.clauses import called, check_grouping, is_only_asked
+from lancewood.query.clauses import called, check_grouping, is_only_tested
 from lancewood.query.kinds import (
     BIGINT,
     BOOLEAN,
@@ -29,7 +29,7 @@ from lancewood.query.kinds import (
     is_comparable,
     is_floating,
     is_number,
-    said,
+    type_name,
 )
 from lancewood.query.literals import (
     bytes_constant,
@@ -40,7 +40,7 @@ from lancewood.query.literals import (
 )
 from lancewood.query.scopes import Aliases, Scope
 from lancewood.query.text import SUFFIX
-from lancewood.query.typed import Typed, apart, cast, checked, null, together
+from lancewood.query.typed import Typed, cast, checked, null, only_spark, together
 
 _COMPARISONS = {
     "EQ": "=",
@@ -54,10 +54,10 @@ _COMPARISONS = {
 }
 _ARITHMETIC = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Mod": "%", "IntDiv": "div"}
 _LONGEST = 1_000_000
-"""Of an expression in DuckDB's words, where a part may stand several times."""
+"""The longest expression in DuckDB's SQL, where a part may be repeated."""
 
 CompileQuery = Callable[[Any, Scope | None], tuple[str, tuple[pa.DataType, ...]]]
-"""A query inside an expression: its text, and the types of its columns."""
+"""A query inside an expression: its SQL, and the types of its columns."""
 
 
 class Expressions:
@@ -77,7 +77,7 @@ class Expressions:
     def where(
         self, aliases: Aliases = Aliases.NEVER, keys: Mapping[str, str] | None = None
     ) -> Iterator[None]:
-        """Inside the block, aliases of SELECT are seen so, and rows are grouped by these keys."""
+        """Inside the block, use these aliases of SELECT, and group rows by these keys."""
         before = self._aliases, self._keys
         self._aliases, self._keys = aliases, keys
         try:
@@ -90,17 +90,17 @@ class Expressions:
         return checked(self.compile(node), BOOLEAN, what).sql
 
     def compile(self, node: Any) -> Typed:
-        """Raises UnsupportedError, InvalidInputError."""
+        """Compile one expression; raises UnsupportedError, InvalidInputError."""
         found = None
         if self._keys is not None and not self._is_inside:
             found = self._as_key(node, self._keys)
         found = self._compiled(node) if found is None else found
         if len(found.sql) > _LONGEST:
-            raise apart("such a long or deep expression")
+            raise only_spark("such a long or deep expression")
         return found
 
     def _as_key(self, node: Any, keys: Mapping[str, str]) -> Typed | None:
-        """The expression where it is what rows are grouped by."""
+        """The expression, if it is one that rows are grouped by."""
         if not keys or node.find(*_queries()) is not None:
             return None
         self._keys = None
@@ -127,21 +127,21 @@ class Expressions:
             return found(node)  # type: ignore[no-any-return]
         made = functions.call(node, self.compile)
         if made is None:
-            raise apart(called(node))
+            raise only_spark(called(node))
         return made
 
     # Names and constants
 
     def _compile_column(self, node: Any) -> Typed:
         if node.is_star:
-            raise apart("a star inside an expression")
+            raise only_spark("a star inside an expression")
         return self._named([str(each.name) for each in node.parts])
 
     def _compile_dot(self, node: Any) -> Typed:
         parts = [str(each.name) for each in node.flatten()]
         first = next(node.flatten())
         if type(first).__name__ not in ("Column", "Identifier"):
-            raise apart("a field of an expression")
+            raise only_spark("a field of an expression")
         if type(first).__name__ == "Column":
             parts = [*(str(each.name) for each in first.parts), *parts[1:]]
         return self._named(parts)
@@ -172,7 +172,7 @@ class Expressions:
     def _compile_placeholder(self, node: Any) -> Typed:
         name = str(node.this or "")
         if not name:
-            raise apart("a ? for a value", "write :name")
+            raise only_spark("a ? for a value", "write :name")
         if name not in self._args:
             raise InvalidInputError(f"args has no value for :{name}")
         return value_constant(name, self._args[name])
@@ -199,11 +199,11 @@ class Expressions:
         if wanted == "Boolean":
             word = "TRUE" if node.expression.this else "FALSE"
             return Typed(f"({checked(value, BOOLEAN, 'IS').sql} IS {word})", BOOLEAN)
-        raise apart(f"IS {wanted}")
+        raise only_spark(f"IS {wanted}")
 
     def _compile_between(self, node: Any) -> Typed:
         if node.args.get("symmetric"):
-            raise apart("BETWEEN SYMMETRIC")
+            raise only_spark("BETWEEN SYMMETRIC")
         value = self.compile(node.this)
         low = operators.compared(">=", value, self.compile(node.args["low"]))
         high = operators.compared("<=", value, self.compile(node.args["high"]))
@@ -212,8 +212,8 @@ class Expressions:
     def _compile_in(self, node: Any) -> Typed:
         value, query = self.compile(node.this), node.args.get("query")
         if query is not None:
-            if not is_only_asked(node):
-                raise apart(
+            if not is_only_tested(node):
+                raise only_spark(
                     "IN of a query outside of a plain condition", "write it in WHERE, or EXISTS"
                 )
             sql, kinds = self._query(query.this if type(query).__name__ == "Subquery" else query)
@@ -224,7 +224,7 @@ class Expressions:
             self._check_comparable(kind, "IN")
             return Typed(f"({value.sql} IN (SELECT {inner.sql} FROM ({sql}) AS q))", BOOLEAN)
         if not node.expressions:
-            raise apart("IN with other than a list or a query")
+            raise only_spark("IN with other than a list or a query")
         values = [value, *(self.compile(each) for each in node.expressions)]
         (value, *members), kind = together(values, "IN")
         self._check_comparable(kind, "IN")
@@ -232,13 +232,13 @@ class Expressions:
 
     def _check_comparable(self, kind: pa.DataType, what: str) -> None:
         if not is_comparable(kind):
-            raise apart(f"{what} of {said(kind)}")
+            raise only_spark(f"{what} of {type_name(kind)}")
 
     def _compile_like(self, node: Any) -> Typed:
         value = checked(self.compile(node.this), TEXT, "LIKE")
         pattern = self.compile(node.expression)
         if pattern.constant is None or pattern.kind != TEXT or "\\" in pattern.constant:
-            raise apart("LIKE with other than a plain text without a backslash")
+            raise only_spark("LIKE with other than a plain text without a backslash")
         if type(node).__name__ == "ILike":
             lower = [functions.cased("lower", each.sql) for each in (value, pattern)]
             return Typed(f"({lower[0]} LIKE {lower[1]})", BOOLEAN)
@@ -277,7 +277,7 @@ class Expressions:
             unit = right.args.get("unit")
             count = right.this if type(right.this).__name__ == "Literal" else None
             if unit is None or count is None:
-                raise apart("an INTERVAL other than of a number and one unit")
+                raise only_spark("an INTERVAL other than of a number and one unit")
             return moments.moved(operator, self.compile(node.this), str(count.this), unit.name)
         return operators.arithmetic(operator, self.compile(node.this), self.compile(right))
 
@@ -289,7 +289,7 @@ class Expressions:
         if value.kind == NULL:
             return null(DOUBLE)
         if not is_number(value.kind):
-            raise apart(f"- of {said(value.kind)}")
+            raise only_spark(f"- of {type_name(value.kind)}")
         is_literal = type(inner).__name__ == "TryCast" and value.constant is not None
         return Typed(f"(-{value.sql})", value.kind, f"-{value.constant}" if is_literal else None)
 
@@ -297,7 +297,7 @@ class Expressions:
         wanted = node.args["to"]
         kind = written_kind(wanted)
         if kind is None or node.args.get("format") is not None:
-            raise apart(f"CAST to {wanted.sql('spark')}")
+            raise only_spark(f"CAST to {wanted.sql('spark')}")
         return cast(self.compile(node.this), kind, safe=bool(node.args.get("safe")))
 
     def _compile_trycast(self, node: Any) -> Typed:
@@ -312,13 +312,13 @@ class Expressions:
             return Typed(f"({self.compile(given[0]).sql} {word})", BOOLEAN)
         if name == "now" and not given:
             return Typed("now()", MOMENT)
-        raise apart(f"{name}()")
+        raise only_spark(f"{name}()")
 
     # Rows
 
     def _compile_filter(self, node: Any) -> Typed:
         if type(node.this).__name__ not in aggregates.AGGREGATES:
-            raise apart("FILTER of this function")
+            raise only_spark("FILTER of this function")
         return self._aggregated(*aggregates.filtered(node))
 
     def _aggregated(self, node: Any, only: Any) -> Typed:
@@ -349,9 +349,9 @@ class Expressions:
         function, only = aggregates.filtered(node.this)
         name = type(function).__name__
         if self._keys is not None:
-            raise apart("a window over groups", "group in a subquery")
+            raise only_spark("a window over groups", "group in a subquery")
         if node.args.get("alias") is not None or node.args.get("first") is not None:
-            raise apart("a named window")
+            raise only_spark("a named window")
         aggregates.check_window(function, node)
         with self._inside():
             if name in aggregates.AGGREGATES:
@@ -359,7 +359,7 @@ class Expressions:
             elif name in aggregates.WINDOWED and only is None:
                 found = aggregates.windowed(function, self.compile)
             else:
-                raise apart(f"{called(function)} OVER")
+                raise only_spark(f"{called(function)} OVER")
             parts = []
             if node.args.get("partition_by"):
                 keys = [key_of(self.compile(each)) for each in node.args["partition_by"]]
@@ -385,7 +385,7 @@ class Expressions:
         try:
             return self._compile_query(node, self.scope.outer)
         except InvalidInputError as cause:
-            raise apart("a query beside groups that names their columns") from cause
+            raise only_spark("a query beside groups that names their columns") from cause
 
     def _compile_exists(self, node: Any) -> Typed:
         inner = node.this
@@ -400,9 +400,9 @@ class Expressions:
 
 
 def key_of(value: Typed) -> str:
-    """A value to group by: Spark makes one zero of both."""
+    """A value to group by: Spark treats both zeros as one."""
     if not is_comparable(value.kind):
-        raise apart(f"grouping by {said(value.kind)}")
+        raise only_spark(f"grouping by {type_name(value.kind)}")
     zero = f"CAST(0 AS {duckdb_type(value.kind)})" if is_floating(value.kind) else ""
     return f"({value.sql} + {zero})" if zero else value.sql
 
@@ -410,7 +410,7 @@ def key_of(value: Typed) -> str:
 def direction(value: Typed, ordered: Any) -> str:
     """One item of ORDER BY."""
     if not is_comparable(value.kind):
-        raise apart(f"ordering by {said(value.kind)}")
+        raise only_spark(f"ordering by {type_name(value.kind)}")
     return f"{value.sql} {direction_words(ordered)}"
 
 

@@ -28,20 +28,20 @@ from lancewood.query.kinds import (
     is_integer,
     is_number,
     is_temporal,
-    said,
+    type_name,
 )
 from lancewood.query.literals import CALLS, days
 from lancewood.query.typed import (
     Call,
     Compile,
     Typed,
-    apart,
     as_text,
     checked,
     failing,
     fitted,
     null,
     numeric,
+    only_spark,
     together,
 )
 
@@ -51,11 +51,10 @@ UPPER_APART = (
     f"\ufb00-\ufb17{_NEWER}"
 )
 LOWER_APART = f"\u0130\u03a3{_NEWER}"
-"""Letters whose other case is several letters, depends on the end of a word, or is too new:
-Spark's answer differs from DuckDB's. Found by asking both.
-"""
+"""Letters whose other case is several letters, depends on the end of a word, or is too new: Spark's
+result differs from DuckDB's. Found by comparing both."""
 _WHOLE = 1 << 52
-"""From here on a double has no digits behind the point."""
+"""From here on a double has no digits after the decimal point."""
 
 
 def arithmetic(operator: str, left: Typed, right: Typed) -> Typed:
@@ -64,7 +63,9 @@ def arithmetic(operator: str, left: Typed, right: Typed) -> Typed:
         return days(operator, left, right)
     for each in (left, right):
         if each.kind != NULL and not is_number(each.kind):
-            raise apart(f"{operator} of {said(left.kind)} and {said(right.kind)}", "cast them")
+            raise only_spark(
+                f"{operator} of {type_name(left.kind)} and {type_name(right.kind)}", "cast them"
+            )
     if left.kind == NULL:
         left = null(DOUBLE if right.kind == NULL else right.kind)
     right = null(left.kind) if right.kind == NULL else right
@@ -91,7 +92,7 @@ def _by_divisor(operator: str, left: Typed, right: Typed, does: str) -> str:
 
 def _whole_division(left: Typed, right: Typed) -> Typed:
     if not (is_integer(left.kind) and is_integer(right.kind)):
-        raise apart(f"div of {said(left.kind)} and {said(right.kind)}")
+        raise only_spark(f"div of {type_name(left.kind)} and {type_name(right.kind)}")
     left, right = fitted(left, BIGINT), fitted(right, BIGINT)
     return Typed(_by_divisor("//", left, right, "divides"), BIGINT)
 
@@ -99,8 +100,9 @@ def _whole_division(left: Typed, right: Typed) -> Typed:
 def _exact(operator: str, left: Typed, right: Typed) -> Typed:
     one, two = as_decimal(left.kind, left.constant), as_decimal(right.kind, right.constant)
     if operator in ("/", "%"):
-        raise apart(
-            f"{operator} of {said(left.kind)} and {said(right.kind)}", "CAST one of them to DOUBLE"
+        raise only_spark(
+            f"{operator} of {type_name(left.kind)} and {type_name(right.kind)}",
+            "CAST one of them to DOUBLE",
         )
     if operator == "*":
         kind = decimal(one.precision + two.precision + 1, one.scale + two.scale)
@@ -109,7 +111,9 @@ def _exact(operator: str, left: Typed, right: Typed) -> Typed:
         whole = max(one.precision - one.scale, two.precision - two.scale)
         kind = decimal(whole + scale + 1, scale)
     if kind is None:
-        raise apart(f"{operator} of {said(one)} and {said(two)}", "it takes more than 38 digits")
+        raise only_spark(
+            f"{operator} of {type_name(one)} and {type_name(two)}", "it takes more than 38 digits"
+        )
     if operator != "*":
         one = two = kind
     sql = f"({fitted(left, one).sql} {operator} {fitted(right, two).sql})"
@@ -120,7 +124,7 @@ def compared(operator: str, left: Typed, right: Typed) -> Typed:
     """``= <> < <= > >=``, and IS (NOT) DISTINCT FROM."""
     (left, right), kind = together([left, right], operator)
     if not is_comparable(kind):
-        raise apart(f"{operator} of {said(kind)}")
+        raise only_spark(f"{operator} of {type_name(kind)}")
     return Typed(f"({left.sql} {operator} {right.sql})", BOOLEAN)
 
 
@@ -138,7 +142,7 @@ def _abs(node: Any, compile_: Compile) -> Typed:
 def _to_whole(node: Any, compile_: Compile) -> Typed:
     name = type(node).__name__.lower()
     if node.args.get("decimals") is not None:
-        raise apart(f"{called(node)} with digits")
+        raise only_spark(f"{called(node)} with digits")
     value = numeric(compile_(node.this), called(node))
     kind = BIGINT
     if is_decimal(value.kind):
@@ -150,7 +154,7 @@ def _round(node: Any, compile_: Compile) -> Typed:
     value, digits = numeric(compile_(node.this), called(node)), node.args.get("decimals")
     count = 0 if digits is None else plain_number(digits)
     if count is None or count > 15 or node.args.get("truncate"):
-        raise apart("round() to other than a plain number of digits")
+        raise only_spark("round() to other than a plain number of digits")
     if is_integer(value.kind):
         return value
     if is_decimal(value.kind):
@@ -158,8 +162,8 @@ def _round(node: Any, compile_: Compile) -> Typed:
         kind = pa.decimal128(min(38, value.kind.precision - value.kind.scale + 1 + scale), scale)
         return Typed(f"CAST({value.sql} AS {duckdb_type(kind)})", kind)
     if value.kind != DOUBLE:
-        raise apart("round() of float", "CAST it to DOUBLE")
-    # By the digits that are shown, as Java does, and not by those of the binary fraction.
+        raise only_spark("round() of float", "CAST it to DOUBLE")
+    # By the decimal digits, as Java does, and not by those of the binary fraction.
     exact = f"CAST(CAST({value.sql} AS VARCHAR) AS DECIMAL(38, {count}))"
     rounded = f"CAST(CAST({exact} AS VARCHAR) AS DOUBLE)"
     return Typed(
@@ -178,7 +182,7 @@ def _sqrt(node: Any, compile_: Compile) -> Typed:
 def _is_nan(node: Any, compile_: Compile) -> Typed:
     value = compile_(node.this)
     if not is_floating(value.kind):
-        raise apart(f"{called(node)} of {said(value.kind)}")
+        raise only_spark(f"{called(node)} of {type_name(value.kind)}")
     return Typed(f"coalesce(isnan({value.sql}), FALSE)", BOOLEAN)
 
 
@@ -204,7 +208,7 @@ def _length(node: Any, compile_: Compile) -> Typed:
 
 def _trim(node: Any, compile_: Compile) -> Typed:
     if node.expression:
-        raise apart(f"{called(node)} of other characters than spaces")
+        raise only_spark(f"{called(node)} of other characters than spaces")
     side = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position")), "trim")
     return Typed(f"{side}({checked(compile_(node.this), TEXT, called(node)).sql}, ' ')", TEXT)
 
@@ -219,7 +223,7 @@ def _substring(node: Any, compile_: Compile) -> Typed:
     value = checked(compile_(node.this), TEXT, called(node))
     start, length = plain_number(node.args.get("start")), plain_number(node.args.get("length"))
     if not start or (node.args.get("length") is not None and length is None):
-        raise apart(f"{called(node)} with other than plain numbers from 1 on")
+        raise only_spark(f"{called(node)} with other than plain numbers from 1 on")
     more = "" if length is None else f", {length}"
     return Typed(f"substring({value.sql}, {start}{more})", TEXT)
 
@@ -235,7 +239,7 @@ def _texts(name: str, kind: pa.DataType) -> Call:
 
 def _position(node: Any, compile_: Compile) -> Typed:
     if node.args.get("position") is not None or node.args.get("occurrence") is not None:
-        raise apart("a search that does not begin at the beginning")
+        raise only_spark("a search that does not begin at the beginning")
     texts = (
         checked(compile_(each), TEXT, called(node)) for each in (node.this, node.args["substr"])
     )
@@ -245,7 +249,7 @@ def _position(node: Any, compile_: Compile) -> Typed:
 def _replace(node: Any, compile_: Compile) -> Typed:
     parts = (node.this, node.expression, node.args.get("replacement"))
     if parts[2] is None or not compile_(parts[1]).constant:
-        raise apart("replace() of other than a plain text")
+        raise only_spark("replace() of other than a plain text")
     texts = [checked(compile_(each), TEXT, "replace()") for each in parts]
     return Typed(f"replace({', '.join(each.sql for each in texts)})", TEXT)
 
@@ -256,7 +260,7 @@ def _of_all(node: Any, compile_: Compile) -> Typed:
     given = [compile_(each) for each in (node.this, *node.expressions)]
     values, kind = together(given, called(node))
     if name != "coalesce" and not is_comparable(kind):
-        raise apart(f"{called(node)} of {said(kind)}")
+        raise only_spark(f"{called(node)} of {type_name(kind)}")
     return Typed(f"{name}({', '.join(each.sql for each in values)})", kind)
 
 

@@ -1,9 +1,9 @@
-"""Which conditions of a SELECT, and which LIMIT, may be asked of a table before all is joined.
+"""Which conditions of a SELECT, and which LIMIT, may be applied to a table before the joins.
 
-The condition stays in the query, too. So it may be asked of a table when every row of the result
-that a lost row would have been in is lost anyway, and when none appears in its place. That is
-the business of joins: one side of an outer join is filled with nulls where the other finds
-nothing. LIMIT is for rows of one table, as they come. Knows nothing of types or constants.
+The condition stays in the query, too. So it may be applied to a table when every result row that a
+dropped row would have been in is dropped anyway, and when none appears in its place. That depends
+on the joins: one side of an outer join is filled with nulls where the other finds nothing. LIMIT is
+applied to the rows of a single table, in their order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lancewood.query.clauses import plain_number
 
 
 class JoinKind(Enum):
-    """How a table is joined to what stands before it."""
+    """How a table is joined to what comes before it."""
 
     FIRST = auto()
     INNER = auto()
@@ -29,9 +29,9 @@ class JoinKind(Enum):
 
 
 _OF_LEFT = frozenset({JoinKind.INNER, JoinKind.RIGHT, JoinKind.SEMI})
-"""Joins that lose rows of what stands before them where their condition is not true."""
+"""Joins that drop rows of what comes before them where their condition is not true."""
 _OF_RIGHT = frozenset({JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI})
-"""Joins that do nothing with rows of their own table where their condition is not true."""
+"""Joins that ignore rows of their own table where their condition is not true."""
 
 _MOST_ROWS = (1 << 31) - 1
 _IN_THE_WAY = (
@@ -45,16 +45,16 @@ _ROW_BY_ROW = frozenset(
         *("And", "Or", "Not", "Is"),
     }
 )
-"""Expressions that give one value for each row, and need no other row for it."""
+"""Expressions that have one value for each row, independent of other rows."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A condition that may be asked of a table."""
+class Pushable:
+    """A condition that may be applied to a table."""
 
     node: Any
     may_hold_for_nulls: bool
-    """Whether it may be asked even if it is true of a row of nulls."""
+    """Whether it may be applied even if it is true of a row of nulls."""
     is_where: bool
 
 
@@ -66,36 +66,38 @@ class Joined:
     nodes: tuple[Any, ...]
     kinds: tuple[JoinKind, ...]
     conditions: tuple[Any, ...]
-    """What ON says for each; None where it says nothing."""
+    """The condition of ON for each; None if there is none."""
 
-    def asked_of(self, at: int) -> Iterator[Asked]:
-        """All conditions that could be about the table at a place, if only that.
+    def pushable_to(self, at: int) -> Iterator[Pushable]:
+        """All conditions that may be applied to the table at a position, if they are about it
+        alone.
 
-        What SEMI and ANTI join is not seen after its ON: there, its names are those of others.
+        The columns of a SEMI or ANTI join's table are not visible after its ON: there, its names
+        mean other tables.
         """
         if self.kinds[at] in (JoinKind.SEMI, JoinKind.ANTI):
-            yield from (Asked(each, True, False) for each in conjuncts(self.conditions[at]))
+            yield from (Pushable(each, True, False) for each in conjuncts(self.conditions[at]))
             return
         where = self.select.args.get("where")
         if where is not None:
             never_null = not self._is_nullable(at, len(self.nodes))
-            yield from (Asked(each, never_null, True) for each in conjuncts(where.this))
+            yield from (Pushable(each, never_null, True) for each in conjuncts(where.this))
         for place in range(max(at, 1), len(self.nodes)):
             on, kind = self.conditions[place], self.kinds[place]
             if on is None or kind not in (_OF_RIGHT if place == at else _OF_LEFT):
                 continue
             never_null = place == at or not self._is_nullable(at, place)
-            yield from (Asked(each, never_null, False) for each in conjuncts(on))
+            yield from (Pushable(each, never_null, False) for each in conjuncts(on))
 
     def _is_nullable(self, at: int, before: int) -> bool:
-        """Whether joins before a place may put nulls where rows of a table should be."""
+        """Whether joins before a position may replace rows of a table with nulls."""
         if self.kinds[at] in (JoinKind.LEFT, JoinKind.FULL):
             return True
         return any(each in (JoinKind.RIGHT, JoinKind.FULL) for each in self.kinds[at + 1 : before])
 
 
 def joined_tables(select: Any) -> Joined | None:
-    """The tables of a SELECT; None where something stands between them and the conditions."""
+    """The tables of a SELECT; None if something comes between them and the conditions."""
     source = select.args.get("from_")
     if source is None or select.args.get("sample") is not None:
         return None
@@ -114,7 +116,7 @@ def joined_tables(select: Any) -> Joined | None:
 
 
 def conjuncts(condition: Any) -> Iterator[Any]:
-    """The conditions that AND joins; none of None."""
+    """The conditions that are joined by AND; none for None."""
     stack = [] if condition is None else [condition]
     while stack:
         node = stack.pop()
@@ -127,7 +129,7 @@ def conjuncts(condition: Any) -> Iterator[Any]:
 
 
 def kind_of_join(join: Any) -> JoinKind | None:
-    """None for a join that Spark does not have, or that is not known here."""
+    """The kind of a join; None for one that Spark does not have, or that is unknown here."""
     side, kind, method = (
         str(join.args.get(each) or "").upper() for each in ("side", "kind", "method")
     )
@@ -145,7 +147,7 @@ def kind_of_join(join: Any) -> JoinKind | None:
 def pushed_limit(joined: Joined, rest: Sequence[Any]) -> int | None:
     """How many rows of its only table a SELECT can use; None for all.
 
-    ``rest`` are conditions that are not asked of the table.
+    ``rest`` are conditions that are not applied to the table.
     """
     select = joined.select
     limit = _number_of(select.args.get("limit"))

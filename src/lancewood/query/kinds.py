@@ -1,8 +1,7 @@
 """The types of values in a query, as Spark sees them; each is an Arrow type.
 
-Knows what a table's columns are to Spark, in which type two values meet there (ANSI mode), and
-what DuckDB calls a type. ``docs/spark-types.md`` is the written table of the first. Knows no
-query.
+Defines the type of a table's column in Spark (``docs/spark-types.md`` documents that), the common
+type of two values there (ANSI mode), and DuckDB's name of a type.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ NULL, BOOLEAN, TEXT, BINARY, DATE = pa.null(), pa.bool_(), pa.string(), pa.binar
 TINYINT, SMALLINT, INT, BIGINT = pa.int8(), pa.int16(), pa.int32(), pa.int64()
 FLOAT, DOUBLE = pa.float32(), pa.float64()
 MOMENT = pa.timestamp("us", "UTC")
-"""A ``TIMESTAMP`` of Spark."""
+"""Spark's ``TIMESTAMP``."""
 CLOCK = pa.timestamp("us")
-"""A ``TIMESTAMP_NTZ``."""
+"""Spark's ``TIMESTAMP_NTZ``."""
 
 _NAMES: dict[pa.DataType, str] = {
     BOOLEAN: "BOOLEAN",
@@ -56,7 +55,7 @@ def _seen(field: pa.Field) -> pa.DataType | None:
     if isinstance(kind, pa.BaseExtensionType):
         name, kind = kind.extension_name, kind.storage_type
     if name is not None and not (pt.is_string(kind) or pt.is_large_string(kind)):
-        return None  # its bytes mean something that only its owner knows
+        return None  # only its owner knows what its bytes mean
     if kind in _NAMES or kind in (NULL, *_WIDER):
         return _WIDER.get(kind, kind)
     if kind == pa.uint64():
@@ -94,7 +93,7 @@ def _seen_nested(kind: pa.DataType) -> pa.DataType | None:
 
 
 def duckdb_type(kind: pa.DataType) -> str:
-    """What DuckDB calls a type."""
+    """DuckDB's name of a type."""
     if pt.is_decimal(kind):
         return f"DECIMAL({kind.precision}, {kind.scale})"
     if pt.is_list(kind):
@@ -109,8 +108,8 @@ def duckdb_type(kind: pa.DataType) -> str:
     return "INTEGER" if kind == NULL else _NAMES[kind]
 
 
-def said(kind: pa.DataType) -> str:
-    """What people call a type who write Spark's SQL."""
+def type_name(kind: pa.DataType) -> str:
+    """Spark SQL's name of a type."""
     if pt.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
     names = {TEXT: "string", FLOAT: "float", DOUBLE: "double", BINARY: "binary", DATE: "date"}
@@ -150,7 +149,7 @@ def decimal(precision: int, scale: int) -> pa.DataType | None:
 
 
 def as_decimal(kind: pa.DataType, constant: str | None = None) -> pa.DataType:
-    """The decimal that an integer is where it meets one; of a constant only its own digits."""
+    """The decimal type of an integer beside a decimal; for a constant only its own digits."""
     if is_decimal(kind):
         return kind
     digits = len(constant.lstrip("-").lstrip("0")) or 1 if constant else _DIGITS[kind]
@@ -158,7 +157,7 @@ def as_decimal(kind: pa.DataType, constant: str | None = None) -> pa.DataType:
 
 
 def common(kinds: Iterable[pa.DataType]) -> pa.DataType | None:
-    """The type in which values meet; None where they do not, or only with a loss."""
+    """The common type of values; None if there is none, or only with a loss."""
     found: pa.DataType | None = NULL
     for each in kinds:
         found = None if found is None else _common(found, each)

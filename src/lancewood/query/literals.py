@@ -33,9 +33,9 @@ from lancewood.query.kinds import (
     duckdb_type,
     is_integer,
     is_temporal,
-    said,
+    type_name,
 )
-from lancewood.query.typed import Call, Compile, Typed, apart, cast, fitted, null, quoted
+from lancewood.query.typed import Call, Compile, Typed, cast, fitted, null, only_spark, quoted
 
 _FIELDS = {
     "Year": "year",
@@ -94,7 +94,7 @@ def number_constant(text: str) -> Typed:
             return Typed(sql, pa.decimal128(digits, scale), text)
     elif _double(bare) and isfinite(float(bare)):
         return Typed(f"CAST('{text}' AS DOUBLE)", DOUBLE, text)
-    raise apart(f"the number {text}")
+    raise only_spark(f"the number {text}")
 
 
 def value_constant(name: str, value: Any) -> Typed:
@@ -116,13 +116,13 @@ def value_constant(name: str, value: Any) -> Typed:
         return Typed(f"CAST('{value.isoformat()}' AS DATE)", DATE)
     if isinstance(value, bytes):
         return Typed(f"from_hex('{value.hex()}')", BINARY)
-    raise apart(f"an argument of type {type(value).__name__} for {name!r}")
+    raise only_spark(f"an argument of type {type(value).__name__} for {name!r}")
 
 
 def bytes_constant(text: str) -> Typed:
     """``X'00ff'``."""
     if not _bytes(text):
-        raise apart("such a text of bytes")
+        raise only_spark("such a text of bytes")
     return Typed(f"from_hex('{text}')", BINARY)
 
 
@@ -141,7 +141,7 @@ def days(operator: str, left: Typed, right: Typed) -> Typed:
     is_count = is_integer(right.kind) and right.kind != BIGINT
     if left.kind == DATE and is_count and operator in ("+", "-"):
         return Typed(f"({left.sql} {operator} {fitted(right, INT).sql})", DATE)
-    raise apart(f"{operator} of {said(left.kind)} and {said(right.kind)}")
+    raise only_spark(f"{operator} of {type_name(left.kind)} and {type_name(right.kind)}")
 
 
 def moved(operator: str, value: Typed, count: str, unit: str) -> Typed:
@@ -152,9 +152,9 @@ def moved(operator: str, value: Typed, count: str, unit: str) -> Typed:
     digits = count.removeprefix("-")
     is_known = unit in _UNITS - {"QUARTER"} and digits.isascii() and digits.isdecimal()
     if not is_known or not is_temporal(value.kind):
-        raise apart(f"{operator} INTERVAL of {said(value.kind)}")
+        raise only_spark(f"{operator} INTERVAL of {type_name(value.kind)}")
     if value.kind == DATE and unit not in _OF_DATES:
-        raise apart("an INTERVAL of a part of a day and a date", "CAST the date to TIMESTAMP")
+        raise only_spark("an INTERVAL of a part of a day and a date", "CAST the date to TIMESTAMP")
     sql = f"({value.sql} {operator} INTERVAL ({count}) {unit})"
     return Typed(f"CAST({sql} AS DATE)" if value.kind == DATE else sql, value.kind)
 
@@ -167,7 +167,7 @@ def _date_field(name: str, value: Typed, word: str) -> Typed:
     if value.kind == NULL:
         return null(INT)
     if not is_temporal(value.kind) or (name in _CLOCK_FIELDS and value.kind == DATE):
-        raise apart(f"{word} of {said(value.kind)}", "cast it")
+        raise only_spark(f"{word} of {type_name(value.kind)}", "cast it")
     field = {**_FIELDS, **_CLOCK_FIELDS}[name]
     return Typed(f"CAST({field}({value.sql}) AS INTEGER)", INT)
 
@@ -175,37 +175,37 @@ def _date_field(name: str, value: Typed, word: str) -> Typed:
 def _day_of_week(node: Any, compile_: Compile) -> Typed:
     value = compile_(node.this)
     if not is_temporal(value.kind):
-        raise apart(f"{called(node)} of {said(value.kind)}", "cast it")
+        raise only_spark(f"{called(node)} of {type_name(value.kind)}", "cast it")
     return Typed(f"CAST(dayofweek({value.sql}) + 1 AS INTEGER)", INT)
 
 
 def _extract(node: Any, compile_: Compile) -> Typed:
     field, value = str(node.this.name).upper(), compile_(node.expression)
     if field not in _EXTRACTED:
-        raise apart(f"EXTRACT({field} …)")
+        raise only_spark(f"EXTRACT({field} …)")
     return _date_field(field.title(), value, called(node))
 
 
 def _to_date(node: Any, compile_: Compile) -> Typed:
     if node.args.get("format") is not None:
-        raise apart(f"{called(node)} with a format")
+        raise only_spark(f"{called(node)} with a format")
     return cast(compile_(node.this), DATE)
 
 
 def _date_add(node: Any, compile_: Compile) -> Typed:
     if str(node.args.get("unit") or "DAY").upper() != "DAY":
-        raise apart(f"{called(node)} with a unit", "write + INTERVAL 1 MONTH")
+        raise only_spark(f"{called(node)} with a unit", "write + INTERVAL 1 MONTH")
     count = compile_(node.expression)
     if count.kind == NULL:
         return null(DATE)
     if not is_integer(count.kind) or count.kind == BIGINT:
-        raise apart(f"{called(node)} by {said(count.kind)}", "CAST it to INT")
+        raise only_spark(f"{called(node)} by {type_name(count.kind)}", "CAST it to INT")
     return days("+", cast(compile_(node.this), DATE), count)
 
 
 def _date_diff(node: Any, compile_: Compile) -> Typed:
     if node.args.get("unit") is not None:
-        raise apart(f"{called(node)} with a unit")
+        raise only_spark(f"{called(node)} with a unit")
     later, earlier = compile_(node.this), compile_(node.expression)
     return Typed(f"CAST(({later.sql} - {earlier.sql}) AS INTEGER)", INT)
 
@@ -213,7 +213,7 @@ def _date_diff(node: Any, compile_: Compile) -> Typed:
 def _truncated(node: Any, compile_: Compile) -> Typed:
     unit, value = str(node.args["unit"].name).upper(), compile_(node.this)
     if unit not in _UNITS or not is_temporal(value.kind):
-        raise apart(f"{called(node)} to {unit.lower()!r} of {said(value.kind)}")
+        raise only_spark(f"{called(node)} to {unit.lower()!r} of {type_name(value.kind)}")
     return Typed(f"date_trunc('{unit.lower()}', {fitted(value, MOMENT).sql})", MOMENT)
 
 

@@ -1,6 +1,6 @@
-"""Where a query names tables, at which revisions, and which words of its text that takes.
+"""Where a query names tables, at which revisions, and which part of its text that is.
 
-Knows how names are hidden by WITH, and nothing of which tables there are.
+Takes into account that WITH hides names; which tables exist does not matter here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lancewood.query.text import SPAN, Query
 
 @dataclass(frozen=True)
 class AsOf:
-    """What stands after AS OF."""
+    """What follows AS OF."""
 
     is_moment: bool
     sql: str
@@ -31,17 +31,17 @@ class Occurrence:
     node: Any
     name: str
     revision: str | None
-    """What stands after the ``@``."""
+    """The text after the ``@``."""
     as_of: AsOf | None
     start: int
     end: int
-    """The characters that say which table and which revision, without an alias."""
+    """The span of the table and its revision in the text, without an alias."""
     alias_at: int | None
-    """Where an alias can be put, if the query gives it none."""
+    """Where an alias can be inserted, if the query has none."""
 
     @property
     def written(self) -> str:
-        """As people know it: ``photos@exp``."""
+        """The table and revision as written: ``photos@exp``."""
         base = self.name if self.revision is None else f"{self.name}@{self.revision}"
         if self.as_of is None:
             return base
@@ -49,7 +49,7 @@ class Occurrence:
 
     @property
     def exposed(self) -> str:
-        """The name that stands before columns of it."""
+        """The name that qualifies its columns."""
         alias = self.node.args.get("alias")
         return str(alias.name) if alias is not None and alias.name else self.name
 
@@ -57,8 +57,8 @@ class Occurrence:
 def occurrences(query: Query, settings: Settings) -> Iterator[Occurrence]:
     """Every single word that may be the name of a table of ours, in the order of the text.
 
-    Names with a database before them, those that WITH defines, and those in a hint, which are
-    aliases, are Spark's. Raises InvalidInputError for a revision of what has none.
+    Qualified names, those that WITH defines, and those in a hint, which are aliases, are left to
+    Spark. Raises InvalidInputError for a revision of something that has none.
     """
     from sqlglot import exp
 
@@ -98,8 +98,8 @@ def occurrences(query: Query, settings: Settings) -> Iterator[Occurrence]:
 def with_names(
     query: Query, names: Mapping[Occurrence, str], escaped: Callable[[str], str] = str
 ) -> str:
-    """The text with other names in the place of tables and revisions, and everything else as it
-    was written, but for what ``escaped`` makes of it. A table keeps the name it is exposed by."""
+    """The text with other names in place of tables and revisions, and everything else as it was
+    written, except for what ``escaped`` makes of it. A table keeps its exposed name."""
     edits = []
     for each, name in names.items():
         edits.append((each.start, each.end, name))
@@ -135,7 +135,7 @@ def _occurrence(
 
 
 def _after_sample(query: Query, at: int, end: int) -> int:
-    """Spark takes an alias after TABLESAMPLE (…) REPEATABLE (…), not before it."""
+    """The position after TABLESAMPLE (…) REPEATABLE (…), where Spark takes an alias."""
     while at < len(query.tokens):
         word = query.tokens[at]
         if word.token_type.name != "TABLE_SAMPLE" and word.text.upper() != "REPEATABLE":
@@ -152,12 +152,12 @@ def _after_sample(query: Query, at: int, end: int) -> int:
 
 
 def _is_defined_by_with(node: Any, name: str, settings: Settings) -> bool:
-    """Whether a WITH around it gives the name another meaning, as Spark looks it up."""
+    """Whether a surrounding WITH defines the name, as Spark looks it up."""
     return defined_by_with(node, name, settings) is not None
 
 
 def defined_by_with(node: Any, name: str, settings: Settings) -> Any:
-    """The CTE that a name means at a place of a query; None if there is none."""
+    """The CTE that a name means at a position of a query; None if there is none."""
     from sqlglot import exp
 
     wanted = settings.folded(name)

@@ -1,7 +1,7 @@
-"""From the text of a query to versions of tables and what is read of them; no Spark needed.
+"""From the text of a query to versions of tables and what is read of them; needs no Spark.
 
-What only a session can tell is asked of its ``Surroundings``: what moment an expression is, and
-whether a name that is none of ours is one of its own.
+What only a session can answer is asked of its ``Surroundings``: the time that an expression means,
+and whether a name that is not ours is one of the session's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Surroundings(Protocol):
     """What a session knows besides our tables."""
 
     def moment(self, expression: str) -> datetime:
-        """The moment that an expression of SQL is; raises InvalidInputError."""
+        """The time that an SQL expression means; raises InvalidInputError."""
         ...
 
     def has_table(self, name: str) -> bool:
@@ -47,7 +47,7 @@ class QueryPlan:
 
     @cached_property
     def reads(self) -> dict[Occurrence, Read]:
-        """As little as the answer takes."""
+        """The smallest reads that suffice for the answer."""
         return planned_reads(self.query, self.versions, self.settings)
 
     @cached_property
@@ -56,7 +56,7 @@ class QueryPlan:
         return whole_reads(self.versions)
 
     def explain(self) -> str:
-        """The same in words: a few lines for each table, in the order of the text."""
+        """The plan as text: a few lines for each table, in the order of the query."""
         why = why_whole(self.query, self.settings)
         lines = (_lines(occurrence, read, why) for occurrence, read in self.reads.items())
         return "\n".join(line for each in lines for line in each)
@@ -83,7 +83,7 @@ def plan_query(
 
 
 def _at(as_of: AsOf, surroundings: Surroundings) -> int | str | datetime:
-    """What AS OF says: a number, a name, or the moment that Spark makes of an expression."""
+    """The value of AS OF: a number, a name, or the time that Spark computes from an expression."""
     if as_of.is_moment:
         return surroundings.moment(as_of.sql)
     node = as_of.node
@@ -109,7 +109,7 @@ def _lines(occurrence: Occurrence, read: Read, why_whole: str | None) -> Iterato
         yield f"  rows     {read.known_rows}, from the manifest; no data file is read"
         return
     yield f"  columns  {_columns(read)}"
-    yield f"  where    {' AND '.join(read.told) or 'all rows'}"
+    yield f"  where    {' AND '.join(read.as_written) or 'all rows'}"
     if read.limit is not None:
         yield f"  limit    {read.limit}"
     if why_whole is not None:

@@ -2,7 +2,7 @@
 
 A condition is a comparison of a column with a constant of its own family, an IN list, IS NULL, a
 LIKE with a plain prefix, a boolean column, or AND, OR and NOT of these. Both sides have three truth
-values, compare texts by their bytes, and treat NaN as equal to itself and as the largest number.
+values, compare strings by their bytes, and treat NaN as equal to itself and as the largest number.
 Anything that casts, rounds, depends on an unknown time zone or was written with escapes is not
 translated (None), and Spark alone decides it.
 """
@@ -256,7 +256,7 @@ class Constants:
             if offset is not None:
                 return clock.replace(tzinfo=offset).astimezone(UTC)
             return _in_zone(clock, self._settings.zone)
-        except OverflowError:  # the first and the last day of all calendars
+        except OverflowError:  # beyond the first or the last day of the calendar
             return None
 
 
@@ -350,7 +350,7 @@ def _offset(zone: str) -> timezone:
 def _in_zone(clock: datetime, zone: str) -> datetime | None:
     """The instant at which clocks of a zone show this time.
 
-    None for a zone with rules: Java and Python each bring their own tables, of different years.
+    None for a zone with rules: Java and Python each have their own tables, of different years.
     """
     if zone in _UTC_NAMES:
         return clock.replace(tzinfo=UTC)

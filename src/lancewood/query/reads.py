@@ -32,14 +32,14 @@ _BY_CHANCE = frozenset(
 
 @dataclass(frozen=True)
 class Read:
-    """What is read of one version at one place of a query."""
+    """What is read of one version at one position of a query."""
 
     snapshot: Snapshot
     columns: tuple[str, ...] | None = None
     """None means all."""
     where: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    told: tuple[str, ...] = ()
+    as_written: tuple[str, ...] = ()
     """The conditions in the query's own words."""
     limit: int | None = None
 
@@ -96,7 +96,7 @@ def why_whole(query: Query, settings: Settings) -> str | None:
 
 
 class _Reading:
-    """The read of one table at one place."""
+    """The read of one table at one position."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class _Reading:
         at = next(place for place, each in enumerate(joined.nodes) if each is node)
         conditions = Conditions(lambda column: self._field(column, joined), constants)
         found = []
-        for each in joined.asked_of(at):
+        for each in joined.pushable_to(at):
             condition = conditions.translate(each.node)
             if condition is None:
                 continue
@@ -246,7 +246,7 @@ def needed_columns(
 
 
 def select_of(node: Any) -> Any:
-    """The SELECT in whose FROM or JOIN a table stands; None if it stands elsewhere."""
+    """The SELECT in whose FROM or JOIN a table is; None if it is elsewhere."""
     from sqlglot import exp
 
     above = node.parent
@@ -303,14 +303,14 @@ def _takes_whole_rows(tree: Any, select: Any, occurrence: Occurrence) -> bool:
 
 
 def _expands(star: Any) -> bool:
-    """Whether a star stands for columns; in count(*) it stands for rows."""
+    """Whether a star means columns; in count(*) it means rows."""
     from sqlglot import exp
 
     return not (isinstance(star.parent, exp.Count) and star.arg_key == "this")
 
 
 def _is_about(star: Any, select: Any, exposed: str, settings: Settings) -> bool:
-    """Whether a star may stand for columns of the table that is exposed under a name."""
+    """Whether a star may mean columns of the table that is exposed under a name."""
     from sqlglot import exp
 
     if isinstance(star.parent, exp.Column):

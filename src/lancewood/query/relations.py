@@ -1,7 +1,7 @@
-"""A query in DuckDB's words: SELECT, joins, WITH, VALUES and what joins queries.
+"""A query in DuckDB's SQL: SELECT, joins, WITH, VALUES and set operations.
 
-Every clause that is taken is named here; a clause that is not is Spark's alone. Knows the columns
-of tables by their types, and reads nothing.
+Every supported clause is named here; any other is left to Spark. Uses the columns of tables by
+their types, and reads nothing.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from lancewood.query.expressions import (
 )
 from lancewood.query.functions import compared
 from lancewood.query.joins import JoinKind, kind_of_join
-from lancewood.query.kinds import common, is_comparable, is_floating, said
+from lancewood.query.kinds import common, is_comparable, is_floating, type_name
 from lancewood.query.names import defined_by_with
 from lancewood.query.scopes import Aliases, FromSource, Scope, ScopeColumn
 from lancewood.query.settings import Settings
-from lancewood.query.typed import Typed, apart, fitted, together
+from lancewood.query.typed import Typed, fitted, only_spark, together
 
 _OF_SELECT = frozenset(
     {"with_", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "distinct"}
@@ -56,7 +56,7 @@ _SET_WORDS = {"Union": "UNION", "Intersect": "INTERSECT", "Except": "EXCEPT"}
 
 @dataclass(frozen=True)
 class Given:
-    """A table of ours: what it is called in DuckDB, and its columns as the query sees them."""
+    """A table of ours: its name in DuckDB, and its columns as the query sees them."""
 
     relation: str
     source: FromSource
@@ -64,7 +64,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Relation:
-    """A query for DuckDB, and the columns of its answer."""
+    """A query for DuckDB, and the columns of its result."""
 
     sql: str
     columns: tuple[tuple[str, pa.DataType], ...]
@@ -75,7 +75,7 @@ class Relation:
 
 
 class Relations:
-    """Compiles one query over tables that are known by their nodes in the tree."""
+    """Compiles one query over tables that are identified by their nodes in the tree."""
 
     def __init__(
         self,
@@ -90,7 +90,8 @@ class Relations:
         self._defined: dict[int, tuple[str, Relation]] = {}
 
     def compile(self, node: Any, outer: Scope | None = None) -> Relation:
-        """Raises UnsupportedError for what only Spark can answer, InvalidInputError."""
+        """Compile a query; raises UnsupportedError for what only Spark can answer,
+        InvalidInputError."""
         name = type(node).__name__
         if name == "Subquery" and not other_clauses(node, {"this"}):
             return self.compile(node.this, outer)
@@ -100,7 +101,7 @@ class Relations:
             return self._set(node, outer)
         if name == "Values":
             return self._values(node, outer)
-        raise apart(f"a query of this form ({name.upper()})")
+        raise only_spark(f"a query of this form ({name.upper()})")
 
     def _nested(self, node: Any, outer: Scope | None) -> tuple[str, tuple[pa.DataType, ...]]:
         found = self.compile(node, outer)
@@ -120,14 +121,14 @@ class Relations:
         if clause is None:
             return ""
         if clause.args.get("recursive"):
-            raise apart("WITH RECURSIVE")
+            raise only_spark("WITH RECURSIVE")
         parts = []
         for each in clause.expressions:
             found = self.compile(each.this, outer)
             name = self._fresh("w")
             names = [str(one.name) for one in each.args["alias"].args.get("columns") or ()]
             self._defined[id(each)] = name, _renamed(found, names)
-            # Once, whoever asks for it how often: rows may not come in the same order again.
+            # Evaluated once, however often it is used: rows may not come in the same order again.
             parts.append(f"{name} AS MATERIALIZED ({found.sql})")
         return f"WITH {', '.join(parts)} "
 
@@ -149,7 +150,7 @@ class Relations:
         having = node.args.get("having")
         if having is not None:
             if keys is None:
-                raise apart("HAVING without groups")
+                raise only_spark("HAVING without groups")
             scope.check_having(having, keys)
             with expressions.where(Aliases.FIRST, keys):
                 grouped += f" HAVING {expressions.condition(having.this, 'HAVING')}"
@@ -164,18 +165,18 @@ class Relations:
         )
 
     def _keys(self, node: Any, expressions: Expressions) -> dict[str, str] | None:
-        """What is grouped by, as it is written and as it is grouped; None for no groups."""
+        """The grouping keys, as written and as compiled; None without groups."""
         group = node.args.get("group")
         if group is None:
-            sought = [*node.expressions, node.args.get("having"), node.args.get("order")]
-            return {} if any(has_aggregates(each) for each in sought if each is not None) else None
+            clauses = [*node.expressions, node.args.get("having"), node.args.get("order")]
+            return {} if any(has_aggregates(each) for each in clauses if each is not None) else None
         found = {key: value for key, value in group.args.items() if value}
         if found.pop("all", None) and not found:
             items = [each for each in node.expressions if not has_aggregates(each)]
         elif set(found) == {"expressions"}:
             items = list(group.expressions)
         else:
-            raise apart("GROUP BY with GROUPING SETS, ROLLUP or CUBE")
+            raise only_spark("GROUP BY with GROUPING SETS, ROLLUP or CUBE")
         keys = {}
         for each in items:
             value = expressions.compile(self._meant_key(each, node, expressions))
@@ -183,7 +184,7 @@ class Relations:
         return keys
 
     def _meant_key(self, item: Any, node: Any, expressions: Expressions) -> Any:
-        """A place or an alias in GROUP BY is an expression of SELECT."""
+        """The expression of SELECT that a position or an alias in GROUP BY means."""
         place = plain_number(item)
         if place is not None:
             if not 1 <= place <= len(node.expressions):
@@ -221,10 +222,10 @@ class Relations:
             raise InvalidInputError("a star cannot stand beside groups: name the columns")
         inner = star.this if type(star).__name__ == "Column" else star
         if any(inner.args.get(each) for each in ("except_", "replace", "rename", "ilike")):
-            raise apart("a star with EXCEPT")
+            raise only_spark("a star with EXCEPT")
         parts = [str(each.name) for each in star.parts[:-1]] if inner is not star else []
         if len(parts) > 1 or (parts and scope.has(parts)):
-            raise apart("a star of a struct, or after two names")
+            raise only_spark("a star of a struct, or after two names")
         return [(each.name, each.value()) for each in scope.star(*parts)]
 
     def _ordered(
@@ -243,7 +244,7 @@ class Relations:
             place = self._placed(each.this, projected)
             if place is not None:
                 if not is_comparable(projected[place][1].kind):
-                    raise apart(f"ordering by {said(projected[place][1].kind)}")
+                    raise only_spark(f"ordering by {type_name(projected[place][1].kind)}")
                 parts.append(f"{place + 1} {direction_words(each)}")
                 continue
             if is_distinct:
@@ -253,7 +254,7 @@ class Relations:
         return f" ORDER BY {', '.join(parts)}"
 
     def _placed(self, node: Any, projected: Sequence[tuple[str, Typed]]) -> int | None:
-        """Which column of SELECT is meant by its place, or by its name."""
+        """The column of SELECT that is meant by its position, or by its name."""
         place = plain_number(node)
         if place is not None:
             if not 1 <= place <= len(projected):
@@ -281,7 +282,7 @@ class Relations:
         kind = kind_of_join(join)
         method = str(join.args.get("method") or "").upper()
         if kind is None or join.args.get("pivots") or method not in ("", "NATURAL"):
-            raise apart("such a JOIN")
+            raise only_spark("such a JOIN")
         text, right = self._relation(join.this, scope)
         before = list(scope.sources)
         whole = Scope([*before, right], list(scope.merged), scope.outer)
@@ -326,9 +327,9 @@ class Relations:
             check_clauses(node, _OF_TABLE, "FROM")
             return self._named(node, names)
         if name not in ("Subquery", "Values"):
-            raise apart(f"{' '.join(node.sql('spark').split())[:60]} in FROM")
+            raise only_spark(f"{' '.join(node.sql('spark').split())[:60]} in FROM")
         if name == "Subquery" and other_clauses(node, {"this", "alias"}):
-            raise apart("such a query in FROM")
+            raise only_spark("such a query in FROM")
         inner = node.this if name == "Subquery" else node
         found = _renamed(self.compile(inner, scope.outer), names)
         own = self._fresh()
@@ -345,7 +346,7 @@ class Relations:
         text = str(node.this.this)
         cte = defined_by_with(node, text, self._settings)
         if cte is None or id(cte) not in self._defined:
-            raise apart(f"{' '.join(node.sql('spark').split())[:60]} in FROM")
+            raise only_spark(f"{' '.join(node.sql('spark').split())[:60]} in FROM")
         defined, found = self._defined[id(cte)]
         own = self._fresh()
         exposed = str(alias.name) if alias is not None and alias.name else text
@@ -386,10 +387,12 @@ class Relations:
         for one, two in zip(left.kinds, right.kinds, strict=True):
             kind = common([one, two])
             if kind is None:
-                raise apart(f"{word} of {said(one)} and {said(two)}", "cast them to one type")
+                raise only_spark(
+                    f"{word} of {type_name(one)} and {type_name(two)}", "cast them to one type"
+                )
             is_plain = is_comparable(kind) and not is_floating(kind)
             if (is_distinct or word != "UNION") and not is_plain:
-                raise apart(f"{word} of {said(kind)}", "ask for UNION ALL")
+                raise only_spark(f"{word} of {type_name(kind)}", "ask for UNION ALL")
             kinds.append(kind)
         sides = [self._fitted(each, kinds) for each in (left, right)]
         columns = tuple((name, kind) for (name, _), kind in zip(left.columns, kinds, strict=True))
@@ -418,7 +421,9 @@ class Relations:
         for each in order.expressions:
             place = self._placed(each.this, projected)
             if place is None or not is_comparable(columns[place][1]):
-                raise apart("ORDER BY of joined queries by other than a column's name or place")
+                raise only_spark(
+                    "ORDER BY of joined queries by other than a column's name or place"
+                )
             parts.append(f"{place + 1} {direction_words(each)}")
         return f" ORDER BY {', '.join(parts)}"
 
@@ -430,7 +435,7 @@ def _columns(own: str, found: Relation) -> list[ScopeColumn]:
 
 
 def _named_so(columns: Sequence[ScopeColumn], names: Sequence[str]) -> list[ScopeColumn]:
-    """Columns by the names that an alias gives them."""
+    """Columns under the names that an alias gives them."""
     if not names:
         return list(columns)
     _check_count(len(columns), len(names))

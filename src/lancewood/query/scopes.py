@@ -1,7 +1,7 @@
-"""What a column's name means at a place of a query, as Spark looks it up.
+"""What a column's name means at a position of a query, as Spark looks it up.
 
-Every relation gets a name of ours in DuckDB's text, and its columns are ``c0``, ``c1`` and so on:
-DuckDB has nothing to look up. Knows names and types, and no expressions.
+Every relation gets a generated name in DuckDB's SQL, and its columns are ``c0``, ``c1`` and so on,
+so that DuckDB resolves no names itself.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from lancewood.errors import InvalidInputError
-from lancewood.query.typed import Typed, apart, quoted
+from lancewood.query.typed import Typed, only_spark, quoted
 
 _MOST_LISTED = 20
 
 
 @dataclass(frozen=True)
 class ScopeColumn:
-    """A column of a relation: its name, and what stands for it in DuckDB's text."""
+    """A column of a relation: its name, and its expression in DuckDB's SQL."""
 
     name: str
     sql: str | None
@@ -32,27 +32,28 @@ class ScopeColumn:
     """None for a type that DuckDB cannot take."""
 
     def value(self) -> Typed:
-        """Raises UnsupportedError where DuckDB cannot take it, NotReadError."""
+        """The column as a value; raises UnsupportedError where DuckDB cannot take it,
+        NotReadError."""
         if self.kind is None:
-            raise apart(f"column {self.name!r}", "DuckDB does not have its type")
+            raise only_spark(f"column {self.name!r}", "DuckDB does not have its type")
         if self.sql is None:
             raise NotReadError(self.name)
         return Typed(self.sql, self.kind)
 
     def of(self, relation: str) -> ScopeColumn:
-        """The same column, of a relation by a name of ours."""
+        """The same column, of a relation under a generated name."""
         return ScopeColumn(
             self.name, None if self.sql is None else f"{relation}.{self.sql}", self.kind
         )
 
 
 class NotReadError(Exception):
-    """A query needs a column that was not meant to be read; it is asked again of whole tables."""
+    """A query needs a column that is not read; the query is then run over whole tables."""
 
 
 @dataclass(frozen=True)
 class FromSource:
-    """A relation in FROM, by the name that may stand before its columns."""
+    """A relation in FROM, under the name that may qualify its columns."""
 
     name: str | None
     columns: Sequence[ScopeColumn]
@@ -72,13 +73,13 @@ class Scope:
 
     sources: list[FromSource] = field(default_factory=list)
     merged: list[ScopeColumn] = field(default_factory=list)
-    """Columns of USING and NATURAL: one for both sides."""
+    """Columns of USING and NATURAL, one for both sides."""
     outer: Scope | None = None
     aliases: dict[str, Typed | None] = field(default_factory=dict)
-    """Expressions of SELECT by their names; None where two have one."""
+    """Expressions of SELECT by name; None where two have the same."""
 
     def star(self, name: str | None = None) -> list[ScopeColumn]:
-        """What a star stands for."""
+        """The columns that a star means."""
         if name is not None:
             found = [each for each in self.sources if _same(each.name, name)]
             if not found:
@@ -93,9 +94,9 @@ class Scope:
         return self._local(parts) is not None
 
     def find(self, parts: Sequence[str], aliases: Aliases) -> tuple[Typed, bool]:
-        """What a name with dots means, and whether it is a column of this SELECT's relations.
+        """What a dotted name means, and whether it is a column of this SELECT's relations.
 
-        Raises InvalidInputError for a name that nobody has, or several have.
+        Raises InvalidInputError for a name that is unknown or ambiguous.
         """
         wanted = parts[0].lower()
         alias = self.aliases.get(wanted) if aliases is not Aliases.NEVER else None
@@ -115,7 +116,7 @@ class Scope:
         raise self._unknown(parts)
 
     def check_having(self, having: Any, keys: Mapping[str, str]) -> None:
-        """Raise UnsupportedError for a name of what is grouped by that an alias has, too."""
+        """Raise UnsupportedError for a name that is both a grouping key and an alias."""
         for node in having.walk():
             is_name = type(node).__name__ == "Column" and len(node.parts) == 1
             name = str(node.name) if is_name else ""
@@ -124,7 +125,9 @@ class Scope:
                 continue
             column, _ = self.find([name], Aliases.NEVER)
             if keys.get(column.sql, alias.sql) != alias.sql:
-                raise apart(f"HAVING with {name!r}", "it names two columns; rename one of them")
+                raise only_spark(
+                    f"HAVING with {name!r}", "it names two columns; rename one of them"
+                )
 
     def _local(self, parts: Sequence[str]) -> Typed | None:
         if len(parts) > 1:
@@ -164,7 +167,7 @@ def _only(found: Sequence[ScopeColumn], parts: Sequence[str]) -> ScopeColumn:
     if len(found) > 1:
         name = ".".join(parts)
         raise InvalidInputError(
-            f"column {name!r} is ambiguous: {len(found)} columns here are called so; write the "
+            f"column {name!r} is ambiguous: {len(found)} columns here have that name; write the "
             "table's name before it",
             column=name,
         )

@@ -1,4 +1,4 @@
-"""What decides how SQL text is read. Knows no query, and no session."""
+"""The settings that decide how SQL text is parsed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ class Settings:
     case_sensitive: bool = False
     zone: str = "UTC"
     timestamps_have_zones: bool = True
-    """Whether ``TIMESTAMP '…'`` is a moment, not a reading of a clock."""
+    """Whether ``TIMESTAMP '…'`` is an instant, not a local time."""
     double_quotes_name: bool = False
     """Whether ``"x"`` is a name, not a text."""
     names_are_patterns: bool = False
     """Whether a name in backticks may be a regular expression over columns."""
 
     def folded(self, name: str) -> str:
-        """A name in the form in which two are compared."""
+        """A name in the form in which names are compared."""
         return name if self.case_sensitive else name.lower()

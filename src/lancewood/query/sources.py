@@ -1,9 +1,9 @@
-"""From a table's name and revision in a query to one version, found once for the whole query.
+"""From a table's name and revision in a query to one version, resolved once for the whole query.
 
 The grammar of revisions is that of ``lancewood.open`` and of ``Repository.at``. In a repository a
 text with a colon is a revision of the table, ``exp:12``; any other is one of the repository, or of
-the table where the repository has none of that name. Where neither tables nor a repository are
-given, a name may be a uri; else a query names only what it was given. Knows no SQL.
+the table if the repository has none of that name. If neither tables nor a repository are given, a
+name may be a uri; else a query names only what it was given.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lancewood.table.door import open as open_table
 from lancewood.table.table import Table
 
 Source: TypeAlias = str | os.PathLike[str] | Table
-"""Where a table is, or a handle on a version of it."""
+"""The uri of a table, or a handle on a version of it."""
 
 _MOST_LISTED = 20
 _OTHER_FILES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather")
@@ -59,9 +59,9 @@ class Sources:
         self._found: dict[tuple[str, str | None, int | str | datetime | None], Snapshot] = {}
 
     def known_as(self, name: str) -> str | None:
-        """What a table is called here that a query names so; None if it is none of ours.
+        """Our name of a table that a query names; None if it is not ours.
 
-        Raises InvalidInputError where two names differ in case alone, and neither is meant.
+        Raises InvalidInputError where several names differ only in case, and none matches exactly.
         """
         for known in (tuple(self._tables), self._in_repository):
             if name in known:
@@ -79,7 +79,7 @@ class Sources:
         return name if self._takes_uris and _is_uri(name) else None
 
     def unknown(self, name: str) -> NotFoundError:
-        """The error for a name that nobody knows."""
+        """The error for an unknown name."""
         known = list(dict.fromkeys((*self._tables, *self._in_repository)))
         if _is_other_file(name):
             return _no_lance(name)
@@ -97,10 +97,10 @@ class Sources:
     def version(
         self, name: str, revision: str | None, at: int | str | datetime | None = None
     ) -> Snapshot:
-        """The version of a table; the same whenever it is asked for again.
+        """The version of a table; the same each time it is asked for.
 
-        ``at`` is what stands after AS OF: a number and a moment are of the branch that is meant.
-        Raises NotFoundError, InvalidInputError where two things say which version is meant.
+        ``at`` is the value of AS OF: a number or a time applies to the branch that is meant. Raises
+        NotFoundError, InvalidInputError where the version is given twice.
         """
         key = name, revision, at
         if key not in self._found:
@@ -153,15 +153,15 @@ class Sources:
                 raise missing from None
 
     def _names_branch(self, name: str, revision: str, found: Snapshot) -> bool:
-        """Whether a text after an @ leaves open which version is meant; one that was found in the
-        repository has to be a branch there."""
+        """Whether a text after an @ leaves the version open; one that was found in the repository
+        has to be a branch there."""
         if name not in self._tables and revision in self._views:
             assert self._repository is not None
             return revision == "HEAD" or revision in self._repository.branches.list()
         return _is_branch(revision, found)
 
     def _at(self, revision: str) -> View:
-        """A commit of the repository, found once."""
+        """A commit of the repository, resolved once."""
         assert self._repository is not None
         if revision not in self._views:
             self._views[revision] = self._repository.at(revision)
@@ -172,7 +172,7 @@ class Sources:
         return tuple(self._names())
 
     def _names(self) -> Iterator[str]:
-        """The tables of the commit that is meant by default; without one there are none yet."""
+        """The tables of the default commit; none if there is no commit yet."""
         if self._repository is None:
             return
         if self._revision is None and self._repository.head.hash is None:
@@ -194,7 +194,7 @@ def _checked(tables: Mapping[str, Source] | None) -> dict[str, Source]:
                 f"{name!r} cannot name a table in a query: give a text without '@' and backticks"
             )
         if not isinstance(source, str | os.PathLike | Table):
-            # What it is instead may hold a secret, and is not repeated.
+            # The wrong value may hold a secret, and is not repeated.
             raise InvalidInputError(
                 f"table {name!r} is given as a {type(source).__name__}: give its uri, or a Table"
             )
@@ -202,7 +202,7 @@ def _checked(tables: Mapping[str, Source] | None) -> dict[str, Source]:
 
 
 def _is_branch(revision: str, found: Snapshot) -> bool:
-    """Whether a text after an @ says which branch is meant, and not yet which version."""
+    """Whether a text after an @ names a branch, and not yet a version."""
     try:
         meant = parse_revision(revision)
     except InvalidInputError:
@@ -213,12 +213,12 @@ def _is_branch(revision: str, found: Snapshot) -> bool:
 
 
 def _is_uri(name: str) -> bool:
-    """Whether a name can be that of a place, and not one word."""
+    """Whether a name can be a path or uri, and not one word."""
     return "/" in name or name.endswith(".lance")
 
 
 def _is_other_file(name: str) -> bool:
-    """Whether a name is that of a file that people have besides tables."""
+    """Whether a name is that of a common file format other than Lance."""
     return name.lower().endswith(_OTHER_FILES)
 
 
@@ -231,7 +231,8 @@ def _no_lance(name: str) -> NotFoundError:
 
 
 def _can_be_of_a_table(revision: str) -> bool:
-    """Whether a table's own branch or tag may be called so: ``main~9`` is of a repository only."""
+    """Whether a table's own branch or tag may have the name: ``main~9`` can only be of a
+    repository."""
     try:
         parse_revision(revision)
     except InvalidInputError:

@@ -1,8 +1,8 @@
-"""Query text to tokens and a tree, in Spark's dialect with ``table@revision`` as a name.
+"""From query text to tokens and a tree, in Spark's dialect with ``table@revision`` as a name.
 
-Knows sqlglot, and which statements are queries. What a name means is not known here. A revision is
-looked for where the tokenizer sees a name and an ``@`` after it, so never in a text, a comment or
-a quoted name. Spark gets the text as it was written: the tree is only looked at.
+Decides which statements are queries; what a name means is decided elsewhere. A revision is looked
+for where the tokenizer sees a name followed by an ``@``, so never in a string, a comment or a
+quoted name. Spark gets the text as it was written: the tree is only inspected.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lancewood.errors import InvalidInputError
-from lancewood.expr.dialects import counted_advance, garbage_told, subclass
+from lancewood.expr.dialects import counted_advance, subclass, translated_errors
 from lancewood.expr.parse import shorten
 from lancewood.query.settings import Settings
 
@@ -24,12 +24,12 @@ MAX_NESTING = 64
 """How deep parentheses may nest: sqlglot needs some twenty frames a level."""
 
 SPAN = "span"
-"""Under this name a table's node, and that of its AS OF, keep which tokens they are."""
+"""The key under which a table's node, and that of its AS OF, keep their tokens."""
 
 SUFFIX = "suffix"
-"""Under this name the type of a number such as 5L keeps that nobody wrote a cast."""
+"""The key under which the type of a number such as 5L records that no cast was written."""
 WRITTEN = "written"
-"""Under this name the node of a function keeps the word that it was called by."""
+"""The key under which the node of a function keeps the name it was called by."""
 
 _revision = re.compile(r"(?:(?!--|/\*)[\w./~^:{}@+-])*").match
 _bare_path = re.compile(r"\b(?:from|join)\s+([\w.~:-]*/[^\s,;()'\"`]*)", re.IGNORECASE).search
@@ -38,7 +38,7 @@ _CLOSING = frozenset({"R_PAREN", "R_BRACKET", "R_BRACE"})
 _NAMES = frozenset({"VAR", "IDENTIFIER"})
 _NO_NAMES = frozenset({"STRING", "NUMBER", "RAW_STRING", "HEX_STRING"})
 _AROUND = frozenset({"Filter", "IgnoreNulls", "RespectNulls", "Window", "WithinGroup"})
-"""What is written after the call of a function, and stands around it in the tree."""
+"""What follows the call of a function in the text, and surrounds it in the tree."""
 _STEPS_PER_TOKEN = 200
 _INSTEAD = {
     "EXPLAIN": "ask for the plan with explain_sql, or with lw sql --explain",
@@ -48,41 +48,41 @@ _INSTEAD = {
 
 @dataclass(frozen=True)
 class Query:
-    """One query: its text, and what sqlglot sees in it."""
+    """One query: its text, and what sqlglot makes of it."""
 
     sql: str
     tokens: Sequence[Any]
     tree: Any
     unsure: frozenset[str]
-    """Texts that were written with escapes, which Spark and sqlglot may read differently."""
+    """Strings that were written with escapes, which Spark and sqlglot may read differently."""
 
     @property
     def texts(self) -> list[Any]:
-        """The tokens of texts."""
+        """The tokens of string literals."""
         return [each for each in self.tokens if each.token_type.name == "STRING"]
 
     @functools.cached_property
     def is_piped(self) -> bool:
-        """Whether it uses ``|>``, of which the tree tells less than the text."""
+        """Whether it uses ``|>``, of which the tree shows less than the text."""
         return any(each.token_type.name == "PIPE_GT" for each in self.tokens)
 
     @functools.cached_property
     def takes_samples(self) -> bool:
-        """Whether it takes some rows by chance; which, depends on those that come with them."""
+        """Whether it samples rows; which ones depends on the rows that are read with them."""
         from sqlglot import exp
 
         return self.tree.find(exp.TableSample) is not None
 
     @property
     def has_long_comment(self) -> bool:
-        """Whether a line that may be a comment ends in a backslash: to Spark the next one is a
-        comment then, too."""
+        """Whether a line that may be a comment ends in a backslash: then Spark reads the next one
+        as a comment, too."""
         return "--" in self.sql and re.search(r"\\\r?\n", self.sql) is not None
 
     @functools.cached_property
     def words(self) -> frozenset[str]:
-        """Words that the tree may not show as names, although Spark may take them for columns:
-        keywords, functions that are called without parentheses, and their like."""
+        """Words that the tree may not show as names, although Spark may read them as columns:
+        keywords, functions that are called without parentheses, and the like."""
         from sqlglot import exp
 
         named = {str(each.this) for each in self.tree.find_all(exp.Identifier)}
@@ -94,16 +94,17 @@ class Query:
         )
 
     def calls(self) -> Iterator[str]:
-        """The names of all functions that are called, in lower case; some other words, too."""
+        """The names of all functions that are called, in lower case; possibly other words, too."""
         for one, two in zip(self.tokens, self.tokens[1:], strict=False):
             if two.token_type.name == "L_PAREN":
                 yield one.text.lower()
 
 
 def parse_query(sql: str, settings: Settings) -> Query:
-    """The query that a text is.
+    """Parse a query.
 
-    Raises InvalidInputError for what is no text, no SQL, more than one statement or no query.
+    Raises InvalidInputError for what is not a string, not SQL, more than one statement or not a
+    query.
     """
     if not isinstance(sql, str):
         raise InvalidInputError(f"a query is SQL text, not {type(sql).__name__}")
@@ -121,7 +122,7 @@ def parse_query(sql: str, settings: Settings) -> Query:
 
 
 def shown(sql: str) -> str:
-    """A query in quotes for a message, its middle left out where it is long."""
+    """A query in quotes for a message, shortened in the middle if it is long."""
     return shorten(" ".join(sql.split()))
 
 
@@ -130,7 +131,7 @@ def _parsed(sql: str, dialect: Any) -> tuple[list[Any], Any]:
 
     path = _bare_path(sql)
     reason = "" if path is None else f"a path stands in quotes: FROM '{path[1]}'"
-    with garbage_told(sql, shown(sql), reason=reason):
+    with translated_errors(sql, shown(sql), reason=reason):
         tokens = list(_with_revisions(sql, _with_quotes(sql, dialect.tokenize(sql))))
         _check_statement(sql, tokens)
         trees = dialect.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql)
@@ -142,7 +143,7 @@ def _parsed(sql: str, dialect: Any) -> tuple[list[Any], Any]:
 
 
 def _with_quotes(sql: str, tokens: Sequence[Any]) -> list[Any]:
-    """The tokens, with ``'it''s'`` as one text: to sqlglot it is two, as before Spark 4."""
+    """The tokens, with ``'it''s'`` as one string: to sqlglot it is two, as before Spark 4."""
     found: list[Any] = []
     for each in tokens:
         last = found[-1] if found else each
@@ -177,7 +178,7 @@ def _with_revisions(sql: str, tokens: Sequence[Any]) -> Iterator[Any]:
 
 
 def _is_parted(name: Any, following: Any) -> bool:
-    """Whether an @ stands directly after what can be a name."""
+    """Whether an @ directly follows what can be a name."""
     is_at = following is not None and following.text == "@"
     return is_at and following.start == name.end + 1 and _can_name(name)
 
@@ -212,7 +213,7 @@ def _one_token(first: Any, text: str, end: int, kind: Any = None) -> Any:
 
 
 def _check_statement(sql: str, tokens: Sequence[Any]) -> None:
-    """Before sqlglot tries: it warns about what it does not know."""
+    """Check the statement before sqlglot parses it, which warns about what it does not know."""
     if not tokens:
         raise InvalidInputError("the query is empty: write SELECT … FROM a table")
     depth = 0
@@ -282,7 +283,7 @@ def _dialect(double_quotes_name: bool) -> Any:
 
 
 def _recorded(parse: Any, *, is_name: bool) -> Any:
-    """A step of the parser that notes which tokens its node is; of a name, the first."""
+    """A method of the parser that records the tokens of its node; of a name, the first."""
 
     def recorded(self: Any, *args: Any, **kwargs: Any) -> Any:
         first = self._index
@@ -295,7 +296,7 @@ def _recorded(parse: Any, *, is_name: bool) -> Any:
 
 
 def _suffix(parse: Any) -> Any:
-    """The parser of a type after ``::``, noting where it was the end of a number, as in 5L."""
+    """The parser of a type after ``::``, recording whether it ended a number, as in 5L."""
 
     def suffix(self: Any) -> Any:
         is_suffix = self._prev.start == self._curr.start
@@ -308,7 +309,8 @@ def _suffix(parse: Any) -> Any:
 
 
 def _called(parse: Any) -> Any:
-    """The parser of a function, noting the word that was written; nodes have names of their own."""
+    """The parser of a function, recording the word that was written, since nodes have other
+    names."""
 
     def called(self: Any, *args: Any, **kwargs: Any) -> Any:
         word = "" if self._curr is None else str(self._curr.text).lower()

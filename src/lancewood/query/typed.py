@@ -1,6 +1,6 @@
-"""A piece of DuckDB's SQL and the type that it has in Spark; how one becomes another.
+"""A piece of DuckDB's SQL with its type in Spark, and conversions between types.
 
-Implicit casts are written out, so that DuckDB never decides on one. Knows no names.
+Implicit casts are written out, so that DuckDB never decides on one.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from lancewood.query.kinds import (
     is_integer,
     is_number,
     is_temporal,
-    said,
+    type_name,
 )
 
 FAILED = "lancewood: "
-"""What an error begins with that a query itself raises."""
+"""The prefix of errors that a query itself raises."""
 _SURE_DIGITS = 15
-"""So many digits of a decimal become the same double however they are read."""
+"""A decimal with up to this many digits becomes the same double however it is read."""
 _PLAIN_SCALE = 6
-"""Of a decimal that Java writes without an exponent."""
+"""The largest scale that Java writes without an exponent."""
 _SPACE = " \t\n\r"
 _CONTROL = "".join(map(chr, [*range(33), 127]))
-"""What Spark does not see around a whole number."""
+"""Characters that Spark ignores around an integer."""
 _WHOLE = r"[+-]?[0-9]+"
 _CLOCK = r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?)?"
 _OFFSET = r"Z|[+-]((0[0-9]|1[0-7]):[0-5][0-9]|18:00)"
@@ -53,7 +53,7 @@ _FORMS: dict[str, Callable[[pa.DataType], bool]] = {
     rf"{_CLOCK}": lambda kind: kind == CLOCK,
     rf"{_CLOCK}({_OFFSET})?": lambda kind: kind == MOMENT,
 }
-"""Which texts both engines read alike as a type."""
+"""The strings that both engines parse alike, by type."""
 
 
 class Typed(NamedTuple):
@@ -62,17 +62,17 @@ class Typed(NamedTuple):
     sql: str
     kind: pa.DataType
     constant: str | None = None
-    """The number or text, where it is written as one."""
+    """The number or string, if it is a literal."""
 
 
 Compile = Callable[[Any], Typed]
-"""Makes an expression of a node."""
+"""Compiles a node to an expression."""
 Call = Callable[[Any, Compile], Typed]
-"""Makes one of the call of a function."""
+"""Compiles the call of a function."""
 
 
-def apart(what: str, why: str = "") -> UnsupportedError:
-    """The error for what DuckDB has not, or means otherwise."""
+def only_spark(what: str, why: str = "") -> UnsupportedError:
+    """The error for what DuckDB lacks, or interprets differently."""
     because = f": {why}" if why else ""
     return UnsupportedError(
         f"{what} is answered by Spark alone{because}; ask with lw sql --spark, or with "
@@ -81,13 +81,13 @@ def apart(what: str, why: str = "") -> UnsupportedError:
 
 
 def quoted(text: str) -> str:
-    """A text as DuckDB reads it."""
+    """A string as a DuckDB literal."""
     parts = (f"'{each}'" for each in text.replace("'", "''").split("\0"))
     return " || chr(0) || ".join(parts)
 
 
 def failing(message: str) -> str:
-    """An expression that ends the query."""
+    """An expression that ends the query with an error."""
     return f"error({quoted(FAILED + message)})"
 
 
@@ -100,19 +100,19 @@ def checked(value: Typed, kind: pa.DataType, what: str) -> Typed:
     if value.kind == NULL:
         return null(kind)
     if value.kind != kind:
-        raise InvalidInputError(f"{what} takes a {said(kind)}, got a {said(value.kind)}")
+        raise InvalidInputError(f"{what} takes a {type_name(kind)}, got a {type_name(value.kind)}")
     return value
 
 
 def numeric(value: Typed, what: str) -> Typed:
     """A value that has to be a number, or NULL."""
     if value.kind != NULL and not is_number(value.kind):
-        raise apart(f"{what} of {said(value.kind)}", "cast it")
+        raise only_spark(f"{what} of {type_name(value.kind)}", "cast it")
     return null(DOUBLE) if value.kind == NULL else value
 
 
 def together(values: Sequence[Typed], what: str) -> tuple[list[Typed], pa.DataType]:
-    """Values in the type in which they meet."""
+    """Values in their common type."""
     kinds = [each.kind for each in values]
     temporal = [each for each in kinds if is_temporal(each)]
     if temporal and TEXT in kinds:
@@ -122,8 +122,8 @@ def together(values: Sequence[Typed], what: str) -> tuple[list[Typed], pa.DataTy
         kinds = [each.kind for each in values]
     kind = common(kinds)
     if kind is None:
-        listed = " and ".join(dict.fromkeys(map(said, kinds)))
-        raise apart(f"{what} of {listed}", "cast them to one type")
+        listed = " and ".join(dict.fromkeys(map(type_name, kinds)))
+        raise only_spark(f"{what} of {listed}", "cast them to one type")
     return [fitted(each, kind) for each in values], kind
 
 
@@ -131,7 +131,7 @@ def _read_constant(value: Typed, kind: pa.DataType, what: str) -> Typed:
     if value.kind != TEXT:
         return value
     if value.constant is None:
-        raise apart(f"{what} of string and {said(kind)}", "cast the string")
+        raise only_spark(f"{what} of string and {type_name(kind)}", "cast the string")
     return cast(value, kind)
 
 
@@ -149,13 +149,13 @@ def fitted(value: Typed, kind: pa.DataType) -> Typed:
 
 
 def as_text(value: Typed, what: str) -> Typed:
-    """A value where Spark makes a text of it."""
+    """A value where Spark makes a string of it."""
     return value if value.kind == TEXT else _text(value, what)
 
 
 def cast(value: Typed, kind: pa.DataType, *, safe: bool = False) -> Typed:
-    """CAST, or TRY_CAST if ``safe``, as Spark does them in ANSI mode."""
-    old, what = value.kind, f"CAST from {said(value.kind)} to {said(kind)}"
+    """CAST, or TRY_CAST if ``safe``, as Spark does in ANSI mode."""
+    old, what = value.kind, f"CAST from {type_name(value.kind)} to {type_name(kind)}"
     if old in (kind, NULL):
         return fitted(value, kind)
     word = "TRY_CAST" if safe else "CAST"
@@ -168,7 +168,7 @@ def cast(value: Typed, kind: pa.DataType, *, safe: bool = False) -> Typed:
     if old == TEXT:
         return _parsed(value, kind, what, safe=safe)
     if is_floating(old) and kind == BIGINT:
-        # The double after the largest one; Java makes the largest of it.
+        # The double after the largest one, which Java clamps to the largest.
         whole, edge = f"trunc({value.sql})", "CAST(9223372036854775808 AS DOUBLE)"
         most = f"WHEN {whole} = {edge} THEN 9223372036854775807"
         return Typed(f"CASE {most} ELSE {plain(whole).sql} END", BIGINT)
@@ -186,7 +186,7 @@ def cast(value: Typed, kind: pa.DataType, *, safe: bool = False) -> Typed:
         return plain(value.sql)
     if is_temporal(old) and is_temporal(kind):
         return plain(value.sql)
-    raise apart(what)
+    raise only_spark(what)
 
 
 def _text(value: Typed, what: str) -> Typed:
@@ -198,12 +198,12 @@ def _text(value: Typed, what: str) -> Typed:
             f"CASE WHEN year({value.sql}) NOT BETWEEN 1 AND 9999 THEN {stop} ELSE {text} END", TEXT
         )
     if is_decimal(kind) and kind.scale <= _PLAIN_SCALE:
-        # With room for a digit before the point, or DuckDB leaves it out.
+        # With room for a digit before the decimal point, or DuckDB omits it.
         roomy = pa.decimal128(max(kind.precision, kind.scale + 1), kind.scale)
         return Typed(f"CAST({fitted(value, roomy).sql} AS VARCHAR)", TEXT)
     if kind in (NULL, BOOLEAN) or is_integer(kind):
         return Typed(text, TEXT)
-    raise apart(what, "the engines write such values differently")
+    raise only_spark(what, "the engines write such values differently")
 
 
 def _parsed(value: Typed, kind: pa.DataType, what: str, *, safe: bool) -> Typed:
@@ -211,12 +211,12 @@ def _parsed(value: Typed, kind: pa.DataType, what: str, *, safe: bool) -> Typed:
         return Typed(f"encode({value.sql})", BINARY)
     form = next((name for name, is_meant in _FORMS.items() if is_meant(kind)), None)
     if form is None:
-        raise apart(what)
+        raise only_spark(what)
     if safe and form != _WHOLE:
-        raise apart(f"TRY_{what}", "Spark reads more forms")
+        raise only_spark(f"TRY_{what}", "Spark reads more forms")
     space = quoted(_CONTROL if form == _WHOLE else _SPACE)
     text, name = f"trim({value.sql}, {space})", duckdb_type(kind)
-    refusal = f"a string that is cast to {said(kind)} is none in a plain form"
+    refusal = f"a string that is cast to {type_name(kind)} is none in a plain form"
     failure = "NULL" if safe else failing(f"{refusal}; --spark reads more forms")
     read = f"{'TRY_CAST' if safe else 'CAST'}({text} AS {name})"
     fits = f"WHEN regexp_full_match({text}, '{form}') THEN {read}"

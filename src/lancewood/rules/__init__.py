@@ -1,1 +1,1 @@
-"""What follows: pure decisions over manifests and transactions; no bytes, no clock, no store."""
+"""Pure decisions over manifests and transactions; no bytes, no clock, no store."""

@@ -1,4 +1,4 @@
-"""May this batch be loaded, and how is it marked? Pure."""
+"""Whether a batch may be loaded, and how it is recorded. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lancewood.model.applied import (
 
 
 def check_new(config: Mapping[str, str], wanted: AppliedBatch | None) -> None:
-    """Raises BatchAppliedError for a batch that is there already, and for one before it."""
+    """Raise BatchAppliedError for a batch that is there already, and for an earlier one."""
     if wanted is None:
         return
     found = newest_batch(config, wanted.app)
@@ -33,7 +33,7 @@ def check_new(config: Mapping[str, str], wanted: AppliedBatch | None) -> None:
 
 
 def is_applied(config: Mapping[str, str], wanted: AppliedBatch | None) -> bool:
-    """Whether a batch is there already, or one after it; no batch is never there."""
+    """Whether a batch, or a later one, is there already; no batch is never there."""
     try:
         check_new(config, wanted)
     except BatchAppliedError:
@@ -44,10 +44,10 @@ def is_applied(config: Mapping[str, str], wanted: AppliedBatch | None) -> bool:
 def with_mark(
     config: Mapping[str, str], applied: AppliedBatch, uuid: str, at: int
 ) -> dict[str, str]:
-    """The configuration that also says that the batch is there.
+    """The configuration that also records the batch.
 
-    Where there are too many applications, those that loaded longest ago are forgotten. A clock that
-    is behind does not count: no mark is older than those that were there before it.
+    Beyond the maximum number of applications, those that loaded longest ago are dropped. A clock
+    that is behind does no harm: no mark is older than those recorded before it.
     """
     others = [(mark.at, app) for app, mark in marks(config) if app != applied.app]
     at = max([at, *(min(before + 1, LATEST) for before, _ in others)])
@@ -58,5 +58,5 @@ def with_mark(
 
 
 def marks_of(config: Mapping[str, str]) -> dict[str, str]:
-    """The part of a configuration that says what was loaded."""
+    """The part of a configuration that records what was loaded."""
     return {key: value for key, value in config.items() if key.startswith(APPLIED_PREFIX)}

@@ -1,10 +1,9 @@
 """What follows from a transaction: (manifest, transaction) → ManifestPatch.
 
 Pure: no bytes, no clock, no store. A patch is always made for the newest version: a fragment that
-an operation changes is taken as it is there, and only what the operation changes is put in.
-Fragments that the transaction does not name are not looked at, except where columns are dropped:
-each must keep a file. Fragment ids and row ids are handed out here, anew on every attempt, and
-never before.
+an operation changes is taken from there, and only what the operation changes is replaced. Fragments
+that the transaction does not name are not looked at, except where columns are dropped: each must
+keep a file. Fragment ids and row ids are assigned here, again on every attempt, and never before.
 """
 
 from __future__ import annotations
@@ -58,9 +57,8 @@ def apply(
     """The patch that turns ``manifest`` into the version after it.
 
     A Restore also needs the head of the version it names (``needed_version`` says which), and its
-    patch is relative to that one. Raises UnsupportedError for an operation that Lancewood reads
-    but does not carry out, and FormatError for fragments or row ids that are there twice, where it
-    changes some.
+    patch is relative to that one. Raises UnsupportedError for an operation that Lancewood reads but
+    does not carry out, and FormatError for duplicate fragments or row ids among those it changes.
     """
     operation = transaction.operation
     if isinstance(operation, Restore):
@@ -151,16 +149,16 @@ def _restore(
 def _restored_config(
     manifest: Manifest, operation: Restore, restored: ManifestHead
 ) -> Mapping[str, str] | None:
-    """The configuration of the version that comes back; None: that which it had. Who may write to
-    the table is not a thing of the past, and stays as it is."""
+    """The configuration of a restored version; None if unchanged. Who may write to the table is not
+    restored, and stays as it is."""
     config = restored.config if operation.config is None else operation.config
-    if all(config.get(key) == manifest.config.get(key) for key in _OF_NOW):
+    if all(config.get(key) == manifest.config.get(key) for key in _NOT_RESTORED):
         return operation.config
-    kept = {key: value for key, value in config.items() if key not in _OF_NOW}
-    return kept | {key: manifest.config[key] for key in _OF_NOW if key in manifest.config}
+    kept = {key: value for key, value in config.items() if key not in _NOT_RESTORED}
+    return kept | {key: manifest.config[key] for key in _NOT_RESTORED if key in manifest.config}
 
 
-_OF_NOW = (EXCLUSIVE_KEY, MANIFEST_STORE_KEY)
+_NOT_RESTORED = (EXCLUSIVE_KEY, MANIFEST_STORE_KEY)
 """The keys of a configuration that say who may write to the table, and how."""
 _CHANGE_FRAGMENTS = (Delete, Update, Rewrite, Merge, Project, DataReplacement)
 _Rule: TypeAlias = Callable[[Manifest, Any], ManifestPatch]

@@ -18,7 +18,7 @@ from lancewood.rules.patching import make_patch
 
 
 def apply_project(manifest: Manifest, operation: Project) -> ManifestPatch:
-    """Another schema over the same files; a file of which no column is left goes."""
+    """Another schema over the same files; a file that is left without columns is dropped."""
     live = _ids(operation.fields)
     indices = on_live_fields(manifest.indices, live)
     changes = HeadChanges(
@@ -33,7 +33,7 @@ def apply_project(manifest: Manifest, operation: Project) -> ManifestPatch:
 
 
 def apply_merge(manifest: Manifest, operation: Merge) -> ManifestPatch:
-    """Another schema, and fragments with other files; all rows of those count as updated."""
+    """Another schema, and fragments with other files; all their rows count as updated."""
     old, new = _ids(manifest.fields), _ids(operation.fields)
     check_field_ids(manifest, new - old)
     images = _images(manifest, operation.fragments)
@@ -65,7 +65,7 @@ def apply_merge(manifest: Manifest, operation: Merge) -> ManifestPatch:
 
 
 def apply_data_replacement(manifest: Manifest, operation: DataReplacement) -> ManifestPatch:
-    """Whole columns of some fragments come from other files from now on."""
+    """Whole columns of some fragments come from other files."""
     manifest.expect_lookups(len(operation.replacements))
     _check_replacements(manifest, operation.replacements)
     live = _ids(manifest.fields)
@@ -87,18 +87,19 @@ def apply_data_replacement(manifest: Manifest, operation: DataReplacement) -> Ma
 
 
 def _check_files_are_left(manifest: Manifest, live: frozenset[FieldId]) -> None:
-    """A fragment without a file cannot be read, by pylance not even counted."""
+    """Check that every fragment keeps a file: without one it cannot be read, nor counted by
+    pylance."""
     for each in manifest.fragments:
         if all(live.isdisjoint(file.fields) for file in each.message.files):
             raise RetryableConflictError(
                 f"fragment {each.id} has none of the columns that stay, and would have no file "
-                "left; run it again on the newest version, and write it one",
+                "left; run it again on the newest version, and write a file for it",
                 fragment=each.id,
             )
 
 
 def _images(manifest: Manifest, images: Sequence[Fragment]) -> Sequence[Fragment]:
-    """The given fragments in the manifest's order; raises InvalidInputError for one too few."""
+    """The given fragments in the manifest's order; raises InvalidInputError for a missing one."""
     if len(images) == manifest.fragment_count and all(
         image.id == now.id for image, now in zip(images, manifest.fragments, strict=True)
     ):
@@ -135,7 +136,7 @@ def _check_replacements(manifest: Manifest, replacements: Sequence[Replacement])
 
 
 def _whole_parents(fields: FieldMessages, leaves: frozenset[FieldId]) -> frozenset[FieldId]:
-    """The structs and lists of which every leaf is among those given."""
+    """The structs and lists all of whose leaves are among those given."""
     inner = {each.parent_id for each in fields}
     outside = {each.id for each in fields if each.id not in inner and each.id not in leaves}
     for each in reversed(fields):  # children come after their parents
@@ -145,7 +146,7 @@ def _whole_parents(fields: FieldMessages, leaves: frozenset[FieldId]) -> frozens
 
 
 def _with_file(fragment: Fragment, new: DataFile, parents: frozenset[FieldId]) -> Fragment:
-    """The new file in the place of one that holds the same, else beside the others."""
+    """Replace the file that holds the same columns with the new one, or else add it."""
     for at, each in enumerate(fragment.files):
         if each.fields == new.fields and each.version == new.version:
             files = list(fragment.files)

@@ -33,7 +33,7 @@ from lancewood.rules.patching import make_patch
 
 
 def apply_delete(manifest: Manifest, operation: Delete) -> ManifestPatch:
-    """Fragments get their new deletion files, or go."""
+    """Fragments get new deletion files, or are removed."""
     manifest.expect_lookups(len(operation.updated_fragments))
     return make_patch(
         manifest,
@@ -44,7 +44,7 @@ def apply_delete(manifest: Manifest, operation: Delete) -> ManifestPatch:
 
 
 def apply_update(manifest: Manifest, operation: Update) -> ManifestPatch:
-    """Rows are deleted where they were and stand in new fragments, or columns have new files."""
+    """Rows are deleted in place and written to new fragments, or columns get new files."""
     if operation.moves_files:
         return apply_move(manifest, operation)
     manifest.expect_lookups(len(operation.updated_fragments))
@@ -87,7 +87,7 @@ def apply_update(manifest: Manifest, operation: Update) -> ManifestPatch:
 
 
 def apply_rewrite(manifest: Manifest, operation: Rewrite) -> ManifestPatch:
-    """Fragments make room for others that hold the same rows."""
+    """Fragments are replaced by others that hold the same rows."""
     if operation.rewritten_indices:
         raise UnsupportedError(
             "Lancewood does not commit a Rewrite with indices that were rewritten; leave them out, "
@@ -147,8 +147,8 @@ def _with_new_files(manifest: Manifest, image: Fragment, operation: Update) -> F
 def _without_rewritten(
     manifest: Manifest, changed: Mapping[FragmentId, Fragment], named: Iterable[FieldId]
 ) -> Indices:
-    """Indices no longer answer for columns that were written anew: for those that are named, and
-    whatever the files of a fragment tell besides."""
+    """Indices no longer cover columns that were rewritten: those that are named, and those that the
+    files of a fragment show."""
     indices, written = manifest.indices, frozenset(named)
     if not indices:
         return indices
@@ -169,7 +169,7 @@ def _holds_only_moved_rows(fragment: Fragment) -> bool:
 def _created_at(
     manifest: Manifest, touched: Iterable[FragmentId], ids: RowIdSequence
 ) -> RowVersions:
-    """The versions that created rows, looked up where they came from.
+    """The versions that created rows, looked up in their old fragments.
 
     For transactions of writers that leave this to the commit.
     """
@@ -188,7 +188,7 @@ def _created_at(
 
 
 def _check_same_rows(manifest: Manifest, group: RewriteGroup) -> None:
-    """Raises InvalidInputError if a compaction would lose rows, add some, or lose their ids."""
+    """Raise InvalidInputError if a compaction would lose rows, add some, or lose their ids."""
     before = [manifest.fragment(each.id).num_rows for each in group.old_fragments]
     known = [each for each in before if each is not None]
     after = sum(each.physical_rows for each in group.new_fragments)

@@ -30,7 +30,8 @@ def apply_update_config(manifest: Manifest, operation: UpdateConfig) -> Manifest
 
 
 def _config(update: MapUpdate, old: Mapping[str, str]) -> dict[str, str]:
-    """Who replaces all settings still keeps what was loaded: the rows are there."""
+    """The settings after an update; replacing all of them still keeps the marks of loaded batches,
+    since the rows stay."""
     new = update.applied_to(old)
     return {**marks_of(old), **new} if update.replace else new
 
@@ -66,7 +67,7 @@ def _same_name(one: table_pb2.BasePath, other: table_pb2.BasePath) -> bool:
 
 
 def _bytes_map(update: MapUpdate, old: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The same as ``MapUpdate.applied_to`` for the maps whose values are bytes."""
+    """``MapUpdate.applied_to`` for the maps whose values are bytes."""
     new = {} if update.replace else dict(old)
     for key, value in update.entries.items():
         if value is None:

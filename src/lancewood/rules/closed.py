@@ -1,6 +1,6 @@
-"""May somebody write after this version? Not after a branch was published. Pure.
+"""Whether a version may be followed by another: not after its branch was published. Pure.
 
-What came after it would be neither in the published work nor in anything that begins anew.
+A later version would be neither in the published work nor in what follows a reset of the branch.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from lancewood.model.refs import MAIN
 
 
 def is_closed(head: ManifestHead) -> bool:
-    """Whether the version says that its branch was published. A mark on main is that of a branch of
-    which pylance made a clone."""
+    """Whether the version's branch was published. On main, the mark comes from a branch that
+    pylance cloned, and does not count."""
     return PUBLISHED_KEY in head.message.config and head.branch is not None
 
 
 def check_open(head: ManifestHead) -> None:
-    """Raises IncompatibleConflictError for a version that nothing may follow."""
+    """Raise IncompatibleConflictError for a version that nothing may follow."""
     name = head.branch or MAIN
     if RENAMED_KEY in head.message.config:
         renamed = head.message.config[RENAMED_KEY]

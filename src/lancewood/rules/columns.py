@@ -1,9 +1,9 @@
 """Whether rows written under one schema still mean the same under a newer one.
 
 New fragments and new indices name their columns by field id. Between the version they were written
-for and the one they land on, a column may have been cast (its name lives on under a new id), or
-dropped and its id handed out again. The conflict matrix looks at one pair of operations at a time
-and cannot see either. Pure.
+for and the one they land on, a column may have been cast (its name now has a new id), or dropped
+and its id reused. The conflict matrix looks at one pair of operations at a time and cannot see
+either. Pure.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ColumnWatch:
         self._dropped: set[FieldId] = set()
 
     def see(self, theirs: Operation) -> Verdict:
-        """What the next operation, oldest first, means for the columns written or indexed."""
+        """Judge the next operation, oldest first, by the columns written or indexed."""
         if not isinstance(theirs, Merge | Project) or not self._used:
             return COMPATIBLE
         now = {FieldId(each.id): each for each in theirs.fields}
@@ -74,8 +74,8 @@ class ColumnWatch:
 
 
 class IdReuse:
-    """What a list of operations did with the ids of columns that it dropped: one that was handed
-    out again means another column in all that others wrote meanwhile."""
+    """Reuse of dropped columns' ids in a list of operations: a reused id means another column in
+    everything that others wrote meanwhile."""
 
     def __init__(self, fields: Iterable[schema_pb2.Field], mine: Iterable[Operation]) -> None:
         old = {each.id: each.name for each in fields}
@@ -91,11 +91,11 @@ class IdReuse:
 
     @property
     def is_any(self) -> bool:
-        """Whether an id means another column now."""
+        """Whether any id now means another column."""
         return self._given is not None
 
     def see(self, theirs: Operation) -> Verdict:
-        """What it means for an operation that did not know of it."""
+        """Judge an operation that was built without knowing of the reuse."""
         if self._given is None or isinstance(theirs, _NAME_NO_COLUMNS):
             return COMPATIBLE
         old, new = self._given
@@ -103,8 +103,8 @@ class IdReuse:
 
 
 class DroppedColumns:
-    """Columns that are dropped: values that others give to rows in them meanwhile would be lost.
-    New rows are not looked at: they lose the column like all others."""
+    """Dropped columns: values that others give to existing rows in them meanwhile would be lost.
+    New rows are not considered: they lose the column like all others."""
 
     def __init__(self, before: FieldMessages, after: FieldMessages) -> None:
         kept = {each.id for each in after}
@@ -112,31 +112,31 @@ class DroppedColumns:
         self._related = with_relatives(before, self._names)
 
     def is_by(self, mine: Operation) -> bool:
-        """Whether one of the columns is gone after an operation."""
+        """Whether an operation drops one of the columns."""
         if not isinstance(mine, Merge | Project):
             return False
         return not self._names.keys() <= {each.id for each in mine.fields}
 
     def see(self, theirs: Operation) -> Verdict:
-        """What the drop means for values that an operation gave to rows."""
+        """Judge values that an operation gave to rows in the dropped columns."""
         given = given_fields(theirs) if self._names else frozenset()
         if given is None:
             return _retry(
                 "it changed rows without saying in which columns, perhaps in "
-                f"{self._told(self._names)}"
+                f"{self._describe(self._names)}"
             )
         lost = given & self._related
-        return _retry(f"it gave new values to {self._told(lost)}") if lost else COMPATIBLE
+        return _retry(f"it gave new values to {self._describe(lost)}") if lost else COMPATIBLE
 
-    def _told(self, fields: Iterable[FieldId]) -> str:
+    def _describe(self, fields: Iterable[FieldId]) -> str:
         names = sorted(repr(self._names[each]) for each in fields if each in self._names)
         which = f"column {names[0]}" if names else "a column"
         return f"{which}, which the branch drops"
 
 
 def given_fields(operation: Operation) -> frozenset[FieldId] | None:
-    """The columns in which an operation gave other values to rows that were there; None where it
-    does not say. What makes the schema or the table anew is not asked."""
+    """The columns in which an operation gave other values to existing rows; None where it does not
+    say. Not for operations that replace the schema or the table."""
     if moves_files(operation):
         return frozenset()
     if isinstance(operation, DataOverlay):
@@ -170,14 +170,14 @@ def _set_fields(mine: Iterable[Operation]) -> Iterator[FieldId]:
 
 
 def _new_files(mine: Iterable[Operation]) -> Iterator[DataFile]:
-    """Columns for rows that are there already."""
+    """Files with columns for existing rows."""
     for operation in mine:
         if isinstance(operation, DataReplacement):
             yield from (each.new_file for each in operation.replacements)
 
 
 def new_fragments(mine: Iterable[Operation]) -> Iterator[Fragment]:
-    """Fragments that operations add to those that are there."""
+    """Fragments that operations add to the existing ones."""
     for operation in mine:
         if isinstance(operation, Append):
             yield from operation.fragments

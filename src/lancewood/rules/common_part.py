@@ -1,7 +1,7 @@
-"""What an operation says of the fragments that two branches have in common.
+"""What an operation says about the fragments that two branches share.
 
-After a fork both sides hand out the same ids to different fragments. So before the work of one is
-judged by the work of the other, everything said about younger fragments is left out. Pure.
+After a fork both sides assign the same ids to different fragments. So before the changes of one
+side are judged against the other's, everything about younger fragments is left out. Pure.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from lancewood.model.operations import (
 
 
 def common_part(operation: Operation, last: FragmentId | None) -> Operation:
-    """The same operation without what it says of fragments after ``last``; None is before all."""
+    """The same operation without what it says about fragments after ``last``; None is before
+    all."""
 
     def old(number: FragmentId) -> bool:
         return last is not None and number <= last

@@ -1,13 +1,13 @@
 """Which commits can follow which: (mine, theirs) → verdict, as one table of pairs.
 
-``theirs`` landed after the version that mine was built on. Pure; be conservative: a transaction
-that is missing or whose operation is unknown conflicts with everything, and so does a clone: it is
-the first version of a branch that was made anew, or reset.
+``theirs`` landed after the version that mine was built on. Pure and conservative: a transaction
+that is missing or whose operation is unknown conflicts with everything, and so does a clone, which
+is the first version of a branch that was created again or reset.
 
     COMPATIBLE     mine can be applied after theirs as it is
     REBASE         mine can be applied once it is built on theirs; the engine tries
     RETRY          run the operation again on the newer version
-    INCOMPATIBLE   theirs changed what mine rests on; a person must decide
+    INCOMPATIBLE   theirs changed what mine depends on; a person must decide
 """
 
 from __future__ import annotations

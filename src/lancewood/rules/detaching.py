@@ -1,7 +1,7 @@
-"""What a move changes in the head of a manifest when it makes a table independent. Pure.
+"""What changes in the head of a manifest when moving files makes a table independent. Pure.
 
-Index files that were copied lie in the own root from then on, and base paths that nothing refers to
-any more are no longer declared. What somebody else has put there meanwhile keeps its base path.
+Copied index files lie in the own root from then on, and base paths that nothing refers to any more
+are no longer declared. What another writer added to one meanwhile keeps its base path.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Feature flags: may I read this manifest, may I write after it, which flags does the next need.
+"""Feature flags: may we read this manifest, may we write after it, which flags does the next need.
 
-Flags are derived from content at every commit. What only a look at every fragment could tell
+Flags are derived from content at every commit. What only a look at every fragment could decide
 (does any still have a deletion file?) is carried over: a flag too many is allowed.
 """
 
@@ -41,10 +41,10 @@ _BASIC = (
     | FLAG_MIXED_FILE_VERSIONS
 )
 READABLE = _BASIC | FLAG_COVERING_INDEX | FLAG_TAGGED_FRAGMENT_REUSE | FLAG_SPILLED_LINEAGE
-"""Covering columns and reuse of fragments concern indices, which a scan does not use."""
+"""Covering columns and fragment reuse concern indices, which a scan does not use."""
 WRITABLE = _BASIC | FLAG_FIELD_IDS_NOT_REUSED
 PAIRED = (FLAG_MIXED_FILE_VERSIONS, FLAG_TAGGED_FRAGMENT_REUSE, FLAG_MANAGED_BLOBS)
-"""Flags that stand in both words or in neither."""
+"""Flags that must be set in both words or in neither."""
 
 _NAMES = {
     64: "data overlay files",
@@ -59,7 +59,7 @@ _NAMES = {
 
 
 def check_readable(head: ManifestHead) -> None:
-    """Raises UnsupportedError for what we cannot read, FormatError for flags that contradict."""
+    """Raise UnsupportedError for what we cannot read, FormatError for contradictory flags."""
     reader, writer = head.reader_flags, head.writer_flags
     for flag in PAIRED:
         if bool(reader & flag) != bool(writer & flag):
@@ -86,14 +86,14 @@ def check_readable(head: ManifestHead) -> None:
 
 
 def known_writer_flags(head: ManifestHead) -> int:
-    """The writer flags that we understand in this table: one of them only where a repository is
-    named that set it."""
+    """The writer flags that we understand in this table; the exclusive flag only where the
+    repository that set it is named."""
     return WRITABLE if keeper_of(head) is None else WRITABLE | FLAG_EXCLUSIVE
 
 
 def check_writable(head: ManifestHead, repository: str | None = None) -> None:
-    """Raises UnsupportedError if the table asks writers for something we do not do, or belongs to
-    a repository that lets nobody else write; ``repository`` is the one that asks."""
+    """Raise UnsupportedError if the table requires something of writers that we do not do, or
+    belongs to a repository that lets nobody else write; ``repository`` is the one that asks."""
     keeper = keeper_of(head)
     if keeper is not None and repository not in (keeper, ANY_REPOSITORY):
         raise UnsupportedError(

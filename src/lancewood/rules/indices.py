@@ -1,8 +1,8 @@
-"""What a commit means for the indices of a table, which we carry along but cannot open.
+"""What a commit means for the indices of a table, which we keep but cannot open.
 
-An index answers for the fragments in its bitmap. Where that would no longer be true the fragment
-leaves the bitmap: readers then scan it, which is slower and always right. An index whose bitmap
-changes stays where its files are; its content is never touched. Pure.
+An index covers the fragments in its bitmap. Where that would no longer be true the fragment is
+removed from the bitmap: readers then scan it, which is slower and always right. An index whose
+bitmap changes keeps its files; its content is never touched. Pure.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Indices = tuple[Index, ...]
 def with_relatives(
     fields: Iterable[schema_pb2.Field], chosen: Iterable[FieldId]
 ) -> frozenset[FieldId]:
-    """The chosen fields, what they are inside of and what is inside of them.
+    """The chosen fields, their ancestors and their descendants.
 
     Data files of version 2.1 list leaves only, an index on a list names the list.
     """
@@ -35,15 +35,15 @@ def with_relatives(
             found.add(FieldId(above))
             above = parents.get(above, -1)
     below = set(chosen)
-    for number, parent in parents.items():  # parents come first
+    for number, parent in parents.items():  # parents come before children
         if parent in below:
             below.add(FieldId(number))
     return frozenset(found | below)
 
 
 def changed_fields(fragment: Fragment, other: Fragment) -> frozenset[FieldId]:
-    """The columns that two states of one fragment do not read from the same file; one that only
-    one of them has at all, and the other as nulls, is among them."""
+    """The columns that two states of one fragment read from different files, including those that
+    only one of them stores."""
     before, after = _files_by_field(fragment), _files_by_field(other)
     return frozenset(
         each for each in before.keys() | after.keys() if before.get(each) != after.get(each)
@@ -55,17 +55,17 @@ def _files_by_field(fragment: Fragment) -> dict[FieldId, str]:
 
 
 def on_live_fields(indices: Indices, live: frozenset[FieldId]) -> Indices:
-    """Without the indices of which a column left the schema."""
+    """The indices all of whose columns are still in the schema."""
     return tuple(each for each in indices if live.issuperset(each.fields))
 
 
 def uncovered(
     indices: Indices, fragments: Iterable[FragmentId], fields: frozenset[FieldId]
 ) -> Indices:
-    """Indices on one of the fields no longer answer for these fragments.
+    """The indices, with these fragments removed from those on one of the fields.
 
-    Where pylance deferred their remapping they answer for none: which of the fragments in their
-    bitmaps have become these, only the reader of such an index finds out.
+    Where pylance deferred their remapping they cover nothing: only the reader of such an index
+    finds out which fragments in their bitmaps have become these.
     """
     gone = BitMap(fragments)
     is_deferred = bool(gone) and _is_remapping_deferred(indices)
@@ -85,10 +85,10 @@ def with_moved_rows(
     new: Iterable[FragmentId],
     changed_fields: frozenset[FieldId],
 ) -> Indices:
-    """After an update that moved rows, which kept their ids, into new fragments.
+    """The indices after an update that moved rows, with their ids, into new fragments.
 
     An index gains the new fragments only if it holds row ids, none of its columns changed and it
-    answered for every fragment that the rows came from.
+    covered every fragment that the rows came from.
     """
     came_from, gained = BitMap(touched), BitMap(new)
     return tuple(
@@ -104,10 +104,10 @@ def with_moved_rows(
 def with_rewritten_fragments(
     indices: Indices, groups: Sequence[tuple[BitMap, BitMap]], *, ids_are_stable: bool
 ) -> Indices:
-    """After a compaction of (old, new) fragments.
+    """The indices after a compaction of (old, new) fragments.
 
-    An index that holds stable row ids follows a group that it covers as a whole; any other one
-    loses the old fragments and gains nothing.
+    An index that holds stable row ids follows a group that it covers as a whole; any other loses
+    the old fragments and gains nothing.
     """
     changed = []
     for index in indices:
@@ -122,7 +122,7 @@ def with_rewritten_fragments(
 
 
 def check_no_fragment_reuse(indices: Indices, doing: str) -> None:
-    """Raises UnsupportedError where pylance deferred the remapping of its indices.
+    """Raise UnsupportedError where pylance deferred the remapping of its indices.
 
     Their bitmaps then name fragments that no longer exist and are translated when they are read;
     moving rows once more would break the translation.

@@ -1,13 +1,13 @@
-"""Which keys an upsert inserted, as its transaction tells: making such a filter, comparing two.
+"""Filters of the keys that an upsert inserted, as its transaction records them: made and compared.
 
-Keys come as 64-bit hashes (``jobs.merging.key_hashes``); this module knows no values. Forms:
+Keys come as 64-bit hashes (``jobs.merging.key_hashes``). Forms:
 
     bloom         pylance's own form and size, so that each can prove the other's keys disjoint
     exact         our hashes behind a mark, where the bloom filter would fill up or pylance would
                   leave such keys out; pylance takes the form for one that may meet its own
     exact, empty  too many keys to tell, or kinds that cannot be told: meets every filter
 
-Whatever is not proven disjoint meets, also what someone else may have written in a form of his.
+What is not proven disjoint counts as overlapping, including forms of other writers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Hashes: TypeAlias = npt.NDArray[np.uint64]
 _Words: TypeAlias = npt.NDArray[np.uint32]
 
 MOST_IN_BLOOM = 2_048
-"""With more keys on both sides the filter's blocks begin to look alike."""
+"""With more keys on both sides the filter's blocks become too full to tell apart."""
 MOST_EXACT = 65_536
 """More would make the transaction, which every later writer reads, larger than half a megabyte."""
 
@@ -49,15 +49,16 @@ _SALTS = np.array(
     dtype=np.uint32,
 )
 _MARK = int.from_bytes(b"lwxxh64\0", "little")
-"""Stands first among exact hashes of ours: equal keys of another hash would look different."""
+"""The first of our exact hashes, as a mark: equal keys under another hash function would look
+different."""
 
 
 def make_key_filter(
     field_ids: Sequence[FieldId], hashes: Hashes | None, *, is_known_to_pylance: bool
 ) -> KeyFilter:
-    """The filter of these keys; None are too many of them to be hashed.
+    """The filter of these keys; None means too many of them to be hashed.
 
-    ``is_known_to_pylance``: it would put keys of these types into a filter of its own.
+    ``is_known_to_pylance``: pylance would put keys of these types into a filter too.
     """
     made = KeyFilter(field_ids=field_ids)
     if hashes is None:
@@ -103,9 +104,9 @@ def _exact_hashes(keys: KeyFilter) -> Hashes | None:
 
 
 def _bloom(keys: KeyFilter) -> _Words | None:
-    """The blocks of a bloom filter; None where it is of another make, or holds nothing.
+    """The blocks of a bloom filter; None where it has another form, or is empty.
 
-    pylance leaves keys of some types out of its filter, so that an empty one proves nothing.
+    pylance leaves keys of some types out of its filter, so an empty one proves nothing.
     """
     if not keys.HasField("bloom"):
         return None

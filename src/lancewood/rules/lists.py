@@ -1,8 +1,8 @@
-"""Whether operations can stand in one transaction, as consecutive versions.
+"""Whether operations can be in one transaction, as consecutive versions.
 
-All of them were built on one version. What a later one knows of a fragment is therefore its state
-before the earlier ones, and would undo what they did to it. Operations of a stage were built each
-on the one before, and can be taken for such a list if none names what an earlier one made. Pure.
+All of them were built on one version. A later one therefore has a fragment's state from before the
+earlier ones, and would undo what they did to it. Staged operations were each built on the one
+before, and count as such a list if none names what an earlier one made. Pure.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lancewood.rules.numbering import next_fragment_id
 
 
 def check_list(operations: Sequence[Operation]) -> None:
-    """Raises InvalidInputError if two of the operations change the same fragment."""
+    """Raise InvalidInputError if two of the operations change the same fragment."""
     found = _both_change(operations)
     if found is not None:
         first, second, number = found
@@ -45,8 +45,8 @@ def check_list(operations: Sequence[Operation]) -> None:
 
 
 def dependence(base: ManifestHead, operations: Sequence[Operation]) -> str | None:
-    """Why operations, each built on the state that the one before made of ``base``, could not just
-    as well have been built on ``base``; None if they could."""
+    """Why operations, each built on the state that the one before made of ``base``, could not all
+    have been built on ``base``; None if they could."""
     found = _both_change(operations)
     if found is not None:
         first, second, number = found
@@ -90,7 +90,7 @@ def _changed_fragments(operation: Operation) -> frozenset[FragmentId]:
 
 
 def _named_fragments(operation: Operation) -> Iterator[int]:
-    """Fragments that must be there before the operation, or whose ids must have been set aside."""
+    """Fragments that must exist before the operation, or whose ids must have been reserved."""
     yield from _changed_fragments(operation)
     if isinstance(operation, Rewrite):
         yield from (each.id for group in operation.groups for each in group.new_fragments)

@@ -1,7 +1,7 @@
-"""When two operations meet: the conditions behind the codes of the conflict matrix.
+"""The conditions behind the codes of the conflict matrix: when two operations overlap.
 
-Each takes mine and theirs, which landed first, and gives a verdict. Which pair is judged by which
-is ``rules.conflicts``. Pure.
+Each takes mine and theirs, which landed first, and returns a verdict. ``rules.conflicts`` says
+which condition judges which pair. Pure.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from lancewood.model.operations import (
     UpdateBases,
     UpdateConfig,
     UpdateMemWalState,
-    told_operation,
+    operation_text,
 )
 from lancewood.rules.inserted_keys import filters_meet
 from lancewood.rules.verdicts import COMPATIBLE, Outcome, Verdict, severest
@@ -51,12 +51,12 @@ def retry(mine: Operation, theirs: Operation, because: str = "") -> Verdict:
 
 def _default_reason(theirs: Operation) -> str:
     if isinstance(theirs, MissingTransaction):
-        return f"its transaction is not to be found ({theirs.why})"
+        return f"its transaction cannot be found ({theirs.why})"
     if isinstance(theirs, UnknownOperation):
         return f"its operation (number {theirs.number}) is not known to this Lancewood"
     if isinstance(theirs, Clone):
         return "the branch was made anew or reset there, and the same numbers are other rows now"
-    return f"the two exclude each other: {told_operation(theirs)} landed first"
+    return f"the two exclude each other: {operation_text(theirs)} landed first"
 
 
 def touched_fragments(operation: Operation) -> frozenset[FragmentId]:
@@ -82,8 +82,8 @@ def if_fragments_meet(mine: Operation, theirs: Operation) -> Verdict:
 
 
 def if_rows_meet(mine: Delete | Update, theirs: Delete | Update) -> Verdict:
-    """Both take rows out of fragments, or write columns of them anew: where they share a fragment
-    a look at the rows decides, unless one of them removes it as a whole."""
+    """Both delete rows of fragments, or rewrite columns of them: if they share a fragment, its rows
+    decide, unless one of them removes it as a whole."""
     common = touched_fragments(mine) & touched_fragments(theirs)
     if not common:
         return COMPATIBLE
@@ -124,7 +124,7 @@ def update_after_update(mine: Update, theirs: Update) -> Verdict:
         return retry(mine, theirs, _KEYS_CHANGED)
     if mine.inserted_rows is not None and theirs.new_fragments:
         if theirs.inserted_rows is None:
-            return retry(mine, theirs, "it does not tell which keys it inserted")
+            return retry(mine, theirs, "it does not say which keys it inserted")
         if filters_meet(mine.inserted_rows, theirs.inserted_rows):
             return retry(mine, theirs, "both may insert the same keys")
     return if_rows_meet(mine, theirs)
@@ -140,7 +140,7 @@ _KEYS_CHANGED = "it wrote a key column anew, which may hold keys that this upser
 
 
 def _writes_keys(upsert: Update, fields: Iterable[FieldId]) -> bool:
-    """Whether one of the fields is part of the key by which an upsert looked for its rows."""
+    """Whether one of the fields is part of the key by which an upsert matched its rows."""
     keys = upsert.inserted_rows
     return keys is not None and not frozenset(keys.field_ids).isdisjoint(fields)
 
@@ -159,7 +159,7 @@ def overwrite_after_overwrite(mine: Overwrite, theirs: Overwrite) -> Verdict:
 
 
 def overwrite_after_restore(mine: Overwrite, theirs: Restore) -> Verdict:
-    """It may have brought back other base paths than those that files were written to."""
+    """The restore may have brought back other base paths than those that files were written to."""
     if any(file.base_id is not None for each in mine.fragments for file in each.files):
         return retry(mine, theirs, "base paths that files were written to may be other ones now")
     return COMPATIBLE
@@ -193,7 +193,7 @@ def index_after_replacement(mine: CreateIndex, theirs: DataReplacement) -> Verdi
 
 
 def _if_files_changed(mine: CreateIndex, theirs: Operation) -> Verdict:
-    """Columns were written anew: which ones, the files of the fragments tell."""
+    """Columns were rewritten: the files of the fragments show which ones."""
     for index in mine.new_indices:
         if not index.fragments.isdisjoint(_bitmap(theirs)):
             return Verdict(Outcome.REBASE, f"columns under index {index.name!r} were rewritten")

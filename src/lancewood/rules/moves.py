@@ -1,9 +1,9 @@
 """Data files that moved to another root: the same bytes under other names, in one commit. Pure.
 
-No operation of the format says so. It is recorded as an Update that rewrites columns in place and
-names none of them. Others then keep off the fragments, which is all that is asked of them: who
-changed one of them runs again, who appended or built an index goes on. For us no row is touched:
-ids, versions, deletion files and what indices answer for stay as they are.
+The format has no operation for this. It is recorded as an Update that rewrites columns in place and
+names none of them. Other writers then stay off the fragments, which is all that is needed: one that
+changed such a fragment runs again, one that appended or built an index goes on. For us no row is
+touched: ids, versions, deletion files and index coverage stay as they are.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def moves_files(operation: Operation) -> TypeGuard[Update]:
 
 
 def judge_move(mine: Update, theirs: Operation) -> Verdict:
-    """A move goes with everything that is understood: what became of the files decides."""
+    """Judge a move: compatible with every known operation, since the files themselves decide
+    later."""
     if isinstance(theirs, Clone | UnknownOperation | MissingTransaction):
         return incompatible(mine, theirs)
     if isinstance(theirs, _NOTHING_TO_DO_WITH_FILES):
@@ -67,7 +68,7 @@ def judge_move(mine: Update, theirs: Operation) -> Verdict:
 
 
 def judge_after_move(mine: Operation, theirs: Update) -> Verdict:
-    """Only who writes lists of files, as they were, must look at them again."""
+    """Judge an operation after a move: only one that lists files as they were must run again."""
     if isinstance(mine, Merge):
         return retry(mine, theirs, "data files were moved")
     if isinstance(mine, Clone | UnknownOperation | MissingTransaction | UpdateMemWalState):
@@ -78,7 +79,7 @@ def judge_after_move(mine: Operation, theirs: Update) -> Verdict:
 
 
 def apply_move(manifest: Manifest, operation: Update) -> ManifestPatch:
-    """Fragments with the same columns in other files, and everything else as it is; a deletion
+    """Fragments with the same columns in other files, and everything else unchanged; a deletion
     file may have another root, too.
 
     Raises InvalidInputError for files that do not hold the same columns.
@@ -97,10 +98,10 @@ def apply_move(manifest: Manifest, operation: Update) -> ManifestPatch:
 
 
 def rebased_move(base: Manifest, newest: Manifest, operation: Update) -> Update:
-    """A move that was built on ``base``, for ``newest``: what is still where it was goes on.
+    """A move that was built on ``base``, rebased on ``newest``: files still in place are moved.
 
     A file that was replaced meanwhile stays as it is, and a fragment that is gone is left out.
-    Raises RetryableConflictError if nothing is left to do, or a root of the new files is another
+    Raises RetryableConflictError if nothing is left to do, or if a root of the new files is another
     one now.
     """
     base.expect_lookups(len(operation.updated_fragments))
@@ -136,7 +137,7 @@ def same_elsewhere(file: DataFile, path: str, base_id: BaseId | None) -> DataFil
 
 
 def _copies(then: Fragment, image: Fragment) -> dict[_Place, _Place]:
-    """Where the copies of files are, by where the files were."""
+    """The locations of the copies, by the locations of the original files."""
     pairs = zip(then.files, image.files, strict=True)
     return {_place(old): _place(new) for old, new in pairs if _place(old) != _place(new)}
 
@@ -166,7 +167,7 @@ def _place(file: DataFile) -> _Place:
 
 
 def _hold_the_same(one: Fragment, other: Fragment) -> bool:
-    """Whether the files of both hold the same columns in the same places."""
+    """Whether the files of both hold the same columns in the same positions."""
     mine, theirs = one.message.files, other.message.files
     return len(mine) == len(theirs) and all(
         a.fields == b.fields

@@ -1,6 +1,6 @@
-"""Handing out ids: to fragments, and on tables that keep them to rows.
+"""Assigning ids: to fragments, and on tables with stable row ids to rows.
 
-Anew on every attempt and never before, from the marks of the newest version. Pure.
+Done again on every attempt and never before, from the high-water marks of the newest version. Pure.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from lancewood.model.rowids import RowIdSequence, RowVersions
 MAX_FRAGMENT_ID = (1 << 32) - 1
 
 CreatedAt = Callable[[RowIdSequence], RowVersions]
-"""The versions that created rows which have moved, by their ids."""
+"""Looks up the versions that created moved rows, by their ids."""
 
 
 def hand_out_ids(
     head: ManifestHead, fragments: Iterable[Fragment], created_at: CreatedAt | None = None
 ) -> tuple[tuple[Fragment, ...], HeadChanges]:
-    """New fragments with ids (and row ids, on a table that keeps them), and the new marks.
+    """New fragments with ids (and row ids, on a table that has them), and the new marks.
 
-    Without ``created_at`` all rows are new, and ids that the fragments carry are another table's
-    or another attempt's, and are ignored. With it, the row ids that a fragment carries are those of
+    Without ``created_at`` all rows are new, and ids that the fragments carry are another table's or
+    another attempt's, and are ignored. With it, the row ids that a fragment carries are those of
     rows that have moved into it, which come first; only the others get new ones. Rows are stamped
     with the version after ``head``, also where a detached manifest gets another number.
     """
@@ -79,7 +79,7 @@ def hand_out_ids(
 
 
 def check_row_mark(manifest: Manifest) -> None:
-    """Raises FormatError if the last fragment has a row id that a new row would get once more.
+    """Raise FormatError if the last fragment has a row id that a new row would get again.
 
     Looks at no other fragment.
     """
@@ -99,7 +99,7 @@ def check_row_mark(manifest: Manifest) -> None:
 
 
 def check_unique_rows(fragments: Iterable[Fragment]) -> None:
-    """Raises FormatError if two of the rows that moved into new fragments have the same id."""
+    """Raise FormatError if two of the rows that moved into new fragments have the same id."""
     known = [(each, each.row_ids) for each in fragments]
     parts = [IdRanges.of(ids) for _, ids in known if ids is not None]
     _, twice = union([ranges for ranges, _ in parts])
@@ -143,12 +143,12 @@ def _created_at(fragment: Fragment, moved: RowIdSequence, look_up: CreatedAt) ->
 
 
 def next_fragment_id(head: ManifestHead) -> int:
-    """The lowest fragment id that was never handed out."""
+    """The lowest fragment id that was never assigned."""
     return 0 if head.max_fragment_id is None else head.max_fragment_id + 1
 
 
 def check_fragment_id(number: int) -> int:
-    """The number itself; raises UnsupportedError where a row address has no room for it."""
+    """The number itself; raises UnsupportedError if it does not fit into a row address."""
     if number > MAX_FRAGMENT_ID:
         raise UnsupportedError(
             f"the table has used all of its {MAX_FRAGMENT_ID + 1:,} fragment ids; "
@@ -158,7 +158,7 @@ def check_fragment_id(number: int) -> int:
 
 
 def check_field_ids(head: ManifestHead, new: Iterable[int]) -> None:
-    """Raises if new field ids are taken already, on a table that never reuses one."""
+    """Raise if new field ids are taken already, on a table that never reuses one."""
     if not head.writer_flags & FLAG_FIELD_IDS_NOT_REUSED:
         return
     taken, lowest = head.message.max_allocated_field_id, min(new, default=None)

@@ -1,4 +1,4 @@
-"""From changes to a patch: what every rule of ``apply`` ends with."""
+"""From changes to a patch: the last step of every rule of ``apply``."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def make_patch(
 def with_config(
     source: ManifestHead, patch: ManifestPatch, config: Mapping[str, str]
 ) -> ManifestPatch:
-    """The same patch, which also gives the table a configuration."""
+    """The same patch, with a new configuration for the table."""
     head = replace(patch.head, config=config)
     fragments = (*patch.add, *patch.replace.values())
     return replace(patch, head=head, flags=next_flags(source, head, fragments, keep=patch.keep))
@@ -50,7 +50,8 @@ def with_config(
 def _check_file_roots(
     source: ManifestHead, changes: HeadChanges, fragments: Iterable[Fragment]
 ) -> None:
-    """A base path may go while somebody writes to it: then their files lie where nobody looks."""
+    """Check that the base paths of new files are still declared: one may be removed while files are
+    written to it."""
     bases = source.base_paths if changes.base_paths is None else changes.base_paths
     known = {each.id for each in bases}
     for fragment in fragments:

@@ -1,7 +1,7 @@
-"""What two writers made of the same thing, put together: fork, mine and theirs become one.
+"""Three-way merges of maps and of the fields of a schema: fork, mine and theirs become one.
 
-What only one of them changed is as that one left it. What both changed in different ways cannot be
-put together. Pure; knows maps and the fields of a schema.
+What only one side changed is taken from that side. What both changed differently is a conflict.
+Pure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lancewood.proto import schema_pb2
 
 V = TypeVar("V")
 _UNREAD = ("type", "encoding")
-"""What every writer fills in as it likes."""
+"""Parts of a field that every writer fills in differently."""
 _METADATA = (
     "metadata",
     "unenforced_primary_key",
@@ -23,13 +23,13 @@ _METADATA = (
     "unenforced_clustering_key",
     "unenforced_clustering_key_position",
 )
-"""What a field says in its metadata, and what mirrors that."""
+"""The metadata of a field, and what mirrors it."""
 
 
 def merged_map(
     what: str, fork: Mapping[str, V], mine: Mapping[str, V], theirs: Mapping[str, V]
 ) -> dict[str, V] | None:
-    """The map with my changes in it; None where I changed nothing that is not there yet.
+    """The map with my changes in it; None if all my changes are there already.
 
     Raises IncompatibleConflictError, which names ``what``, for a key that both changed.
     """
@@ -50,9 +50,9 @@ def merged_map(
 def merged_fields(
     fork: FieldMessages, mine: FieldMessages, theirs: FieldMessages
 ) -> FieldMessages | None:
-    """The fields of a schema with my changes in them; None where I changed nothing.
+    """The fields of a schema with my changes in them; None if I changed nothing.
 
-    Where both changed the schema, mine must have left the list of fields as it was. Raises
+    Where both changed the schema, mine must have kept the list of fields. Raises
     IncompatibleConflictError.
     """
     if same_fields(mine, fork) or same_fields(mine, theirs):
@@ -74,12 +74,12 @@ def merged_fields(
 
 
 def same_fields(one: FieldMessages, other: FieldMessages) -> bool:
-    """Whether two schemas are the same, as far as anybody reads them."""
+    """Whether two schemas are the same in everything that is read."""
     return len(one) == len(other) and all(map(_same_field, one, other))
 
 
 def same_structure(one: FieldMessages, other: FieldMessages) -> bool:
-    """Whether two schemas differ in the metadata of their fields at most."""
+    """Whether two schemas differ at most in the metadata of their fields."""
     return [_bare(each, _METADATA) for each in one] == [_bare(each, _METADATA) for each in other]
 
 

@@ -1,4 +1,4 @@
-"""What a commit that landed first means for mine: the four answers. Knows no operation."""
+"""What a commit that landed first means for mine: the four outcomes."""
 
 from __future__ import annotations
 

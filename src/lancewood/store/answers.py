@@ -1,8 +1,8 @@
-"""What an object store's client says when it fails, in our words.
+"""From failures of an object store's client to our errors.
 
-Knows obstore's exceptions and the texts of S3, GCS and Azure behind them: which answers are final,
-which may pass, and which prove that nothing was written. Never repeats a credential: option values
-are cut out, and the client's own exception is not carried along.
+Interprets obstore's exceptions and the texts of S3, GCS and Azure behind them: which failures are
+final, which may pass, and which prove that nothing was written. Never repeats a credential: option
+values are cut out, and the client's own exception is not chained.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _PASSING_CODES = {"InternalError", "ServiceUnavailable", "RequestTimeout", "Oper
 
 
 class FailureAnswer(NamedTuple):
-    """What can be said about a failure."""
+    """What is known about a failure."""
 
     error: LancewoodError
     is_passing: bool = False
     """Whether the same request may succeed a moment later."""
     is_throttle: bool = False
-    """Whether the store said that there were too many requests."""
+    """Whether the store asked for fewer requests."""
     is_beyond: bool = False
     """Whether a range began after the object's end."""
 
@@ -57,8 +57,8 @@ def read_answer(
     code = _first(_CODE, text)
 
     def final(found: str) -> FailureAnswer:
-        told = options.scrubbed(f"{asked}: {found}")
-        return FailureAnswer(StorageError(told, landed=False, final=True, **facts))
+        message = options.scrubbed(f"{asked}: {found}")
+        return FailureAnswer(StorageError(message, landed=False, final=True, **facts))
 
     if any(each in text for each in _NO_BUCKET):
         return final("the bucket does not exist; create it, or correct the name")
@@ -67,11 +67,11 @@ def read_answer(
     if isinstance(error, FileNotFoundError):
         return FailureAnswer(NotFoundError(f"{key!r} not found in {uri}", **facts))
     if name in ("NotSupportedError", "NotImplementedError") or status == "501":
-        told = options.scrubbed(f"{asked}: the store does not support it ({_brief(text)})")
-        return FailureAnswer(UnsupportedError(told, landed=False, **facts))
+        message = options.scrubbed(f"{asked}: the store does not support it ({_brief(text)})")
+        return FailureAnswer(UnsupportedError(message, landed=False, **facts))
     if isinstance(error, ValueError):
-        told = options.scrubbed(f"{asked}: {_brief(text)}")
-        return FailureAnswer(InvalidInputError(told, landed=False, **facts))
+        message = options.scrubbed(f"{asked}: {_brief(text)}")
+        return FailureAnswer(InvalidInputError(message, landed=False, **facts))
     if "redirect without LOCATION" in text or status in ("301", "307"):
         return final("the bucket is in another region; give 'region' in storage_options")
     if "builder error" in text:
@@ -91,8 +91,8 @@ def read_answer(
     if throttle or (status or "")[:1] == "5" or status == "408" or code in _PASSING_CODES:
         said = f"the store answered {status or ''} {code or ''}".rstrip()
         hint = "; it asks for fewer requests" if throttle else ""
-        told = options.scrubbed(f"{asked}: {said}{hint}")
-        return FailureAnswer(StorageError(told, **facts), is_passing=True, is_throttle=throttle)
+        message = options.scrubbed(f"{asked}: {said}{hint}")
+        return FailureAnswer(StorageError(message, **facts), is_passing=True, is_throttle=throttle)
     if status == "409":
         return FailureAnswer(
             StorageError(f"{asked}: the store answered 409 {code or ''}", **facts), True
@@ -100,8 +100,8 @@ def read_answer(
     if status is not None and status[:1] == "4":
         said = _first(_TEXT, text) or _brief(text)
         return final(f"the store refused with {status} {code or ''}".rstrip() + f" ({said})")
-    told = options.scrubbed(f"{asked}: {_transport(text, debug)}")
-    return FailureAnswer(StorageError(told, **facts), is_passing=_is_transport(text, debug))
+    message = options.scrubbed(f"{asked}: {_transport(text, debug)}")
+    return FailureAnswer(StorageError(message, **facts), is_passing=_is_transport(text, debug))
 
 
 def _is_transport(text: str, debug: str) -> bool:
@@ -109,11 +109,11 @@ def _is_transport(text: str, debug: str) -> bool:
 
 
 def _transport(text: str, debug: str) -> str:
-    """What went wrong on the way, as far as the client tells."""
+    """What went wrong in transport, as far as the client says."""
     if "kind: Timeout" in debug or "TimedOut" in debug:
         return "no answer in time; a larger 'timeout' in storage_options waits longer"
     if "ConnectionRefused" in debug:
-        return "nobody listens at the endpoint; check it"
+        return "nothing listens at the endpoint; check it"
     if "dns error" in debug.lower():
         return "the endpoint's name is not known; check it"
     if "kind: Connect" in debug:
@@ -124,7 +124,7 @@ def _transport(text: str, debug: str) -> str:
 
 
 def _brief(text: str) -> str:
-    """One line of the client's own words, without the queries of URLs, which may hold tokens."""
+    """One line of the client's own message, without the queries of URLs, which may hold tokens."""
     line = " ".join(text.split())
     return _QUERY.sub(r"\1", line)[:300]
 

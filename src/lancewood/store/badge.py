@@ -1,8 +1,8 @@
-"""A file that says which process this is, kept, so that a lock can be one more name of it.
+"""Badges: files that identify a process and are kept, so that a lock can be a hard link to one.
 
-A lock that is a file of its own is made and removed for each piece of work. File systems do not
-give a freed place of the disk away again at once, and search past those whenever a file is made:
-hundreds of locks a second slow down every other file. Knows files; does not know what is locked.
+A lock file of its own would be created and removed for each piece of work. File systems do not
+reuse a freed inode at once, and search past it whenever a file is created: hundreds of locks a
+second slow down every other file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from lancewood.store.wholefile import stage
 
 
 class Badges:
-    """One for each thread that asks, in ``directory``; gone with the thread or the process.
+    """One badge for each thread that asks, in ``directory``; removed with the thread or the
+    process.
 
     What a killed process leaves has a name that listings leave out.
     """
@@ -27,7 +28,7 @@ class Badges:
         self._own = threading.local()
 
     def mine(self) -> str:
-        """The path of this thread's badge. Raises OSError where none can be made."""
+        """The path of this thread's badge. Raises OSError if none can be made."""
         badge: _Badge | None = getattr(self._own, "badge", None)
         if badge is None or badge.pid != os.getpid() or not os.path.lexists(badge.path):
             badge = self._own.badge = _Badge(self._directory)
@@ -45,6 +46,6 @@ class _Badge:
 
 
 def _remove(path: str, pid: int) -> None:
-    if os.getpid() == pid:  # a forked child is not the one whom it names
+    if os.getpid() == pid:  # a forked child is not the process that it names
         with suppress(OSError):
             os.unlink(path)

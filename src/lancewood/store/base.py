@@ -1,6 +1,5 @@
-"""The narrow door to bytes: the ``Store`` protocol, its answers, and which keys are allowed.
-
-Knows keys, bytes and compare-and-swap. Does not know what the bytes mean, nor any one place.
+"""The ``Store`` protocol: keys, bytes and compare-and-swap; its results, and which keys are
+allowed.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from lancewood.errors import InvalidInputError, NotFoundError
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
     """One object, without its bytes. ``modified`` is in UTC; ``etag`` changes with the bytes, and
-    on a disk on each write."""
+    on a disk with each write."""
 
     key: str
     size: int
@@ -36,14 +35,14 @@ class DirectoryStamp(NamedTuple):
 
 
 class PutOutcome(Enum):
-    """The answer of ``put_new``. Losing the race is a value that the caller must look at."""
+    """The result of ``put_new``. Losing the race is a value that the caller must check."""
 
     CREATED = "created"
     EXISTS = "exists"
 
 
 class ReplaceOutcome(Enum):
-    """The answer of ``replace``. Losing the race is a value that the caller must look at."""
+    """The result of ``replace``. Losing the race is a value that the caller must check."""
 
     REPLACED = "replaced"
     CHANGED = "changed"
@@ -56,13 +55,13 @@ class Store(Protocol):
     a missing object, ``StorageError`` for anything else. A ``StorageError`` from a write says
     nothing about whether the write happened, unless its facts hold ``landed=False``; ``final=True``
     says that trying again is useless. Stores are synchronous and picklable. One behind a network
-    tries again what may be carried out twice; ``put_new`` and ``replace`` never answer about an
-    attempt that may have been their own, but raise.
+    retries what may be carried out twice; ``put_new`` and ``replace`` raise, rather than answer
+    about an attempt that may have been their own.
     """
 
     @property
     def uri(self) -> str:
-        """The root, normalised, without a slash at its end."""
+        """The root, normalised, without a trailing slash."""
 
     @property
     def lists_in_order(self) -> bool:
@@ -70,22 +69,22 @@ class Store(Protocol):
 
     @property
     def is_far(self) -> bool:
-        """Whether an answer takes so long that it pays to ask for several at once."""
+        """Whether latency is so high that it pays to send several requests at once."""
 
     @property
     def probed_as(self) -> str | None:
-        """Under which name a proof that ``put_new`` holds is remembered; it is given once for all
-        stores of that name. None where no proof is needed."""
+        """The name under which a proof that ``put_new`` works is remembered, once for all stores of
+        that name. None where no proof is needed."""
 
     def get(self, key: str) -> bytes:
         """The whole object."""
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        """``length`` bytes from ``start`` on; fewer, or none, where the object ends before."""
+        """``length`` bytes from ``start`` on; fewer, or none, where the object ends earlier."""
 
     def head(self, key: str) -> ObjectInfo:
-        """What is known of an object without reading it. Before a ``replace``, call it before
-        ``get``: then the etag is never younger than the bytes."""
+        """The metadata of an object. Before a ``replace``, call it before ``get``: then the etag is
+        never younger than the bytes."""
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """All objects below a directory, in any order; none if there is no such directory."""
@@ -93,8 +92,8 @@ class Store(Protocol):
     def names(self, directory: str) -> Iterator[str]:
         """The bare names of the objects directly in a directory, without those deeper down.
 
-        On a disk the name of a subdirectory may be among them: telling it from a file would
-        double the cost of a long listing.
+        On a disk the name of a subdirectory may be among them: excluding it would double the cost
+        of a long listing.
         """
 
     def directories(self, directory: str) -> Iterator[str]:
@@ -104,66 +103,67 @@ class Store(Protocol):
         """
 
     def stamp(self, directory: str) -> DirectoryStamp | None:
-        """A value that is another one after an object was created or removed in a directory.
+        """A value that differs after an object was created or removed in a directory.
 
-        It changes at most some milliseconds late. None where the store cannot tell, or not for
-        less than a listing.
+        It changes at most some milliseconds late. None where the store has none, or none cheaper
+        than a listing.
         """
 
     def put(self, key: str, data: bytes) -> None:
-        """Write an object, over an old one if there is one: whole or not at all, and durable."""
+        """Write an object, replacing an old one: whole or not at all, and durable."""
 
     def put_together(self, objects: Mapping[str, bytes]) -> None:
-        """Write several objects, each as ``put`` does, in no order: for those that nobody looks for
-        before all are there. A failure may leave some of them.
-        """
+        """Write several objects, each as ``put`` does, in no order: for objects that nobody looks
+        for before all are there. A failure may leave some of them."""
 
     def put_new(self, key: str, data: bytes) -> PutOutcome:
         """Write an object if there is none: whole or not at all, durable, never over another."""
 
     def replace(self, key: str, data: bytes, expected_etag: str) -> ReplaceOutcome:
-        """Write over exactly the object that has this etag; a missing one counts as changed.
+        """Replace exactly the object that has this etag; a missing one counts as changed.
 
-        Guards against other ``replace`` calls. A ``put`` to the same key at the same moment is not
-        held off, so change such keys with ``replace`` only.
+        Safe against other ``replace`` calls, not against a concurrent ``put`` to the same key, so
+        change such keys with ``replace`` only.
         """
 
     def put_parts(self, key: str, parts: Iterable[bytes]) -> None:
-        """The same as ``put`` with bytes that come in parts, few of which are in memory at once.
+        """Like ``put``, with bytes that come in parts, few of which are in memory at once.
 
-        What the parts raise is raised here, and nothing was written then.
+        If the parts raise, that is raised here and nothing was written.
         """
 
     def copy(self, source: str, target: str) -> None:
-        """Write the bytes of one object under another key, over an old one if there is one."""
+        """Write the bytes of one object under another key, replacing an old one."""
 
     def copy_from(
         self, source: Store, found: ObjectInfo, target: str, *, may_link: bool = False
     ) -> bool:
-        """The same with an object of another store, which ``source.head`` found: whether it was
-        done. False, with nothing written, where the bytes would have to pass through here.
+        """Copy an object of another store, which ``source.head`` found; returns whether it was
+        done. False, with nothing written, where the bytes would have to pass through this process.
 
-        ``may_link`` allows that both share their bytes, for objects that are never written over.
-        Then the object looks as young as the new one: who removes old ones must not take it.
+        ``may_link`` allows sharing the bytes, for objects that are never overwritten. The old
+        object then gets the time of the new one: a cleanup by age must not remove it.
         """
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Remove objects; a missing one is fine. All keys are checked before the first goes."""
+        """Remove objects; a missing one is fine. All keys are checked before the first is
+        removed."""
 
     def prune(self, directory: str) -> None:
         """Remove a directory that holds no objects, with the empty ones below it.
 
-        Does nothing where directories do not exist by themselves, nor to one that is not empty.
+        Does nothing where directories do not exist by themselves, or to one that is not empty.
         """
 
     def sync(self, keys: Sequence[str]) -> None:
-        """Make durable what someone else wrote at ``location`` of these keys, with the directories
-        that name it. Does nothing where writes are durable by nature, or need not be."""
+        """Make durable what another library wrote at ``location`` of these keys, with the
+        directories that name it. Does nothing where writes are durable by nature, or need not be.
+        """
 
     def turn(self, directory: str) -> AbstractContextManager[None]:
         """A courtesy queue for writers on this machine: wait a moment until the others are done.
 
-        Correctness never rests on it: whoever waited too long, or cannot queue, goes on.
+        Correctness never depends on it: a writer that waited too long, or cannot queue, goes on.
         """
 
     def at(self, prefix: str) -> Store:
@@ -183,8 +183,7 @@ def is_there(store: Store, key: str) -> bool:
 
 
 def bare(store: Store) -> Store:
-    """The store that holds the objects: the innermost one of those that are around another, which
-    is called ``inner``; most are around none."""
+    """The innermost store: wrappers hold the wrapped one as ``inner``; most stores wrap none."""
     while (inner := getattr(store, "inner", None)) is not None:
         store = inner
     return store
@@ -221,7 +220,7 @@ _ORDINARY = re.compile(r"[A-Za-z0-9_%-][A-Za-z0-9_%.-]*(?:/[A-Za-z0-9_%-][A-Za-z
 
 
 def check_key(key: str) -> None:
-    """Raise ``InvalidInputError`` for a key that no store takes; it could leave the root."""
+    """Raise ``InvalidInputError`` for an invalid key; it could leave the root."""
     if _ORDINARY.fullmatch(key):
         return
     found = _REFUSED.search(key)
@@ -231,10 +230,9 @@ def check_key(key: str) -> None:
 
 
 def check_directory(directory: str) -> str:
-    """A directory's name without a slash at its end; ``''`` is the root. Raises like ``check_key``.
+    """A directory's name without a trailing slash; ``''`` is the root. Raises like ``check_key``.
 
-    >>> check_directory("tree/x/")
-    'tree/x'
+    >>> check_directory("tree/x/") 'tree/x'
     """
     if directory.endswith("/"):
         directory = directory[:-1] or "/"
@@ -255,5 +253,5 @@ def check_range(key: str, start: int, length: int) -> None:
 
 
 def is_in_the_making(name: str) -> bool:
-    """Whether a bare name is that of a file that a store has not finished; never an object."""
+    """Whether a bare name is that of an unfinished file of a store; never an object."""
     return name.startswith(".tmp") and _is_in_the_making(name) is not None

@@ -1,7 +1,7 @@
-"""The requests of an object store, as obstore's functions make them.
+"""The requests of an object store, as calls of obstore's functions.
 
-Each is one call on a client, imported when it is first made. Knows what a client takes for a
-condition that did not hold; everything else that it raises is passed on as it is.
+Each is one call on a client, imported on first use. A condition that did not hold is a return
+value; everything else that a client raises is passed on unchanged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _CHUNK = 16 << 20
 """Bytes in one request of an upload in parts: S3 takes 10,000 of them."""
 _CHUNKS_AT_ONCE = 4
 _NOT_THE_CONDITION = ("ConditionalRequestConflict", "NoSuchBucket")
-"""What a client takes for a condition that did not hold, although it is something else."""
+"""Errors that a client reports as a failed condition although they are something else."""
 
 
 def get_object(client: Any, path: str) -> bytes:
@@ -43,7 +43,7 @@ def list_objects(client: Any, directory: str, after: str | None) -> Any:
 
 
 def list_directories(client: Any, directory: str) -> list[str]:
-    """The paths of the directories directly in one; the client asks for all pages."""
+    """The paths of the directories directly in one; the client fetches all pages."""
     import obstore
 
     found = obstore.list_with_delimiter(client, directory or None)
@@ -65,7 +65,7 @@ def put_object(client: Any, path: str, data: bytes, mode: Any = "overwrite") -> 
 
 
 def put_in_parts(client: Any, path: str, parts: Iterator[bytes]) -> None:
-    """One upload of several requests, given up as a whole when one of them, or ``parts``, fails."""
+    """One upload of several requests, aborted as a whole when one of them, or ``parts``, fails."""
     import obstore
 
     obstore.put(

@@ -1,8 +1,8 @@
-"""Does a store keep its promises? Asked by trying them, one by one, in a corner of its own.
+"""Whether a store keeps its promises, found out by trying each of them in a scratch directory.
 
-Knows the verbs of a store, and of a local disk what commits rest on there: links, syncing, space.
-Does not know what is stored. Everything it writes lies below one directory with a random name and
-is removed again, whatever happens.
+Tries the verbs of a store, and on a local disk what commits depend on: links, syncing, space.
+Everything it writes lies below one directory with a random name and is removed again, whatever
+happens.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _SKEW = 5.0
 _SLOW_SYNC = 0.05
 _LITTLE_SPACE = 1 << 30
 _TRIES = 5
-_RIGHTS = "this may not be done here: ask for the right to read, write and delete"
+_RIGHTS = "this is not permitted here: ask for the right to read, write and delete"
 
 
 class CheckStatus(StrEnum):
-    """How a check went. ``SKIP`` says that there was nothing to check."""
+    """The result of a check. ``SKIP`` says that there was nothing to check."""
 
     OK = "ok"
     WARN = "warn"
@@ -44,7 +44,7 @@ class CheckStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoreCheck:
-    """One promise: how it went, what was seen, and what to do about it."""
+    """One promise: whether it held, what was seen, and what to do about it."""
 
     name: str
     status: CheckStatus
@@ -56,7 +56,7 @@ Answer: TypeAlias = tuple[CheckStatus, str, str | None]
 
 
 def run_check(name: str, ask: Callable[[], Answer], advice: str) -> StoreCheck:
-    """Ask; an error is a failed check with that advice."""
+    """Run a check; an error is a failed check with that advice."""
     try:
         return StoreCheck(name, *ask())
     except (LancewoodError, OSError) as error:
@@ -64,7 +64,8 @@ def run_check(name: str, ask: Callable[[], Answer], advice: str) -> StoreCheck:
 
 
 def check_store(store: Store, *, read_only: bool = False) -> Iterator[StoreCheck]:
-    """Every check of a store, as it is made. Nothing is left behind when the iterator ends."""
+    """Run every check of a store and yield its result. Nothing is left behind when the iterator
+    ends."""
     reachable = run_check(
         "reachable", lambda: _reach(store), "check the address, the network and the credentials"
     )
@@ -183,7 +184,7 @@ def _listing_order(corner: Store) -> Answer:
 def _clock(corner: Store) -> Answer:
     before = datetime.now(UTC)
     if isinstance(corner, DiskStore):
-        # The store sets times itself; the file system's own clock is asked with a bare file.
+        # The store sets times itself, so the file system's own clock is read from a plain file.
         path = corner.location("clock")
         with open(path, "xb") as file:
             file.write(b"t")
@@ -197,8 +198,8 @@ def _clock(corner: Store) -> Answer:
     # Stamps are whole seconds in many stores, and ticks on a disk.
     skew = max(early - 1, late, 0.0)
     if skew > _SKEW:
-        told = f"the store's clock is {skew:.0f} s {'behind' if early > late else 'ahead'}"
-        return CheckStatus.WARN, told, "set the clocks: as-of reads and cleanup go by time"
+        figure = f"the store's clock is {skew:.0f} s {'behind' if early > late else 'ahead'}"
+        return CheckStatus.WARN, figure, "set the clocks: as-of reads and cleanup go by time"
     return CheckStatus.OK, f"within {skew + 1:.0f} s", None
 
 
@@ -212,7 +213,7 @@ def _delete(corner: Store) -> Answer:
 
 def _check_disk(root: str) -> Iterator[StoreCheck]:
     there = _existing(root)
-    yield run_check("free space", lambda: _space(there), "the disk cannot be asked")
+    yield run_check("free space", lambda: _space(there), "the disk does not say")
     kind = mount_kind(os.path.realpath(there))
     if kind in LOCAL_KINDS:
         yield StoreCheck("file system", CheckStatus.OK, kind)
@@ -228,10 +229,10 @@ def _check_disk(root: str) -> Iterator[StoreCheck]:
 
 def _space(path: str) -> Answer:
     usage = shutil.disk_usage(path)
-    told = f"{usage.free / 1e9:.1f} GB of {usage.total / 1e9:.1f} GB free"
+    figure = f"{usage.free / 1e9:.1f} GB of {usage.total / 1e9:.1f} GB free"
     if usage.free < _LITTLE_SPACE:
-        return CheckStatus.WARN, told, "make room before large writes"
-    return CheckStatus.OK, told, None
+        return CheckStatus.WARN, figure, "make room before large writes"
+    return CheckStatus.OK, figure, None
 
 
 def _check_local_writes(corner: DiskStore) -> Iterator[StoreCheck]:
@@ -251,11 +252,11 @@ def _links(corner: DiskStore) -> Answer:
     try:
         os.link(path, f"{path}.too")
     except OSError as error:
-        told = f"not here ({error.strerror})"
+        figure = f"not here ({error.strerror})"
         return (
             CheckStatus.WARN,
-            told,
-            "a rename is used instead; put-if-absent above says if it holds",
+            figure,
+            "a rename is used instead; put-if-absent above shows whether that works",
         )
     return CheckStatus.OK, "work", None
 
@@ -279,16 +280,16 @@ def _fsync(corner: DiskStore) -> Answer:
     root = os.path.dirname(corner.location("x"))
     synced = _seconds_per_put(DiskStore(root, fsync=True), "synced")
     bare = _seconds_per_put(DiskStore(root, fsync=False), "bare")
-    told = f"{_ms(synced)} a synced write, {_ms(bare)} without"
+    figure = f"{_ms(synced)} a synced write, {_ms(bare)} without"
     if not corner.fsync:
-        return CheckStatus.WARN, told, "LANCEWOOD_FSYNC is off: a power cut may lose commits"
+        return CheckStatus.WARN, figure, "LANCEWOOD_FSYNC is off: a power cut may lose commits"
     if synced > _SLOW_SYNC:
         return (
             CheckStatus.WARN,
-            told,
+            figure,
             "every commit waits for this disk a few times; use a faster one",
         )
-    return CheckStatus.OK, told, None
+    return CheckStatus.OK, figure, None
 
 
 def _seconds_per_put(store: DiskStore, name: str) -> float:
@@ -300,7 +301,8 @@ def _seconds_per_put(store: DiskStore, name: str) -> float:
 
 
 def _clean(store: Store, name: str, made: list[str]) -> LancewoodError | None:
-    """Remove our corner, with every directory that had to be made for it; what failed if not."""
+    """Remove the scratch directory, with every directory that was made for it; returns what
+    failed."""
     failure: LancewoodError | None = None
     for _ in range(_TRIES):
         try:
@@ -318,7 +320,7 @@ def _clean(store: Store, name: str, made: list[str]) -> LancewoodError | None:
 
 
 def _missing_directories(store: Store) -> list[str]:
-    """The directories above our corner that are not there yet, the deepest first."""
+    """The directories above the scratch directory that do not exist yet, the deepest first."""
     if not isinstance(store, DiskStore):
         return []
     root = os.path.dirname(store.location("x"))
@@ -331,7 +333,7 @@ def _missing_directories(store: Store) -> list[str]:
 
 
 def _existing(path: str) -> str:
-    """The path, or what of it is there."""
+    """The path, or its deepest ancestor that exists."""
     while not os.path.isdir(path) and path != os.path.dirname(path):
         path = os.path.dirname(path)
     return path

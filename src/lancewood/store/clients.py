@@ -1,10 +1,10 @@
-"""obstore's clients for one bucket: made when they are first needed, once in each process.
+"""obstore's clients for one bucket: made when first needed, once in each process.
 
-Two of a kind: ``patient`` sends a request again when that may help; ``once`` never does, because a
-conditional put that is sent twice can meet itself. Knows no keys and no verbs.
+There are two: ``patient`` sends a request again when that may help; ``once`` never does, because a
+conditional put that is sent twice can conflict with itself.
 
 obstore's threads and sockets do not survive a fork: a child of a process that has used them would
-wait for ever, and take its parent along. Such a child is refused; a fork before the first use, as
+hang for ever, and its parent with it. Such a child is refused; a fork before the first use, as
 Spark's, is fine.
 """
 
@@ -18,7 +18,7 @@ from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.store.options import ClientSettings, StorageOptions, client_settings, unknown_option
 
 KINDS = {"s3": "S3", "gs": "Google Cloud Storage", "az": "Azure", "abfss": "Azure"}
-"""The schemes that obstore and pylance both know, and what people call the place."""
+"""The schemes that obstore and pylance both know, and the usual name of the service."""
 
 
 class _Runtime:
@@ -41,13 +41,13 @@ if hasattr(os, "register_at_fork"):
 @lru_cache(maxsize=64)
 def clients_for(scheme: str, root: str, options: StorageOptions) -> Clients:
     """The clients for a bucket, whose URL is ``root``: the same ones for the same options, since
-    connections are worth keeping. Raises InvalidInputError for options that cannot be sorted."""
+    connections are worth keeping. Raises InvalidInputError for invalid options."""
     return Clients(scheme, root, options)
 
 
 class Clients:
-    """The clients for one bucket and one set of options. They travel, and find themselves again
-    in another process; no text of theirs holds an option."""
+    """The clients for one bucket and one set of options. Picklable: another process finds its own.
+    The repr shows no option."""
 
     def __init__(self, scheme: str, root: str, options: StorageOptions) -> None:
         self.scheme, self.root, self.options = scheme, root, options
@@ -110,7 +110,7 @@ class Clients:
                 f"the storage options for {self.root} cannot be used "
                 f"({', '.join(sorted(self.options)) or 'none given'}): {found}"
             )
-        raise failure  # outside, so that the client's own words are not carried along
+        raise failure  # outside the handler, so that the client's exception is not chained
 
     def _construct(self, config: dict[str, str], retry: dict[str, Any]) -> Any:
         from obstore.store import AzureStore, GCSStore, S3Store
@@ -119,13 +119,14 @@ class Clients:
         return kind.from_url(
             self.root,
             config=config,
-            # Even none of them would make obstore forget those of the environment: AWS_ALLOW_HTTP.
+            # Even an empty mapping would make obstore ignore the environment, such as
+            # AWS_ALLOW_HTTP.
             client_options=self.settings.client_options or None,
             retry_config=retry,
         )
 
     def _unknown(self, config: dict[str, str]) -> str:
-        """The first key that the client does not know, as it was spelled by the user."""
+        """The first key that the client does not know, as the user spelled it."""
         from obstore.exceptions import UnknownConfigurationKeyError
 
         for key in self.options:

@@ -1,7 +1,7 @@
-"""What time it is by the clock of a store: that by which it says how old its objects are.
+"""The time by the clock of a store, which also dates its objects.
 
-The clock of the machine that asks may be days ahead, and whoever removes what is old would take
-what is being written.
+The clock of the calling machine may be days ahead, and a cleanup by age would then remove what is
+being written.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from lancewood.store.base import Store
 
 
 def time_by(store: Store, directory: str) -> datetime:
-    """The time of an object that is written to the directory for it, and removed again."""
+    """The time of an object that is written to the directory for this purpose, and removed
+    again."""
     key = f"{directory}/clock-{uuid4()}.txn"
     store.put(key, b"")
     try:
@@ -29,8 +30,8 @@ def time_by(store: Store, directory: str) -> datetime:
 def is_older(store: Store, modified: datetime, age: timedelta, directory: str) -> bool:
     """Whether an object of that time is as old as that, by our clock and by the store's.
 
-    The store's is asked only where ours says so: to take over from somebody who is still at work
-    does harm, to wait a while longer does not.
+    The store is asked only if our clock says so: taking over from a process that is still at work
+    does harm, waiting a while longer does not.
     """
     if datetime.now(UTC) - modified < age:
         return False

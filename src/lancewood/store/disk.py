@@ -1,7 +1,7 @@
 """The local disk: whole files only, durable before they are visible, and compare-and-swap.
 
-Knows which step follows which; ``wholefile`` knows the system calls, ``disk_root`` which path a key
-has, ``disk_listing`` what is in a directory. Does not know what the files mean.
+The order of steps is decided here; ``wholefile`` makes the system calls, ``disk_root`` maps keys to
+paths, ``disk_listing`` reads directories.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from lancewood.store.wholefile import (
 
 
 class DiskStore(DiskRoot):
-    """Files under ``root``, which the first write makes; it may itself be a symbolic link.
+    """Files under ``root``, which the first write creates; it may itself be a symbolic link.
 
     ``fsync=None`` follows the environment variable ``LANCEWOOD_FSYNC`` (0, false, no or off turns
     it off). With it a write returns when bytes and name are on the disk, without it when they are
@@ -140,7 +140,7 @@ class DiskStore(DiskRoot):
     def put_new(self, key: str, data: bytes) -> PutOutcome:
         path = self._path(key)
         try:
-            # Whoever has lost already need not wait for the disk.
+            # A writer that has already lost need not wait for the disk.
             if self.fsync and is_taken(path):
                 return PutOutcome.EXISTS
             staged = self._stage(path, data)
@@ -208,9 +208,9 @@ class DiskStore(DiskRoot):
         return True
 
     def delete(self, keys: Iterable[str]) -> None:
-        doomed = [(key, self._path(key)) for key in keys]
+        targets = [(key, self._path(key)) for key in keys]
         emptied: dict[str, str] = {}
-        for key, path in doomed:
+        for key, path in targets:
             try:
                 os.unlink(path)
                 emptied[os.path.dirname(path)] = key
@@ -257,7 +257,7 @@ class DiskStore(DiskRoot):
         return deeper
 
     def location(self, key: str) -> str:
-        """The path of the file, which need not exist; its directories are checked, it is not."""
+        """The path of the file, which need not exist; only its directories are checked."""
         return self._path(key)
 
     def _put(self, path: str, data: bytes) -> None:

@@ -1,7 +1,4 @@
-"""Listing directories of a disk: finished files, and nothing of what is being made.
-
-Knows paths. Does not know keys, roots or other stores.
-"""
+"""Listing directories of a disk: finished files, without those being written."""
 
 from __future__ import annotations
 
@@ -17,8 +14,8 @@ from lancewood.store.wholefile import etag_of
 
 
 def walk(path: str, below: str) -> Iterator[ObjectInfo]:
-    """The objects below a directory, however deep, in any order; ``below`` is how their keys
-    begin."""
+    """The objects below a directory, however deep, in any order; ``below`` is the prefix of their
+    keys."""
     pending = [(path, below)]
     while pending:
         path, below = pending.pop()
@@ -32,41 +29,41 @@ def walk(path: str, below: str) -> Iterator[ObjectInfo]:
 
 
 def names_in(path: str) -> Iterator[str]:
-    """The names of finished files and of directories in a directory; none if there is no such."""
+    """The names of finished files and of directories in a directory; none if it does not exist."""
     try:
         names = os.listdir(path)
     except (FileNotFoundError, NotADirectoryError):
         names = []
     except OSError as error:
-        if error.errno != errno.ENAMETOOLONG:  # then nothing can be called so
+        if error.errno != errno.ENAMETOOLONG:  # then nothing can have that name
             raise StorageError(f"cannot list {path}: {error.strerror}", path=path) from error
         names = []
     return iter([each for each in names if each[0] != "." or not is_in_the_making(each)])
 
 
 def directories_in(path: str) -> Iterator[str]:
-    """The names of the directories in a directory; none if there is no such."""
+    """The names of the directories in a directory; none if it does not exist."""
     try:
         with os.scandir(path) as entries:
             names = [each.name for each in entries if each.is_dir(follow_symlinks=False)]
     except (FileNotFoundError, NotADirectoryError):
         names = []
     except OSError as error:
-        if error.errno != errno.ENAMETOOLONG:  # then nothing can be called so
+        if error.errno != errno.ENAMETOOLONG:  # then nothing can have that name
             raise StorageError(f"cannot list {path}: {error.strerror}", path=path) from error
         names = []
     return iter(names)
 
 
 def info_of(key: str, found: os.stat_result) -> ObjectInfo:
-    """What a store tells of a file."""
+    """A file's metadata as a store returns it."""
     modified = datetime.fromtimestamp(found.st_mtime, UTC)
     return ObjectInfo(key, found.st_size, modified, etag_of(found))
 
 
 @contextmanager
 def _scanned(path: str) -> Iterator[Iterable[os.DirEntry[str]]]:
-    """The entries of a directory as they come; none if there is no such directory."""
+    """The entries of a directory, lazily; none if it does not exist."""
     found: AbstractContextManager[Iterable[os.DirEntry[str]]]
     try:
         try:
@@ -80,6 +77,7 @@ def _scanned(path: str) -> Iterator[Iterable[os.DirEntry[str]]]:
 
 
 def _is_object(entry: os.DirEntry[str]) -> bool:
-    """A finished file. The kernel tells the kind along with the name, so this asks no more."""
+    """Whether an entry is a finished file. The kernel returns the kind with the name, so this costs
+    no further call."""
     name = entry.name
     return entry.is_file(follow_symlinks=False) and (name[0] != "." or not is_in_the_making(name))

@@ -1,7 +1,7 @@
 """A root on the disk: which path a key has below it, and how the names on the way become durable.
 
-No symbolic link below the root is followed, so that no name leads out of it. Knows directories, and
-what an ``OSError`` means; nothing of what is done to files.
+No symbolic link below the root is followed, so that no name leads out of it. Also translates an
+``OSError`` into our errors.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lancewood.store.wholefile import sync_directory
 
 
 class DiskRoot:
-    """What ``DiskStore`` stands on. Remembers which directories it has looked at already."""
+    """The base of ``DiskStore``. Remembers which directories it has checked already."""
 
     def __init__(self, root: str | os.PathLike[str], fsync: bool | None = None) -> None:
         path = os.fspath(root)
@@ -64,11 +64,11 @@ class DiskRoot:
         return f"{self._top}/{full}".rstrip("/") or "/"
 
     def _check_directories(self, directory: str) -> None:
-        """Raise if one on the way is a symbolic link; remember those that are not."""
+        """Raise if a directory on the path is a symbolic link; remember those that are not."""
         refuse_links(self._top, directory, self._known)
 
     def _make_directory(self, directory: str) -> None:
-        """Make a directory and the parents it lacks, each name durable in the one above."""
+        """Make a directory and its missing parents, each name durable in the one above."""
         try:
             os.mkdir(directory)
         except FileExistsError:
@@ -82,12 +82,12 @@ class DiskRoot:
             self._settled.add(directory)
 
     def _settle(self, directory: str) -> None:
-        """Make the names in a directory durable; the first time also its own name, and those of
-        its parents up to the root, since whoever made them may have left that out."""
+        """Make the names in a directory durable; the first time also its own name, and those of its
+        parents up to the root, since their creator may not have done so."""
         sync_directory(directory)
         while directory not in self._settled and directory.startswith(self._top or "/"):
             parent = os.path.dirname(directory)
-            # Above the root we may have no right to look; what we made there is durable.
+            # Above the root we may not be allowed to look; what we made there is durable.
             with suppress(PermissionError):
                 sync_directory(parent)
             self._settled.add(directory)
@@ -118,10 +118,10 @@ def _fsync_by_default() -> bool:
 
 def refuse_links(top: str, directory: str, known: dict[str, str] | None = None) -> None:
     """Raise InvalidInputError if a directory on the way down from ``top``, itself not included, is
-    a symbolic link, or a file at its end.
+    a symbolic link, or if the last one is a file.
 
-    What is in ``known``, paths by their keys, is not looked at; what is found to be a directory is
-    added. The way ends where nothing is, or no directory.
+    Paths in ``known``, by their keys, are not checked; those found to be directories are added. The
+    check ends at the first path that does not exist or is not a directory.
     """
     way = ""
     for segment in directory.split("/"):
@@ -142,7 +142,7 @@ def refuse_links(top: str, directory: str, known: dict[str, str] | None = None) 
 
 
 def link_refused(path: str, top: str) -> InvalidInputError:
-    """What is said of a link below ``top`` that would have been followed."""
+    """The error for a link below ``top`` that would have been followed."""
     try:
         leads_to = f" to {os.readlink(path)}"
     except OSError:  # it is gone again

@@ -1,8 +1,8 @@
-"""From a URI to the store it names. Opens nothing and makes nothing: a root need not exist.
+"""From a URI to the store it names. Opens nothing and creates nothing: a root need not exist.
 
-Knows local paths, ``file:``, ``memory:`` and the schemes of object stores, as pylance spells them.
-Of ``s3+ddb:`` it takes the S3; the manifest store beside it is not the business of this room.
-Does not read the environment (``disk`` does, and the clients of object stores).
+Supports local paths, ``file:``, ``memory:`` and the schemes of object stores, as pylance spells
+them. Of ``s3+ddb:`` it takes the S3 part; ``external`` handles the manifest store beside it. Does
+not read the environment (``disk`` does, and the clients of object stores).
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ def open_store(
     storage_options: Mapping[str, str] | None = None,
     unsafe: bool = False,
 ) -> Store:
-    """The store at a local path, a ``file:`` URI (percent-decoded), ``memory://name/deeper``, or
-    in a bucket: ``s3://``, ``gs://``, ``az://`` and ``abfss://``, percent-decoded as by pylance.
+    """The store at a local path, a ``file:`` URI (percent-decoded), ``memory://name/deeper``, or in
+    a bucket: ``s3://``, ``gs://``, ``az://`` and ``abfss://``, percent-decoded as by pylance.
 
     A relative path is taken from the current directory, ``~`` at the start is the home directory. A
-    ``PathLike`` is always a path. ``storage_options`` are credentials and settings for buckets, in
-    the words that pylance takes; a disk does not look at them. ``unsafe`` trusts a bucket's
-    put-if-absent without a proof. Raises ``UnsupportedError`` for any other scheme.
+    ``PathLike`` is always a path. ``storage_options`` are credentials and settings for buckets,
+    with pylance's names; a disk ignores them. ``unsafe`` trusts a bucket's put-if-absent without a
+    proof. Raises ``UnsupportedError`` for any other scheme.
     """
     if not isinstance(uri, str | os.PathLike):
         raise InvalidInputError(f"a uri is a text or a path, got {uri!r}")
@@ -72,11 +72,11 @@ def open_store(
 
 
 class InBucket(NamedTuple):
-    """What a uri says of a place in an object store."""
+    """The parts of a uri in an object store."""
 
     scheme: str
     bucket: str
-    """Of Azure with the account, where the uri names it."""
+    """On Azure with the account, where the uri names it."""
     path: str
 
     @property
@@ -85,7 +85,7 @@ class InBucket(NamedTuple):
 
 
 def in_bucket(uri: str) -> InBucket | None:
-    """The parts of a uri; None for one that leads to no object store. Opens nothing."""
+    """The parts of a uri; None for one outside of object stores. Opens nothing."""
     scheme = _SCHEME.match(uri)
     name = ((scheme and scheme[2]) or "").lower()
     name = "s3" if name == _WITH_MANIFEST_STORE else _ALSO_CALLED.get(name, name)
@@ -98,15 +98,15 @@ def in_bucket(uri: str) -> InBucket | None:
 def table_of_ddb(uri: str) -> str | None:
     """The table of DynamoDB that a ``s3+ddb://`` URI names; None for any other URI.
 
-    The bytes are in S3: ``open_store`` looks at the rest of it only. Raises InvalidInputError.
+    The bytes are in S3: ``open_store`` uses only the rest of the URI. Raises InvalidInputError.
     """
     if not uri.lower().startswith(f"{_WITH_MANIFEST_STORE}://"):
         return None
     found = _QUERY.fullmatch(uri.partition("?")[2])
     if found is None:
         raise InvalidInputError(
-            "a s3+ddb:// URI names one table, as in s3+ddb://bucket/path?ddbTableName=table; a "
-            "branch, version or tag is said apart"
+            "a s3+ddb:// URI names one table, as in s3+ddb://bucket/path?ddbTableName=table; "
+            "give a branch, version or tag separately"
         )
     return found[1]
 

@@ -1,7 +1,7 @@
 """Locks among the processes of one machine, for the disk store.
 
-``held`` is mutual exclusion by a lock file that names its owner; a compare-and-swap rests on it.
-``queued`` is a courtesy on a directory that may be left unheld. Neither knows what is guarded.
+``held`` is mutual exclusion by a lock file that names its owner; a compare-and-swap depends on it.
+``queued`` is a courtesy on a directory, and may not be obtained.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lancewood.store.wholefile import move_if_absent, stage
 PATIENCE = 10.0
 """Seconds to wait for the owner of a lock file; its work takes a millisecond."""
 COURTESY = 2.0
-"""Seconds to stand in a queue before going on without it."""
+"""Seconds to wait in a queue before going on without it."""
 
 
 @contextmanager
@@ -54,11 +54,11 @@ def acquire(
     """Own the lock file until ``release``.
 
     A lock whose owner is proven dead on this machine is taken over; any other is waited for, and
-    after ``patience`` seconds comes ``StorageError``. A lock that cannot be judged is not removed;
-    where other programs make locks of that name, which do not say whose they are, one that is
-    older than ``unowned_after`` seconds counts as left behind. ``staging`` is the directory where
-    the file is made, if not beside the lock; ``like`` is a lock that the caller holds, or a
-    badge of its thread, of which this one can be a further name.
+    after ``patience`` seconds ``StorageError`` is raised. A lock that cannot be judged is not
+    removed; where other programs make locks of that name without naming an owner, one older than
+    ``unowned_after`` seconds counts as abandoned. ``staging`` is the directory where the file is
+    made, if not beside the lock; ``like`` is a lock that the caller holds, or a badge of its
+    thread, to which this one can be a hard link.
     """
     me = identity(os.getpid())
     deadline = time.monotonic() + patience
@@ -78,27 +78,27 @@ def acquire(
 
 
 def release(lock: str) -> None:
-    """Give up a lock file that ``acquire`` gave."""
+    """Release a lock file that was acquired."""
     with suppress(FileNotFoundError):
         os.unlink(lock)
 
 
 def _claim(lock: str, me: bytes, place: str, like: str | None) -> bool:
-    """Make the lock. It appears with its owner inside, so that no one meets one without."""
+    """Make the lock. It appears with its owner inside, so that nobody sees one without."""
     if like is not None:
         try:
             os.link(like, lock)
             return True
         except FileExistsError:
-            # A network file system may ask twice and get the answer to its second question.
+            # A network file system may send a request twice and return the second answer.
             return os.path.lexists(lock) and os.path.samefile(like, lock)
         except OSError:
-            pass  # no second names here, or the badge went; a file of its own tells what is wrong
+            pass  # no hard links, or the badge is gone; a new file shows what is wrong
     return move_if_absent(stage(place, me, sync=False), lock)
 
 
 def is_dead(lock: str, unowned_after: float | None = None) -> bool:
-    """Whether nobody holds a lock any more that is there, by the rules of ``held``."""
+    """Whether an existing lock is no longer held, by the rules of ``held``."""
     try:
         descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -113,14 +113,14 @@ def is_dead(lock: str, unowned_after: float | None = None) -> bool:
 
 
 def release_dead(lock: str, unowned_after: float | None = None) -> bool:
-    """Remove a lock that nobody holds any more, by the rules of ``held``; False if it stays."""
+    """Remove a lock that is no longer held, by the rules of ``held``; False if it stays."""
     return os.path.lexists(lock) and _take_over(lock, unowned_after)
 
 
 @cache
 def identity(pid: int) -> bytes:
-    """Who is asking: process and its start, process namespace and boot, so that no number that
-    was used again, in another container or after a reboot, is taken for the same process."""
+    """Identify a process: its pid and start, pid namespace and boot, so that a pid reused later, in
+    another container or after a reboot is not mistaken for it."""
     return f"{pid} {_start_of(pid)} {_namespace()} {socket.gethostname()}\n".encode()
 
 
@@ -133,7 +133,7 @@ def _namespace() -> str:
 
 
 def _start_of(pid: int) -> str | None:
-    """When a process of this namespace started, in ticks; None if there is none, or a dead one."""
+    """When a process of this namespace started, in ticks; None if it does not exist or is dead."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
         fields = stat[stat.rindex(b")") + 2 :].split()
@@ -145,7 +145,7 @@ def _start_of(pid: int) -> str | None:
 
 
 def _is_dead(owner: bytes) -> bool:
-    """Whether the owner that a lock names is proven gone; in doubt it is not."""
+    """Whether the owner that a lock names is proven gone; False in doubt."""
     try:
         pid, start, namespace, _ = owner.decode().split()
         here = _namespace()
@@ -155,7 +155,7 @@ def _is_dead(owner: bytes) -> bool:
 
 
 def _is_left_behind(owner: bytes, descriptor: int, unowned_after: float | None) -> bool:
-    """Whether a lock that names no owner is too old for anybody to hold it still."""
+    """Whether a lock that names no owner is too old to be still held."""
     fields = owner.split()
     if unowned_after is None or (len(fields) == 4 and fields[0].isdigit()):
         return False
@@ -163,8 +163,9 @@ def _is_left_behind(owner: bytes, descriptor: int, unowned_after: float | None) 
 
 
 def _take_over(lock: str, unowned_after: float | None = None) -> bool:
-    """Remove the lock of a dead owner. Nobody but a dead owner's heir removes another's lock, and
-    the flock on that very file lets in one heir at a time, so that a fresh lock is never hit."""
+    """Remove the lock of a dead owner. Only a process that takes over from a dead owner removes
+    another's lock, and the flock on that very file admits one at a time, so that a fresh lock is
+    never hit."""
     try:
         descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -195,10 +196,10 @@ def _owner(lock: str) -> str:
 
 @contextmanager
 def queued(directory: str, courtesy: float = COURTESY) -> Iterator[None]:
-    """Stand in the queue of a directory, then run the block: an flock on the directory itself.
+    """Wait in the queue of a directory, then run the block: an flock on the directory itself.
 
-    Never raises for itself: without a directory, without flock, or when the wait runs out, the
-    block runs all the same. Not reentrant: a second turn inside the first waits in vain.
+    Raises nothing itself: without a directory, without flock, or when the wait times out, the block
+    runs all the same. Not reentrant: a second turn inside the first waits in vain.
     """
     try:
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -215,7 +216,7 @@ def queued(directory: str, courtesy: float = COURTESY) -> Iterator[None]:
 
 
 def _lock_within(descriptor: int, courtesy: float) -> bool:
-    """Lock, or answer False after ``courtesy`` seconds and let the descriptor close itself."""
+    """Lock, or return False after ``courtesy`` seconds and leave the descriptor to close itself."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
@@ -224,7 +225,7 @@ def _lock_within(descriptor: int, courtesy: float) -> bool:
     except OSError:
         os.close(descriptor)
         return False
-    # A wait inside the kernel is in order of arrival but has no end; a thread of its own gives it
+    # A wait inside the kernel is in order of arrival but has no timeout. A separate thread gives it
     # one: it hands the lock over, or drops it when nobody waits any more.
     settled = threading.Lock()
     answered = threading.Event()
@@ -249,7 +250,7 @@ def _lock_within(descriptor: int, courtesy: float) -> bool:
 
 
 def _let_go(descriptor: int) -> None:
-    # Unlocked by name, because a child that was forked meanwhile shares the lock.
+    # Unlocked explicitly, because a child that was forked meanwhile shares the lock.
     with suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_UN)
     os.close(descriptor)

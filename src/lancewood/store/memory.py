@@ -1,7 +1,6 @@
 """The reference store: a dictionary in this process, short enough to read in a minute.
 
-Knows nothing of other processes: a store that is unpickled elsewhere finds its name, but not its
-objects.
+A store that is unpickled in another process finds its name, but not its objects.
 """
 
 from __future__ import annotations
@@ -141,11 +140,11 @@ class MemoryStore:
         return True
 
     def delete(self, keys: Iterable[str]) -> None:
-        doomed = [*keys]
-        for key in doomed:
+        targets = [*keys]
+        for key in targets:
             check_key(key)
         with self._bucket.lock:
-            for key in doomed:
+            for key in targets:
                 self._bucket.objects.pop(self._prefix + key, None)
 
     def prune(self, directory: str) -> None:

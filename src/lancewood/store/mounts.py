@@ -1,7 +1,7 @@
-"""Which file system a path is on, and whether the times of its directories can be believed.
+"""Which file system a path is on, and whether the times of its directories can be trusted.
 
-A file system on the network may show times from a cache. Only those known to be local and exact
-are trusted; everything else, and everything on a system without a table of mounts, is not.
+A network file system may show times from a cache. Only those known to be local and exact are
+trusted; everything else, and everything on a system without a table of mounts, is not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _known: dict[int, bool] = {}
 def keeps_directory_times(path: str, device: int) -> bool:
     """Whether a directory there shows at once, to everyone, that its names changed.
 
-    ``device`` is the number of its file system, under which the answer is remembered.
+    ``device`` is the number of its file system, by which the answer is cached.
     """
     if device not in _known:
         _known[device] = mount_kind(os.path.realpath(path)) in LOCAL_KINDS

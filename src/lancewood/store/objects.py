@@ -1,8 +1,7 @@
 """Object stores: S3, Google Cloud Storage and Azure, through obstore.
 
-Knows the verbs and which of them may be sent twice. Does not know what the bytes mean. Reads,
-lists, plain puts, copies and deletes are sent again after throttling, 5xx, timeouts and broken
-connections. ``put_new`` and ``replace`` are sent again only after the store asked for fewer
+Reads, lists, plain puts, copies and deletes are sent again after throttling, 5xx, timeouts and
+broken connections. ``put_new`` and ``replace`` are sent again only after the store asked for fewer
 requests, and even then an answer that could be about our own first attempt is passed on as unclear.
 """
 
@@ -54,11 +53,11 @@ _EXPRESS = "--x-s3"
 
 
 class ObjectStore:
-    """Objects of a bucket below ``prefix``. Neither options nor credentials show in any text.
+    """Objects of a bucket below ``prefix``. No text shows options or credentials.
 
-    ``unsafe`` says that the user answers for put-if-absent. An etag is what the store calls one: on
-    S3 that is a hash, so bytes that come back bring their etag back. ``copy`` is done by the store,
-    where one call may be limited in size (5 GB on S3).
+    ``unsafe`` says that the user vouches for put-if-absent. Etags are the store's: on S3 they are
+    hashes, so restored bytes restore their etag. ``copy`` is done by the store, where one call may
+    be limited in size (5 GB on S3).
     """
 
     is_far = True
@@ -88,7 +87,7 @@ class ObjectStore:
 
     @property
     def lists_in_order(self) -> bool:
-        """S3's directory buckets are the only ones that do not."""
+        """True except for S3's directory buckets."""
         return not self._clients.root.endswith(_EXPRESS)
 
     @property
@@ -177,7 +176,7 @@ class ObjectStore:
         return PutOutcome.CREATED if created else PutOutcome.EXISTS
 
     def rename_new(self, source: str, target: str) -> PutOutcome:
-        """Give an object another name, unless that is taken: then both stay as they are.
+        """Rename an object, unless the new name is taken: then both stay as they are.
 
         Raises UnsupportedError where the store has no such request; S3 has it where the option
         ``copy_if_not_exists`` says how.
@@ -192,7 +191,7 @@ class ObjectStore:
         path = self._path(key)
         mode = {"e_tag": expected_etag}
         if self._clients.scheme == "gs":
-            # GCS swaps by a number of its own; the etag is compared here, the swap stays atomic.
+            # GCS swaps by generation number; the etag is compared here, the swap stays atomic.
             try:
                 found = self._read("look at", key, lambda: head_object(self._clients.patient, path))
             except NotFoundError:
@@ -240,8 +239,8 @@ class ObjectStore:
         return True
 
     def delete(self, keys: Iterable[str]) -> None:
-        doomed = iter([(key, self._path(key)) for key in dict.fromkeys(keys)])
-        while batch := [*islice(doomed, PAGE)]:
+        pending = iter([(key, self._path(key)) for key in dict.fromkeys(keys)])
+        while batch := [*islice(pending, PAGE)]:
             self._delete(batch)
 
     def prune(self, directory: str) -> None:
@@ -252,7 +251,8 @@ class ObjectStore:
             self._path(key)
 
     def turn(self, directory: str) -> AbstractContextManager[None]:
-        """A queue among the processes of this user on this machine; others are met at the store."""
+        """A queue among the processes of this user on this machine; the store settles races with
+        others."""
         return queued(_queue(f"{self.uri}/{check_directory(directory)}"))
 
     def at(self, prefix: str) -> ObjectStore:
@@ -285,8 +285,8 @@ class ObjectStore:
             yield _info(found["path"][start:], found)
 
     def _names(self, inside: str) -> Iterator[str]:
-        """The names as the listing comes. What lies deeper is listed too, so it is stepped over:
-        the listing begins anew behind each subdirectory, where the store lists in order."""
+        """The names, lazily. Deeper objects are listed too, so they are skipped: the listing starts
+        again behind each subdirectory, where the store lists in order."""
         after: str | None = None
         while True:
             for found in self._pages(inside, after):
@@ -309,7 +309,7 @@ class ObjectStore:
             page = self._read("list", directory, lambda: next(stream, None))
             if page is None:
                 return
-            # A marker that some tools leave for a directory has the directory's own name.
+            # Some tools leave a marker for a directory, which has the directory's own name.
             yield from (each for each in page if each["path"].startswith(inside))
 
     def _delete(self, batch: Sequence[tuple[str, str]]) -> None:
@@ -333,7 +333,7 @@ class ObjectStore:
         raise failure
 
     def _put_if(self, verb: str, key: str, action: Callable[[], object]) -> bool:
-        """Whether the condition held. Unclear answers are StorageErrors."""
+        """Whether the condition held. Unclear answers raise StorageError."""
         answer: object = None
         for attempt in attempts(self._clients.settings.retry):
             answer = self._try(verb, key, action)
@@ -358,8 +358,8 @@ class ObjectStore:
         return answer
 
     def _try(self, verb: str, key: str, action: Callable[[], T]) -> T | FailureAnswer:
-        """What the client returned, or what its exception means. That is raised by the caller,
-        outside any handler: the client's own exception must not hang on to it."""
+        """What the client returned, or the error for its exception. The caller raises that outside
+        any handler, so that the client's own exception is not chained."""
         try:
             return action()
         except LancewoodError:
@@ -385,7 +385,7 @@ def _quoted(path: str) -> str:
 
 
 def _queue(place: str) -> str:
-    """A directory of this machine that stands for a place elsewhere; only locks rest on it."""
+    """A local directory that represents a remote location; only courtesy locks use it."""
     name = hashlib.sha256(place.encode()).hexdigest()[:32]
     directory = f"{tempfile.gettempdir()}/lancewood-{os.getuid()}/turns/{name}"
     with suppress(OSError):

@@ -1,7 +1,7 @@
-"""Storage options: one dictionary for both clients of an object store, and nobody else's business.
+"""Storage options: one dictionary for both clients of an object store.
 
-Knows which keys are for obstore and which only pylance takes, and hides every value. Does not know
-what the values mean, and does not read the environment (both clients do that by themselves).
+Separates the keys for obstore from those that only pylance takes, and hides every value. Does not
+read the environment (both clients do that by themselves).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _OF_THE_CONNECTION = frozenset(
     }
 )
 _HARMLESS = (_OF_THE_CONNECTION | {RETRIES_KEY, RETRY_TIMEOUT_KEY}) - {"proxy_url"}
-_OFTEN_MEANT = (
+_COMMON = (
     *_OF_THE_CONNECTION,
     RETRIES_KEY,
     RETRY_TIMEOUT_KEY,
@@ -69,7 +69,7 @@ SECRET_WORDS = (
     *("auth", "credential", "header", "key", "password", "private", "proxy", "sas", "secret"),
     *("signature", "token"),
 )
-"""What the names of options have in them whose values are secrets; ``is_secret`` asks for it."""
+"""Parts of the names of options whose values are secrets; see ``is_secret``."""
 
 CREDENTIALS_COME_FROM = (
     "storage_options or the environment; a base path in another bucket than its table has its own "
@@ -109,8 +109,8 @@ class StorageOptions(Mapping[str, str]):
         return f"<StorageOptions {', '.join(sorted(self._options)) or 'none'}>"
 
     def scoped(self, number: int, shared: Mapping[str, str] | None) -> StorageOptions | None:
-        """The options for one of several places, which pylance numbers: the ones that are called
-        ``base_<number>.…``, over those that are ``shared``; None where there are none of them."""
+        """The options for one of several base paths, which pylance numbers: those called
+        ``base_<number>.…``, over the ``shared`` ones; None if there are none."""
         prefix = f"base_{number}."
         own = {
             key[len(prefix) :]: each for key, each in self.items() if key.lower().startswith(prefix)
@@ -121,13 +121,13 @@ class StorageOptions(Mapping[str, str]):
         return StorageOptions({**rest, **own})
 
     def without_credentials(self) -> StorageOptions:
-        """Those that say where or how, and not who."""
+        """The options that say where or how, and not who."""
         return StorageOptions({key: each for key, each in self.items() if is_harmless(key)})
 
     def scrubbed(self, text: str) -> str:
-        """The text without any of the values, where they are long enough to be recognised.
+        """The text without any of the values that are long enough to be recognised.
 
-        Endpoints, regions and the like are left alone.
+        Endpoints, regions and the like are kept.
         """
         for key, value in self._options.items():
             if len(value) >= 4 and not is_harmless(key):
@@ -136,12 +136,12 @@ class StorageOptions(Mapping[str, str]):
 
 
 def is_secret(name: str) -> bool:
-    """Whether an option is one whose value nobody shall see, by its name; a misspelt one too."""
+    """Whether an option's value is secret, judging by its name, even if misspelt."""
     return any(each in name.lower() for each in SECRET_WORDS)
 
 
 def is_harmless(key: str) -> bool:
-    """Whether an option says where or how, and not who. Of one that is not known nobody can say."""
+    """Whether an option says where or how, and not who. False for an unknown one."""
     lower = key.lower()
     return lower in _HARMLESS or lower.endswith(
         (
@@ -166,9 +166,9 @@ class ClientSettings(NamedTuple):
 
 
 def client_settings(options: StorageOptions) -> ClientSettings:
-    """What obstore shall be told; what only pylance understands is left out.
+    """The settings for obstore; what only pylance understands is left out.
 
-    Raises InvalidInputError for a number that is none, and for one key under two spellings.
+    Raises InvalidInputError for an invalid number, and for one key under two spellings.
     """
     config: dict[str, str] = {}
     connection: dict[str, Any] = {}
@@ -199,7 +199,7 @@ def client_settings(options: StorageOptions) -> ClientSettings:
 
 def unknown_option(key: str, kind: str) -> InvalidInputError:
     """The error for an option that no client of this kind of store takes."""
-    near = get_close_matches(key.lower(), _OFTEN_MEANT, n=1, cutoff=0.7)
+    near = get_close_matches(key.lower(), _COMMON, n=1, cutoff=0.7)
     hint = f"; did you mean {near[0]!r}?" if near else "; remove it, or correct its name"
     return InvalidInputError(f"storage option {key!r} is not known for {kind}{hint}", option=key)
 

@@ -1,7 +1,7 @@
-"""Does a store hold to the conditions of a put? Asked before the first commit rests on them.
+"""Whether a store honours the conditions of a put, probed before the first commit depends on them.
 
-Some stores that speak S3 ignore the condition and say that all went well; commits are then lost
-without a word. Knows keys and bytes only, and forgets its answers when the process ends.
+Some S3-compatible stores ignore the condition and report success; commits are then lost silently.
+The answers are remembered until the process ends.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _lock = threading.Lock()
 
 
 def check_put_if_absent(store: Store, directory: str) -> None:
-    """Raise UnsupportedError if the store ignores put-if-absent; ask it at most once a process.
+    """Raise UnsupportedError if the store ignores put-if-absent; probe it at most once a process.
 
-    Stores that need no proof are not asked. The key that is tried lies in ``directory`` and is
+    Stores that need no proof are not probed. The key that is tried lies in ``directory`` and is
     deleted again; nothing else is written.
     """
     _check_once(store, _proven, probe_put_if_absent, f"{directory}/probe-{uuid4()}.txn")
 
 
 def probe_put_if_absent(store: Store, key: str) -> None:
-    """The same for one key, which must be new, and whatever is known of the store by now.
+    """Probe with one key, which must be new, whatever is already known of the store.
 
     Raises StorageError if the store does not answer clearly.
     """
@@ -38,7 +38,7 @@ def probe_put_if_absent(store: Store, key: str) -> None:
 
     def broken() -> str | None:
         if put_new_settled(store, key, first) is not PutOutcome.CREATED:
-            return "a key that nobody had was said to be taken"
+            return "a new key was reported to be taken"
         if put_new_settled(store, key, second) is not PutOutcome.EXISTS:
             return "the same key was created twice, the second time over the first"
         if store.get(key) != first:
@@ -65,8 +65,8 @@ def probe_put_if_absent(store: Store, key: str) -> None:
 
 
 def check_compare_and_swap(store: Store, directory: str) -> None:
-    """Raise UnsupportedError if the store ignores the condition of ``put_new`` or ``replace``; ask
-    it at most once a process.
+    """Raise UnsupportedError if the store ignores the condition of ``put_new`` or ``replace``;
+    probe it at most once a process.
 
     As above; StorageError if the store does not answer clearly.
     """
@@ -74,19 +74,19 @@ def check_compare_and_swap(store: Store, directory: str) -> None:
 
 
 def probe_compare_and_swap(store: Store, key: str) -> None:
-    """The same for one key, which must be new, and whatever is known of the store by now."""
+    """Probe with one key, which must be new, whatever is already known of the store."""
     texts = [f"{number} {uuid4()}".encode() for number in range(4)]
 
     def broken() -> str | None:
         if store.put_new(key, texts[0]) is not PutOutcome.CREATED:
-            return "a key that nobody had was said to be taken"
+            return "a new key was reported to be taken"
         if store.put_new(key, texts[1]) is not PutOutcome.EXISTS or store.get(key) != texts[0]:
             return "the same key was created twice, the second time over the first"
         first = store.head(key).etag
         if store.replace(key, texts[2], first) is not ReplaceOutcome.REPLACED:
-            return "what nobody had changed was not replaced"
+            return "an unchanged object was not replaced"
         if store.replace(key, texts[3], first) is not ReplaceOutcome.CHANGED:
-            return "what had changed since was replaced all the same"
+            return "an object was replaced although it had changed"
         if store.get(key) != texts[2]:
             return "a replacement was refused, but the bytes before it are gone"
         return None
@@ -94,8 +94,8 @@ def probe_compare_and_swap(store: Store, key: str) -> None:
     seen = _tried(store, key, broken)
     if seen is not None:
         raise UnsupportedError(
-            f"{store.uri} does not honour conditional puts: {seen}. Of two who move a branch at "
-            "the same time one would be lost without a word, so nothing was written; keep the "
+            f"{store.uri} does not honour conditional puts: {seen}. Of two writers that move a "
+            "branch at the same time one would be lost silently, so nothing was written; keep the "
             "repository on a disk, or in a store that does",
             uri=store.uri,
         )

@@ -1,7 +1,6 @@
-"""Did my unanswered put land? Settled by reading it back.
+"""Whether an unanswered put landed, settled by reading it back.
 
-Knows that bytes which carry their writer's identity are their own proof. Does not know what they
-say, and never deletes anything.
+Bytes that carry their writer's identity are their own proof. Nothing is ever deleted.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ def put_new_settled(
     jitter: Callable[[], float] = random.random,
 ) -> PutOutcome:
     """``store.put_new``, with every unclear answer settled: CREATED means that *these* bytes are
-    there. ``data`` must be unlike anyone else's, or another's put is taken for ours.
+    there. ``data`` must be unlike anyone else's, or another's put is mistaken for ours.
 
     After a ``StorageError`` the key is read back: our bytes have landed, others have won, nothing
     means another attempt. A clear first answer costs no read. Raises ``CommitUnknownError`` if it
-    stays unclear, and the ``StorageError`` if the store vouched each time that nothing landed, at
-    once if it also said that another attempt is useless (``final`` among the facts).
+    stays unclear, and the ``StorageError`` if the store guaranteed each time that nothing landed,
+    at once if it also said that another attempt is useless (``final`` among the facts).
     """
     sleep = sleep or time.sleep
     unclear = False
@@ -56,11 +55,11 @@ def put_new_settled(
             return _settled(store, key) if found == data else PutOutcome.EXISTS
     if failure is not None and not unclear:
         raise failure
-    raise _unknown(store, key, f"{attempts} attempts stayed without a clear answer") from failure
+    raise _unknown(store, key, f"{attempts} attempts got no clear answer") from failure
 
 
 def _settled(store: Store, key: str) -> PutOutcome:
-    """Ours, by the bytes; the lost answer may have been about making them durable."""
+    """Our bytes are there; sync them, since the lost answer may have been about durability."""
     try:
         store.sync([key])
     except StorageError as error:

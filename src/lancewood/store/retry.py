@@ -1,7 +1,7 @@
-"""Trying again what a store turned away: pauses that grow, with jitter, bounded in number and time.
+"""Retrying what a store turned away: pauses that grow, with jitter, bounded in number and time.
 
-Knows no store. Only for calls that may be carried out twice, or that were certainly not carried
-out; the caller decides which those are.
+Only for calls that may be carried out twice, or that were certainly not carried out; the caller
+decides which those are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 
 class RetryPolicy(NamedTuple):
-    """How often, and for how many seconds in all, a request that may pass is sent again."""
+    """How often, and for how many seconds in all, a request that failed temporarily is retried."""
 
     retries: int = 10
     seconds: float = 180.0

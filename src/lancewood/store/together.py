@@ -1,6 +1,6 @@
-"""Doing several short works at once: asking a disk to make files durable, a far store anything.
+"""Running several short tasks at once: syncing files on a disk, or any request to a remote store.
 
-A disk that is asked for eight flushes at a time does them as one. Knows nothing of files.
+A disk that gets eight flushes at a time does them as one.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _THREADS = 8
 
 
 def together(works: list[Callable[[], None]]) -> None:
-    """Do all of it, at once as far as possible; raise the first failure when all are done, and an
-    interrupt before any other."""
+    """Run all of them, concurrently as far as possible; raise the first failure when all are done,
+    and an interrupt before any other."""
     if not works:
         return
     batch = _Batch(works)
@@ -34,7 +34,7 @@ def together(works: list[Callable[[], None]]) -> None:
 
 
 def both(store: Store, one: Callable[[], A], other: Callable[[], B]) -> tuple[A, B]:
-    """The answers to two questions, asked at once where the store is far, else in this order."""
+    """The results of two calls, made at once where the store is far, else in this order."""
     if not store.is_far:
         return one(), other()
     ones: list[A] = []
@@ -44,8 +44,8 @@ def both(store: Store, one: Callable[[], A], other: Callable[[], B]) -> tuple[A,
 
 
 class _Batch:
-    """Works that whoever has time takes one by one. A pool of the standard library does the same,
-    and takes longer to hand a work over than a quick disk takes to do it."""
+    """Tasks that any idle thread takes one by one. A pool of the standard library does the same,
+    but takes longer to hand over a task than a fast disk takes to do it."""
 
     def __init__(self, works: list[Callable[[], None]]) -> None:
         self.failures: list[BaseException] = []
@@ -56,7 +56,7 @@ class _Batch:
         self._is_running.acquire()
 
     def work(self) -> None:
-        """Do what nobody has begun."""
+        """Run what nobody has begun."""
         while True:
             try:
                 work = self._left.popleft()
@@ -68,11 +68,11 @@ class _Batch:
                 self.failures.append(error)
             try:
                 self._others.pop()
-            except IndexError:  # no other is left: this was the last
+            except IndexError:  # none is left
                 self._is_running.release()
 
     def wait(self) -> None:
-        """Return when all of it is done, also what others began."""
+        """Return when all tasks are done, including those that others began."""
         while True:
             try:
                 self._is_running.acquire()
@@ -82,8 +82,8 @@ class _Batch:
 
 
 class _Crew:
-    """Threads that wait for batches. Nothing depends on them: what they do not take, the caller
-    does."""
+    """Threads that wait for batches. Nothing depends on them: the caller runs what they do not
+    take."""
 
     def __init__(self) -> None:
         self._calls: SimpleQueue[_Batch] = SimpleQueue()
@@ -93,7 +93,7 @@ class _Crew:
         """How many are called and not done yet."""
 
     def call(self, batch: _Batch, wanted: int) -> None:
-        """Have so many of them help."""
+        """Have this many of them help."""
         wanted = min(wanted, _THREADS)
         with self._lock:
             self._called += wanted
@@ -120,6 +120,6 @@ _crews: dict[int, _Crew] = {}
 
 
 def _crew() -> _Crew:
-    """One for each process: threads do not survive a fork."""
+    """The crew of this process: threads do not survive a fork."""
     crew = _crews.get(os.getpid())
     return _crews.setdefault(os.getpid(), _Crew()) if crew is None else crew

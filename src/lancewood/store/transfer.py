@@ -1,7 +1,7 @@
-"""Bringing an object from one store to another, whatever its size.
+"""Copying an object from one store to another, whatever its size.
 
 On one disk, in one bucket or in one process the store copies by itself; else the bytes pass through
-here, a part at a time. The size is compared before and after. Knows nothing of what the bytes mean.
+this process, a part at a time. The size is compared before and after.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PART = 16 << 20
 def copy_object(
     source: Store, source_key: str, target: Store, target_key: str, *, size: int | None = None
 ) -> int:
-    """Write an object's bytes to another store, over an old one if there is one; how many.
+    """Copy an object to another store, replacing an old one; returns how many bytes.
 
     Whole or not at all, and durable. ``size`` is what the object must have. Raises FormatError,
     before anything is written, where it has another one, NotFoundError, and StorageError.
@@ -28,8 +28,8 @@ def copy_object(
 def link_or_copy(
     source: Store, source_key: str, target: Store, target_key: str, *, size: int | None = None
 ) -> int:
-    """The same for an object that is never written over: on one disk both names share the bytes,
-    and the old one looks as young as the new one from then on."""
+    """The same for an object that is never overwritten: on one disk both names share the bytes, and
+    the old one gets the time of the new one."""
     return _bring(source, source_key, target, target_key, size, may_link=True)
 
 

@@ -1,6 +1,6 @@
 """Files that are there whole or not at all: the system calls of the disk store, in their order.
 
-Knows paths and descriptors; raises plain ``OSError``. Does not know keys, roots or other stores.
+Raises plain ``OSError``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
 _TICK_NS = 20_000_000
-"""The stamps of a file system are no further behind the clock of its machine."""
+"""The most that a file system's stamps lag behind the clock of its machine."""
 _REFINED_NS = 1_000_000
 _NO_SHARING = (*_NO_LINKS, errno.EXDEV, errno.EMLINK, errno.EACCES, errno.EROFS)
 _NO_RENAME = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
@@ -49,14 +49,14 @@ def read_file(path: str, start: int = 0, length: int | None = None) -> bytes:
 
 
 def stat_file(path: str) -> os.stat_result:
-    """What the disk knows of a regular file; raises for anything else under that name."""
+    """The stat of a regular file; raises for anything else under that name."""
     found = os.lstat(path)
     _check_regular(found.st_mode)
     return found
 
 
 def etag_of(found: os.stat_result) -> str:
-    """A text that is another one after each write through ``stage``."""
+    """A text that changes with each write through ``stage``."""
     return f"{found.st_ino:x}-{found.st_mtime_ns:x}-{found.st_size:x}"
 
 
@@ -86,9 +86,10 @@ def stage_parts(directory: str, parts: Iterable[bytes], *, sync: bool) -> str:
 
 
 def link(source: str, path: str) -> bool:
-    """Give a file a second name, and the time of a new file before; False where it cannot be.
+    """Give a file a second name, after giving it the present time; False where that is not
+    possible.
 
-    With its old time, whoever removes what is old and has no use yet would take the new name.
+    With its old time, a cleanup of old and unused files would remove the new name.
     """
     try:
         os.utime(source, follow_symlinks=False)
@@ -103,7 +104,7 @@ def link(source: str, path: str) -> bool:
 
 
 def move_over(staged: str, path: str) -> None:
-    """Give a staged file its name, over whatever file has it."""
+    """Give a staged file its name, replacing any file that has it."""
     try:
         os.replace(staged, path)
     except BaseException:
@@ -112,11 +113,12 @@ def move_over(staged: str, path: str) -> None:
 
 
 def move_if_absent(staged: str, path: str) -> bool:
-    """Give a staged file its name unless the name is taken; the staged name is gone after."""
+    """Give a staged file its name unless the name is taken; the staged name is removed either
+    way."""
     try:
         os.link(staged, path)
     except FileExistsError:
-        # A network file system may ask twice and get the answer to its second question.
+        # A network file system may send a request twice and return the second answer.
         return os.lstat(staged).st_nlink > 1
     except OSError as error:
         if error.errno not in _NO_LINKS:
@@ -180,11 +182,11 @@ def _stage(directory: str, fill: Callable[[int], None], sync: bool) -> str:
 
 
 def _stamp(descriptor: int) -> None:
-    """Give a file a time that no other write has, for an etag has to change with every write.
+    """Give a file a time that no other write has, because an etag has to change with every write.
 
     The stamp of a file system moves in ticks, so it is refined by our clock. Where the two differ
-    by more than that, as on a disk of another machine, the file system is right: by its clock all
-    who share it see the same order.
+    by more than that, as on a disk of another machine, the file system is right: everyone who
+    shares it sees the same order by its clock.
     """
     kept, now = os.fstat(descriptor).st_mtime_ns, time.time_ns()
     if abs(now - kept) > _TICK_NS:
@@ -218,8 +220,8 @@ def _discard(staged: str) -> None:
 
 
 def _rename_if_absent(staged: str, path: str) -> bool:
-    """For file systems without hard links. There is no third way that is safe: a file that is
-    made under its own name can be seen half written."""
+    """For file systems without hard links. There is no third safe way: a file that is made under
+    its final name can be seen half written."""
     import ctypes
 
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)

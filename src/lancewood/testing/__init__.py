@@ -1,1 +1,1 @@
-"""What tests of Lancewood, and of stores made elsewhere, build on: contract, faults, schedules."""
+"""Helpers for tests of Lancewood, and of third-party stores: contract, faults, schedules."""

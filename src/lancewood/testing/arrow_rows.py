@@ -21,7 +21,7 @@ from lancewood.format.logical_type import BFLOAT16
 from lancewood.model.field_keys import EXTENSION_NAME
 
 VERSIONS = ("2.0", "2.1", "2.2")
-"""Of data files: maps need 2.2, structs that are null 2.1."""
+"""The version of data files: maps need 2.2, null structs 2.1."""
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAY = 86_400
 _FIRST, _LAST = (int(datetime(year, 1, 1).timestamp()) for year in (1700, 2250))
@@ -50,7 +50,7 @@ def _decimals(kind: pa.DataType) -> st.SearchStrategy[Decimal]:
 
 
 def _moments(first: int, last: int, unit: str) -> st.SearchStrategy[int]:
-    """Seconds in another unit: of nanoseconds only whole microseconds, as Spark has no others."""
+    """Times in a unit; nanoseconds only as whole microseconds, since Spark has no others."""
     step = 1000 if unit == "ns" else 1
     scale = _UNITS[unit] // step
     return st.integers(first * scale, last * scale).map(lambda each: each * step)
@@ -129,7 +129,7 @@ def batches(
     min_rows: int = 0,
     max_rows: int = 8,
 ) -> pa.RecordBatch:
-    """Rows of a schema, with nulls where they may be, often as a slice of more."""
+    """Rows of a schema, with nulls where allowed, often as a slice of more."""
     values = _Rows(version)
     row = st.tuples(*[values.of(each) for each in schema])
     cut = draw(st.integers(0, 3))
@@ -153,7 +153,7 @@ def bare_type(kind: pa.DataType) -> pa.DataType:
 
 
 def bare_values(rows: pa.RecordBatch | pa.Table) -> list[Any]:
-    """Rows as Python has them; a value of an extension type as it is stored."""
+    """Rows as Python values; a value of an extension type as it is stored."""
     columns = []
     for each in rows.columns:
         bare = bare_type(each.type)
@@ -171,7 +171,7 @@ def _bare_field(field: pa.Field) -> pa.Field:
 def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
     bare = bare_type(kind)
     found = pa.array(values, bare)
-    return found if bare == kind else found.cast(kind)  # Arrow's cast of null items goes wrong
+    return found if bare == kind else found.cast(kind)  # Arrow's cast mishandles null items
 
 
 def _batch(schema: pa.Schema, rows: Sequence[Sequence[Any]], cut: int) -> pa.RecordBatch:

@@ -1,6 +1,6 @@
 """Histories in memory: made-up commits with chosen parents and clocks, and a count of reads.
 
-Knows the shape of a commit. Knows no disk and no git: hashes are made from names.
+No disk and no git: hashes are made from names.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TREE = Hash(hashlib.sha256(b"tree").hexdigest())
 
 
 class MemoryCommits:
-    """Commits by name. ``reads`` holds every hash that was asked for, in order."""
+    """Commits by name. ``reads`` holds every hash that was read, in order."""
 
     def __init__(self) -> None:
         self._commits: dict[Hash, Commit] = {}

@@ -1,7 +1,6 @@
 """Stores around another store that fail, lose an answer, die, pause, or ignore conditions.
 
-They know the verbs of a store but not what is written. They do not retry, sleep or choose: the test
-says where it hurts.
+They never retry, sleep or choose: the test says at which call the fault happens.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ class Killed(BaseException):
 class WatchedStore:
     """A store around another: every verb goes through ``_call``, which subclasses override.
 
-    Lists are read whole when they are asked for, so that one call is one step. ``turn``, ``at`` and
-    ``location`` are no steps. Keys are always relative to the outermost store, also after ``at``.
+    Lists are read whole when they are requested, so that one call is one step. ``turn``, ``at`` and
+    ``location`` are not steps. Keys are always relative to the outermost store, also after ``at``.
     """
 
     def __init__(self, inner: Store) -> None:
@@ -121,9 +120,9 @@ class WatchedStore:
 
     def delete(self, keys: Iterable[str]) -> None:
         """One call for all keys, which are joined by spaces."""
-        doomed = [*keys]
-        told = " ".join(self._prefix + key for key in doomed)
-        self._call("delete", told, lambda: self._inner.delete(doomed))
+        targets = [*keys]
+        joined = " ".join(self._prefix + key for key in targets)
+        self._call("delete", joined, lambda: self._inner.delete(targets))
 
     def prune(self, directory: str) -> None:
         full = self._prefix + directory
@@ -131,8 +130,8 @@ class WatchedStore:
 
     def sync(self, keys: Sequence[str]) -> None:
         """One call for all keys, which are joined by spaces."""
-        told = " ".join(self._prefix + key for key in keys)
-        self._call("sync", told, lambda: self._inner.sync(keys))
+        joined = " ".join(self._prefix + key for key in keys)
+        self._call("sync", joined, lambda: self._inner.sync(keys))
 
     def turn(self, directory: str) -> AbstractContextManager[None]:
         return self._inner.turn(directory)
@@ -171,7 +170,7 @@ class _Script:
             raise Killed("the process of this store is dead")
 
     def next(self, verb: str, key: str) -> bool:
-        """Count a call and return whether it is the one that hurts."""
+        """Count a call and return whether it is the one that fails."""
         with self.lock:
             self.check_alive()
             self.calls.append((verb, key))
@@ -187,7 +186,7 @@ class FaultyStore(WatchedStore):
 
     ``before`` raises ``StorageError`` and does nothing; ``after`` acts, then raises: the answer is
     lost. ``kill`` does nothing and raises ``Killed``; ``kill-after`` acts first. From then on every
-    call raises ``Killed`` and is not counted, as a dead process makes none.
+    call raises ``Killed`` and is not counted, since a dead process makes none.
     """
 
     def __init__(self, inner: Store, at: int = 0, mode: Mode = "before") -> None:
@@ -237,7 +236,7 @@ class HeldStore(WatchedStore):
     """Pauses its writer once, right before call number ``at`` (the first is 1; 0 only counts).
 
     ``meanwhile`` is what others do until the writer goes on. ``turn`` lets everyone in at once,
-    because nobody waits for a writer that stands still.
+    because nobody waits for a paused writer.
     """
 
     def __init__(

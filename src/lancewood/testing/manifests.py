@@ -1,8 +1,8 @@
 """Helpers for tests: manifest stores, tables in Markdown pages, manifests edited by hand.
 
 ``MemoryManifests`` is the reference manifest store, for tests that try every order of calls and as
-a model for stores of your own. ``WatchedManifests`` makes its calls steps of a watched store, so
-that one script covers both. Manifests may be edited only while nobody else uses the table.
+a model for other stores. ``WatchedManifests`` makes its calls steps of a watched store, so that one
+script covers both. Manifests may be edited only while nobody else uses the table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Two or three writers, stepped at every store call: every order of a small case, not luck.
 
-Knows who may make the next call. Does not know what the writers do; they must do the same when
-they see the same, and not sleep in real time (pass them a sleep function that returns at once).
+Writers must be deterministic, and not sleep in real time (pass them a sleep function that returns
+at once).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from lancewood.testing.faults import WatchedStore
 T = TypeVar("T")
 Writer = Callable[[Store], object]
 PATIENCE = 60.0
-"""Seconds that a writer may compute between two store calls before the run is given up."""
+"""Seconds that a writer may compute between two store calls before the run is aborted."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleOutcome:
-    """One run: whose call came when, and what became of it.
+    """One run: the order of calls, and what they led to.
 
-    ``results`` holds, by writer, what it returned or the exception that it raised. ``calls`` tells
+    ``results`` holds, by writer, what it returned or the exception that it raised. ``calls`` lists
     each step as (writer, verb, key).
     """
 
@@ -47,11 +47,11 @@ def explore(
     """Run the writers in every order of their store calls, each order once, on a fresh store.
 
     With a ``limit`` the orders are drawn at random from a seeded generator, never the same twice,
-    so that few runs still reach far apart; where there are no more than ``limit`` orders, all of
-    them come. With ``verbs`` only those calls are steps; the others must commute with everything
-    that another writer does (reads of objects that nobody changes, writes under a name of one's
-    own), and then no outcome is missed. Raises ``RuntimeError`` if a writer hangs, or does not do
-    the same again.
+    so that few runs still cover very different orders; if there are no more than ``limit`` orders,
+    all of them are run. With ``verbs`` only those calls are steps; the others must commute with
+    everything that another writer does (reads of objects that nobody changes, writes under a unique
+    name), and then no outcome is missed. Raises ``RuntimeError`` if a writer hangs, or is not
+    deterministic.
     """
     draw = None if limit is None else random.Random(seed)
     root = _Fork()
@@ -63,8 +63,8 @@ def explore(
 
 @dataclass(slots=True)
 class _Fork:
-    """A moment at which several writers wait. ``open`` are the choices not tried to their end;
-    what is tried to its end is forgotten."""
+    """A point at which several writers wait. ``open`` are the choices not fully explored; the
+    others are forgotten."""
 
     waiting: tuple[int, ...] | None = None
     open: list[int] = field(default_factory=list)
@@ -89,7 +89,7 @@ class _Fork:
 
 
 class _Baton:
-    """One writer's place in the dance: it moves only while it holds the baton."""
+    """One writer's turn: it moves only while it holds the baton."""
 
     def __init__(self, number: int, writer: Writer, run: _Run) -> None:
         self.number = number
@@ -118,7 +118,7 @@ class _Baton:
             self._thread.join()
 
     def step(self, verb: str, key: str, action: Callable[[], T]) -> T:
-        """Wait for the baton, then act. A writer's own threads come here one after the other."""
+        """Wait for the baton, then act. A writer's own threads get here one after the other."""
         if self._run.verbs is not None and verb not in self._run.verbs:
             return action()
         with self._one_call:
@@ -138,8 +138,8 @@ class _Baton:
 
 
 class SteppingStore(WatchedStore):
-    """A store that asks for the baton before each call. ``turn`` lets everyone in at once: what
-    is correct only thanks to the queue shall be found out."""
+    """A store that waits for the baton before each call. ``turn`` lets everyone in at once, to
+    expose code that is correct only thanks to the queue."""
 
     def __init__(self, inner: Store, baton: _Baton) -> None:
         super().__init__(inner)
@@ -165,7 +165,7 @@ class _Run:
         self._batons = [_Baton(number, writer, self) for number, writer in enumerate(writers)]
 
     def play(self, root: _Fork, draw: random.Random | None) -> ScheduleOutcome:
-        """Run once where no run went before, and close that way behind us."""
+        """Run once in an order not tried before, and mark it as explored."""
         for baton in self._batons:
             baton.start()
         way: list[tuple[_Fork, int]] = []
@@ -195,8 +195,8 @@ class _Run:
     ) -> int:
         if draw is None:
             return fork.open[0]
-        # Each run has its own liking for going on with the same writer: some switch once or
-        # twice, as most lost updates need, others at nearly every call.
+        # Each run has its own bias towards staying with the same writer: some switch once or twice,
+        # as most lost updates need, others at nearly every call.
         if way and way[-1][1] in fork.open and draw.random() < stay:
             return way[-1][1]
         return draw.choice(fork.open)

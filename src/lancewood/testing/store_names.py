@@ -1,4 +1,4 @@
-"""The part of the store contract that is about names: keys, listings, and stores rooted deeper."""
+"""The part of the store contract about names: keys, listings, and stores rooted deeper."""
 
 from __future__ import annotations
 

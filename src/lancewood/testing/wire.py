@@ -1,7 +1,7 @@
-"""A wire that fails: a proxy in front of an object store's HTTP endpoint, hurt at one request.
+"""A faulty wire: a proxy in front of an object store's HTTP endpoint that disturbs chosen requests.
 
-Knows requests and answers, and nothing of buckets or tables. Does not speak TLS. What it does to
-an answer happens to a real client over a real socket, so timeouts and retries are the client's own.
+It does not support TLS. Faults happen to a real client over a real socket, so timeouts and retries
+are the client's own.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ given up. ``slow-down``: 503, and ``error``: 500, not carried out; ``slow-down-a
 ``careless``: carried out as if it had no condition."""
 
 LONGEST_WAIT = 60.0
-"""Seconds after which a late answer comes after all; a client without a timeout would hang."""
+"""Seconds after which a late answer is sent after all; a client without a timeout would hang."""
 
 _SLOW_DOWN = (503, "SlowDown", "Please reduce your request rate.")
 _ERROR = (500, "InternalError", "We encountered an internal error. Please try again.")
@@ -66,13 +66,13 @@ Plan = Callable[[Request], Fault | None]
 
 
 def at(number: int, fault: Fault) -> Plan:
-    """Hurt one request."""
+    """A plan that disturbs one request."""
     return lambda request: fault if request.number == number else None
 
 
 class FaultyWire:
-    """A context: ``endpoint`` is a proxy of ``upstream`` that does to each request what ``plan``
-    says. ``play`` begins to count anew, with another plan."""
+    """A context: ``endpoint`` is a proxy of ``upstream`` that treats each request as ``plan`` says.
+    ``play`` starts counting again, with another plan."""
 
     def __init__(self, upstream: str, plan: Plan | None = None) -> None:
         target = urlsplit(upstream)
@@ -100,16 +100,16 @@ class FaultyWire:
 
     @property
     def requests(self) -> Sequence[Request]:
-        """Every request since the last ``play``, those that were hurt included."""
+        """Every request since the last ``play``, disturbed ones included."""
         return tuple(self._requests)
 
     def play(self, plan: Plan | None = None) -> None:
-        """Forget what came in so far, and go on with this plan."""
+        """Forget the requests so far, and go on with this plan."""
         with self._lock:
             self._plan, self._requests = plan, []
 
     def arrived(self, method: str, path: str, headers: Mapping[str, str]) -> Fault | None:
-        """Count a request and answer what shall happen to it."""
+        """Count a request and return its fault, if any."""
         with self._lock:
             request = Request(len(self._requests) + 1, method, path, headers)
             self._requests.append(request)
@@ -130,7 +130,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Relay)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that has gone away is what this is all about."""
+        """Ignore errors: clients that disconnect are expected here."""
 
 
 class _Relay(BaseHTTPRequestHandler):
@@ -215,7 +215,7 @@ class _Relay(BaseHTTPRequestHandler):
         return bool(readable)
 
     def _break(self) -> None:
-        """End the connection without a word, by a reset."""
+        """End the connection by a reset."""
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.close_connection = True
         self.connection.close()

@@ -354,12 +354,12 @@ def test_a_file_that_breaks_half_way_leaves_neither_version_nor_data(
 
 
 def test_a_file_is_read_block_by_block(lw_ok: Lw, tmp_path: Path) -> None:
-    from lancewood.files.sources import SourceFiles, Wish
+    from lancewood.files.sources import ImportOptions, SourceFiles
 
     path = tmp_path / "x.jsonl"
     path.write_text("".join(f'{{"id": {n}, "t": "{"x" * 100}"}}\n' for n in range(200_000)))
     seen: list[int] = []
-    reader = SourceFiles([str(path)], Wish()).reader(lambda rows, size: seen.append(rows))
+    reader = SourceFiles([str(path)], ImportOptions()).reader(lambda rows, size: seen.append(rows))
     first = reader.read_next_batch()
     assert first.num_rows < 100_000
     assert sum(each.num_rows for each in reader) + first.num_rows == sum(seen) == 200_000

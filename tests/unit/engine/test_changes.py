@@ -170,7 +170,7 @@ def test_an_unknown_column_is_told_at_once(table: lw.Table) -> None:
     with pytest.raises(InvalidInputError, match="nothing_like_it"):
         table.changes(1, columns=["nothing_like_it"])
     wrong: Any = {"k": "k + 1"}
-    with pytest.raises(InvalidInputError, match="name them"):
+    with pytest.raises(InvalidInputError, match="give names"):
         table.changes(1, columns=wrong)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lancewood.engine.upkeep.pins import CLEANUPS_DIR, announced, check_not_doomed
+from lancewood.engine.upkeep.pins import CLEANUPS_DIR, announced, check_not_being_removed
 from lancewood.errors import FormatError, RetryableConflictError
 from lancewood.model.ids import Version
 from lancewood.store.disk import DiskStore
@@ -19,10 +19,10 @@ def test_a_version_is_doomed_while_it_is_removed_and_on_its_branch_only(tmp_path
     store = DiskStore(tmp_path, fsync=False)
     with announced(store, "exp", [Version(3), Version(1)]):
         with pytest.raises(RetryableConflictError, match=r"version 3 of exp of .* is being"):
-            check_not_doomed(store, "exp", Version(3))
-        check_not_doomed(store, "exp", Version(2))
-        check_not_doomed(store, None, Version(3))
-    check_not_doomed(store, "exp", Version(3))
+            check_not_being_removed(store, "exp", Version(3))
+        check_not_being_removed(store, "exp", Version(2))
+        check_not_being_removed(store, None, Version(3))
+    check_not_being_removed(store, "exp", Version(3))
     assert [*store.list()] == []
     assert not (tmp_path / CLEANUPS_DIR).exists()
 
@@ -38,9 +38,9 @@ def test_a_cleanup_that_died_is_believed_for_an_hour(tmp_path: Path) -> None:
         raise KeyboardInterrupt
     (left,) = (tmp_path / CLEANUPS_DIR).iterdir()
     with pytest.raises(RetryableConflictError):
-        check_not_doomed(store, None, Version(3))
+        check_not_being_removed(store, None, Version(3))
     os.utime(left, (1, 1))
-    check_not_doomed(store, None, Version(3))
+    check_not_being_removed(store, None, Version(3))
     with announced(store, None, [Version(4)]):
         assert not left.exists()
 
@@ -56,7 +56,7 @@ def test_how_old_an_announcement_is_is_told_by_the_clock_of_the_store(
     monkeypatch.setattr("lancewood.store.clock.datetime", Ahead)
     store = DiskStore(tmp_path, fsync=False)
     with announced(store, None, [Version(3)]), pytest.raises(RetryableConflictError):
-        check_not_doomed(store, None, Version(3))
+        check_not_being_removed(store, None, Version(3))
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"branch": null, "versions": 3}'])
@@ -64,4 +64,4 @@ def test_an_announcement_that_is_damaged_is_named(tmp_path: Path, data: bytes) -
     store = DiskStore(tmp_path, fsync=False)
     store.put(f"{CLEANUPS_DIR}/x.json", data)
     with pytest.raises(FormatError, match=r"cleanups/x\.json"):
-        check_not_doomed(store, None, Version(3))
+        check_not_being_removed(store, None, Version(3))

@@ -313,7 +313,7 @@ def test_wrong_parameters_are_told_at_once(
 
 
 def test_take_computes_nothing(table: lw.Table) -> None:
-    with pytest.raises(lw.InvalidInputError, match="scan computes"):
+    with pytest.raises(lw.InvalidInputError, match="use scan"):
         table.take([1], {"x": "n"})  # type: ignore[arg-type]
 
 

@@ -223,10 +223,10 @@ def test_a_field_without_an_id_that_is_no_part_of_a_blob_is_refused() -> None:
 
 def test_more_fields_than_any_table_has_are_neither_read_nor_written() -> None:
     message = schema_pb2.Field(name="c", parent_id=-1, logical_type="int32")
-    with pytest.raises(FormatError, match="100,001 fields, 100,000 are the most"):
+    with pytest.raises(FormatError, match="100,001 fields, at most 100,000 are read"):
         decode_schema([message] * (MAX_FIELDS + 1), {})
     field = decode_schema([message], {}).fields[0]
-    with pytest.raises(InvalidInputError, match="of 100,001 fields is not made"):
+    with pytest.raises(InvalidInputError, match="of 100,001 fields cannot be made"):
         encode_schema(Schema((field,) * (MAX_FIELDS + 1), {}))
     with pytest.raises(InvalidInputError, match="in several tables"):
         _change_head(table_pb2.Manifest(), HeadChanges(fields=(message,) * (MAX_FIELDS + 1)))

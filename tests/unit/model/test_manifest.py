@@ -38,7 +38,7 @@ def test_more_deleted_rows_than_rows_are_a_format_error(deleted: int) -> None:
 
 
 def test_more_rows_than_addresses_are_a_format_error() -> None:
-    with pytest.raises(FormatError, match=f"a fragment of {(1 << 32) + 1} rows"):
+    with pytest.raises(FormatError, match=f"a fragment has {(1 << 32) + 1} rows"):
         _ = manifest((1 << 32) + 1).row_count
 
 

@@ -299,7 +299,7 @@ def test_a_fragment_of_more_rows_than_can_be_is_damage_with_a_filter_too(
 
     edit_manifest(made.uri, exaggerate)
     for where in (None, "n < 2"):
-        with pytest.raises(FormatError, match=f"a fragment of {claimed} rows"):
+        with pytest.raises(FormatError, match=f"a fragment has {claimed} rows"):
             planned(lw.open(made.uri), where=where)
 
 

@@ -90,7 +90,7 @@ def test_what_may_pass_is_unclear(error: Exception, throttle: bool) -> None:
     ("debug", "told"),
     [
         ("HttpError { kind: Timeout }", "no answer in time; a larger 'timeout'"),
-        ("HttpError { kind: Connect, Os { kind: ConnectionRefused } }", "nobody listens"),
+        ("HttpError { kind: Connect, Os { kind: ConnectionRefused } }", "nothing listens"),
         ('HttpError { kind: Connect, "dns error" }', "name is not known"),
         ("HttpError { kind: Connect }", "no connection to the endpoint"),
         ("HttpError { kind: Interrupted }", "connection broke"),

@@ -64,7 +64,7 @@ def test_a_child_forked_before_the_first_use_has_clients_of_its_own() -> None:
     child, ended, parent = forked("before")
     assert ended == "ended: 0"
     assert child == parent
-    assert child.startswith("used: cannot read 'k' in s3://bucket/t: nobody listens")
+    assert child.startswith("used: cannot read 'k' in s3://bucket/t: nothing listens")
 
 
 def test_a_child_forked_after_the_first_use_is_refused_and_does_not_hang() -> None:
@@ -98,7 +98,7 @@ def test_the_environment_may_allow_http(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
     clients_for.cache_clear()
     try:
-        with pytest.raises(StorageError, match="nobody listens"):
+        with pytest.raises(StorageError, match="nothing listens"):
             open_store("s3://bucket/t", storage_options=options).get("k")
     finally:
         clients_for.cache_clear()

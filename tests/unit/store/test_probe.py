@@ -83,7 +83,7 @@ def test_a_store_that_says_no_to_everyone_is_refused() -> None:
         def put_new(self, key: str, data: bytes) -> PutOutcome:
             return PutOutcome.EXISTS
 
-    with pytest.raises(UnsupportedError, match="said to be taken"):
+    with pytest.raises(UnsupportedError, match="reported to be taken"):
         probe_put_if_absent(Full(MemoryStore()), "d/k")
 
 

@@ -14,7 +14,7 @@ from lancewood.cli.output import Output
 from lancewood.cli.tables import opened_store
 from lancewood.engine.versions import require_newest
 from lancewood.external.store import ExternalStore
-from lancewood.files.sources import SourceFiles, Wish
+from lancewood.files.sources import ImportOptions, SourceFiles
 from lancewood.format.type_text import parse_column
 from lancewood.store.base import Store
 
@@ -76,7 +76,7 @@ def _schema(
         return lw.open(file, storage_options=storage_options).schema
     if os.path.isdir(file) and lw.exists(file):
         return lw.open(file).schema
-    return SourceFiles([file], Wish()).schema
+    return SourceFiles([file], ImportOptions()).schema
 
 
 def drop_command(

@@ -1,5 +1,5 @@
-"""What all rooms of the engine use: numbers and lists that callers give, checked; several producers
-at once with a bounded memory; data that people hand over as one Arrow stream.
+"""What all of the engine uses: checked numbers and lists, several producers at once with bounded
+memory, and any Arrow data as one stream.
 """
 
 from __future__ import annotations

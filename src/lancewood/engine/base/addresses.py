@@ -29,7 +29,7 @@ def offsets_of(addresses: Addresses) -> npt.NDArray[np.int64]:
 def offsets_by_fragment(
     addresses: Addresses,
 ) -> Iterator[tuple[FragmentId, npt.NDArray[np.int64]]]:
-    """Each fragment that addresses are in, and the offsets in it, in the order they have there."""
+    """Each fragment that has addresses, and the offsets in it, in their given order."""
     owners = addresses >> _ROW_BITS
     order = np.argsort(owners, kind="stable")
     offsets = offsets_of(addresses)[order]

@@ -1,9 +1,9 @@
-"""Data that people hand over, as one stream of record batches.
+"""Data that callers pass in, as one stream of record batches.
 
-Anything that speaks Arrow's C stream interface is taken as it is: pyarrow, polars, pandas,
-duckdb. A pandas index becomes a column if it has a name; without one it is refused, unless it only
-counts. One that counts and has a name is refused: pandas does not hand it over. Nothing is read
-here; a bad object is refused before a file is written.
+Anything with Arrow's C stream interface is taken as it is: pyarrow, polars, pandas, duckdb. A named
+pandas index becomes a column. An unnamed one is refused, unless it is a plain RangeIndex; a named
+RangeIndex is refused, because pandas does not export it. Nothing is read here; a bad object is
+refused before a file is written.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _READERS = ("to_arrow_reader", "to_reader")
 
 
 def as_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
-    """A reader over the data; ``schema`` is needed for an iterator of batches only.
+    """A reader over the data; ``schema`` is needed only for an iterator of batches.
 
     Raises InvalidInputError for what is not Arrow data.
     """
@@ -34,9 +34,9 @@ def as_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
 
 
 def _without_counting_index(reader: pa.RecordBatchReader, note: bytes) -> pa.RecordBatchReader:
-    """The same rows, where pandas does not note an index that only counts.
+    """The same rows, without pandas' note about a RangeIndex.
 
-    Rows of a table come and go, and the note would give later ones the labels of others.
+    Rows of a table come and go, and the note would give later rows wrong labels.
     """
     for name in reader.schema.names:
         if _NAMELESS_INDEX.fullmatch(name):
@@ -49,7 +49,7 @@ def _without_counting_index(reader: pa.RecordBatchReader, note: bytes) -> pa.Rec
         known = json.loads(note)
         indices = list(known["index_columns"])
     except (ValueError, KeyError, TypeError):
-        return reader  # somebody else's note, which pandas will not read either
+        return reader  # not written by pandas, which will not read it either
     counting = [each for each in indices if isinstance(each, dict)]
     for each in counting:
         if each.get("name") is not None:
@@ -70,7 +70,7 @@ def _without_counting_index(reader: pa.RecordBatchReader, note: bytes) -> pa.Rec
 
 
 def _check_polars(data: Any) -> None:
-    """Raise InvalidInputError for Python objects: polars hands out their addresses as bytes."""
+    """Raise InvalidInputError for Python objects: polars exports their addresses as bytes."""
     is_polars = type(data).__module__.partition(".")[0] == "polars"
     if not (is_polars and hasattr(data, "__arrow_c_stream__") and hasattr(data, "columns")):
         return
@@ -112,7 +112,7 @@ def _reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
 
 
 def _refused(data: Any, cause: Exception) -> InvalidInputError:
-    """The error for data that does not become Arrow, with the first column that does not."""
+    """The error for data that cannot become Arrow, with the first column that fails."""
     kind, why = type(data).__name__, cause.args[0] if cause.args else cause
     for name in getattr(data, "columns", ()) if hasattr(data, "iloc") else ():
         try:

@@ -1,7 +1,7 @@
-"""Several producers at once, their items in order, within a bounded memory.
+"""Several producers at once, their items in order, within bounded memory.
 
 Producers run in threads of the call and may be ``depth`` items ahead of the consumer. Leaving or
-closing the generator stops them, and so does the end of the process. Knows nothing of tables.
+closing the generator stops them, and so does the end of the process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 Task: TypeAlias = Callable[[], Iterator[T]]
 
 WORKERS = min(8, max(2, os.cpu_count() or 2))
-"""Threads for work that the codec and Arrow do without the interpreter."""
+"""Threads for work that the codec and Arrow do without holding the GIL."""
 
 _END = object()
 _QUICK_SECONDS = 0.005
@@ -40,11 +40,11 @@ class _Failure:
 def in_order(tasks: Iterable[Task[T]], *, workers: int, depth: int = 2) -> Iterator[T]:
     """All items of the first task, then all of the second, and so on.
 
-    Calling a task begins its work, iterating does it. Tasks are asked for when there is room for
-    them. As long as they are done in no time they are iterated right here, the next ones already
-    begun: handing items to another thread would cost more. One that takes a little longer after
-    many that did not is forgiven: on a busy machine it was waiting for its turn. An error of a task
-    is raised where its items would have come.
+    Calling a task begins its work, iterating does it. Tasks are requested when there is room for
+    them. While they are fast, they are iterated in the calling thread, with the next ones already
+    begun: passing items between threads would cost more. One slow task after many fast ones is
+    tolerated, since on a busy machine it was probably waiting for its turn. An error of a task is
+    raised where its items would have come.
     """
     waiting = iter(tasks)
     crew: _Crew[T] = _Crew(workers, depth)
@@ -101,7 +101,7 @@ class _Channel:
         self._changed = threading.Condition(threading.Lock())
 
     def put(self, item: object) -> bool:
-        """Whether there was still someone to take it; waits for room."""
+        """Wait for room; returns whether there was still a consumer."""
         with self._changed:
             while len(self._items) >= self._depth and not self.is_closed:
                 self._changed.wait()
@@ -154,7 +154,7 @@ class _Crew(Generic[T]):
         self._running.append(channel)
         self._jobs.put((task, channel))
         if len(self._threads) < self._workers:
-            # A daemon: an iterator that somebody forgot must not keep the process alive.
+            # A daemon: an abandoned iterator must not keep the process alive.
             thread = threading.Thread(
                 target=_work, args=(self._jobs,), name="lancewood-scan", daemon=True
             )
@@ -163,7 +163,7 @@ class _Crew(Generic[T]):
             thread.start()
 
     def oldest(self) -> Iterator[T]:
-        """The items of the task that began first among those that are left."""
+        """The items of the earliest unfinished task."""
         channel = self._running[0]
         while (item := channel.get()) is not _END:
             if isinstance(item, _Failure):
@@ -172,7 +172,7 @@ class _Crew(Generic[T]):
         self._running.popleft()
 
     def dismiss(self) -> None:
-        """Stop everybody and wait until they have: a read of the codec is not interrupted."""
+        """Stop all threads and wait for them: a read of the codec cannot be interrupted."""
         if self._process != os.getpid():
             return  # the threads stayed in the parent
         for channel in self._running:
@@ -190,7 +190,8 @@ _crews: weakref.WeakSet[_Crew[Any]] = weakref.WeakSet()
 
 @atexit.register
 def _dismiss_all() -> None:
-    """Iterators that are still held at the end: their threads must not meet a dying interpreter."""
+    """Stop iterators that are still alive at exit: their threads must not run in a dying
+    interpreter."""
     for each in list(_crews):
         each.dismiss()
 

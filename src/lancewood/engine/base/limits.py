@@ -1,4 +1,4 @@
-"""What a caller asks for, checked: sizes and versions of files, numbers, lists and choices."""
+"""Checks of what a caller asks for: sizes and versions of files, numbers, lists and choices."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ GIB = 1 << 30
 T = TypeVar("T")
 
 MOST = (1 << 62) - 1
-"""A limit above this is none."""
+"""A limit above this counts as no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLimits:
-    """A file is closed when it has reached either limit."""
+    """Limits of a file, which is closed when it reaches either."""
 
     max_rows: int = 1_048_576
     max_bytes: int = 90 * GIB
 
     @classmethod
     def checked(cls, max_rows: int, max_bytes: int) -> FileLimits:
-        """The limits that a caller asks for; raises InvalidInputError for what is no size."""
+        """The limits that a caller asks for; raises InvalidInputError for an invalid size."""
         return cls(
             max_rows=min(check_number("max_rows_per_file", max_rows, least=1), MOST),
             max_bytes=min(check_number("max_bytes_per_file", max_bytes, least=1), MOST),
@@ -45,14 +45,14 @@ def check_number(name: str, value: object, *, least: int = 0) -> int:
 
 
 def check_choice(name: str, value: object, choices: Any) -> None:
-    """Raises InvalidInputError for what is none of a ``Literal``'s values."""
+    """Raise InvalidInputError for a value that is not one of a ``Literal``'s."""
     if value not in get_args(choices):
         options = ", ".join(map(repr, get_args(choices)))
         raise InvalidInputError(f"{name} is one of {options}, got {value!r}")
 
 
 def as_list(name: str, values: Iterable[T]) -> list[T]:
-    """The values as a list; raises InvalidInputError for a text or what cannot be listed."""
+    """The values as a list; raises InvalidInputError for a string or what cannot be listed."""
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise InvalidInputError(f"{name} takes a list, got {values!r}")
     try:
@@ -64,7 +64,7 @@ def as_list(name: str, values: Iterable[T]) -> list[T]:
 
 
 def check_file_version(version: str) -> str:
-    """The version itself if we write it; raises InvalidInputError otherwise."""
+    """The version itself if we can write it; raises InvalidInputError otherwise."""
     if not isinstance(version, str) or version not in WRITABLE_FILE_VERSIONS:
         raise InvalidInputError(
             f"file_version {version!r} cannot be written: "

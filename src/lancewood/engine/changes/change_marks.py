@@ -1,7 +1,7 @@
-"""Whether a row was really changed by the version that is marked as the last to change it.
+"""Whether a row was really changed by the version that is recorded as the last to change it.
 
-A version that only adds or casts columns marks every row. Such a mark is not believed: the row
-counts as what it was in the version before. Reads transactions, manifests, deletion files and
+A version that only adds or casts columns marks every row as changed. Such a mark does not count:
+the row is judged by the version before. Reads transactions, manifests, deletion files and
 sequences, never a column.
 """
 
@@ -34,9 +34,9 @@ from lancewood.model.transaction import MARKS_PROPERTY
 
 
 def common_fields(one: Manifest, other: Manifest) -> frozenset[FieldId]:
-    """The fields of columns that are the same in both versions, row ids that were spilled into
-    files included. A cast below a list or a map writes the whole column anew, values of its other
-    fields too, which stay what they were."""
+    """The fields of columns that are the same in both versions, spilled row ids included. A cast
+    below a list or a map rewrites the whole column, but the values of its other fields stay the
+    same."""
     return frozenset((LINEAGE_FIELDS["row_ids"],)).union(*(_columns(one) & _columns(other)))
 
 
@@ -55,23 +55,24 @@ def _columns(manifest: Manifest) -> set[frozenset[FieldId]]:
 
 
 def same_columns(one: Fragment, other: Fragment, fields: frozenset[FieldId]) -> bool:
-    """Whether the fields lie in the same places: then the same rows have the same values."""
+    """Whether the fields are in the same files: then the same rows have the same values."""
     return _locations(one, fields) == _locations(other, fields)
 
 
 def moved_fields(one: Fragment, other: Fragment, fields: frozenset[FieldId]) -> frozenset[FieldId]:
-    """Those of the fields that do not lie in the same places."""
+    """The fields that are not in the same files in both."""
     before, after = _locations(one, fields), _locations(other, fields)
     return frozenset(each for each in fields if before.get(each) != after.get(each))
 
 
 def kept_columns(one: Fragment, other: Fragment, fields: frozenset[FieldId]) -> bool:
-    """Whether the fields lie in the same places, as far as the first has any."""
+    """Whether the fields that the first has are in the same files in both."""
     return _locations(one, fields).items() <= _locations(other, fields).items()
 
 
 def same_marks(one: Fragment, other: Fragment) -> bool:
-    """Whether the same versions last changed the rows, as far as that shows without reading."""
+    """Whether the same versions last changed the rows, as far as that is visible without
+    reading."""
     what: Lineage = "last_updated_at_versions"
     spilled = frozenset((LINEAGE_FIELDS[what],))
     return one.lineage(what) == other.lineage(what) and same_columns(one, other, spilled)
@@ -91,7 +92,7 @@ def _locations(
 
 @dataclass(frozen=True)
 class Pieces:
-    """Stretches of rows that are in both versions, and who last changed them in each."""
+    """Stretches of rows that are in both versions, and which version last changed them in each."""
 
     firsts: Ids
     counts: Ints
@@ -122,7 +123,7 @@ class RowMarks:
     since: Snapshot
     until: Snapshot
     passed: set[bytes] = field(default_factory=set)
-    """Fragments whose rows are the same in both versions: of them nothing is asked."""
+    """Fragments whose rows are the same in both versions and need no comparison."""
     _known: dict[bytes, Stretches] = field(default_factory=dict)
     _operations: dict[Version, type | LancewoodError] = field(default_factory=dict)
 
@@ -131,7 +132,7 @@ class RowMarks:
         return Descent(self.until)
 
     def stretches(self, snapshot: Snapshot, raws: Iterable[bytes]) -> Iterator[Stretches]:
-        """The live rows of undecoded fragments; those that were seen before are kept."""
+        """The live rows of undecoded fragments; cached."""
         for raw in raws:
             known = self._known.get(raw)
             if known is None:
@@ -140,7 +141,7 @@ class RowMarks:
             yield known
 
     def really_updated(self, pieces: Pieces) -> Iterator[Pieces]:
-        """Of rows that are in both versions, those that someone has given other values.
+        """Of rows that are in both versions, those that got other values.
 
         The later of the two marks decides, version by version downwards, until the marks are the
         same or one of them is that of a real change.
@@ -170,7 +171,7 @@ class RowMarks:
 
     def _before(self, version: Version) -> LiveRows | None:
         """The rows that a version marked without changing them, as they were before it; None for a
-        version that marks nothing but what it has changed."""
+        version that marks only what it changed."""
         operation = self._operation(version)
         if isinstance(operation, LancewoodError):
             raise operation
@@ -178,7 +179,7 @@ class RowMarks:
             return None
         then, now = self._load(Version(version - 1), version), self._load(version, version)
         name, fields = then.manifest.name, common_fields(then.manifest, now.manifest)
-        # A drop gives files of nulls to fragments that would have none left.
+        # Dropping columns writes a file of nulls for a fragment that would have no file left.
         is_drop = _field_ids(now.manifest) < _field_ids(then.manifest)
         are_kept = kept_columns if is_drop else same_columns
         raws = now.manifest.message.fragments
@@ -195,7 +196,7 @@ class RowMarks:
         return LiveRows.of(self.stretches(then, chosen), name)
 
     def _learn(self, pieces: Pieces) -> None:
-        """Look at the versions that the marks name, several at once."""
+        """Look up the versions that the marks name, several at once."""
         versions = distinct(np.maximum(pieces.in_since, pieces.in_until)).tolist()
         tasks = (partial(self._look, Version(each)) for each in versions)
         self._operations.update(in_order(tasks, workers=WORKERS))
@@ -206,7 +207,7 @@ class RowMarks:
         return self._operations[version]
 
     def _look(self, version: Version) -> Iterator[tuple[Version, type | LancewoodError]]:
-        """What kind of operation made a version, or why that is not to be known."""
+        """The kind of operation that made a version, or why that is unknown."""
         transaction = self._descent.transaction(version)
         operation = transaction.operation
         if isinstance(operation, MissingTransaction):
@@ -232,7 +233,7 @@ class RowMarks:
     def _refusal(self, kind: type[LancewoodError], version: Version, why: str) -> LancewoodError:
         return kind(
             f"the changes of {self.until.location.uri} from version {self.since.manifest.version} "
-            f"to {self.until.manifest.version} cannot be told: version {version} may have changed "
+            f"to {self.until.manifest.version} are unknown: version {version} may have changed "
             f"rows, or only added columns, and {why}. Ask for changes since version {version} or "
             "later",
             version=version,

@@ -1,7 +1,7 @@
-"""Reading rows that changed: chosen rows of fragments, under the columns of the later version.
+"""Reading changed rows: chosen rows of fragments, under the columns of the later version.
 
-A deleted row shows what it held in the earlier version, field by field (``earlier_columns``); a
-column that is newer is null.
+A deleted row has its values from the earlier version, field by field (``earlier_columns``); a newer
+column is null.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from lancewood.model.schema import ROW_ID, Field, Schema
 
 
 def project_changes(since: Snapshot, until: Snapshot, columns: Columns) -> Projection:
-    """The columns of ``until`` that are asked for, after the row id.
+    """The requested columns of ``until``, after the row id.
 
-    What ``since`` does not have may be null. Raises InvalidInputError for an unknown column.
+    Columns that ``since`` does not have become nullable. Raises InvalidInputError for an unknown
+    column.
     """
     if isinstance(columns, Mapping):
-        raise InvalidInputError("changes gives columns as they are: name them; scan computes")
+        raise InvalidInputError("changes returns columns as they are: give names, or use scan")
     known = {each.id: each.name for each in since.schema.walk()}
     fields = tuple(_loosened(each, known) for each in until.schema.fields)
     found = project(Schema(fields, until.schema.metadata), columns, with_row_id=True)
@@ -57,13 +58,13 @@ def rows_since(side: Side, until: Snapshot, rows: LiveRows, projection: Projecti
 
 @dataclass(frozen=True, eq=False)
 class ChosenRows:
-    """Rows of one side of a comparison, read when they are asked for, in the table's order."""
+    """Rows of one side of a comparison, read on demand, in table order."""
 
     side: Side
     rows: LiveRows
     projection: Projection
     sources: Mapping[str, Field]
-    """What is read for each stored column; nothing for one that the version does not have."""
+    """What is read for each stored column; a column that the version does not have is absent."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -74,7 +75,7 @@ class ChosenRows:
         return self.rows.row_count
 
     def batches(self, workers: int = WORKERS) -> Iterator[pa.RecordBatch]:
-        """The rows, never an empty batch; only their fragments are opened."""
+        """The rows, without empty batches; only their fragments are opened."""
         tasks = (partial(self._read, at, offsets) for at, offsets in self.rows.by_fragment())
         return in_order(tasks, workers=workers)
 

@@ -1,12 +1,11 @@
 """Which rows differ between two versions of a table: inserted, updated, deleted, by row id.
 
-Rows are compared by what is known of them, not by their values: whether the id is live in both
-versions, and which version last changed it. Fragments that are the same in both are passed over.
-Nothing is assumed about the order of versions, so overwrites and restores in between are no
-special case. Which marks of a change are believed is told in ``change_marks``. Reads manifests,
-deletion files and sequences; a column only where somebody wrote it anew in place and marked no row
-(``unmarked``). Rows that such a writer changed and a compaction moved afterwards are not found:
-nothing but their values would tell.
+Rows are compared by metadata, not by values: whether the id is live in both versions, and which
+version last changed it (``change_marks`` says which marks count). Fragments that are the same in
+both are skipped. Nothing is assumed about the order of versions, so overwrites and restores in
+between are no special case. Reads manifests, deletion files and sequences; a column only where a
+writer rewrote it in place and marked no row (``unmarked``). Rows that such a writer changed and a
+compaction moved afterwards are not found, since only their values would show it.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _Mask: TypeAlias = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """The fragments of one version that the other does not have just so, and their rows."""
+    """The fragments of one version that differ from the other's, and their rows."""
 
     snapshot: Snapshot
     fragments: tuple[Fragment, ...]
@@ -48,7 +47,7 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class RowChanges:
-    """What became of rows from ``since`` to ``until``; the parts are stretches of their sides."""
+    """What happened to rows from ``since`` to ``until``; the parts are stretches of their sides."""
 
     since: Side
     until: Side
@@ -61,7 +60,7 @@ class RowChanges:
 
 
 def find_changes(since: Snapshot, until: Snapshot) -> RowChanges:
-    """What became of every row between two versions of a table with stable row ids.
+    """What happened to every row between two versions of a table with stable row ids.
 
     Raises NotFoundError where a version in between is needed that was cleaned up.
     """
@@ -110,8 +109,8 @@ class _Comparison:
 
     @cached_property
     def _are_fields_same(self) -> bool:
-        """Whether both have the same fields. One that was dropped or cast may have got other values
-        before, one that was added afterwards: of those only the marks of rows tell."""
+        """Whether both have the same fields. A field that was later dropped or cast may have got
+        other values before, an added one afterwards: for those only the marks of rows decide."""
         sides = (self.since.manifest.fields, self.until.manifest.fields)
         return all(each.id in self._fields for side in sides for each in side)
 
@@ -150,8 +149,8 @@ class _Comparison:
     def _in_place(
         self, since: Side, before: LiveRows, until: Side, after: LiveRows
     ) -> tuple[_Mask, _Mask]:
-        """Which rows are where they were, in files that are what they were; and which are where
-        they were, and may have other values without a mark of it."""
+        """Which rows are in the same place in unchanged files; and which are in the same place but
+        may have other values without a mark."""
         is_same = np.zeros(len(before.firsts), np.bool_)
         is_doubtful = is_same.copy()
         if not len(before.firsts):
@@ -175,8 +174,8 @@ class _Comparison:
         return is_same, is_doubtful
 
     def _may_differ(self, then: Fragment, now: Fragment) -> bool:
-        """Whether rows that nobody has marked may have other values, now that columns of their
-        fragment come from other files."""
+        """Whether unmarked rows may have other values, because columns of their fragment come from
+        other files."""
         if _is_moved(then, now):
             return not self._is_only_moved(then, now)
         return same_marks(then, now) or self._unmarked.may_be_in(now.id)
@@ -186,7 +185,7 @@ class _Comparison:
 
 
 def _is_moved(then: Fragment, now: Fragment) -> bool:
-    """Whether files are in other roots by now, and nobody has marked a row since."""
+    """Whether files are in other roots now, with no row marked since."""
     old, new = then.message.files, now.message.files
     return (
         same_marks(then, now)
@@ -215,7 +214,7 @@ def _by_id(parts: Iterable[Pieces]) -> tuple[Ids, Ints]:
 
 
 def _without(rows: LiveRows, others: LiveRows) -> LiveRows:
-    """The rows that are not among others."""
+    """The rows that are not among the others."""
     if not len(rows.firsts) or not len(others.firsts):
         return rows
     edges = np.concatenate((others.firsts, others.ends))

@@ -1,9 +1,9 @@
-"""Rows that got other values in place without a mark of it: columns that somebody wrote anew.
+"""Rows that got other values in place without a mark, because a writer rewrote columns.
 
-pylance leaves the marks of rows alone where columns of a fragment are updated by hand and committed
-as an Update. That columns were written anew shows in the files of the fragments; which rows that
-changed is told by the transactions, or else by values: those of the columns that come from other
-files, read at both versions side by side, some megabytes at a time.
+pylance does not mark rows when columns of a fragment are updated by hand and committed as an
+Update. The files of the fragments show that columns were rewritten; which rows changed is known
+from the transactions, or else from the values: those columns are read at both versions side by
+side, some megabytes at a time.
 """
 
 from __future__ import annotations
@@ -38,25 +38,26 @@ from lancewood.model.schema import Field, Schema
 from lancewood.rules.moves import moves_files
 
 _MOST_VERSIONS = 256
-"""Further apart, values are compared without looking what the transactions in between say."""
+"""If the versions are further apart, values are compared without reading the transactions in
+between."""
 _SAY_NOTHING = (DataOverlay, MissingTransaction, Overwrite, Restore, UnknownOperation)
-"""After these any fragment may have other columns."""
+"""Operations after which any fragment may have other columns."""
 
 
 @dataclass
 class Unmarked:
-    """What became of columns between two versions beside all marks."""
+    """Columns that were rewritten between two versions without marking rows."""
 
     since: Snapshot
     until: Snapshot
 
     def is_in(self, number: FragmentId) -> bool:
-        """Whether a version is known that wrote columns of a fragment anew, and does not say in
+        """Whether a version is known to have rewritten columns of a fragment without saying in
         which rows."""
         return self._fragments is not None and number in self._fragments
 
     def may_be_in(self, number: FragmentId) -> bool:
-        """The same, and true where it is not to be known."""
+        """The same, and True if unknown."""
         return self._fragments is None or number in self._fragments
 
     def rows(
@@ -66,10 +67,10 @@ class Unmarked:
         doubtful: LiveRows,
         fields: frozenset[FieldId],
     ) -> tuple[Ids, Ints]:
-        """Of rows that stayed where they were, stretches of ``until``, those with other values in
+        """Of rows that stayed in place, given as stretches of ``until``, those with other values in
         the fields, as stretches by id. ``then`` and ``now`` are the fragments of both sides.
 
-        A blob is not read for that: where its column was written anew all rows count.
+        Blobs are not read for this: if their column was rewritten, all rows count as changed.
         """
         if not len(doubtful.firsts):
             return doubtful.firsts, doubtful.counts
@@ -107,15 +108,15 @@ class Unmarked:
     @cached_property
     def _earlier(self) -> Mapping[str, Field]:
         """The columns that both versions have, by their later names, as the earlier one reads them.
-        An id that a dropped column left to another one is no column of both."""
+        An id reused after a column was dropped does not count as a common column."""
         columns = self.until.schema
         found = find_earlier(self.since, self.until, columns)
         return {name: each for name, each in found.items() if each.id == columns.by_name[name].id}
 
     @cached_property
     def _fragments(self) -> frozenset[FragmentId] | None:
-        """Fragments of which a version in between wrote columns anew, and does not say in which
-        rows; None where that is not to be known."""
+        """Fragments of which a version in between rewrote columns without saying in which rows;
+        None if unknown."""
         first, last = self.since.manifest.version + 1, self.until.manifest.version
         if last - first >= _MOST_VERSIONS:
             return None
@@ -158,7 +159,7 @@ def _any_differs(old: pa.RecordBatch, new: pa.RecordBatch) -> Mask:
 
 
 def _stretches(rows: LiveRows, chosen: Iterator[tuple[int, Ints]]) -> tuple[Ids, Ints]:
-    """Chosen offsets of fragments, by position, as stretches of rows that lie side by side."""
+    """Chosen offsets of fragments, by position, as stretches of adjacent rows."""
     order = np.lexsort((rows.offsets, rows.fragments))
     owners, starts, firsts = rows.fragments[order], rows.offsets[order], rows.firsts[order]
     found = [(np.empty(0, np.uint64), np.empty(0, np.int64))]

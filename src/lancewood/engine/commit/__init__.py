@@ -1,4 +1,5 @@
-"""The commit: judge what landed meanwhile, build the next version on it, publish it, look back.
+"""Commits: judge what landed meanwhile, build the next version, publish it, verify that it stands.
+
 ``commit`` is the one place where a table changes.
 """
 

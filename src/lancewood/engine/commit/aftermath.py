@@ -1,14 +1,12 @@
-"""What may have happened while a version was published, asked once it is there; and whether a
-commit landed, asked by whoever may delete its files if, and only if, it did not.
+"""Checks after a version was published: does it stand, and did a commit land at all?
 
-A name that is free is not proof enough. A writer can be held up between its look at the newest
-version and the put; by then others may have gone on and a cleanup may have freed the number, or the
-table was dropped, or its branch deleted. What it puts is then a ghost: a version that nothing
-follows, or one that stands in the way of another table. So it looks again afterwards, and takes a
-ghost back.
+A free name does not prove that a put was right. Between listing the versions and the put, a writer
+may be held up while others commit, a cleanup frees the number, the table is dropped or its branch
+is deleted. What it then puts is a ghost: a version that nothing follows, or one in the way of
+another table. So every writer checks again after the put, and withdraws a ghost.
 
-What did land is not taken back, and what is in doubt is a CommitUnknownError: nobody may take its
-files for those of a commit that did not.
+A version that landed is never withdrawn. In doubt the error is CommitUnknownError, so that nobody
+deletes files that a landed commit may need.
 """
 
 from __future__ import annotations
@@ -34,8 +32,8 @@ from lancewood.store.base import Store, is_there
 from lancewood.store.together import both
 
 HELD_NS = 5_000_000_000
-"""Whoever took longer for a put, in nanoseconds, was held up, and looks more closely."""
-_LOOKED_UP = 3
+"""A writer whose put took longer than this, in nanoseconds, was held up and checks more closely."""
+_NEXT_CHECKED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,19 +44,19 @@ class PutVersion:
     scheme: NamingScheme
     manifest: Manifest
     data: bytes
-    """The bytes of its file."""
+    """The bytes of the manifest file."""
     before: Callable[[], Manifest | None]
-    """The version that it was built on, where that is at hand."""
+    """The version it was built on, if available."""
     lost: Callable[[], str | None]
-    """A file that it brought, and that is gone."""
+    """The key of a file that it added and that is gone."""
     witness: str
-    """The key of a file that its writer found or left in this root, and that goes with the root."""
+    """The key of a file that its writer saw or wrote here, and that disappears with the root."""
     took_ns: int
-    """How long it was from before the files were looked for to the end of the put."""
+    """The time from before the check of its files to the end of the put."""
     is_long: bool = False
-    """Whether the versions are so many that they should not be listed without need."""
+    """Whether the table has so many versions that listing them should be avoided."""
     is_first: bool = False
-    """Whether it is the first of its root, whatever its number; no record names that yet."""
+    """Whether it is the first version of its root; no branch record exists yet."""
 
     @property
     def was_held(self) -> bool:
@@ -77,11 +75,11 @@ class PutVersion:
         return manifest_key(self.version, self.scheme)
 
     def stands(self) -> bool:
-        """Whether it is part of the history: right after the version before it, and the newest, or
-        followed by others. If not it was withdrawn, and nothing is changed.
+        """Whether the version is part of the history: it comes right after the version before it,
+        and is the newest or followed by others. A version that is not is withdrawn.
 
-        One listing and one look at the witness, and no more unless something is odd. Raises
-        CommitUnknownError where it stays in doubt, and is still there then.
+        Costs one listing and one look at the witness, unless something is odd. Raises
+        CommitUnknownError where it stays in doubt; the version is left in place then.
         """
         try:
             is_sound = self._is_sound()
@@ -90,7 +88,7 @@ class PutVersion:
         except LancewoodError as cause:
             if self.was_held or isinstance(cause, NotFoundError):
                 raise self._doubt(f"what became of it cannot be seen: {cause}") from cause
-            return True  # it landed, and nothing speaks against it
+            return True  # it landed, and there is no evidence against it
         if not is_sound:
             self._withdraw()
         return is_sound
@@ -101,8 +99,8 @@ class PutVersion:
         )
         after = self._after(found)
         if after is None and not is_same_root:
-            # A cleanup that takes the witness of a version that did land leaves a newer one, which
-            # a listing finds that begins after it.
+            # A cleanup that removes the witness of a landed version leaves a newer version, which a
+            # second listing finds.
             found = self._found()
             after = self._after(found)
         if after is not None:
@@ -121,13 +119,13 @@ class PutVersion:
         return self.is_first or self.version == 1 or self.version - 1 in found
 
     def _found(self) -> tuple[Version, ...]:
-        """The versions from the one before this on."""
+        """The versions from the one before this one on."""
         store, version = self.store, self.version
         if not self.is_long or self.was_held:
             with contextlib.suppress(NotFoundError):
                 return versions_since(store, Version(max(0, version - 2)), self.scheme).versions
             return ()
-        near = (version - 1, *range(version + 1, version + 1 + _LOOKED_UP))
+        near = (version - 1, *range(version + 1, version + 1 + _NEXT_CHECKED))
         return tuple(
             Version(each)
             for each in near
@@ -135,11 +133,11 @@ class PutVersion:
         )
 
     def _is_followed_by(self, after: Version, is_same_root: bool, *, is_next: bool) -> bool:
-        """Whether the next version was built on this one, or was there before it.
+        """Whether the next version was built on this one, rather than there before it.
 
-        One that follows is not older than this one. Where that does not tell, as with the whole
-        seconds of S3, or where versions in between are gone, what this one brought does: whoever
-        built on it has that too, unless it was taken out again, and then it stays in doubt.
+        A successor is never older than this version. Where timestamps cannot decide (S3 has whole
+        seconds) or versions in between are gone, what this version added decides: a successor has
+        it too, unless it was removed again, and then the doubt remains.
         """
         store = self.store
         theirs = store.head(manifest_key(after, self.scheme)).modified
@@ -148,25 +146,25 @@ class PutVersion:
             mine = store.head(self.key).modified
         if mine is not None:
             if not is_same_root:
-                return False  # a cleanup takes a version before it takes the witness
+                return False  # a cleanup removes a version before its witness
             if is_next and theirs > mine and not self.was_held:
                 return True
         before, brought = self.before(), set[object]()
         if before is not None:
-            brought = _news(self.manifest, before)
-            if brought & _marks(load_manifest(store, after, self.scheme), before):
+            brought = _additions(self.manifest, before)
+            if brought & _contents(load_manifest(store, after, self.scheme), before):
                 return True
         if mine is not None and theirs <= mine and (theirs < mine or after > self.version + 1):
-            return False  # older; or of this second, and a cleanup took those right after this one
+            return False  # older; or of the same second, with versions in between gone
         if theirs == mine and not self.was_held and not brought:
             return True
         raise self._doubt(f"version {after} does not show whether it was built on it")
 
     def _check_branch(self) -> None:
-        """Raises CommitUnknownError if the version landed in a root that its branch has left.
+        """Raise CommitUnknownError if the version landed in a root that its branch has left.
 
-        Renaming and deleting a branch free the numbers of its versions. As long as the version
-        before is there, or a record names the branch, nobody has done so.
+        Renaming or deleting a branch frees its version numbers. Neither has happened while the
+        version before is there, or while a record names the branch.
         """
         head, main = self.manifest, self.location.main(self.manifest)
         if main is None or head.branch is None:
@@ -181,7 +179,7 @@ class PutVersion:
             )
 
     def _withdraw(self) -> None:
-        """Take it back, if it is ours; raises CommitUnknownError if that cannot be done."""
+        """Delete the version if it is ours; raises CommitUnknownError if that fails."""
         store = self.store
         try:
             if store.get(self.key) == self.data:
@@ -191,22 +189,22 @@ class PutVersion:
             return
         except StorageError as cause:
             raise self._doubt(
-                f"it is no part of the history, and could not be withdrawn: {cause}. Nothing "
+                f"it is not part of the history, and could not be withdrawn: {cause}. Nothing "
                 "follows it; remove it, and do it again"
             ) from cause
 
     def _doubt(self, why: str) -> CommitUnknownError:
         return CommitUnknownError(
-            f"version {self.version} of {self.store.uri} was put, and whether the history goes "
-            f"through it is unknown: {why}. Look at the newest version before you do it again",
+            f"version {self.version} of {self.store.uri} was put, but whether it became part of "
+            f"the history is unknown: {why}. Look at the newest version before you do it again",
             version=self.version,
         )
 
 
-def _news(manifest: Manifest, before: Manifest) -> set[object]:
-    """What a version brought by which others that have it are known: files and indices, whose names
-    nobody else gives, or else settings, which another may have made as well."""
-    new = _marks(manifest, before) - _marks(before, before)
+def _additions(manifest: Manifest, before: Manifest) -> set[object]:
+    """What a version added that identifies its successors: files and indices, whose names are
+    unique, or else settings, which another version may have set as well."""
+    new = _contents(manifest, before) - _contents(before, before)
     return {each for each in new if not isinstance(each, _Setting)} or new
 
 
@@ -215,8 +213,8 @@ class _Setting:
     value: object
 
 
-def _marks(manifest: Manifest, before: Manifest) -> set[object]:
-    """What a version has; of its fragments only those that the one before does not have alike."""
+def _contents(manifest: Manifest, before: Manifest) -> set[object]:
+    """What a version contains; of its fragments only those that differ from the version before."""
     known = frozenset(before.message.fragments)
     fresh = [each for each in manifest.message.fragments if each not in known]
     found: set[object] = {each.uuid for each in manifest.indices}
@@ -231,10 +229,10 @@ def _marks(manifest: Manifest, before: Manifest) -> set[object]:
 
 
 def check_source(store: Store, scheme: NamingScheme, version: Version, source: Version) -> None:
-    """Raises CommitUnknownError if the older version that this one was made of is gone.
+    """Raise CommitUnknownError if the older version that this one was made from is gone.
 
-    A cleanup that began before may have taken its files for those of a version that nobody
-    needs. As long as its manifest is there, it has not.
+    A cleanup that began earlier may have removed its files. While its manifest is there, it has
+    not.
     """
     if not source or is_detached(source):
         return
@@ -242,13 +240,13 @@ def check_source(store: Store, scheme: NamingScheme, version: Version, source: V
         store.head(manifest_key(source, scheme))
     except NotFoundError as cause:
         raise CommitUnknownError(
-            f"version {version} of {store.uri} was made of version {source} while a "
-            "cleanup removed that, and files of it may be gone; verify() tells, and restoring "
-            "the version before goes back",
+            f"version {version} of {store.uri} was made from version {source} while a "
+            "cleanup removed that, and files of it may be gone; verify() checks that, and "
+            "restoring the version before undoes it",
             version=version,
         ) from cause
     except StorageError:
-        return  # it landed, and nothing speaks against it
+        return  # it landed, and there is no evidence against it
 
 
 def find_landed(
@@ -256,8 +254,8 @@ def find_landed(
 ) -> Version | None:
     """The version above ``after`` that a transaction became; None proves that there is none so far.
 
-    Nobody may be about to commit the same transaction meanwhile. Raises CommitUnknownError where
-    nobody can tell, because the table or a version in between is gone or does not say what made
+    Nobody may be about to commit the same transaction meanwhile. Raises CommitUnknownError where it
+    cannot be decided, because the table or a version in between is gone or does not say what made
     it, and StorageError if the store does not answer.
     """
     store = location.store

@@ -1,12 +1,12 @@
 """The commit: the one place where a table changes.
 
-Judge what landed meanwhile, patch the newest manifest, publish; if somebody was faster, again.
-Nothing that others made visible is ever changed or deleted.
+Judge what landed meanwhile, patch the newest manifest, publish; start over if another writer was
+faster. Nothing that others made visible is ever changed or deleted.
 
 The versions are listed before every attempt, although the next number is known: a handle may be
-old, and cleanup may have removed the versions after it. A manifest put into such a gap would be
-a version in the past, and the commit would be lost. Whoever is held up between that look and the
-put may still hit a gap, so the versions are looked at once more afterwards (``aftermath``).
+old, and cleanup may have removed the versions after it. A manifest put into such a gap would be a
+version in the past, and the commit would be lost. A writer that is held up between the listing and
+the put may still hit a gap, so the versions are checked once more afterwards (``aftermath``).
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ def commit(
     policy: CommitPolicy | None = None,
     composer: Composer | None = None,
 ) -> Manifest:
-    """The manifest after a transaction that was built on ``base``.
+    """Commit a transaction that was built on ``base``, and return the manifest after it.
 
-    A list of operations becomes consecutive versions: all are judged and built before the first
-    is published. Committing a transaction that has landed already changes nothing. With a
-    ``composer`` it becomes one version, which that builds; of the transaction only the identity,
-    the properties and the names of the operations count.
+    A list of operations becomes consecutive versions: all are judged and built before the first is
+    published. Committing a transaction that has landed already changes nothing. A ``composer``
+    builds one version instead; it uses only the identity, the properties and the names of the
+    operations of the transaction.
 
-    Raises RetryableConflictError or IncompatibleConflictError if what landed meanwhile does not go
-    together with it, CommitUnknownError if the store never said whether it landed. Nothing is
-    visible after a conflict, unless it hit a list between two of its versions: ``facts["landed"]``
-    then names those that are there.
+    Raises RetryableConflictError or IncompatibleConflictError if it conflicts with what landed
+    meanwhile, CommitUnknownError if the store never said whether it landed. Nothing is visible
+    after a conflict, unless it hit a list between two of its versions: ``facts["landed"]`` then
+    names the versions that landed.
     """
     policy = policy or CommitPolicy()
     check_writable(base, location.repository)
@@ -94,9 +94,9 @@ def commit_steps(
     *,
     noted: Collection[str] = (),
 ) -> Committed:
-    """The same for steps that were checked already; ``noted`` are transaction files that are there.
+    """Commit steps that were checked already; ``noted`` are transaction files that exist already.
 
-    They must not depend on each other: see ``rules.lists``.
+    The steps must not depend on each other: see ``rules.lists``.
     """
     policy.publisher.check_trust(location.store)
     drafting = Drafting(location, scheme, base, steps, policy, composer)
@@ -111,14 +111,14 @@ class _Look:
     """What was seen before a step is published."""
 
     started: int
-    """When, by the clock of the policy."""
+    """The time, by the clock of the policy."""
     seen: frozenset[File] = frozenset()
-    """Files that it brings, and that were there."""
+    """The files of the step that were there."""
 
 
 @dataclass
 class _Attempt:
-    """One commit under way."""
+    """One commit in progress."""
 
     location: Location
     scheme: NamingScheme
@@ -129,13 +129,13 @@ class _Attempt:
     """The transaction files that were written."""
 
     def run(self) -> Manifest:
-        """Publish every step; the lost race for one of them is run again."""
+        """Publish every step, and try again after a lost race."""
         drafting, policy, store = self.drafting, self.policy, self.location.store
         started = policy.clock()
         if self.composer is None:
             self._write_transaction(drafting.steps[0].transaction)
         # The queue keeps our own writers on this machine out of each other's way. It is held while
-        # we step back, so the pauses below are for pylance, and for who could not queue.
+        # we back off, so the pauses below are for pylance, and for writers that could not queue.
         with store.turn(VERSIONS_DIR):
             for attempt in range(policy.max_attempts):
                 look = self._look()
@@ -153,7 +153,8 @@ class _Attempt:
         )
 
     def _look(self) -> _Look:
-        """Catch up with others, and see the files that are known to come with the next step."""
+        """Catch up with other commits, and check the files already known to come with the next
+        step."""
         drafting, started = self.drafting, self.policy.clock()
         if not self.policy.publisher.follows_newest:
             return _Look(started)
@@ -167,7 +168,7 @@ class _Attempt:
         return _Look(started, seen)
 
     def _publish(self, drafts: Sequence[Draft], look: _Look) -> bool:
-        """Whether all drafts became visible; the first that does not is the last to be tried."""
+        """Whether all drafts became visible; stops at the first that does not."""
         drafting, publisher, store = self.drafting, self.policy.publisher, self.location.store
         for draft in drafts:
             version = draft.manifest.version
@@ -189,17 +190,16 @@ class _Attempt:
         return True
 
     def _check_files(self, draft: Draft, look: _Look) -> None:
-        """Raises RetryableConflictError if a file that the draft brings is gone, NotFoundError if
-        that is because the whole table is."""
+        """Raise RetryableConflictError if a file that the draft adds is gone, NotFoundError if the
+        whole table is."""
         lost = self._lost(draft, look.seen)
         if lost is not None:
             if self.policy.publisher.follows_newest:
                 self.drafting.doubt()
                 self.drafting.catch_up()
             raise RetryableConflictError(
-                f"{lost}, which {self.drafting.names} on {self.location.uri} was to name, is gone: "
-                "a cleanup took it for what a failed writer left. Nothing was changed; write it "
-                "again",
+                f"{lost}, which {self.drafting.names} on {self.location.uri} needs, is gone: a "
+                "cleanup took it for what a failed writer left. Nothing was changed; write again",
                 file=lost,
                 landed=self.drafting.landed,
             )
@@ -208,8 +208,8 @@ class _Attempt:
         return lost_file(self.location, draft.source, draft.patch, draft.manifest, seen)
 
     def _stands(self, draft: Draft, look: _Look) -> bool:
-        """Whether a draft that was put is part of the history; a ghost is withdrawn, and its race
-        is lost like any other."""
+        """Whether a draft that was put is part of the history; a ghost is withdrawn, and counts as
+        a lost race."""
         step = draft.step.transaction
         return PutVersion(
             location=self.location,
@@ -231,8 +231,8 @@ class _Attempt:
             check_source(self.location.store, self.scheme, draft.manifest.version, source)
 
     def _write_transaction(self, step: Transaction) -> bool:
-        """Whether it was not there. It tells afterwards whether this is still the table that was
-        looked at, so whoever looked before it was written looks again."""
+        """Write the transaction file; whether it was new. The file later proves that this is still
+        the same table, so a check made before it was written has to be repeated."""
         name = transaction_name(step.read_version, step.uuid)
         if name in self.noted:
             return False
@@ -242,5 +242,5 @@ class _Attempt:
 
 
 def pause_before(attempt: int) -> float:
-    """How long to step back: a random moment in a window that grows to a quarter of a second."""
+    """How long to back off: a random moment in a window that grows to a quarter of a second."""
     return random.uniform(0, min(0.002 * 1.6**attempt, 0.25))

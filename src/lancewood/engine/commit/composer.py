@@ -1,8 +1,8 @@
-"""The door for a version that no single operation describes.
+"""The interface for a version that no single operation describes.
 
-A commit applies one operation to the newest version. A composer has the work of several versions in
-its hands: it judges what landed meanwhile by all of it, and says what the next version changes and
-what it is to be recorded as. The commit asks it again for every attempt. Knows no store.
+A commit applies one operation to the newest version. A composer carries the work of several
+versions: it judges what landed meanwhile by all of it, and says what the next version changes and
+how it is recorded. The commit asks it again for every attempt. It touches no store.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Composer(Protocol):
     """Builds the next version of a table, whatever the newest one is."""
 
     def judge(self, theirs: Transaction, version: Version) -> None:
-        """Look at a version that landed since, each once and the oldest first.
+        """Judge a version that landed since; called once for each, oldest first.
 
-        Raises ConflictError where the two do not go together.
+        Raises ConflictError if it conflicts.
         """
 
     def compose(self, newest: Manifest) -> Composition:
-        """The version after ``newest``, all versions up to which were judged.
+        """The version after ``newest``; every version up to ``newest`` was judged.
 
-        Raises ConflictError where only a look at the rows told that the two do not go together.
+        Raises ConflictError where only the rows show that the two conflict.
         """

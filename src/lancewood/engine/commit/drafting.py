@@ -1,8 +1,7 @@
-"""The versions that operations become: built on the newest one, and not visible yet.
+"""Drafts: the versions that operations become, built on the newest one and not visible yet.
 
-Publishes nothing. What becomes of a draft is for others to say: a commit puts it right after the
-newest version (``engine.commit``), a stage keeps it (``engine.staging``). Only a rebase writes
-files, which nobody refers to.
+Publishes nothing: a commit puts a draft right after the newest version (``engine.commit``), a stage
+keeps it (``engine.staging``). Only a rebase writes files, which nothing refers to yet.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ class Draft:
 class Drafting(Judging):
     """Steps that are judged, and built on the newest version that they may follow.
 
-    ``load`` finds the version that a restoration names. ``on_newest``: every step is written down
-    as built on the version before it, also the first.
+    ``load`` loads the version that a restore names. ``on_newest``: every step, also the first, is
+    recorded as built on the version before it.
     """
 
     def __init__(
@@ -83,7 +82,7 @@ class Drafting(Judging):
         return drafts
 
     def check(self) -> None:
-        """Raise what ``drafts`` would raise, and write nothing for it."""
+        """Raise what ``drafts`` would raise, without writing anything."""
         if not self._must_rebase:
             self.drafts()
             return
@@ -98,7 +97,7 @@ class Drafting(Judging):
             check_open(self.newest)
 
     def _on(self, newest: Manifest, step: CommitStep) -> CommitStep:
-        """A step as it is written down on the newest version."""
+        """A step as it is recorded on the newest version."""
         transaction = step.transaction
         if transaction.uuid != self._first.uuid:
             transaction = transaction.rebased(newest.version)
@@ -139,7 +138,7 @@ class Drafting(Judging):
         source = newest
         if needed is not None:
             source = self._load(needed)
-            check_writable(source, ANY_REPOSITORY)  # who may write now is said by the newest
+            check_writable(source, ANY_REPOSITORY)  # the newest version says who may write now
         patch = apply(newest, step.transaction, None if needed is None else source)
         return self._spliced(newest, source, patch, step)
 
@@ -166,7 +165,7 @@ class Drafting(Judging):
         return Draft(manifest, data, step, source, patch)
 
     def encoded(self, transaction: Transaction) -> bytes:
-        """The bytes of a step; those of the last one are kept, for it is built again and again."""
+        """The bytes of a step; those of the last one are cached, since it is built repeatedly."""
         if self._encoded is None or self._encoded[0] is not transaction:
             self._encoded = transaction, encode_transaction(transaction)
         return self._encoded[1]

@@ -1,8 +1,8 @@
-"""Operations on their way to become versions, and what landed meanwhile: may they follow it?
+"""Whether operations may follow what landed since they were built.
 
-Reads the table and changes nothing. The rules are ``rules.conflicts``; a verdict against an
-operation becomes the error that says what was asked, what it met, and the way out. What is built
-once the rules have spoken is ``drafting``.
+Reads the table and changes nothing. The rules are in ``rules.conflicts``; a verdict against an
+operation becomes an error that says what was asked, what it met, and the way out. What passes is
+built in ``drafting``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from lancewood.format.layout import NamingScheme
 from lancewood.model.applied import AppliedBatch
 from lancewood.model.ids import Version
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import Operation, operation_name, told_operation
+from lancewood.model.operations import Operation, operation_name, operation_text
 from lancewood.model.transaction import Transaction
 from lancewood.rules.columns import ColumnWatch
 from lancewood.rules.conflicts import judge
@@ -55,14 +55,14 @@ def conflict_of(
     version: Version,
     look_at: Version,
 ) -> ConflictError | None:
-    """The error for what ``theirs``, which landed as ``version``, means for mine; None if both go
-    together."""
+    """The error for what ``theirs``, which landed as ``version``, means for mine; None if they are
+    compatible."""
     if verdict.outcome is Outcome.COMPATIBLE:
         return None
     met = operation_name(theirs.operations[0])
     text = (
-        f"{', '.join(map(told_operation, mine.operations))} built on version {mine.read_version} "
-        f"of {store.uri} meets {told_operation(theirs.operations[0])} in version {version}: "
+        f"{', '.join(map(operation_text, mine.operations))} built on version {mine.read_version} "
+        f"of {store.uri} meets {operation_text(theirs.operations[0])} in version {version}: "
         f"{verdict.reason}"
     )
     if verdict.outcome is not Outcome.INCOMPATIBLE:
@@ -77,14 +77,14 @@ def conflict_of(
 
 
 def names_of(steps: Sequence[Transaction]) -> str:
-    """The operations of some transactions, each kind once."""
-    names = [told_operation(each) for step in steps for each in step.operations]
+    """The names of the operations of some transactions, each once."""
+    names = [operation_text(each) for step in steps for each in step.operations]
     return ", ".join(dict.fromkeys(names))
 
 
 @dataclass(frozen=True, slots=True)
 class CommitStep:
-    """What is to become one version, and the batch that it brings."""
+    """What is to become one version, and the batch that it contains."""
 
     transaction: Transaction
     applied: AppliedBatch | None = None
@@ -93,9 +93,9 @@ class CommitStep:
 def steps_of(
     transaction: Transaction, policy: CommitPolicy, composer: Composer | None = None
 ) -> list[CommitStep]:
-    """The versions that a transaction is to become; raises InvalidInputError for one that cannot.
+    """The versions that a transaction is to become; raises InvalidInputError if it cannot.
 
-    What a composer builds is one version, however many operations the transaction lists.
+    A composer builds one version, however many operations the transaction lists.
     """
     if composer is None:
         check_list(transaction.operations)
@@ -109,7 +109,7 @@ def steps_of(
 
 
 class Judging:
-    """Steps that were built on ``base``, how far they are judged, and which are still to land."""
+    """Steps built on ``base``: how far they are judged, and which are still to land."""
 
     def __init__(
         self,
@@ -139,26 +139,26 @@ class Judging:
 
     @property
     def names(self) -> str:
-        """The operations that are still to land, for people."""
+        """The names of the operations that are still to land."""
         return names_of([each.transaction for each in self.steps])
 
     def has_landed(self, manifest: Manifest) -> None:
-        """The next step is there, as this version."""
+        """Whether this version is the next step."""
         self.newest = manifest
         self.landed.append(manifest.version)
         del self.steps[0]
 
     def doubt(self) -> None:
-        """Forget what is known of the newest version: it may be gone, with its whole table."""
+        """Forget the newest known version: it may be gone, with its whole table."""
         self.newest.sighting = None
         self._is_known = False
 
     def catch_up(self, upto: Manifest | None = None) -> None:
-        """Judge every version since the newest one we know, and raise the severest conflict.
+        """Judge every version since the newest known one, and raise the severest conflict.
 
-        To run an operation again is no answer if a later version has taken away what it rests on. A
-        version that carries the identity of our own step is that step: it landed before, and
-        whoever asked for it did not hear so. ``upto`` is the version to end with.
+        Running an operation again does not help if a later version has removed what it depends on.
+        A version with the identity of our own step is that step: it landed before, and the answer
+        was lost. ``upto`` is the version to end with.
         """
         sighting = self.newest.sighting
         if isinstance(sighting, Sighting) and is_still_newest(self._store, sighting, self._scheme):
@@ -197,9 +197,10 @@ class Judging:
             check_writable(self.newest, self._location.repository)
 
     def follow(self, history: Sequence[Transaction], newest: Manifest) -> None:
-        """Judge what became consecutive versions in memory, up to ``newest``; raises ConflictError.
+        """Judge consecutive versions that exist in memory only, up to ``newest``; raises
+        ConflictError.
 
-        None of them is a step of ours.
+        None of them is one of our steps.
         """
         met: ConflictError | None = None
         for number, theirs in enumerate(history, newest.version - len(history) + 1):
@@ -213,7 +214,8 @@ class Judging:
         return load_manifest(self._store, version, self._scheme)
 
     def _read_back(self, version: Version) -> Manifest:
-        """Our own version, found again. It is there, so failing to read it is not failing."""
+        """Our own version, which landed: failing to read it does not mean that the commit
+        failed."""
         try:
             return self._loaded(version)
         except LancewoodError as cause:
@@ -224,7 +226,7 @@ class Judging:
             ) from cause
 
     def check_same_table(self) -> None:
-        """Raises NotFoundError if the version to build on is no longer the one that we read."""
+        """Raise NotFoundError if the version to build on is no longer the one that we read."""
         base = self.newest
         self._is_known = True
         if base.version and is_replaced(self._store, base, self._scheme):
@@ -237,7 +239,7 @@ class Judging:
     def _judge(
         self, theirs: Transaction, version: Version, newest: Version | None = None
     ) -> ConflictError | None:
-        """A conflict that running the operation again may settle; raises any other."""
+        """A conflict that running the operation again may resolve; raises any other."""
         if self._composer is not None:
             self._composer.judge(theirs, version)
             return None

@@ -1,8 +1,8 @@
-"""Whether the files that a version brings are there, asked before it is published.
+"""Whether the files that a version adds are there, checked before it is published.
 
 Until then no version names them, and a cleanup whose clock is wrong, or that does not know the
-repository, takes them for what a failed writer left. A version without its files would make the
-whole table unreadable. Looks only at what is new with the version.
+repository, mistakes them for leftovers of a failed writer. A version without its files would make
+the whole table unreadable. Only files that are new with the version are checked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lancewood.store.base import Store, is_there
 from lancewood.store.together import together
 
 _FEW = 256
-"""So many files are looked at one by one; of more their directories are listed."""
+"""Up to this many files are checked one by one; for more, their directories are listed."""
 
 File: TypeAlias = tuple[Store, str]
 """A store and a key."""
@@ -37,9 +37,9 @@ def lost_file(
     state: Manifest,
     seen: Set[File] = frozenset(),
 ) -> str | None:
-    """A file that a patch of ``source`` brings to a state, that was not seen, and that is gone.
+    """A file that a patch of ``source`` adds to a state, that was not seen, and that is gone.
 
-    A store that no codec can write to, as one in memory, has no data files to lose.
+    A store that no codec can write to, such as one in memory, has no data files to lose.
     """
     changed = ((source.fragment(number), each) for number, each in patch.replace.items())
     added = ((None, each) for each in patch.add)
@@ -50,8 +50,8 @@ def lost_file(
 def seen_files(
     location: Location, base: Manifest, operations: Iterable[Operation]
 ) -> frozenset[File]:
-    """The files of new fragments in the own root that are there: they can be looked for before it
-    is known which version they are to be part of."""
+    """The files of new fragments in the table's own root that are there. They can be checked before
+    it is known which version they become part of."""
     fragments = ((None, each) for each in new_fragments(operations))
     files = _that_may_go({*_files(location, base, fragments, own_root=True)})
     try:
@@ -66,8 +66,8 @@ def _that_may_go(files: Set[File]) -> set[File]:
 
 
 def lost_staged_file(location: Location, before: Manifest | None, state: Manifest) -> str | None:
-    """A file below the root of a staged state's branch that the state needs, that the version
-    before it does not have, and that is gone."""
+    """A file below the root of a staged state's branch that the state needs, the version before it
+    does not have, and that is gone."""
     known = frozenset[bytes]() if before is None else frozenset(before.message.fragments)
     fresh = [each for each in state.message.fragments if each not in known]
     own = Manifest(table_pb2.Manifest(fragments=fresh), name=state.name)
@@ -82,7 +82,7 @@ def _files(
     *,
     own_root: bool = False,
 ) -> Iterator[File]:
-    """The files that fragments have and that they did not have before."""
+    """The files that fragments have now and did not have before."""
     for before, now in fragments:
         known = set() if before is None else {*map(_name, _data_files(before))}
         for each in _data_files(now):

@@ -1,7 +1,7 @@
 """How a manifest becomes visible, the last step of a commit; and how hard a commit tries.
 
-A publisher says which version number comes next and puts the manifest there, or says that somebody
-else was first; an unclear answer is settled by reading back. A table whose configuration names a
+A publisher says which version number comes next and puts the manifest there, or says that another
+writer was first; an unclear answer is settled by reading back. A table whose configuration names a
 kind of manifest store is only committed to through one of that kind; addresses are not compared.
 """
 
@@ -35,7 +35,8 @@ class Publisher(Protocol):
 
     @property
     def follows_newest(self) -> bool:
-        """Whether what it publishes comes after the newest version, and must be judged by it."""
+        """Whether what it publishes comes after the newest version, and must be judged against
+        it."""
         ...
 
     def check_trust(self, store: Store) -> None:
@@ -65,8 +66,8 @@ class PutIfAbsent:
     follows_newest = True
 
     def check_trust(self, store: Store) -> None:
-        # What is left behind if we die here looks like a transaction that nobody names, and is
-        # cleaned up like one.
+        # What a crash leaves behind here looks like an unused transaction, and is cleaned up like
+        # one.
         check_put_if_absent(store, TRANSACTIONS_DIR)
 
     def next_version(self, newest: Version) -> Version:
@@ -95,24 +96,24 @@ class CommitPolicy:
 
     max_attempts: int = 64
     serializable: bool = False
-    """Refuse if the table moved at all since the transaction's read version."""
+    """Refuse if the table changed at all since the transaction's read version."""
     may_be_closed: bool = False
-    """Write to a published branch, too: for those who publish and open it."""
+    """Allow writing to a published branch: for publishing and reopening it."""
     applied: AppliedBatch | None = None
-    """Refuse if the table holds this batch or a later one, and note it beside the rows."""
+    """Refuse if the table holds this batch or a later one, and record it with the rows."""
     publisher: Publisher = field(default_factory=PutIfAbsent)
     clock: Callable[[], int] = time.time_ns
     sleep: Callable[[float], None] = time.sleep
 
 
 def manifest_store_mark(store: Store) -> dict[str, str]:
-    """What the configuration of a new table says of the store that it is committed through."""
+    """What the configuration of a new table says about the store that it is committed through."""
     return {MANIFEST_STORE_KEY: store.kind} if isinstance(store, ExternalStore) else {}
 
 
 def check_manifest_store(location: Location, head: ManifestHead) -> None:
-    """Raise UnsupportedError, before any work is done, where a commit would go past the manifest
-    store of a table."""
+    """Raise UnsupportedError, before any work is done, if a commit would bypass the manifest store
+    of a table."""
     wanted = manifest_store_of(head)
     found = manifest_store_mark(location.store).get(MANIFEST_STORE_KEY)
     if wanted is None or wanted == found:

@@ -1,8 +1,8 @@
-"""Building a transaction anew on a newer version, where only a look at rows tells if it may be.
+"""Rebasing a transaction on a newer version, where only rows show whether that is allowed.
 
-Two writers that took different rows out of one fragment are both right: the fragment loses the rows
-of both. That needs their deletion files, so it is the engine's. Nothing here judges operations
-(``rules.conflicts``) or changes what is visible.
+Two writers that deleted different rows of one fragment are both right: the fragment loses the rows
+of both. That needs their deletion files, so it is done here and not in ``rules``. Nothing here
+judges operations (``rules.conflicts``) or changes what is visible.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from lancewood.rules.moves import rebased_move
 def rebase_rows(
     location: Location, base: Manifest, newest: Manifest, transaction: Transaction
 ) -> Transaction:
-    """A Delete or Update that was built on ``base``, as it looks on ``newest``.
+    """A Delete or Update that was built on ``base``, rebased on ``newest``.
 
-    Raises RetryableConflictError if a row was taken out by both, or more than rows was changed;
-    no file is written then.
+    Raises RetryableConflictError if both deleted a row, or if more than rows was changed; no file
+    is written then.
     """
     operation = transaction.operation
     assert isinstance(operation, Delete | Update)
@@ -58,8 +58,8 @@ def rebase_rows(
 def check_rows(
     location: Location, base: Manifest, newest: Manifest, transaction: Transaction
 ) -> Transaction:
-    """Raise what ``rebase_rows`` would raise. No file is written, so that of what comes back only
-    a change that moved files is complete."""
+    """Raise what ``rebase_rows`` would raise, without writing a file; so only a change that moved
+    files comes back complete."""
     operation = transaction.operation
     assert isinstance(operation, Delete | Update)
     if isinstance(operation, Update) and operation.moves_files:
@@ -70,8 +70,8 @@ def check_rows(
 
 
 def rebase_index(base: Manifest, newest: Manifest, transaction: Transaction) -> Transaction:
-    """New indices no longer answer for fragments whose indexed columns were rewritten meanwhile:
-    those that come from other files than in the version that was indexed."""
+    """New indices that no longer cover fragments whose indexed columns were rewritten meanwhile:
+    those whose columns come from other files than in the version that was indexed."""
     operation = transaction.operation
     assert isinstance(operation, CreateIndex)
     then = {each.id: each for each in base.fragments}
@@ -96,12 +96,12 @@ class _RowRebase:
         self._operation = operation
 
     def check(self) -> list[tuple[Fragment, BitMap | None]]:
-        """Every changed fragment as ``checked`` tells of it."""
+        """What ``checked`` says about every changed fragment."""
         self.check_removed()
         return [self.checked(each) for each in self._operation.updated_fragments]
 
     def check_removed(self) -> None:
-        """A fragment that we remove as a whole must be as it was."""
+        """Check that a fragment that we remove as a whole is unchanged."""
         operation = self._operation
         removed: Iterable[FragmentId]
         if isinstance(operation, Delete):
@@ -114,8 +114,8 @@ class _RowRebase:
                 raise _conflict(each, "it was changed, and this operation removes it")
 
     def checked(self, image: Fragment) -> tuple[Fragment, BitMap | None]:
-        """Our image of a fragment on the newest version, and what a new deletion file of it has to
-        list; None if it needs none."""
+        """Our image of a fragment on the newest version, and the rows that its new deletion file
+        has to list; None if it needs none."""
         then, now = self._base.fragment(image.id), self._now(image.id)
         if then.files != now.files and _is_more_than_dropped_columns(then, now):
             raise _conflict(image.id, "its columns have other files now")
@@ -138,7 +138,7 @@ class _RowRebase:
         return write_deletions(self._location.store, self._newest.version, image, deleted, BITMAP)
 
     def _rewritten(self, image: Fragment) -> BitMap:
-        """The rows whose columns we wrote anew."""
+        """The rows whose columns we rewrote."""
         operation = self._operation
         if not isinstance(operation, Update) or not operation.rewrites_columns:
             return BitMap()

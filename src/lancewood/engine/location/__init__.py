@@ -1,6 +1,4 @@
-"""Where a table lives: its root, its base paths wherever they are today, and the roots of new
-files.
-"""
+"""Where a table lives: its root, its base paths wherever they are today, and where new files go."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Base paths as people give and read them, what is checked before a table declares one, and which
-of them lead to a place where the table no longer is.
+"""Base paths as callers give and see them, the checks before a table declares one, and which of
+them still name the location that a table was moved away from.
 
-Lancewood finds the files of a moved table anyway (``base_homes``); readers who believe what is
-written do not.
+Lancewood finds the files of a moved table anyway (``moved_roots``); readers that rely on the
+recorded paths do not.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from lancewood.store.locate import open_store
 from lancewood.store.options import StorageOptions
 
 ALL = "all"
-"""Stands for every root of a table at once, so no base path is called so."""
+"""Means every root of a table, so no base path may have this name."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class BasePath:
     """Another root of a table's files: ``BasePath("s3://cold/photos", name="cold")``.
 
-    ``path`` is absolute, and a relative one is made so at once. Data files lie directly in it or,
-    where ``is_dataset_root`` is true, in its directory ``data``. ``id`` is what a table calls it:
-    None for one that no table declares yet. A table's own list spells paths as the manifest does.
+    ``path`` is absolute; a relative one is made absolute at once. Data files lie directly in it or,
+    where ``is_dataset_root`` is true, in its directory ``data``. ``id`` is the table's number for
+    it: None if no table declares it yet. A table's own list spells paths as the manifest does.
     """
 
     path: str
@@ -61,7 +61,9 @@ class BasePath:
         else:
             check_number("the id of a base path", id)
             if not isinstance(path, str | os.PathLike):
-                raise InvalidInputError(f"a base path is at a text or a path, got {path!r}")
+                raise InvalidInputError(
+                    f"the path of a base path is a text or a path, got {path!r}"
+                )
             path = os.fspath(path)
         for field, value in (("path", path), ("name", name), ("id", id)):
             object.__setattr__(self, field, value)
@@ -69,18 +71,18 @@ class BasePath:
 
 
 NewBase: TypeAlias = BasePath | str | os.PathLike[str]
-"""A base path to be declared; a bare path has no name and is no dataset root."""
+"""A base path to be declared; a bare path has no name and is not a dataset root."""
 
 
 def normal_path(path: str | os.PathLike[str]) -> str:
-    """A path or URI as manifests should spell it: absolute, and without a slash at its end."""
+    """A path or URI as manifests should spell it: absolute, without a trailing slash."""
     if path == "":
         raise InvalidInputError("a base path needs a path, got an empty text")
     return open_store(path).uri
 
 
 def uri_of_base(location: Location, base: table_pb2.BasePath) -> str:
-    """Where a base path leads; as it is written, where nothing here can follow it."""
+    """Where a base path leads; as recorded, where it cannot be opened here."""
     try:
         return location.base_store(base).uri
     except LancewoodError:
@@ -88,7 +90,7 @@ def uri_of_base(location: Location, base: table_pb2.BasePath) -> str:
 
 
 def declared_bases(bases: Iterable[table_pb2.BasePath]) -> tuple[BasePath, ...]:
-    """What a manifest declares, by id: pylance writes them down in any order."""
+    """The base paths that a manifest declares, by id: pylance writes them in any order."""
     return tuple(
         BasePath(
             each.path,
@@ -103,8 +105,8 @@ def declared_bases(bases: Iterable[table_pb2.BasePath]) -> tuple[BasePath, ...]:
 def new_base_paths(
     location: Location, known: tuple[table_pb2.BasePath, ...], bases: Iterable[NewBase]
 ) -> tuple[table_pb2.BasePath, ...]:
-    """The bases with the ids that they get beside the known ones, counted from 1; raises as
-    ``checked_bases`` does."""
+    """The bases with the ids that they get beside the known ones, counted from 1; raises what
+    ``checked_bases`` raises."""
     new = checked_bases(location, known, bases)
     return with_bases(known, new)[len(known) :]
 
@@ -114,8 +116,8 @@ def checked_bases(
 ) -> tuple[table_pb2.BasePath, ...]:
     """The bases to be declared, without ids.
 
-    Raises InvalidInputError for a name or place that is taken, the table's own root, and a place
-    where the cleanup of a table would take the files for its own garbage.
+    Raises InvalidInputError for a name or location that is taken, the table's own root, and a
+    location where a cleanup would delete the files as its own garbage.
     """
     known = tuple(known)
     listed = as_list("bases", bases)
@@ -142,8 +144,8 @@ def checked_bases(
 def owner_of_location(location: Location, base: table_pb2.BasePath) -> str | None:
     """The root of the table in whose own directories a base path lies; None where it is free.
 
-    The directories of ``place`` count whether or not there is a table yet. What may not be looked
-    at is taken to be free.
+    The directories of ``location`` count whether or not there is a table yet. A location that may
+    not be read counts as free.
     """
     for above in _roots_above(uri_of_base(location, base)):
         if above == location.uri:
@@ -154,7 +156,7 @@ def owner_of_location(location: Location, base: table_pb2.BasePath) -> str | Non
 
 
 def is_table_root(store: Store) -> bool:
-    """Whether there are manifests; a store that does not answer has none to show."""
+    """Whether there are manifests; a store that does not answer counts as having none."""
     try:
         return any(parse_manifest_name(each) is not None for each in store.names(VERSIONS_DIR))
     except StorageError:
@@ -164,7 +166,7 @@ def is_table_root(store: Store) -> bool:
 def base_options(
     options: Mapping[str, Mapping[str, str]] | None,
 ) -> dict[str, Mapping[str, str]]:
-    """Storage options of bases by name or path, so that a path is found however it is spelled."""
+    """Storage options of bases by name or normalised path."""
     if options is not None and not isinstance(options, Mapping):
         raise InvalidInputError(
             "base_storage_options takes a dictionary from the name or path of a base path to its "
@@ -195,7 +197,7 @@ def _check_name(base: BasePath, names: set[str]) -> None:
     elif base.name == ALL:
         problem = "it stands for all roots of a table"
     elif base.name in names:
-        problem = "another base path of the table is called so"
+        problem = "another base path of the table has that name"
     if problem:
         raise InvalidInputError(
             f"the name {base.name!r} of base path {base.path!r} is not allowed: {problem}",
@@ -205,7 +207,7 @@ def _check_name(base: BasePath, names: set[str]) -> None:
 
 
 def check_location(location: Location, base: table_pb2.BasePath) -> None:
-    """Raise InvalidInputError for a place where a cleanup would take files for garbage."""
+    """Raise InvalidInputError for a location where a cleanup would delete files as garbage."""
     owner = owner_of_location(location, base)
     if owner is not None:
         raise InvalidInputError(
@@ -217,7 +219,7 @@ def check_location(location: Location, base: table_pb2.BasePath) -> None:
 
 
 def _roots_above(uri: str) -> Iterator[str]:
-    """Where a table would have to be for the place to lie in one of its own directories."""
+    """The roots of tables whose own directories would contain the location."""
     scheme, mark, rest = uri.rpartition("://")
     segments = rest.split("/")
     for at, each in enumerate(segments):
@@ -228,9 +230,9 @@ def _roots_above(uri: str) -> Iterator[str]:
 def moved_bases(
     location: Location, manifest: Manifest, *, also_relative: bool = False
 ) -> dict[str, str]:
-    """The paths that are written down, and the roots of the table that they are today.
+    """The recorded paths of base paths that moved, and the roots of the table that they are today.
 
-    ``also_relative``: with those that are right in this working directory, and in no other.
+    ``also_relative`` includes those that are right in this working directory and in no other.
     """
     location.settle(manifest)
     moved = {}
@@ -246,7 +248,7 @@ def moved_bases(
 
 
 def check_not_moved(location: Location, manifest: Manifest) -> None:
-    """Raise UnsupportedError where pylance would look for files at an old place."""
+    """Raise UnsupportedError where pylance would look for files at an old location."""
     moved = moved_bases(location, manifest)
     if moved:
         old, new = next(iter(moved.items()))

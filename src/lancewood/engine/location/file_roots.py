@@ -1,11 +1,11 @@
-"""Where the new files of a change go, which roots a caller means, and how files are removed again
-when the change does not land.
+"""Where the new files of a change go, which roots a caller means, and removing the files of a
+change that does not land.
 
 Data files of main and of a clone go to the table's own root. Those of a branch go to the main root,
 if a base path of the branch names it: so a published branch leaves nothing behind. Where none does,
-as after the table was moved, they stay below the branch; those with blobs of the first layout too,
-because pylance 14 looks for such bytes in the own root only. Deletion files are always below the
-own root. A caller may name other roots: base paths by name, id or path.
+as after the table was moved, they stay below the branch; so do those with blobs of the first
+layout, because pylance 14 looks for such bytes in the own root only. Deletion files are always
+below the own root. A caller may name other roots: base paths by name, id or path.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def own_file_root(location: Location) -> FileRoot:
 
 
 def default_file_root(location: Location, head: ManifestHead) -> FileRoot:
-    """Where new data files go unless somebody says otherwise."""
+    """Where new data files go unless the caller says otherwise."""
     main = location.main(head)
     if main is None or _has_old_blobs(head):
         return own_file_root(location)
@@ -69,10 +69,10 @@ def base_file_root(location: Location, base: table_pb2.BasePath) -> FileRoot:
 
 
 class NewFile(NamedTuple):
-    """A file that was written for a change, and that nothing may refer to yet."""
+    """A file that was written for a change, and that nothing refers to yet."""
 
     key: str
-    """Below the own root, or the bare name of a data file in another root."""
+    """A key below the own root, or the bare name of a data file in another root."""
     base_id: BaseId | None = None
 
 
@@ -121,7 +121,7 @@ Bases: TypeAlias = Base | Sequence[Base]
 def find_base_path(location: Location, head: ManifestHead, base: Base) -> table_pb2.BasePath | None:
     """The base path that a caller means; None for the table's own root.
 
-    Raises InvalidInputError where the table has none that is called so.
+    Raises InvalidInputError where the table has no such base path.
     """
     if base is None:
         return None
@@ -140,7 +140,7 @@ def find_base_path(location: Location, head: ManifestHead, base: Base) -> table_
             found = found or [each for each in head.base_paths if location.leads_to(each, there)]
     else:
         raise InvalidInputError(
-            f"a base path is meant by its id, name or path, and the own root by None, got {base!r}"
+            f"a base path is given by its id, name or path, and the own root by None, got {base!r}"
         )
     if len(found) == 1:
         return found[0]
@@ -150,17 +150,18 @@ def find_base_path(location: Location, head: ManifestHead, base: Base) -> table_
         )
     which = f"version {head.version} of " if head.version else ""
     raise InvalidInputError(
-        f"base path {base!r} not found: {which}{location.uri} declares {_told(head.base_paths)}",
+        f"base path {base!r} not found: {which}{location.uri} declares "
+        f"{_declared_text(head.base_paths)}",
         base=base if isinstance(base, int) else str(base),
     )
 
 
 def file_roots_to_write(location: Location, head: ManifestHead, bases: Bases) -> list[FileRoot]:
-    """Where new data files go: to each of the roots in turn.
+    """The roots for new data files, to be filled in turn.
 
-    ``"all"`` is where files go anyway and every base path but the roots of other tables. Raises
-    InvalidInputError for a root that is not there, or where the cleanup of another table would
-    take the files for its own garbage.
+    ``"all"`` is the default root and every base path except the roots of other tables. Raises
+    InvalidInputError for an unknown root, or one where the cleanup of another table would delete
+    the files as its own garbage.
     """
     if isinstance(bases, str) and bases == ALL:
         return list(_all_file_roots(location, head))
@@ -171,15 +172,16 @@ def file_roots_to_write(location: Location, head: ManifestHead, bases: Bases) ->
 
 
 def find_file_root(location: Location, head: ManifestHead, base: Base) -> FileRoot:
-    """The root that a caller means, for new data files; raises as ``file_roots_to_write`` does."""
+    """The root that a caller means for new data files; raises what ``file_roots_to_write``
+    raises."""
     found = find_base_path(location, head, base)
     if found is None or location.leads_to(found, location.store):
         return own_file_root(location)
     main = location.main(head)
     if main is not None and _may_be_main(location, head, found):
         raise InvalidInputError(
-            f"the table was moved to {main.uri}, and base path {base!r} may stand for that root: "
-            f"no file tells; say with set_base(id, {main.uri!r}) which base path does",
+            f"the table was moved to {main.uri}, and base path {base!r} may mean that root, but "
+            f"no file proves it; say with set_base(id, {main.uri!r}) which base path does",
             base=found.id,
         )
     owner = _owner(location, head, found)
@@ -193,9 +195,9 @@ def find_file_root(location: Location, head: ManifestHead, base: Base) -> FileRo
 
 
 def ids_to_read(location: Location, head: ManifestHead, bases: Bases) -> frozenset[BaseId | None]:
-    """The base ids that stand for the roots, None for the own root, however they are declared.
+    """The base ids of the roots, None for the own root, however they are declared.
 
-    Raises InvalidInputError for a root that is not there.
+    Raises InvalidInputError for an unknown root.
     """
     location.settle(head)
     own = (location.uri, DATA_DIR)
@@ -230,7 +232,8 @@ def _all_file_roots(location: Location, head: ManifestHead) -> Iterator[FileRoot
 
 
 def _owner(location: Location, head: ManifestHead, base: table_pb2.BasePath) -> str | None:
-    """The table that would take files there for its own; the main root of a branch would not."""
+    """The table whose cleanup would delete files there; the main root of a branch does not
+    count."""
     store = location.base_store(base)
     main = location.main(head)
     if base.is_dataset_root and main is not None and store.uri == main.uri:
@@ -239,17 +242,17 @@ def _owner(location: Location, head: ManifestHead, base: table_pb2.BasePath) -> 
         return store.uri
     if base.is_dataset_root and location.finding(base) is None:
         *branches, _ = present_roots(main or location.store, base)
-        for each in branches:  # it was moved, but no file of it is here to tell
+        for each in branches:  # it was moved, but no file of it is here to prove it
             if is_table_root(each):
                 return each.uri
     return owner_of_location(location, base)
 
 
 def _may_be_main(location: Location, head: ManifestHead, base: table_pb2.BasePath) -> bool:
-    """Whether a base path may stand for the main root of a branch, at the place where it was.
+    """Whether a base path may name the main root of a branch at an old location.
 
-    So it is with one of which no file is known, where none is known to lead to the table's roots.
-    That of a main root has no name.
+    That is so if no file of it is known, no other base path is known to lead to the table's roots,
+    and it has no name, as the main root never has.
     """
     if head.branch is None or not base.is_dataset_root or base.name:
         return False
@@ -263,8 +266,8 @@ def _distinct(file_roots: Iterable[FileRoot]) -> list[FileRoot]:
     return list({each.base_id: each for each in file_roots}.values())
 
 
-def _told(bases: Sequence[table_pb2.BasePath]) -> str:
+def _declared_text(bases: Sequence[table_pb2.BasePath]) -> str:
     if not bases:
         return "none"
-    told = [f"{each.id} {each.name or each.path!r}" for each in bases[:20]]
-    return ", ".join(told) + (", …" if len(bases) > 20 else "")
+    shown = [f"{each.id} {each.name or each.path!r}" for each in bases[:20]]
+    return ", ".join(shown) + (", …" if len(bases) > 20 else "")

@@ -1,8 +1,8 @@
 """Where one table lives: its own root, and the other roots that a manifest may name.
 
 Reads follow the base paths that a manifest declares, unless ``allowed_bases`` restricts them, or
-the table was moved and took the files along (``base_homes``). A branch lives below the main
-root, where the refs are. Nothing here writes or deletes.
+the table was moved and took the files along (``moved_roots``). A branch lives below the main root,
+where the refs are. Nothing here writes or deletes.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ from lancewood.store.options import StorageOptions
 class Location:
     """A table's root store, and how to reach its other roots.
 
-    ``storage_options`` are for the bucket of the table's root. Whoever writes a manifest can have
-    it name any place: other buckets get of them what is no credential, unless the caller lists the
-    place in ``allowed_bases``. ``base_storage_options`` are for roots by path or name. No option
-    shows in a text.
+    ``storage_options`` are for the bucket of the table's root. A manifest can name any location, so
+    other buckets get only the options that are not credentials, unless the caller lists the
+    location in ``allowed_bases``. ``base_storage_options`` are for roots by path or name. The repr
+    shows no option.
     """
 
     store: Store
@@ -62,7 +62,7 @@ class Location:
     allowed_bases: tuple[str, ...] | None = None
     base_storage_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
     repository: str | None = None
-    """The repository in whose name the table is written; see ``model.exclusive``."""
+    """The repository that writes the table; see ``model.exclusive``."""
     _file_roots: dict[tuple[int, str], Store] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -75,7 +75,7 @@ class Location:
         return self.store.uri
 
     def at(self, store: Store) -> Location:
-        """The same for another root of the same table: main, or a branch."""
+        """The location of another root of the same table: main, or a branch."""
         is_deeper = store.uri.startswith(self.uri.rstrip("/") + "/")
         return Location(
             store,
@@ -87,12 +87,12 @@ class Location:
         )
 
     def written_by(self, repository: str | None) -> Location:
-        """The same, written in the name of a repository; None: in nobody's."""
+        """The same location, written on behalf of a repository; None for no repository."""
         return self if repository == self.repository else replace(self, repository=repository)
 
     def main(self, head: ManifestHead) -> Store | None:
-        """The main root of the table whose branch this is; None for what is no branch, and for a
-        branch that was brought elsewhere than below ``tree/``."""
+        """The main root of the table whose branch this is; None if this is not a branch, and for a
+        branch that was moved to somewhere other than below ``tree/``."""
         if head.branch is None:
             return None
         segments = self.uri.split("/")
@@ -138,9 +138,10 @@ class Location:
         return file_root, key_in_base(base, INDICES_DIR, name)
 
     def foreign_file(self, head: ManifestHead, uri: str, base_id: BaseId) -> tuple[Store, str]:
-        """The store and key of a file that is not the table's: a blob that was left where it was.
+        """The store and key of a file that the table does not own: a blob that was left where it
+        was.
 
-        ``uri`` is a path below a base, or absolute, and then followed like a base path is.
+        ``uri`` is a path below a base, or absolute, and then followed like a base path.
         """
         if "://" not in uri:
             with found_in(head.name):
@@ -154,11 +155,10 @@ class Location:
     def elsewhere(
         self, head: ManifestHead, base_id: BaseId | None
     ) -> Iterator[tuple[Store, Mapping[str, str] | None]]:
-        """Where else a file of a base path may be that is not where it was looked for, and the
-        storage options to read it with.
+        """Where else a missing file of a base path may be, and the storage options to read it with.
 
-        A file of a table that was moved may have stayed at the old place. Raises what opening that
-        place raises.
+        A file of a table that was moved may have stayed at the old location. Raises what opening
+        that location raises.
         """
         base = self._base(head, base_id)
         found = None if base is None else self._findings.known(base)
@@ -172,31 +172,31 @@ class Location:
     def settle(self, head: ManifestHead) -> None:
         """Find out now which base paths of a version lead elsewhere since the table was moved.
 
-        The place knows it from then on, also where it travels together with a bare manifest.
+        The location keeps the answer, also when it is pickled together with a bare manifest.
         """
         for base in head.base_paths:
             found = self._findings.known(base) or self._find(head, base)
             if found is not None and found.root is None and is_relative(base.path):
-                self._written(base)  # from this process's working directory, not from a task's
+                self._written(base)  # relative to this process's working directory, not a task's
 
     def finding(self, base: table_pb2.BasePath) -> BaseFinding | None:
-        """What is known by now of where a base path leads."""
+        """What is known so far about where a base path leads."""
         return self._findings.known(base)
 
     def base_store(self, base: table_pb2.BasePath) -> Store:
-        """The store at a base path: the written one, unless ``settle`` found it moved."""
+        """The store at a base path: the recorded one, unless ``settle`` found it moved."""
         found = self._findings.known(base)
         return self._written(base) if found is None or found.root is None else found.root
 
     def store_at(self, uri: str) -> Store:
-        """The store at a uri that stands in the table."""
+        """The store at a uri that the table names."""
         found = open_store(uri, storage_options=self._shared_with(uri))
         self._check_allowed(found.uri, uri)
         return found
 
     def options_of(self, base: table_pb2.BasePath) -> Mapping[str, str] | None:
-        """The storage options for a base path: its own, by path or name, or what the table's are
-        for it."""
+        """The storage options for a base path: its own, by path or name, or those of the table's
+        that apply to it."""
         found = self._findings.known(base)
         is_own_root = found is not None and found.root is not None
         return self.storage_options if is_own_root else self._written_options(base)
@@ -206,18 +206,18 @@ class Location:
         return self._shared_with(base.path) if own is None else own
 
     def _shared_with(self, uri: str) -> Mapping[str, str] | None:
-        """What of the table's storage options is for a place that stands in it."""
+        """Those of the table's storage options that apply to a location that the table names."""
         there, own = in_bucket(uri), in_bucket(self.uri)
         if not self.storage_options or there is None or self._is_listed(there.uri):
             return self.storage_options
         if own is not None and own.scheme != there.scheme:
-            return None  # another kind of store is told in other words even where and how
+            return None  # another kind of store has other names for all its options
         if own is not None and own.bucket == there.bucket:
             return self.storage_options
         return StorageOptions(self.storage_options).without_credentials()
 
     def _own_options_of(self, base: table_pb2.BasePath) -> Mapping[str, str] | None:
-        """The storage options that are for this base path alone; None where there are none."""
+        """The storage options given for this base path alone; None where there are none."""
         if self.base_storage_options:
             for each in (base.name, base.path):
                 if each and each in self.base_storage_options:
@@ -235,7 +235,7 @@ class Location:
         return self.base_storage_options[max(above, key=len)] if above else self._shared_with(uri)
 
     def options_at(self, head: ManifestHead, base_id: BaseId | None) -> Mapping[str, str] | None:
-        """The storage options for the files that a base id stands for; None: the own root."""
+        """The storage options for the files of a base id; None is the own root."""
         base = self._base(head, base_id)
         return self.storage_options if base is None else self.options_of(base)
 
@@ -244,7 +244,7 @@ class Location:
         return self._uri_of(base) == root.uri
 
     def leads_to(self, base: table_pb2.BasePath, root: Store) -> bool:
-        """Whether a base path is that root, by what is written or by what ``settle`` found."""
+        """Whether a base path is that root, as recorded or as ``settle`` found."""
         found = self._findings.known(base)
         if found is not None and found.root is not None and found.root.uri == root.uri:
             return True
@@ -266,7 +266,7 @@ class Location:
     def _find(
         self, head: ManifestHead, base: table_pb2.BasePath, trace: RootTrace | None = None
     ) -> BaseFinding | None:
-        """What becomes known of a base path; None where no file of it is at hand."""
+        """What can be found out about a base path; None where no file of it is available."""
 
         def find() -> BaseFinding | None:
             main = self.store if head.branch is None else self.main(head)
@@ -279,15 +279,15 @@ class Location:
         return self._findings.settled(base, find)
 
     def _uri_of(self, base: table_pb2.BasePath) -> str | None:
-        """A base path, normalised; None for one that nothing here can open."""
+        """A base path, normalised; None if it cannot be opened here."""
         try:
             return open_store(base.path, storage_options=self._written_options(base)).uri
         except LancewoodError:
             return None
 
     def _written(self, base: table_pb2.BasePath) -> Store:
-        """The store at the path that is written down."""
-        file_root = self._file_roots.get((base.id, base.path))  # options may go by number
+        """The store at the recorded path."""
+        file_root = self._file_roots.get((base.id, base.path))  # options may be given by base id
         if file_root is None:
             file_root = open_store(base.path, storage_options=self._written_options(base))
             self._check_allowed(file_root.uri, f"{base.path} (base path {base.id})")
@@ -312,7 +312,7 @@ class Location:
         )
 
     def _is_listed(self, uri: str) -> bool:
-        """Whether a place is one of the allowed bases, or below one."""
+        """Whether a location is one of the allowed bases, or below one."""
         for each in self.allowed_bases or ():
             allowed = real_path(open_store(each, storage_options=self.storage_options).uri)
             if real_path(uri) == allowed or real_path(uri).startswith(allowed.rstrip("/") + "/"):

@@ -1,10 +1,10 @@
-"""Where the files of a base path are today: a table that was moved took some of them along.
+"""Where the files of a base path are today, after its table may have been moved.
 
-Base paths are absolute. After a table's directory was copied or moved, those that stand for its own
-roots still lead to the old place, which may be gone, altered, or another table's by now. So one
-file of such a base path is looked for below the table's present roots. Names of files are random: a
-file of that name, and of the recorded size, is that file. Homes of other kinds, such as a cold tier
-or the source of a clone, are not found there, since copies never have the name of the original.
+Base paths are absolute. After a table's directory was copied or moved, those that mean its own
+roots still lead to the old location, which may be gone, altered, or another table by now. So one
+file of such a base path is looked for below the table's present roots. File names are random: a
+file of that name and of the recorded size is that file. Other base paths, such as a cold tier or
+the source of a clone, are not found there, since copies never keep the name of the original.
 
 Looks at one file for each base path, and changes nothing.
 """
@@ -37,7 +37,8 @@ from lancewood.store.base import Store
 
 _BELOW_TREE = f"/{TREE_DIR}/"
 _MOST_SUFFIXES = 4
-"""So many roots below ``tree/`` may one path stand for: a hostile one must not cost more."""
+"""At most this many roots below ``tree/`` are tried for one path, to bound the cost of a hostile
+one."""
 _BASE_ID = b"\x38"
 """The tag of a base id, the same in data files and in deletion files."""
 
@@ -47,7 +48,7 @@ class RootTrace:
     """A file by which a root is recognised."""
 
     key: str
-    """Below the root; for an index of which no file is recorded its directory."""
+    """A key below the root; for an index without recorded files, its directory."""
     size: int | None = None
     is_directory: bool = False
 
@@ -82,7 +83,7 @@ class RootTrace:
 def find_trace(manifest: Manifest, base_id: BaseId) -> RootTrace | None:
     """One file of a base path; None if the version has none there.
 
-    Decodes only fragments whose bytes may speak of the base path, up to the first that does.
+    Decodes only fragments whose bytes may mention the base path, up to the first that does.
     """
     needle = _BASE_ID + encode_varint(base_id)
     for raw in manifest.message.fragments:
@@ -110,7 +111,7 @@ def _trace_in(fragment: Fragment, base_id: BaseId, name: str) -> RootTrace | Non
 
 
 def _family_root(main: Store, uri: str) -> Store | None:
-    """The root of a table's family that has this normalised place; None where there is none."""
+    """The root of a table's family at this normalised location; None if there is none."""
     if uri == main.uri:
         return main
     above = main.uri.rstrip("/") + _BELOW_TREE
@@ -118,7 +119,7 @@ def _family_root(main: Store, uri: str) -> Store | None:
 
 
 def present_roots(main: Store, base: table_pb2.BasePath) -> tuple[Store, ...]:
-    """The roots of the present family that a base path may have stood for in another place."""
+    """The roots of the present family that a base path may have meant at an earlier location."""
     path = base.path.rstrip("/")
     suffixes: list[int] = []
     at = path.rfind(_BELOW_TREE)
@@ -146,14 +147,14 @@ def _below(main: Store, path: str, start: int) -> Store | None:
 
 @dataclass(frozen=True, slots=True)
 class BaseFinding:
-    """What is known of a base path's root."""
+    """What is known about the root of a base path."""
 
     root: Store | None
-    """The root of the table's own family that it is; None: the path that is written down."""
+    """The root of the table's own family that it is; None for the recorded path."""
     is_moved: bool = False
-    """Whether the written path leads elsewhere by now."""
+    """Whether the recorded path now leads elsewhere."""
     others: tuple[Store, ...] = ()
-    """Roots of the family where a file may be that is not where it should be."""
+    """Roots of the family that may hold a file that is missing where it should be."""
 
 
 def locate_base(
@@ -164,10 +165,10 @@ def locate_base(
     uri: str | None,
     trace: RootTrace | None = None,
 ) -> BaseFinding | None:
-    """Where a base path leads that is a dataset root; None where no file of it is at hand.
+    """Where a base path leads that is a dataset root; None where no file of it is available.
 
     ``own`` is the root of the version, ``main`` that of its table, ``uri`` the normalised path.
-    ``trace`` is a file of the base path; without one it is looked for in the version.
+    ``trace`` is a file of the base path; by default one is searched for in the version.
     """
     family = own if uri == own.uri else uri and _family_root(main, uri)
     if family:
@@ -187,8 +188,7 @@ _Key: TypeAlias = tuple[str, str, bool]
 
 
 class BaseFindings:
-    """What was found out, once for each base path; it travels to tasks, which then look at
-    nothing."""
+    """The findings, made once for each base path; pickled to tasks, which then look at nothing."""
 
     def __init__(self) -> None:
         self._known: dict[_Key, BaseFinding] = {}
@@ -207,7 +207,7 @@ class BaseFindings:
     def settled(
         self, base: table_pb2.BasePath, find: Callable[[], BaseFinding | None]
     ) -> BaseFinding | None:
-        """What is known, or else what ``find`` says; None if it could not tell."""
+        """The known finding, or else what ``find`` finds; None if it cannot decide."""
         with self._lock:
             found = self.known(base)
             if found is None:
@@ -218,7 +218,7 @@ class BaseFindings:
 
 
 def real_path(uri: str) -> str:
-    """A local path without symbolic links; other places as they are."""
+    """A local path without symbolic links; any other location unchanged."""
     return os.path.realpath(uri) if uri.startswith("/") else uri
 
 

@@ -1,6 +1,6 @@
 """Deletion vectors: which rows of a fragment are deleted, read and written.
 
-A written file is nobody's until a manifest names it.
+A written file has no effect until a manifest names it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def load_deletions(
     """The deleted offsets of a fragment; None where nothing is deleted.
 
     Raises NotFoundError or FormatError, with the ``path`` of the file. ``is_counted``: a number of
-    rows that is not the recorded one is such an error.
+    rows other than the recorded one is such an error.
     """
     deletion = fragment.deletion_file
     found = location.deletion_file(head, fragment)
@@ -58,7 +58,8 @@ def load_deletions(
 def _search(
     location: Location, head: ManifestHead, base_id: BaseId | None, key: str, missing: NotFoundError
 ) -> tuple[str, bytes]:
-    """A deletion file where else it may be; raises NotFoundError that names every place."""
+    """A deletion file from the other locations where it may be; raises NotFoundError that names
+    them all."""
     tried = [missing.message]
     try:
         for store, _ in location.elsewhere(head, base_id):
@@ -78,7 +79,7 @@ def write_deletions(
     deleted: BitMap,
     kind: Kind | None = None,
 ) -> Fragment | None:
-    """The fragment with exactly these rows deleted; None if none is left."""
+    """The fragment with exactly these rows deleted; None if no row is left."""
     rows = fragment.physical_rows
     if not rows or (deleted and deleted.max() >= rows):
         raise FormatError(

@@ -1,4 +1,4 @@
-"""Reading rows: scans, single rows, blobs, and what is known of rows besides their values."""
+"""Reading rows: scans, single rows, blobs, and the ids and versions of rows."""
 
 from __future__ import annotations
 

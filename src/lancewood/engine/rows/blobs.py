@@ -1,7 +1,7 @@
-"""Where the bytes of blobs are: descriptors of rows → files that are open for reading.
+"""Where the bytes of blobs are: from the descriptors of rows to files open for reading.
 
-Knows both layouts, and the four kinds of place that the second has. Opens nothing before somebody
-reads: the rows' descriptors are all that is fetched here.
+Handles both layouts, and the four kinds of storage of the second. Only the descriptors are fetched
+here; nothing is opened until the blob is read.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ class _Finder:
         )
 
     def _external(self, descriptor: dict[str, Any]) -> BlobFile:
-        """A file that is not the table's: below a base path, or anywhere by its URI.
+        """A file that the table does not own: below a base path, or anywhere by its URI.
 
-        A size of 0 from position 0 means the whole of it.
+        A size of 0 at position 0 means the whole file.
         """
         store, key = self.snapshot.location.foreign_file(
             self.snapshot.manifest, descriptor["blob_uri"], BaseId(descriptor["blob_id"])
@@ -103,7 +103,7 @@ def _finder(snapshot: Snapshot, field: Field, number: FragmentId) -> _Finder:
 def find_data_file(snapshot: Snapshot, file: DataFile) -> tuple[Store, str]:
     """Where a data file is: one of a table that was moved may have stayed behind.
 
-    Where it is nowhere, the answer is the place where it should be.
+    If it is nowhere, returns where it should be.
     """
     location, head = snapshot.location, snapshot.manifest
     expected, key = location.data_file(head, file)

@@ -1,10 +1,10 @@
-"""One fragment: its data files, opened wherever a snapshot says they are, and what is known of its
-rows that is not stored there.
+"""One fragment: its data files, opened wherever a snapshot says they are, and facts about its rows
+that are not stored in them.
 
-Which rows are deleted, where they are, their ids, and which versions made and last changed them.
-Ids and versions are in the manifest mostly; in a part of another file below the table's root, as
-the specification allows; or spilled into columns of the fragment's own data files, as pylance does
-when it is asked to. What a manifest says about other files is checked first.
+Those are which rows are deleted, their addresses and ids, and which versions made and last changed
+them. Ids and versions are usually in the manifest, but may be in a part of another file below the
+table's root, as the specification allows, or spilled into columns of the fragment's own data files,
+as pylance does on request. What a manifest says about other files is checked first.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _NAMES: dict[Lineage, str] = {
 
 _FEW_BYTES = 64
 _decode_versions = lru_cache(maxsize=1024)(RowVersions.decode)
-"""Fragments of one write have versions in the same few bytes."""
+"""Fragments of one write encode their versions in the same few bytes."""
 
 
 def load_row_ids(snapshot: Snapshot, fragment: Fragment) -> RowIdSequence | None:
@@ -149,7 +149,8 @@ _Ints: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class RowFacts:
-    """Lazy: a deletion file or a sequence is read when it is first needed."""
+    """What is known of the rows of a fragment; loads a deletion file or sequence when first
+    needed."""
 
     snapshot: Snapshot
     fragment: Fragment
@@ -162,13 +163,13 @@ class RowFacts:
 
     @cached_property
     def _gone(self) -> tuple[_Ints, _Ints, _Ints]:
-        """Deleted stretches: where they begin, where they end, and the deleted rows before each
-        and in all. Stretches, because a small file can delete four billion rows."""
+        """Runs of deleted offsets: where they begin and end, and how many rows are deleted before
+        each and in all. Runs, because a small file can delete four billion rows."""
         begins, ends = bitmap_runs(self.deleted)
         return begins, ends, np.concatenate(([0], np.cumsum(ends - begins)))
 
     def are_deleted(self, offsets: _Ints) -> npt.NDArray[np.bool_]:
-        """Which of the physical offsets are those of deleted rows."""
+        """Which of the physical offsets are deleted."""
         begins, ends, _ = self._gone
         if not len(begins):
             return np.zeros(len(offsets), np.bool_)
@@ -190,7 +191,7 @@ class RowFacts:
 
     @cached_property
     def live_ids(self) -> RowIdSequence:
-        """The stable row ids of the live rows; asked of tables that have them only."""
+        """The stable row ids of the live rows; only for tables that have them."""
         ids = self.row_ids
         assert ids is not None, "asked of a table without stable row ids"
         return ids if self.fragment.deletion_file is None else ids.without(self.deleted)
@@ -211,7 +212,7 @@ class RowFacts:
         return mask
 
     def physical_offsets(self, live: _Ints) -> _Ints:
-        """Physical offsets of the n-th live rows: each deleted row before one pushes it back."""
+        """Physical offsets of the n-th live rows: each deleted row before one shifts it by one."""
         begins, _, before = self._gone
         if not len(begins):
             return live

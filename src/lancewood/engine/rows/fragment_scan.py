@@ -1,9 +1,9 @@
-"""The rows of one fragment that a scan gives: live ones, that pass the filter, shaped.
+"""The rows of one fragment that a scan returns: live, passing the filter, shaped.
 
 A filter's columns are read first. The others are fetched only for rows that pass: one by one where
-that is cheaper, else by reading on past the rows between, and where such rows are frequent along
-with the filter's. A small file is read in one go. Does not know which fragments a scan reads, nor
-limits that span several of them.
+that is cheaper, else including the rows between, and together with the filter's columns where many
+rows pass. A small file is read at once. Which fragments a scan reads, and limits that span several
+of them, are decided elsewhere.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lancewood.model.fragment import Fragment
 
 
 def bits_of(mask: pa.BooleanArray) -> npt.NDArray[np.bool_]:
-    """The values of a mask without nulls; several times faster than pyarrow's own way."""
+    """The values of a mask without nulls; several times faster than pyarrow's own conversion."""
     if not len(mask):
         return np.empty(0, np.bool_)
     start, stop = mask.offset, mask.offset + len(mask)
@@ -42,7 +42,7 @@ def locations_in(mask: pa.BooleanArray) -> npt.NDArray[np.int64]:
 
 
 def chosen(batch: pa.RecordBatch, locations: npt.NDArray[np.int64]) -> pa.RecordBatch:
-    """The rows at ascending places, each of which is there once."""
+    """The rows at distinct, ascending positions."""
     if len(locations) == batch.num_rows:
         return batch
     return batch.take(pa.array(locations)) if batch.num_columns else nameless(len(locations))
@@ -50,7 +50,7 @@ def chosen(batch: pa.RecordBatch, locations: npt.NDArray[np.int64]) -> pa.Record
 
 _Ints = npt.NDArray[np.int64]
 _Passing = tuple[int, pa.RecordBatch, pa.BooleanArray]
-"""The offset of a batch, the batch, and which of its rows are live and pass."""
+"""The offset of a batch, the batch, and which of its rows are live and pass the filter."""
 
 _SMALL = 1 << 20
 _PORTION_ROWS = 8_192
@@ -67,7 +67,8 @@ class FragmentScan:
     def __init__(
         self, shape: RowShape, fragment: Fragment, span: tuple[int, int] | None = None
     ) -> None:
-        """``span``: only these of its physical rows, from the first to before the second."""
+        """``span`` restricts the scan to these physical rows, from the first to before the
+        second."""
         self._shape = shape
         self._span = span
         self._facts = RowFacts(shape.snapshot, fragment)
@@ -76,7 +77,7 @@ class FragmentScan:
     def batches(self, skip: int = 0, count: int | None = None) -> Iterator[pa.RecordBatch]:
         """The rows; without a filter, the live rows ``skip`` to ``skip + count``.
 
-        Reading begins now.
+        Reading starts at the call.
         """
         shape = self._shape
         if shape.predicate is None:
@@ -158,7 +159,7 @@ class FragmentScan:
     def _completed(
         self, reader: FragmentReader, portions: Iterator[_Portion]
     ) -> Iterator[pa.RecordBatch]:
-        """One portion is fetched while the rows of the next are judged."""
+        """Fetch one portion while the rows of the next are filtered."""
         begun: Iterator[pa.RecordBatch] = iter(())
         for portion in portions:
             following = self._fetched(reader, portion)
@@ -196,7 +197,7 @@ class FragmentScan:
     def _stage(
         self, reader: FragmentReader, along: frozenset[str], start: int, stop: int
     ) -> _Stage:
-        """A stretch of rows whose filter columns, and those ``along``, are read from now on."""
+        """A stretch of rows whose filter columns, and those in ``along``, are read in one way."""
         shape = self._shape
         early = reader.of(shape.early(along))
         late = frozenset(shape.late.schema.names) - along
@@ -207,7 +208,7 @@ class FragmentScan:
         return _Stage(start, stop, passing, kept, late, 1 if dictionaries else _PORTION_ROWS)
 
     def _along(self, reader: FragmentReader, hits: int, rows: int) -> frozenset[str]:
-        """The late columns that are worth reading for every row, if it goes on like this."""
+        """The late columns that are worth reading for every row at this rate of hits."""
         shape = self._shape
         if shape.fetching is not Fetching.AUTO or not rows:
             return frozenset()
@@ -246,14 +247,15 @@ class FragmentScan:
             if live is None:
                 mask = shape.predicate.mask(rows)
             else:
-                # Deleted rows are no rows: a filter must not fail on what they hold.
+                # A filter must not fail on the values of deleted rows.
                 locations = np.flatnonzero(live)
                 live[locations] = bits_of(shape.predicate.mask(chosen(rows, locations)))
                 mask = pa.array(live)
             yield first, batch, mask
 
     def _fetched(self, reader: FragmentReader, portion: _Portion) -> Iterator[pa.RecordBatch]:
-        """The rows that passed, with the columns that the filter did not need. Begins now."""
+        """The rows that passed, with the columns that the filter did not need. Reading starts at
+        the call."""
         early, offsets = portion.joined()
         streams = [
             reader.of(wanted).pick(offsets, within=within, batch_rows=self._shape.batch_rows)
@@ -285,7 +287,7 @@ class FragmentScan:
     def _ways(
         self, reader: FragmentReader, names: frozenset[str], offsets: _Ints
     ) -> Iterator[tuple[WantedColumns, bool]]:
-        """The late columns in groups, and whether each is read with the rows between."""
+        """The late columns in groups, and whether each is read including the rows between."""
         shape = self._shape
         if not names:
             return
@@ -315,7 +317,7 @@ class _Stage(NamedTuple):
     stop: int
     passing: Iterator[_Passing]
     kept: list[str]
-    """Of what is read, the columns that come out."""
+    """The columns to return, of those that are read."""
     late: frozenset[str]
     portion_rows: int
 

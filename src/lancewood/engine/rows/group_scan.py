@@ -1,9 +1,8 @@
-"""The rows of a group of small, neighbouring fragments that a scan gives: what ``fragment_scan``
-does for one.
+"""Scans of small, neighbouring fragments as a group: what ``fragment_scan`` does for one.
 
-They are read as one batch of all their physical rows, side by side: what is done once for the batch
-is not done for each of thousands of fragments. All columns are read in one go with those of the
-filter, which is computed once for the group.
+They are read as one batch of all their physical rows, so that the work per batch is not repeated
+for each of thousands of fragments. All columns are read at once with those of the filter, which is
+evaluated once for the group.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ _MOST_FRAGMENTS = 256
 def grouped(
     fragments: Iterable[Fragment], reader: SmallFragments, *, first: int | None = None
 ) -> Iterator[tuple[Fragment, ...]]:
-    """Neighbouring small fragments together, every other one by itself; all in their order.
+    """Neighbouring small fragments together, every other one by itself, in their order.
 
-    A group fits a batch. ``first``: so many are in the first group at most, twice as many in the
-    next, for one who may not want them all.
+    A group fits a batch. ``first`` is the most fragments in the first group, and each next one may
+    have twice as many: for a caller that may stop early.
     """
     group: list[Fragment] = []
     rows = held = 0
@@ -73,8 +72,8 @@ class FragmentGroup:
         reader: SmallFragments,
         facts: Sequence[RowFacts] | None = None,
     ) -> None:
-        """Reads the fragments, which are small; raises what the reader raises. ``facts`` are those
-        of the fragments, from a caller who has them."""
+        """Read the small fragments; raises what the reader raises. ``facts`` are those of the
+        fragments, if the caller has them."""
         self._snapshot = snapshot
         self.fragments = fragments
         self._facts: dict[int, RowFacts] = dict(enumerate(facts or ()))
@@ -107,7 +106,7 @@ class FragmentGroup:
         return np.flatnonzero(mask)
 
     def by_fragment(self, positions: _Ints) -> Iterator[tuple[int, _Ints]]:
-        """The fragments that ascending positions are in, by their numbers in the group, each with
+        """The fragments that contain ascending positions, by their numbers in the group, each with
         the physical offsets in it."""
         cuts = np.searchsorted(positions, self.bounds)
         for number in np.flatnonzero(np.diff(cuts)).tolist():
@@ -131,7 +130,7 @@ class FragmentGroup:
 
     @cached_property
     def row_ids(self) -> RowIdSequence:
-        """The stable row ids at all positions; asked of tables that have them only."""
+        """The stable row ids at all positions; only for tables that have them."""
         found = [self.facts(each).row_ids for each in range(len(self.fragments))]
         return RowIdSequence.concat([each for each in found if each is not None])
 
@@ -161,7 +160,7 @@ class FragmentGroup:
         return np.repeat(begins, counts)[positions] + positions.astype(np.uint64)
 
     def facts(self, number: int) -> RowFacts:
-        """What is known of the rows of one of the fragments."""
+        """The facts about the rows of one of the fragments."""
         known = self._facts.get(number)
         if known is None:
             known = self._facts[number] = RowFacts(self._snapshot, self.fragments[number])
@@ -179,12 +178,13 @@ class GroupScan:
     """Small fragments of one scan; groups are made and read here."""
 
     def __init__(self, shape: RowShape, wanted: WantedColumns | None = None) -> None:
-        """``wanted`` is what is read, for one who only wants to know which rows pass."""
+        """``wanted`` are the columns to read, for a caller that only needs to know which rows
+        pass."""
         self._shape = shape
         self._reader = small_fragments(shape.snapshot, shape.together if wanted is None else wanted)
 
     def groups(self, fragments: Iterable[Fragment]) -> Iterator[tuple[Fragment, ...]]:
-        """The fragments, those that are small in groups; one by one if they must be."""
+        """The fragments, small ones in groups; one by one where grouping is not possible."""
         shape = self._shape
         if shape.fetching is not Fetching.AUTO:
             return ((each,) for each in fragments)
@@ -193,8 +193,8 @@ class GroupScan:
         return grouped(fragments, self._reader, first=1)
 
     def batches(self, fragments: Sequence[Fragment]) -> Iterator[pa.RecordBatch]:
-        """The rows of a group of several, shaped, never an empty batch. They are read now: threads
-        that read small files only wait for each other."""
+        """The rows of a group of several, shaped, without empty batches. They are read at the call:
+        threads that read small files only wait for each other."""
         group, positions = self.found(fragments)
         if positions is not None and self._shape.most_rows is not None:
             positions = positions[: self._shape.most_rows]
@@ -202,7 +202,7 @@ class GroupScan:
         return self._cut(made, 0, made.num_rows)
 
     def count(self, fragments: Sequence[Fragment]) -> Iterator[int]:
-        """How many rows of a group of several pass. They are read now."""
+        """How many rows of a group of several pass. They are read at the call."""
         group, positions = self.found(fragments)
         return iter((group.rows.num_rows if positions is None else len(positions),))
 
@@ -246,7 +246,7 @@ class GroupScan:
 
 
 def scan_each(shape: RowShape, fragments: Sequence[Fragment]) -> Iterator[Iterator[pa.RecordBatch]]:
-    """Without a filter, the rows of each fragment; of small ones, several are read together."""
+    """Without a filter, the rows of each fragment; small ones are read several at a time."""
     scan = GroupScan(shape)
     for group in scan.groups(fragments):
         if len(group) == 1:

@@ -1,10 +1,9 @@
-"""What an index may answer for: the specification's row id masks.
+"""Which rows an index may answer for: the specification's row id masks.
 
-The files of an index never change, so they name rows that are deleted by now, or whose values are
-new. An index may answer for the fragments in its bitmap that still exist, less their deleted rows;
-everything else must be scanned. A row whose indexed value changed was deleted where it stood, and
-its new place is not in the bitmap: so it is not among them either. Indices themselves are not
-opened.
+The files of an index never change, so they name rows that have since been deleted or updated. An
+index may answer for the fragments in its bitmap that still exist, except their deleted rows;
+everything else must be scanned. A row whose indexed value changed was deleted in its old place, and
+its new place is not in the bitmap, so it is excluded too. Index files themselves are not opened.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from lancewood.rules.indices import check_no_fragment_reuse
 
 
 def load_index_mask(snapshot: Snapshot, name: str) -> IndexMask:
-    """The mask of an index; raises NotFoundError for a name that no index has.
+    """The mask of an index; raises NotFoundError if there is no index of that name.
 
     Raises UnsupportedError where bitmaps name fragments that are gone and have to be translated.
     """
@@ -50,9 +49,8 @@ def load_index_mask(snapshot: Snapshot, name: str) -> IndexMask:
 
 @dataclass(frozen=True)
 class IndexMask:
-    """Rows that all segments of one index may answer for, as numbers of the index's own domain:
-    stable row ids, or row addresses. Deletion files and sequences are read when they are needed.
-    """
+    """Rows that all segments of one index may answer for, as stable row ids or row addresses,
+    whichever the index uses. Deletion files and sequences are read when they are needed."""
 
     snapshot: Snapshot
     name: str
@@ -67,7 +65,7 @@ class IndexMask:
 
     @cached_property
     def fragments(self) -> BitMap:
-        """The fragments that the index covers and that are still there."""
+        """The fragments that the index covers and that still exist."""
         return BitMap.union(BitMap(), *(each.fragments for each in self.segments)) & self._live
 
     @property
@@ -77,7 +75,7 @@ class IndexMask:
 
     @cached_property
     def row_count(self) -> int:
-        """How many rows it may answer for; from the manifest, if that records them."""
+        """How many rows it may answer for; from the manifest, if recorded there."""
         known = self.snapshot.manifest.rows_by_fragment
         if known is None:
             return sum(count for _, count in self.runs())
@@ -85,7 +83,7 @@ class IndexMask:
         return sum(rows for each, rows in pairs if each in self.fragments)
 
     def runs(self) -> Iterator[tuple[int, int]]:
-        """(first, count) of each stretch of numbers, fragment after fragment."""
+        """(first, count) of each run of numbers, fragment by fragment."""
         for fragment in self.fragments:
             facts = self._facts(fragment)
             if self.holds_row_ids:
@@ -99,7 +97,7 @@ class IndexMask:
                     yield (fragment << 32) + start, stop - start
 
     def allows(self, numbers: Numbers) -> npt.NDArray[np.bool_]:
-        """For each number that the index may come up with, whether its row may be believed."""
+        """For each number that the index returns, whether it is valid."""
         asked = as_numbers(numbers, "numbers")
         if not self.holds_row_ids:
             return self._allows_addresses(asked)

@@ -1,8 +1,8 @@
-"""The live rows of fragments by row id: stretches of ids that lie side by side in one fragment.
+"""The live rows of fragments by row id: stretches of consecutive ids at consecutive offsets.
 
-A stretch knows where its rows are and which versions made and last changed them, so that versions
-of a table can be compared row by row without spelling a row out: work grows with the number of
-stretches. Reads deletion files and sequences, never a column.
+A stretch records where its rows are and which versions made and last changed them, so that versions
+of a table can be compared row by row without listing rows: work grows with the number of stretches.
+Reads deletion files and sequences, never a column.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _cut_up(
 
 
 def _single(ids: RowIdSequence, created: int, updated: int) -> Stretches:
-    """One stretch, the shape of nearly every fragment: made without the work that many need."""
+    """One stretch, the shape of nearly every fragment, made by a faster path."""
     return Stretches(
         np.array([ids.value_at(0)], np.uint64),
         np.array([len(ids)], np.int64),
@@ -92,7 +92,7 @@ def _single(ids: RowIdSequence, created: int, updated: int) -> Stretches:
 
 
 def _only_version(fragment: Fragment, what: Lineage) -> int | None:
-    """The version of all rows; None where there are several, or only reading tells."""
+    """The version of all rows; None where there are several, or only reading would show."""
     location = fragment.lineage(what)
     if location is None:
         return FIRST_VERSION
@@ -104,7 +104,7 @@ def _only_version(fragment: Fragment, what: Lineage) -> int | None:
 
 @lru_cache(maxsize=1024)
 def _decode_only(data: bytes) -> tuple[int, int] | None:
-    """Fragments of one write have versions in the same bytes."""
+    """Cached, because fragments of one write encode their versions in the same bytes."""
     versions = RowVersions.decode(data)
     return next(versions.runs()) if len(versions.bounds) == 2 else None
 
@@ -116,7 +116,7 @@ class LiveRows:
     firsts: Ids
     counts: Ints
     fragments: Ints
-    """Which of the fragments they were made of, by position."""
+    """The fragment of each, by position."""
     offsets: Ints
     created: Ids
     updated: Ids
@@ -147,7 +147,7 @@ class LiveRows:
         return int(self.counts.sum())
 
     def find(self, ids: Ids) -> Ints:
-        """The stretch that each id is in; -1 for an id that is not here."""
+        """The stretch that contains each id; -1 for an id that is not here."""
         if not len(self.firsts):
             return np.full(len(ids), -1, np.int64)
         at = np.searchsorted(self.firsts, ids, side="right") - 1
@@ -166,7 +166,7 @@ class LiveRows:
         )
 
     def only(self, chosen: npt.NDArray[np.bool_]) -> LiveRows:
-        """The stretches that are chosen."""
+        """The chosen stretches."""
         return self._at(np.flatnonzero(chosen))
 
     def and_also(self, other: LiveRows) -> LiveRows:
@@ -192,7 +192,7 @@ class LiveRows:
         )
 
     def by_fragment(self) -> Iterator[tuple[int, Ints]]:
-        """Each fragment that rows are in, by position, and their physical offsets, ascending."""
+        """Each fragment that has rows here, by position, and their physical offsets, ascending."""
         order = np.lexsort((self.offsets, self.fragments))
         owners, offsets, counts = self.fragments[order], self.offsets[order], self.counts[order]
         numbers, begins = np.unique(owners, return_index=True)
@@ -203,8 +203,8 @@ class LiveRows:
 
 
 def distinct(values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
-    """The values, ascending, each once. ``np.unique`` of numpy 2.4 goes by hashes, which is several
-    times slower for numbers that come almost sorted, as those of rows do."""
+    """The distinct values, ascending. ``np.unique`` of numpy 2.4 uses hashing, which is several
+    times slower for almost sorted numbers such as row ids."""
     ordered = np.sort(values, kind="stable")
     if not len(ordered):
         return ordered

@@ -1,7 +1,7 @@
-"""Values for the live rows of a fragment, spread over all of its rows.
+"""Values for the live rows of a fragment, spread over all of its physical rows.
 
 A new column file has one value for every physical row. A deleted row gets a null, or where that
-cannot be stored a copy of the value of a live one; nobody reads it.
+cannot be stored a copy of a live row's value; nobody reads it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _WINDOW = 65_536
 
 
 class Portions:
-    """A stream of batches, from which as many rows are taken as one asks for."""
+    """A stream of batches, from which any number of rows can be taken."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
         self._batches = iter(batches)
@@ -39,7 +39,7 @@ class Portions:
                 yield head
 
     def peek(self) -> pa.RecordBatch | None:
-        """The first of the rows that are left; None if there is none."""
+        """The first remaining row; None if there is none."""
         while self._rest is None or not self._rest.num_rows:
             self._rest = next(self._batches, None)
             if self._rest is None:
@@ -50,7 +50,7 @@ class Portions:
 def spread(
     facts: RowFacts, live: Iterable[pa.RecordBatch], fields: Sequence[Field]
 ) -> Iterator[pa.RecordBatch]:
-    """The values of the live rows, in their order, at their places among the physical rows.
+    """The values of the live rows, in order, at their positions among the physical rows.
 
     ``fields`` are the columns of the batches. Raises InvalidInputError if the values are more or
     fewer than the live rows.

@@ -1,8 +1,8 @@
-"""Reading rows at given offsets of a fragment: of each column in the way that costs less.
+"""Reading rows at given offsets of a fragment, each column in the cheaper way.
 
-One by one, or with all that lies between: a model in nanoseconds, measured on local files
-(``bench/filtered.py``). Reading on is cheap, a value that is fetched alone costs the decoding of
-the chunk around it. Knows no rows by name or condition, only where they are.
+Rows are fetched one by one, or read with everything in between: a cost model in nanoseconds,
+measured on local files (``bench/filtered.py``), decides. Reading on is cheap; a value fetched alone
+costs decoding the chunk around it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from lancewood.data.wanted import WantedColumns, is_fixed_width
 from lancewood.model.schema import Schema
 
 CALL = 2_000_000.0
-"""What one more call of the codec costs, with all that hangs on it."""
+"""The cost of one more call of the codec, overhead included."""
 
 
 class _Cost(NamedTuple):
-    """Of one value, and of each byte of it."""
+    """The cost of one value, and of each byte of it."""
 
     read: float
     read_byte: float
@@ -40,7 +40,7 @@ _VARIABLE = _Cost(20.0, 1.2, 6_000.0, 0.6)
 def savings(
     schema: pa.Schema, widths: Mapping[str, float], rows: int, span: int
 ) -> dict[str, float]:
-    """What each column saves if all of the span is read for the sake of so many rows in it.
+    """What each column saves if the whole span is read for the sake of this many rows in it.
 
     ``widths`` are stored bytes per row. Below zero it is better to fetch the rows alone.
     """
@@ -62,7 +62,7 @@ def pick_rows(
 ) -> Iterator[pa.RecordBatch]:
     """The rows at ascending offsets, at least one, with the columns that the reader was opened for.
 
-    Some columns are fetched row by row, others read with all that lies between.
+    Some columns are fetched row by row, others read with everything in between.
     """
     reader.look()
     span = int(offsets[-1] - offsets[0]) + 1

@@ -1,8 +1,8 @@
-"""Which fragments can hold a row that passes a filter, told from the manifest alone.
+"""Which fragments can hold a row that passes a filter, judged from the manifest alone.
 
-Looks at addresses, row ids, row versions, and columns that no file of a fragment holds: those are
-null. Opens no data file. An answer of yes promises nothing; a broken fragment is yes, so that its
-error comes when it is read.
+Considers addresses, row ids, row versions, and columns that no file of a fragment holds, which are
+null. Opens no data file. An answer of yes guarantees nothing; a broken fragment is yes, so that its
+error is raised when it is read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ANY = ((0, MAX_U64),)
 
 
 class Pruner:
-    """The fragments of one snapshot, seen by one filter."""
+    """The fragments of one snapshot, judged by one filter."""
 
     def __init__(self, snapshot: Snapshot, predicate: Predicate, filtering: WantedColumns) -> None:
         self._snapshot = snapshot
@@ -49,7 +49,7 @@ class Pruner:
         return not self._predicate.columns and not self._passes_nulls()
 
     def pruned(self, fragments: Sequence[Fragment] | None) -> Iterator[Fragment]:
-        """Those of the fragments (None: all) that can match, in order, looked at one by one."""
+        """Those of the fragments (None: all) that can match, in order, evaluated lazily."""
         if self.is_hopeless:
             return
         if fragments is None:
@@ -75,7 +75,7 @@ class Pruner:
     def _named(self) -> list[Fragment] | None:
         """The fragments of the addresses that the filter names; None where it names none.
 
-        Spares a table of many fragments the decoding of all of them.
+        Avoids decoding every fragment of a large table.
         """
         manifest = self._snapshot.manifest
         for each in self._system:
@@ -99,12 +99,12 @@ class Pruner:
             return limits.meet([(first, first + rows - 1)])
         if limits.name == ROW_ID:
             ids = fragment.lineage("row_ids")
-            # Where they are not in the manifest, reading them costs more than it saves.
+            # Where they are not in the manifest, reading them costs more than pruning saves.
             return not isinstance(ids, bytes) or limits.meet(_ids(ids))
         return limits.meet(_versions(fragment, limits.name))
 
     def _can_match_without(self, missing: frozenset[FieldId]) -> bool:
-        """Whether a row can pass in whose fragment these fields are null."""
+        """Whether a row can pass if these fields are null in its fragment."""
         if any(self._is_null(each, missing) and each.op != "is null" for each in self._stored):
             return False
         leaves = {each.id for each in self._filtering.schema.walk() if each.is_column_leaf}
@@ -121,7 +121,7 @@ class Pruner:
         return all(each.id in missing for each in field.walk() if each.is_column_leaf)
 
     def _passes_nulls(self) -> bool:
-        """Whether a row passes whose stored columns are all null; in doubt it does."""
+        """Whether a row passes whose stored columns are all null; True if undecided."""
         schema = to_scan_schema(self._filtering.schema)
         arrays = [pa.nulls(1, each.type) for each in schema]
         if arrays:
@@ -135,7 +135,7 @@ class Pruner:
 
 
 class _Limits:
-    """What a bound says about a system column, ready to be asked often."""
+    """What a bound says about a system column, prepared for many lookups."""
 
     def __init__(self, bound: Bound) -> None:
         self.name = bound.path[0]
@@ -147,7 +147,7 @@ class _Limits:
         self._value: int | None = found[0] if found else None
 
     def meet(self, ranges: Iterable[_Range]) -> bool:
-        """Whether one of the ranges holds a value that is allowed."""
+        """Whether one of the ranges holds an allowed value."""
         if self._op in ("is null", "is not null"):
             return self._op == "is not null"
         return any(self._meets(low, high) for low, high in ranges)
@@ -199,7 +199,7 @@ def _versions(fragment: Fragment, name: str) -> Iterable[_Range]:
 
 @lru_cache(maxsize=4096)
 def _distinct(encoded: bytes, rows: int) -> tuple[_Range, ...]:
-    """Fragments of one commit mostly have the same bytes."""
+    """Cached, because fragments of one commit mostly have the same bytes."""
     versions = RowVersions.decode(encoded)
     if rows and len(versions) != rows:
         raise FormatError(f"{len(versions)} row versions for {rows} rows")

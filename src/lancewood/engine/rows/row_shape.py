@@ -1,7 +1,5 @@
-"""What every fragment of one scan is asked for, and how rows become what comes out.
-
-Knows which columns a filter needs, which others come out, and how they are shaped and computed.
-Reads nothing.
+"""What a scan reads of every fragment, and how rows become its output: which columns a filter
+needs, which others are returned, and how they are shaped and computed. Reads nothing.
 """
 
 from __future__ import annotations
@@ -32,24 +30,24 @@ class Fetching(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class RowShape:
-    """What every fragment of one scan is asked for."""
+    """What one scan reads of every fragment."""
 
     snapshot: Snapshot
     projection: Projection
     predicate: Predicate | None = None
     batch_rows: int | None = None
     most_rows: int | None = None
-    """Of one fragment, after the filter."""
+    """The most rows of one fragment, after the filter."""
     fetching: Fetching = Fetching.AUTO
     hints: dict[str, frozenset[str]] = field(default_factory=dict, repr=False)
-    """What reading one fragment taught, for the next: see ``fragment_scan``."""
+    """What was learned from one fragment, for the next: see ``fragment_scan``."""
     _subsets: dict[tuple[str, frozenset[str]], WantedColumns] = field(
         default_factory=dict, repr=False
     )
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The schema of what comes out."""
+        """The schema of the output."""
         return self.projection.arrow_schema()
 
     @cached_property
@@ -60,7 +58,7 @@ class RowShape:
 
     @cached_property
     def late(self) -> WantedColumns:
-        """The stored columns that come out and are not read whole for the filter."""
+        """The stored output columns that are not read whole for the filter."""
         early = self.filtering.schema.by_name
         together = self.together.schema.by_name
         fields = self.projection.stored.fields
@@ -69,7 +67,7 @@ class RowShape:
 
     @cached_property
     def together(self) -> WantedColumns:
-        """All of them."""
+        """All stored columns, for reading them at once."""
         if self.predicate is None:
             return WantedColumns(self.projection.stored)
         paths = [*self.projection.paths, *stored_paths(self.predicate)]
@@ -83,12 +81,12 @@ class RowShape:
 
     @cached_property
     def is_plain(self) -> bool:
-        """Whether stored columns come out just as they are read."""
+        """Whether stored columns are returned just as they are read."""
         names = self.projection.names
         return bool(names) and names == self.together.schema.names and not self.projection.computed
 
     def early(self, names: frozenset[str]) -> WantedColumns:
-        """The columns of the filter, and those of the late ones that are read along with them."""
+        """The columns of the filter, and the late ones that are read along with them."""
         if not names:
             return self.filtering
         known = self._subsets.get(("early", names))
@@ -108,7 +106,7 @@ class RowShape:
         return known
 
     def shaped(self, columns: Mapping[str, Any], rows: int) -> pa.RecordBatch:
-        """What comes out, from stored and system columns by name."""
+        """The output, from stored and system columns by name."""
         if not self.projection.names:
             return nameless(rows)
         computed = self.projection.computed
@@ -124,21 +122,21 @@ class RowShape:
 
 
 def batch_of(columns: Mapping[str, Any], rows: int) -> pa.RecordBatch:
-    """A batch of the columns, or of so many rows without one."""
+    """A batch of the columns, or of this many rows without columns."""
     if columns:
         return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
     return nameless(rows)
 
 
 def nameless(rows: int) -> pa.RecordBatch:
-    """So many rows without a column."""
+    """A batch of this many rows without columns."""
     return pa.RecordBatch.from_struct_array(
         pa.StructArray.from_buffers(pa.struct([]), rows, [None])
     )
 
 
 def _narrow(array: Any, wanted: pa.DataType) -> Any:
-    """A struct that the filter needed whole, cut to the children that were asked for."""
+    """A struct that the filter needed whole, cut to the requested children."""
     arrays = [
         _narrow(array.field(each.name), each.type)
         if array.type.field(each.name).type != each.type

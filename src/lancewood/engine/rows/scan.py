@@ -1,9 +1,9 @@
-"""Reading rows: which fragments, which rows of them, in which tasks.
+"""Scan plans: which fragments, which of their rows, in which tasks.
 
-A plan is checked when it is made and read as often as one likes; rows come out in the order of the
-table. How one fragment is read is told in ``fragment_scan``. A job that reads only what is near it
-names roots: a fragment is near when every data file of it that holds a wanted column is in one of
-them; where it holds none of the columns, when all its files are.
+A plan is checked when it is made and can be read any number of times; rows come out in table order.
+How one fragment is read is up to ``fragment_scan``. A job that reads only nearby files names roots:
+a fragment is near when every data file of it that holds a wanted column is in one of them; where it
+holds none of the columns, when all its files are.
 """
 
 from __future__ import annotations
@@ -36,35 +36,35 @@ from lancewood.proto import table_pb2
 
 
 class Nearness(Enum):
-    """How much of what would be read of a fragment is in the chosen roots."""
+    """How many of the files that would be read of a fragment are in the chosen roots."""
 
     ALL = "all"
     SOME = "some"
     NONE = "none"
 
 
-def file_roots_unless_all(
+def chosen_roots_or_none(
     declared: Iterable[table_pb2.BasePath],
     base_ids: frozenset[BaseId | None] | None,
     wanted: Schema,
 ) -> FileRoots | None:
-    """The chosen roots; None where those are all, and no fragment need be looked at."""
+    """The chosen roots; None if they are all, so that no fragment need be checked."""
     if base_ids is None or base_ids >= {None, *(each.id for each in declared)}:
         return None
     return FileRoots(wanted, base_ids)
 
 
-def told_file_roots(
+def file_roots_text(
     declared: Iterable[table_pb2.BasePath], base_ids: frozenset[BaseId | None]
 ) -> str:
-    """The chosen roots in words."""
-    told = ["the own root"] if None in base_ids else []
-    told += [each.name or each.path for each in declared if each.id in base_ids]
-    return " and ".join(told)
+    """The chosen roots, as text."""
+    names = ["the own root"] if None in base_ids else []
+    names += [each.name or each.path for each in declared if each.id in base_ids]
+    return " and ".join(names)
 
 
 class FileRoots:
-    """Chosen roots, asked about the fragments of one table."""
+    """Chosen roots, matched against the fragments of one table."""
 
     def __init__(self, wanted: Schema, base_ids: frozenset[BaseId | None]) -> None:
         self._wanted = frozenset(each.id for top in wanted.fields for each in top.walk())
@@ -72,19 +72,19 @@ class FileRoots:
         self._has_own = None in base_ids
 
     def near(self, fragments: Iterable[Fragment]) -> Iterator[Fragment]:
-        """Those that can be read from the roots alone."""
+        """The fragments that can be read from the roots alone."""
         base_ids, has_own = self._base_ids, self._has_own
         for fragment in fragments:
             files = fragment.message.files
-            if len(files) == 1:  # nearly all of a million are like that
+            if len(files) == 1:  # the common case, so it must be fast
                 file = files[0]
                 if file.base_id in base_ids if file.HasField("base_id") else has_own:
                     yield fragment
             elif self.nearness(fragment) is Nearness.ALL:
                 yield fragment
 
-    def told_partly_near(self, fragments: Iterable[Fragment]) -> str:
-        """How many are left out although a part of them is near, in words; empty for none."""
+    def partly_near_text(self, fragments: Iterable[Fragment]) -> str:
+        """How many partly near fragments are left out, as text; empty for none."""
         partly = sum(
             1
             for each in fragments
@@ -93,7 +93,7 @@ class FileRoots:
         return f" ({partly} more, only partly in those roots, left out)" if partly else ""
 
     def nearness(self, fragment: Fragment) -> Nearness:
-        """Of the files that would be read, how many are in the roots."""
+        """How many of the files that would be read are in the roots."""
         files = fragment.message.files
         read = [each for each in files if not self._wanted.isdisjoint(each.fields)] or files
         held = sum(map(self._holds, read))
@@ -124,9 +124,9 @@ class ScanRequest:
     with_row_id: bool = False
     with_row_address: bool = False
     fragments: Sequence[Fragment] | None = field(default=None, repr=False)
-    """Only these; None means all."""
+    """Only these fragments; None means all."""
     spans: Mapping[FragmentId, tuple[int, int]] = field(default_factory=dict, repr=False)
-    """Of these fragments only some physical rows, from the first to before the second."""
+    """The physical rows to read of these fragments, from the first to before the second."""
     base_ids: frozenset[BaseId | None] | None = None
     """Only fragments that can be read from these roots alone; None means all."""
     fetching: Fetching = Fetching.AUTO
@@ -149,11 +149,11 @@ class ScanPlan:
     request: ScanRequest
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is worked out again elsewhere."""
+        """The state without what can be derived again."""
         return {"snapshot": self.snapshot, "request": self.request}
 
     def __post_init__(self) -> None:
-        _ = self.projection, self.predicate  # wrong names and filters are told now
+        _ = self.projection, self.predicate  # wrong names and filters raise now
 
     @cached_property
     def projection(self) -> Projection:
@@ -188,17 +188,17 @@ class ScanPlan:
 
     @property
     def fragments(self) -> Sequence[Fragment]:
-        """All that the request speaks of, whether they can match or not."""
+        """The fragments that the request covers, whether they can match or not."""
         chosen = self._chosen
         return self.snapshot.manifest.fragments if chosen is None else chosen
 
     @property
     def wanted(self) -> WantedColumns:
-        """The stored columns that come out or that the filter reads."""
+        """The stored columns that are returned or that the filter reads."""
         return self._shape.together
 
     def batches(self, workers: int = WORKERS) -> Iterator[pa.RecordBatch]:
-        """The rows, never an empty batch. With one worker no thread is started."""
+        """The rows, without empty batches. With one worker no thread is started."""
         limit, offset = self.request.limit, self.request.offset
         if limit == 0:
             return
@@ -239,7 +239,7 @@ class ScanPlan:
                 yield partial(scan.count, group)
 
     def _groups(self, scan: GroupScan) -> Iterator[tuple[Fragment, ...]]:
-        """A fragment of which only some rows are asked for is read by itself."""
+        """The fragments in groups; one of which only some rows are requested is by itself."""
         spans = self.request.spans
         if not spans:
             yield from scan.groups(self.matching())
@@ -254,7 +254,7 @@ class ScanPlan:
         return FragmentScan(self._shape, fragment, self.request.spans.get(fragment.id))
 
     def count(self, workers: int = WORKERS) -> int:
-        """How many rows come out; from the manifest alone where that is enough.
+        """How many rows the scan returns; from the manifest alone where that is enough.
 
         With a filter, only its columns are read.
         """
@@ -271,17 +271,17 @@ class ScanPlan:
         return rest if limit is None else min(rest, limit)
 
     def explain(self) -> str:
-        """What will be read, in words. Looks at every fragment, opens no data file."""
+        """What will be read, as text. Looks at every fragment, opens no data file."""
         slices = self._slices()
         read = sum(1 for _ in self.matching()) if slices is None else len(slices)
         chosen = self.request.fragments
         total = self.snapshot.manifest.fragment_count if chosen is None else len(chosen)
         file_roots = self._file_roots
-        besides = "" if file_roots is None else file_roots.told_partly_near(self._named)
+        besides = "" if file_roots is None else file_roots.partly_near_text(self._named)
         return self.describe(f"{read} of {total} fragments{besides}, ")
 
     def describe(self, fragments: str = "") -> str:
-        """The same without looking at a fragment."""
+        """The same without looking at any fragment."""
         snapshot, shape = self.snapshot, self._shape
         names = shape.together.schema.names
         text = (
@@ -289,7 +289,7 @@ class ScanPlan:
             f"columns {', '.join(names) or 'none'}"
         )
         if self.request.base_ids is not None:
-            text += f", in {told_file_roots(snapshot.manifest.base_paths, self.request.base_ids)}"
+            text += f", in {file_roots_text(snapshot.manifest.base_paths, self.request.base_ids)}"
         if self.request.where is not None:
             text += f", filter {self.request.where}"
             late = shape.late.schema.names
@@ -334,10 +334,10 @@ class ScanPlan:
     @property
     def _file_roots(self) -> FileRoots | None:
         base_ids, wanted = self.request.base_ids, self._shape.together.schema
-        return file_roots_unless_all(self.snapshot.manifest.base_paths, base_ids, wanted)
+        return chosen_roots_or_none(self.snapshot.manifest.base_paths, base_ids, wanted)
 
     def matching(self) -> Iterator[Fragment]:
-        """The fragments that can hold a row that passes, told from the manifest alone."""
+        """The fragments that can hold a row that passes, judged from the manifest alone."""
         if self.predicate is None:
             return iter(self.fragments)
         pruner = Pruner(self.snapshot, self.predicate, self._shape.filtering)
@@ -345,8 +345,8 @@ class ScanPlan:
 
     @cached_property
     def _counts(self) -> Sequence[int] | None:
-        """The live rows of each fragment; None where a writer left one of them out, or where not
-        all of a fragment is asked for."""
+        """The live rows of each fragment; None where a writer did not record one of them, or where
+        only a part of a fragment is requested."""
         if self.request.spans:
             return None
         if self._chosen is None:
@@ -356,7 +356,7 @@ class ScanPlan:
         return known if len(known) == len(counts) else None
 
     def _slices(self) -> Sequence[_Slice] | None:
-        """The slices that limit and offset leave; None where only reading can tell."""
+        """The slices that limit and offset leave; None where only reading would show."""
         limit, offset = self.request.limit, self.request.offset
         if self.predicate is not None or (limit is None and not offset) or self._counts is None:
             return None
@@ -396,7 +396,7 @@ def plan_scan(
     fragment_ids: Sequence[int] | None = None,
     bases: Bases = None,
 ) -> ScanPlan:
-    """A plan for what a caller asks for; raises InvalidInputError or NotFoundError at once."""
+    """A plan for what a caller requests; raises InvalidInputError or NotFoundError at once."""
     chosen = None
     if fragment_ids is not None:
         ids = [
@@ -429,6 +429,6 @@ def plan_scan(
 
 
 def _derived(snapshot: Snapshot, name: str, make: Callable[[], T]) -> T:
-    """What is kept with the snapshot under a name; made when it is first asked for."""
+    """The value cached with the snapshot under a name; made on first use."""
     found: T = snapshot.derived.setdefault(name, make())
     return found

@@ -1,8 +1,8 @@
 """Fetching single rows: by position in the table, or by row id.
 
 Rows come back in the order asked for, repeats included; each data file is opened once. Live ids are
-unique, so the sequences of all fragments, one after the other and without their deleted rows, are
-an index from ids to positions. It is built when it is first needed, and kept with the snapshot.
+unique, so the concatenated sequences of all fragments, without deleted rows, map ids to positions.
+That index is built when first needed, and kept with the snapshot.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _live_ids(snapshot: Snapshot) -> RowIdSequence:
 
 
 Numbers: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]
-"""Whole numbers as people hand them over."""
+"""Whole numbers in any form that a caller may pass."""
 _Ints: TypeAlias = npt.NDArray[np.int64]
 
 
@@ -124,7 +124,7 @@ def _gather(
 ) -> pa.Table:
     """Rows of several fragments put together: row n is ``values[n]`` of fragment ``owner[n]``."""
     if isinstance(columns, Mapping):
-        raise InvalidInputError("take gives columns as they are: name them; scan computes")
+        raise InvalidInputError("take returns columns as they are: give names, or use scan")
     projection = project(snapshot.schema, columns)
     if not projection.names:
         return pa.table({"rows": pa.nulls(len(owner))}).select([])
@@ -134,7 +134,7 @@ def _gather(
     picks = np.split(order, begins[1:])
 
     def fetch(number: int, pick: _Ints) -> Iterator[tuple[pa.Table, _Ints]]:
-        """Each row once, in the order of the file, and where each that was asked for stands."""
+        """Each row once, in file order, and the output position of each requested row."""
         facts = RowFacts(snapshot, snapshot.manifest.fragments[number])
         unique, back = np.unique(offsets_of(facts, values[pick]), return_inverse=True)
         stored = open_fragment(snapshot, facts.fragment, wanted).pick(unique)
@@ -156,7 +156,8 @@ def _reordered(rows: pa.Table, locations: _Ints) -> pa.Table:
     try:
         return rows.take(locations)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        # Dictionaries of several fragments may hold more values than their index can number.
+        # The dictionaries of several fragments together may have more values than the index type
+        # can number.
         parts = [rows.slice(each, 1) for each in locations.tolist()]
         return pa.concat_tables(parts) if parts else rows.slice(0, 0)
 
@@ -190,7 +191,7 @@ def _live_rows(snapshot: Snapshot, fragment: Fragment) -> int:
 
 
 def as_numbers(values: Numbers, what: str) -> npt.NDArray[np.uint64]:
-    """Whole numbers from 0, as an array; raises InvalidInputError for others."""
+    """Non-negative whole numbers as an array; raises InvalidInputError for anything else."""
     if isinstance(values, np.ndarray | pa.Array | pa.ChunkedArray):
         numbers = np.asarray(values)
         if numbers.ndim != 1 or (numbers.size and not np.issubdtype(numbers.dtype, np.integer)):
@@ -212,5 +213,5 @@ def as_numbers(values: Numbers, what: str) -> npt.NDArray[np.uint64]:
 
 
 def _counts_up(locations: _Ints, rows: int) -> bool:
-    """Whether the rows stand where they were asked for already."""
+    """Whether the rows are already in the requested order."""
     return len(locations) == rows and bool(np.all(locations == np.arange(rows)))

@@ -1,4 +1,4 @@
-"""Columns by name: what a read needs, what a change makes of them, and where they were before."""
+"""Columns by name: what a read needs, how a change alters them, and where they were before."""
 
 from __future__ import annotations
 

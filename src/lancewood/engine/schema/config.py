@@ -1,7 +1,7 @@
 """The table's own settings: which keys may be set, and the change that sets them.
 
-What may be changed of a field's metadata is decided where the change is applied (``rules.apply``),
-because another commit may come first; what makes no sense at all is found here.
+Which metadata of a field may be changed is decided where the change is applied (``rules.apply``),
+because another commit may land first; values that are never valid are rejected here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KNOWN_KEYS = frozenset(
         "lance.auto_cleanup.delete_concurrency",
     }
 )
-"""The keys under the reserved prefix that people may set."""
+"""The keys under the reserved prefix that callers may set."""
 
 
 def config_update(values: Mapping[str, str | None], *, replace: bool = False) -> MapUpdate:
@@ -85,8 +85,8 @@ def field_metadata_update(
 ) -> dict[FieldId, MapUpdate]:
     """The change to the metadata of fields, which are named by their dotted paths.
 
-    The item of a list is below the list, under its own name. Raises InvalidInputError for a column
-    that is not there, and for a key or value of an encoding that no codec knows.
+    The item of a list is below the list, under its own name. Raises InvalidInputError for an
+    unknown column, and for a key or value of an encoding that no codec knows.
     """
     if not isinstance(values, Mapping) or not values:
         raise InvalidInputError(f"a map from columns to maps of texts was expected, got {values!r}")

@@ -1,8 +1,8 @@
 """The columns of a version, found again in an earlier one.
 
-Names change and ids stay, but the id of a dropped column may be given to another one. So an id
-that has changed its name counts only if ids are never reused, or a data file that both versions
-have holds it. Reads manifests, no data file.
+Names change and ids stay, but the id of a dropped column may be given to another one. So an id with
+a changed name counts only if ids are never reused, or if a data file of both versions holds it.
+Reads manifests, no data file.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED
 from lancewood.model.schema import Field, Schema
 
 _NOWHERE = -1_000
-"""From here downwards: ids that no data file lists, so that what has them is read as null."""
+"""Ids from here downwards are in no data file, so that fields with them are read as null."""
 
 
 def find_earlier(since: Snapshot, until: Snapshot, columns: Schema) -> Mapping[str, Field]:
     """What to read at ``since`` for columns of ``until``, by their names there.
 
-    A column that was cast is found by its name and has the type that it had; one that is newer is
-    left out, and a newer field inside a struct is read as null.
+    A column that was cast is found by its name and has its earlier type; a newer one is left out,
+    and a newer field inside a struct is read as null.
     """
     search = _Search(since, until)
     found, claimed = {}, set()
@@ -52,7 +52,7 @@ class _Search:
         return older.name == column.name or self._is_renamed(older)
 
     def matched(self, column: Field) -> Field:
-        """The field, where those below it that are newer have ids that no file knows."""
+        """The field, with ids that no file has for the newer fields below it."""
         children = tuple(
             self.matched(each)
             if self.is_same(each)

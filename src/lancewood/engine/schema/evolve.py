@@ -1,7 +1,7 @@
 """The schema after a change of columns: dropped, renamed, of another type.
 
-Knows names, ids and the tree of fields, and which changes the format allows. Pure: writes nothing,
-commits nothing, and looks into no file. New columns are planned in ``new_columns``.
+Decides by names, ids and the tree of fields which changes the format allows. Pure: reads and writes
+nothing. New columns are planned in ``new_columns``.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, Manifest
 from lancewood.model.schema import BLOB, Field, Schema
 
 Chain: TypeAlias = tuple[Field, ...]
-"""The nodes from a top-level column down to one below it."""
+"""The nodes from a top-level column down to a nested one."""
 
 
 def next_field_id(manifest: Manifest) -> int:
-    """The lowest id that no field of the schema, nor of a data file, has or had."""
+    """The lowest id that no field of the schema or of a data file has or had."""
     highest = max((each.id for each in manifest.fields), default=-1)
     if manifest.writer_flags & FLAG_FIELD_IDS_NOT_REUSED:
         highest = max(highest, manifest.message.max_allocated_field_id)
@@ -47,7 +47,7 @@ def next_field_id(manifest: Manifest) -> int:
 def find_column(schema: Schema, name: str) -> Chain:
     """The column of a dotted path; the item of a list is below it under its own name.
 
-    Raises InvalidInputError, with the nearest name there is.
+    Raises InvalidInputError, with the nearest existing name.
     """
     if not isinstance(name, str):
         raise InvalidInputError(f"a column is named by text, got {name!r}")
@@ -65,15 +65,15 @@ def path_of(chain: Chain) -> str:
 
 
 def is_in_structs(chain: Chain) -> bool:
-    """Whether only structs whose children have columns of their own are above the node."""
+    """Whether all ancestors of the node are structs whose children have their own columns."""
     return all(each.logical_type == "struct" and not each.is_column_leaf for each in chain[:-1])
 
 
 def drop_columns(schema: Schema, names: Sequence[str]) -> Schema:
-    """The schema without these columns, and without structs and lists that nothing is left of.
+    """The schema without these columns, and without structs and lists that become empty.
 
-    Raises InvalidInputError for an unknown or repeated name, for a part of a table's key, for what
-    cannot be dropped by itself, and if no column would be left.
+    Raises InvalidInputError for an unknown or repeated name, for a part of a table's key, for a
+    field that cannot be dropped by itself, and if no column would be left.
     """
     asked = as_list("drop_columns", names)
     if not asked:
@@ -98,8 +98,8 @@ def drop_columns(schema: Schema, names: Sequence[str]) -> Schema:
 def rename_column(schema: Schema, old: str, new: str) -> Schema:
     """The schema with another name for one column; ``new`` is the name alone, without a path.
 
-    Raises InvalidInputError for an unknown column, a name that is taken at its level, and one that
-    a column cannot have.
+    Raises InvalidInputError for an unknown column, a name that is taken at its level, and an
+    invalid name.
     """
     chain = find_column(schema, old)
     if not isinstance(new, str) or not new:
@@ -123,14 +123,14 @@ def rename_column(schema: Schema, old: str, new: str) -> Schema:
 
 @dataclass(frozen=True)
 class Cast:
-    """A column of another type: its new field ids, and what has to be written anew for it."""
+    """A column of another type: its new field ids, and what has to be rewritten."""
 
     schema: Schema
     """The whole schema afterwards."""
     read: Schema
-    """The column as it was, cut to what is read."""
+    """The old column, cut to what is read."""
     written: Schema
-    """The same with the new type: what the new files hold."""
+    """The same with the new type, as the new files hold it."""
 
 
 def cast_column(
@@ -139,9 +139,9 @@ def cast_column(
     """The change of a column's type; None if it has that type already.
 
     A field inside plain structs is written alone; one inside a list or a map, or of a table of
-    version 2.0 files, with all of its top-level column. Metadata and nullability stay. Raises
-    InvalidInputError for types between which there is no cast, UnsupportedError for what
-    the table's files cannot hold.
+    version 2.0 files, with its whole top-level column. Metadata and nullability stay. Raises
+    InvalidInputError for types between which there is no cast, UnsupportedError for what the
+    table's files cannot hold.
     """
     chain = find_column(schema, name)
     if not isinstance(kind, pa.DataType):
@@ -181,7 +181,7 @@ def with_node(schema: Schema, chain: Chain, new: Field) -> Schema:
 
 
 def _only(chain: Chain, leaf: Field) -> Field:
-    """The top-level column with nothing below it but the way to one node."""
+    """The top-level column reduced to the path to one node."""
     for parent in reversed(chain[:-1]):
         leaf = replace(parent, children=(leaf,))
     return leaf
@@ -232,7 +232,7 @@ def _pruned(field: Field, dropped: Container[FieldId]) -> Field | None:
 
 
 def _check_by_itself(chain: Chain, verb: str) -> None:
-    """Raise InvalidInputError for a node that the files do not keep apart from its neighbours."""
+    """Raise InvalidInputError for a node that files do not store apart from its siblings."""
     why = None
     for parent in chain[:-1]:
         if parent.logical_type == "map":

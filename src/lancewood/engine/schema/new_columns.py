@@ -1,12 +1,12 @@
-"""Columns that a table is to get, checked: their names, ids and places in the tree; and what has to
-be stored when columns are dropped, so that the rows left stay what they are.
+"""New columns of a table, checked: their names, ids and positions in the tree; and what has to be
+stored when columns are dropped, so that the remaining rows stay the same.
 
-A dotted name means a new field inside an existing struct. Values are handed over flat, one array
-for each new column under its dotted name; ``NewColumns.nested`` puts those of structs into place.
+A dotted name means a new field inside an existing struct. Values are passed flat, one array for
+each new column under its dotted name; ``NewColumns.nested`` puts those of structs into place.
 
-A fragment none of whose files is left cannot be read, and a struct is known to be there only
-through something stored inside it. Where a drop takes the last such column of a fragment, one that
-is null everywhere has to be written in its place. Pure: reads and writes nothing.
+A fragment without files cannot be read, and whether a struct is null is only known from something
+stored inside it. Where a drop takes the last such column of a fragment, one that is all null has to
+be written in its place. Pure: reads and writes nothing.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class NewColumns:
     flat: Schema
     """The new columns alone, under their dotted names."""
     parents: tuple[str, ...] = ()
-    """The structs that get new fields: those are null where the structs are."""
+    """The structs that get new fields, which are null where the structs are."""
 
     @property
     def is_nullable(self) -> bool:
-        """Whether rows that were written without them mean the same with them."""
+        """Whether rows that were written without them stay valid."""
         return all(each.nullable for each in self.flat.fields)
 
     def nested(self, flat: pa.RecordBatch, parents: pa.RecordBatch | None) -> pa.RecordBatch:
@@ -145,7 +145,7 @@ def _check_struct(
 
 
 def nulls_of(schema: Schema, struct: str, fragment: Fragment) -> str:
-    """Something inside a struct that a fragment stores, through which its nulls are known."""
+    """A field inside a struct that a fragment stores and that shows where the struct is null."""
     stored = {each for file in fragment.message.files for each in file.fields}
     first = ""
     waiting = [find_column(schema, struct)]
@@ -162,7 +162,7 @@ def nulls_of(schema: Schema, struct: str, fragment: Fragment) -> str:
 
 
 def _check_keys(after: Schema, new: Schema) -> None:
-    """Raise InvalidInputError for a part of a key where there is a key already."""
+    """Raise InvalidInputError for new key columns in a table that has a key already."""
     added = {each.id for each in new.walk()}
     messages = encode_schema(after)
     check_primary_key(messages)
@@ -180,7 +180,7 @@ def _check_keys(after: Schema, new: Schema) -> None:
 
 
 def cut_to(schema: Schema, ids: frozenset[FieldId]) -> Schema:
-    """These fields, and nothing else but what is around them."""
+    """These fields, and only what encloses them."""
     tops = (_cut(each, ids) for each in schema.fields)
     return Schema(tuple(each for each in tops if each is not None))
 
@@ -218,7 +218,7 @@ class Drop:
 
     @cached_property
     def live(self) -> frozenset[FieldId]:
-        """The ids that are left."""
+        """The ids that remain."""
         return frozenset(each.id for each in self.after.walk())
 
     @cached_property
@@ -227,8 +227,8 @@ class Drop:
 
     @cached_property
     def _cut_structs(self) -> tuple[tuple[Chain, frozenset[FieldId], frozenset[FieldId]], ...]:
-        """Structs that lose some of their fields, the deepest first, with the ids they had and
-        have."""
+        """Structs that lose some of their fields, the deepest first, with their ids before and
+        after."""
         found = []
         for chain in _structs(self.after):
             old = self.before.by_id[chain[-1].id]
@@ -265,7 +265,8 @@ def stored_fields(fragment: Fragment) -> frozenset[int]:
 
 
 def _ids(field: Field) -> frozenset[FieldId]:
-    """Of what has values of its own; version 2.0 files list the structs around it too."""
+    """The ids of fields that have values of their own; version 2.0 files list the structs around
+    them too."""
     return frozenset(each.id for each in field.walk() if each.is_column_leaf)
 
 

@@ -1,8 +1,8 @@
-"""Which columns a read needs, and what comes out: names and SQL that people give, checked.
+"""Which columns a read needs and returns, from names and SQL that callers give, checked.
 
 A name may be dotted to mean a field inside a struct; the result then keeps the struct with that
-field only. A mapping gives each column that comes out an SQL expression. The columns that every
-row has without being stored are known here too. Reads nothing.
+field only. A mapping gives each output column an SQL expression. The system columns, which every
+row has without being stored, are defined here too. Reads nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lancewood.format.arrow import check_encodable, to_scan_schema
 from lancewood.model.schema import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS, Field, Schema
 
 Columns: TypeAlias = Sequence[str] | Mapping[str, str] | None
-"""Names, or SQL expressions by the name of what comes out; None means all stored columns."""
+"""Names, or SQL expressions by output name; None means all stored columns."""
 Parameters: TypeAlias = Mapping[str, Any] | Sequence[Any] | None
 """Values for ``:name`` (a mapping) or ``?`` (a list) in SQL text."""
 Path: TypeAlias = tuple[str, ...]
@@ -37,21 +37,21 @@ def system_field(name: str) -> pa.Field:
 
 
 def row_schema(schema: Schema) -> pa.Schema:
-    """What SQL text may speak of: the stored columns and the system columns."""
+    """What SQL text may refer to: the stored columns and the system columns."""
     return pa.schema([*to_scan_schema(schema), *map(system_field, SYSTEM_COLUMNS)])
 
 
 @dataclass(frozen=True)
 class Projection:
-    """What a read gives back, and the stored columns that it takes."""
+    """What a read returns, and the stored columns that it needs."""
 
     stored: Schema
     names: tuple[str, ...]
-    """Output order; system columns by their reserved names."""
+    """The output names in order; system columns by their reserved names."""
     computed: Mapping[str, Expression] = field(default_factory=dict)
-    """The columns that come out of an expression, by their name."""
+    """The computed columns, by output name."""
     paths: tuple[Path, ...] = ()
-    """The stored columns and fields that were asked for."""
+    """The stored columns and fields to read."""
 
     @cached_property
     def system(self) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ class Projection:
         return tuple(each for each in SYSTEM_COLUMNS if each in needed)
 
     def arrow_schema(self) -> pa.Schema:
-        """The schema of the batches that the read gives."""
+        """The schema of the batches that the read returns."""
         stored = to_scan_schema(self.stored)
         fields = []
         for name in self.names:
@@ -81,10 +81,10 @@ def project(
     parameters: Parameters = None,
     rows: pa.Schema | None = None,
 ) -> Projection:
-    """The projection for the columns asked for.
+    """The projection for the requested columns.
 
-    ``rows`` is the ``row_schema``, from a caller who has it. Raises InvalidInputError naming an
-    unknown or repeated column, or the expression that is wrong.
+    ``rows`` is the ``row_schema``, if the caller has it. Raises InvalidInputError naming an unknown
+    or repeated column, or the expression that is wrong.
     """
     added = [
         name for name, asked in ((ROW_ID, with_row_id), (ROW_ADDRESS, with_row_address)) if asked
@@ -119,7 +119,7 @@ def stored_paths(expression: Expression) -> list[Path]:
 
 
 def unknown_column(schema: Schema, name: str, known: Sequence[str]) -> InvalidInputError:
-    """The error for a name that no column has; ``known`` are those that may have been meant."""
+    """The error for an unknown column; ``known`` are the names that may have been meant."""
     close = difflib.get_close_matches(name, known[:_MOST_SHOWN], n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     shown = ", ".join(schema.names[:_MOST_SHOWN]) + (
@@ -164,7 +164,7 @@ def _compute(
 
 
 def _computed_field(name: str, expression: Expression, stored: pa.Schema) -> pa.Field:
-    """A column under another name stays what it is, its metadata included."""
+    """The field of an expression; a renamed column keeps its field, metadata included."""
     column = expression.column
     if column is not None and len(column) == 1 and column[0] not in SYSTEM_COLUMNS:
         return stored.field(column[0]).with_name(name)

@@ -1,4 +1,4 @@
-"""One version of a table, and every way to ask for one: by branch, number, tag, moment or uri."""
+"""One version of a table, and every way to ask for one: by branch, number, tag, time or uri."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How a caller reaches a table: its uri, and all that opening its stores takes.
+"""How a caller reaches a table: its uri, and everything needed to open its stores.
 
 An ``Access`` is made once, at the edge: from keyword arguments in Python, from options on the
-command line and on Spark. From there on it is handed on whole.
+command line and on Spark. From there on it is passed on whole.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ from lancewood.store.options import StorageOptions
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Raises InvalidInputError for values of the wrong kind. No option shows in a text."""
+    """How a caller reaches a table.
+
+    Raises InvalidInputError for values of the wrong kind. Its repr shows no storage option.
+    """
 
     uri: Uri
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
@@ -39,10 +42,10 @@ class Access:
     manifest_store: str | ManifestStore | None = field(default=None, repr=False)
     commit_lock: CommitLock | None = None
     unsafe: bool = False
-    """Commit to an object store without the proof that it never overwrites."""
+    """Commit to an object store without proof that it never overwrites."""
     fsync: bool | None = None
     allowed_bases: Sequence[str] | None = None
-    """The only other places that manifests may send a reader to; None for any."""
+    """The only other locations that manifests may refer to; None for any."""
 
     def __post_init__(self) -> None:
         if self.storage_options is not None:
@@ -72,7 +75,7 @@ class Access:
         return self._location(whole), None
 
     def whole(self, verb: str) -> Location:
-        """The place of a whole table; raises InvalidInputError if the uri carries a revision."""
+        """The location of a whole table; raises InvalidInputError if the uri carries a revision."""
         location, revision = self.find()
         if revision is not None:
             raise InvalidInputError(
@@ -91,7 +94,7 @@ class Access:
         as_of: datetime | str | None = None,
         at: At = None,
     ) -> Snapshot:
-        """The newest version, or the one that is asked for; raises NotFoundError."""
+        """The newest version, or the one asked for; raises NotFoundError."""
         check_contradictions(branch, version, tag, as_of, at)
         location, revision = self.find()
         return open_revision(

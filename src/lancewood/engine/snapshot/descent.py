@@ -1,15 +1,13 @@
-"""The history of a branch from before it was made: its parent's, up to the version that it left;
-and the roots of one table that may share files.
+"""The history of a branch before its creation, and the roots of one table that may share files.
 
-A version below the fork is looked up where the branch came from, and shown as the branch sees it:
-files of the parent's root under the base path that the branch has for it. So what both have in
-common is the same, byte for byte. A clone that is no branch has no history of before. Changes
-nothing.
+A version below the fork is looked up on the parent branch, and shown as the branch sees it: files
+of the parent's root under the base path that the branch has for it. So what both share is the same,
+byte for byte. A clone that is not a branch has no earlier history. Changes nothing.
 
-Names are used twice, and numbers too: a branch begins anew, or is deleted and made again. So the
-record of a branch is believed only for versions that began where it says, of others the transaction
-that began them tells, and a parent that is younger than its child is none. Where nothing tells,
-there is no history of before.
+Names and numbers are reused: a branch may be reset, or deleted and created again. So the record of
+a branch counts only for versions that began where it says; for others the transaction that created
+them decides, and a parent that is younger than its child does not count. Where nothing decides,
+there is no earlier history.
 """
 
 from __future__ import annotations
@@ -57,9 +55,9 @@ from lancewood.store.base import Store
 _Begun: TypeAlias = tuple[BranchName | None, Version]
 """A branch, None for main, and a version of it."""
 _MOST_VERSIONS = 256
-"""Versions of which the transactions are read to see whether a branch began anew in between."""
+"""At most this many transactions are read to see whether a branch was reset in between."""
 _STRETCHES = "stretches"
-"""Under this name a version of an ancestor keeps among ``derived`` the history it was seen in."""
+"""The key in ``derived`` under which an ancestor's version keeps the history it was seen in."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +68,12 @@ class _Stretch:
     branch: str | None
     after: int
     last: int
-    """The last version of this root that leads here."""
+    """The last version of this root in the history."""
     reset: int = 0
-    """The version in which the branch began anew before that one; 0 if it never did."""
+    """The version in which the branch was last reset before that one; 0 if it never was."""
     scheme: NamingScheme = NamingScheme.V2
     is_current: bool = True
-    """Whether the branch did not begin anew since, as far as its record says."""
+    """Whether the branch was not reset since, according to its record."""
 
     @classmethod
     def up_to(cls, head: Snapshot, after: int, record: Branch | None) -> _Stretch:
@@ -84,19 +82,20 @@ class _Stretch:
         return cls(head.location, branch, after, last, reset, head.scheme, is_current)
 
     def reset_since(self, earlier: Snapshot) -> Version | None:
-        """The version in which the branch began anew after an earlier one; None if it did not. Main
-        never does."""
+        """The version in which the branch was reset after an earlier one; None if it was not. Main
+        never is."""
         if self.branch is None:
             return None
         then, version = _reset(earlier), earlier.manifest.version
         if self.reset != then:
             return Version(max(self.reset, then))
-        return None if self.is_current else self._begun_again(version)
+        return None if self.is_current else self._reset_between(version)
 
-    def _begun_again(self, version: Version) -> Version | None:
-        """The same where both have one mark: the branch may have begun anew in between and gone
-        back to a state from before, with the mark of that. Row ids that came after that state are
-        given out twice then. Versions that were cleaned up tell nothing; too many count as such."""
+    def _reset_between(self, version: Version) -> Version | None:
+        """The same where both have one reset mark: the branch may have been reset in between and
+        gone back to an earlier state, with the mark of that. Row ids assigned after that state are
+        then given out twice. Versions that were cleaned up are skipped; too many count as a reset.
+        """
         store, at = self.location.store, Version(self.last)
         while at > version:
             if at - version > _MOST_VERSIONS:
@@ -121,7 +120,7 @@ class Descent:
     snapshot: Snapshot
 
     def load(self, version: int) -> Snapshot:
-        """A version of this history; raises NotFoundError."""
+        """Load a version of this history; raises NotFoundError."""
         own = self.snapshot
         try:
             return load_snapshot(own.location, version=version)
@@ -155,13 +154,13 @@ class Descent:
         return None
 
     def reset_after(self, earlier: Snapshot) -> Version | None:
-        """The version in which a branch of this history began anew after an earlier version of its
-        own, or between the two of which it went back to one from before: then the earlier one is
-        not part of this history. None if it did not."""
+        """The version in which a branch of this history was reset after an earlier version of that
+        branch, or went back to a state before it: then the earlier version is not part of this
+        history. None if neither happened."""
         return self._beside(earlier.manifest.version).reset_since(earlier)
 
     def _beside(self, version: Version) -> _Stretch:
-        """The stretch of the root that ``load`` finds a version in."""
+        """The stretch of the root in which ``load`` finds a version."""
         own = self.snapshot
         if version <= self._stretches[0].after:
             with contextlib.suppress(NotFoundError):
@@ -174,7 +173,7 @@ class Descent:
 
     @cached_property
     def _stretches(self) -> tuple[_Stretch, ...]:
-        """From the own root upwards; the last one holds whatever is left."""
+        """The stretches from the branch's own root upwards; the last one holds the rest."""
         known: tuple[_Stretch, ...] | None = self.snapshot.derived.get(_STRETCHES)
         return tuple(self._upwards()) if known is None else known
 
@@ -200,7 +199,7 @@ class Descent:
         yield _Stretch.up_to(head, -1, record)
 
     def _seen(self, earlier: Snapshot) -> Snapshot:
-        """A version of an ancestor in the terms of this branch, where it has such terms."""
+        """A version of an ancestor as this branch refers to its files, where it can."""
         base_id = self._base_of(earlier.location)
         if base_id is None:
             return earlier
@@ -228,8 +227,8 @@ class Descent:
 
 
 def is_there(snapshot: Snapshot) -> bool:
-    """Whether a version is still what it was when it was opened: neither cleaned up, nor that of a
-    table or branch that was made again in its place."""
+    """Whether a version is still the one that was opened: neither cleaned up, nor replaced because
+    its table or branch was created again."""
     store, head = snapshot.location.store, snapshot.manifest
     mine = load_transaction(store, head).uuid
     if mine:
@@ -241,7 +240,7 @@ def is_there(snapshot: Snapshot) -> bool:
 
 
 def _record(head: Snapshot) -> Branch | None:
-    """What is recorded about the branch of a version; None for main, and where nothing is."""
+    """The record of a version's branch; None for main, and where there is none."""
     name = head.manifest.branch
     if name is None:
         return None
@@ -251,25 +250,25 @@ def _record(head: Snapshot) -> Branch | None:
 
 
 def _is_of(record: Branch, reset: int) -> bool:
-    """Whether versions with a mark began where a record says; a parent that had begun anew leaves
-    its mark to branches that never do."""
+    """Whether versions with a reset mark began where a record says; a parent that was reset passes
+    its mark on to branches that never were."""
     own = record.reset_in
     return reset <= record.parent_version if own is None else reset == own
 
 
 def _beginning(head: Snapshot, record: Branch) -> _Begun | None:
-    """The version of the parent that a version's branch began at, the last time before it."""
+    """The version of the parent at which a version's branch last began before it."""
     reset, fork = _reset(head), record.parent_version
     if fork <= head.manifest.version and _is_of(record, reset) and _has_its_mark(head, record):
         return record.parent_branch, fork
-    begun = _begun_in(head, reset) if reset else None
+    begun = _fork_in(head, reset) if reset else None
     oldest = list_versions(head.location.store).versions[-1:]
-    return begun or next((_begun_in(head, each) for each in oldest), None)
+    return begun or next((_fork_in(head, each) for each in oldest), None)
 
 
 def _has_its_mark(head: Snapshot, record: Branch) -> bool:
-    """Whether a record without a mark never had one, as far as the newest version of the branch
-    tells: pylance writes it anew, and without ours, when metadata is replaced."""
+    """Whether a record without a mark never had one, judging by the newest version of the branch:
+    pylance drops our mark when it replaces metadata."""
     newest = newest_version(head.location.store) if record.reset_in is None else None
     if newest is None or newest.version == head.manifest.version:
         return True
@@ -277,9 +276,9 @@ def _has_its_mark(head: Snapshot, record: Branch) -> bool:
     return reset_version(found.config) == _reset(head)
 
 
-def _begun_in(head: Snapshot, version: int) -> _Begun | None:
-    """What the branch of a version began at in another version; None where it did not, or has begun
-    anew in between."""
+def _fork_in(head: Snapshot, version: int) -> _Begun | None:
+    """What the branch of a version began at in another version; None where it did not, or was reset
+    in between."""
     with contextlib.suppress(NotFoundError):
         first = load_snapshot(head.location, version=version)
         made = load_transaction(head.location.store, first.manifest).operations[0]
@@ -293,8 +292,8 @@ def _begun_in(head: Snapshot, version: int) -> _Begun | None:
 def _parent(
     location: Location, version: Version, child: Branch
 ) -> tuple[Snapshot | None, Branch | None]:
-    """The version that a branch left in the root of another one, and the record of that; None where
-    it is gone, or not the branch that the child was made from."""
+    """The version at which a branch forked in the root of another one, and the record of that; None
+    where it is gone, or is not the branch that the child was made from."""
     with contextlib.suppress(NotFoundError):
         found = load_snapshot(location, version=version)
         record = _record(found)
@@ -304,7 +303,8 @@ def _parent(
 
 
 def _is_parent(parent: Branch, child: Branch) -> bool:
-    """Whether a branch is the one that another was made from, and not one that has its name."""
+    """Whether a branch is the one that another was made from, and not a later one of the same
+    name."""
     line, longer = parent.identifier, child.identifier
     if line and longer and len(longer) > len(line):
         return all(one.uuid == other.uuid for one, other in zip(line, longer, strict=False))
@@ -322,7 +322,7 @@ class Family:
     main: Store
     own: Store
     branch: BranchName | None
-    """The branch that ``own`` is the root of; None for main."""
+    """The branch whose root is ``own``; None for main."""
 
     @property
     def own_root(self) -> str:
@@ -336,7 +336,7 @@ class Family:
     def roots(self, refs: TableRefs) -> list[str]:
         """Every root of the family, with or without a ref.
 
-        Raises FormatError for a branch whose root holds no version: what it needs is not known.
+        Raises FormatError for a branch whose root holds no version, since what it needs is unknown.
         """
         found = ["", *branch_roots(self.main)]
         known = set(found)

@@ -1,4 +1,4 @@
-"""From what a caller says about a version to that version: branch, version, tag or moment.
+"""Resolving what a caller asks for, a branch, version, tag or time, to a version.
 
 Refs are looked up in the main root, wherever one starts. The grammar of texts such as ``exp:12`` is
 in ``model.revision``. Changes nothing.
@@ -38,17 +38,17 @@ from lancewood.model.revision import (
 from lancewood.store.base import Store
 
 At: TypeAlias = int | str | datetime | None
-"""A version number, a text as ``model.revision`` reads it, or a moment."""
+"""A version number, a text as ``model.revision`` parses it, or a time."""
 
 TAG = "tag"
-"""Under this name a snapshot that was found by a tag keeps that tag's name among ``derived``."""
+"""The key in ``derived`` for the name of the tag by which a snapshot was found."""
 
 
 def resolve(snapshot: Snapshot, at: At) -> Snapshot:
-    """The version that ``at`` means to somebody who holds a snapshot.
+    """The version that ``at`` means relative to a snapshot.
 
-    None is the snapshot itself; a number and a moment are looked up on its branch, a text in the
-    refs of the table.
+    None is the snapshot itself; a number or a time is looked up on its branch, a text in the refs
+    of the table.
     """
     if at is None:
         return snapshot
@@ -78,11 +78,11 @@ def open_revision(
     at: At = None,
     in_uri: str | None = None,
 ) -> Snapshot:
-    """A version of the table at a place: main's root, or the root of a branch.
+    """Open a version of the table at a location: main's root, or the root of a branch.
 
     Without ``branch``, ``tag`` or a text, the versions of that root are meant. At most one of
-    version, tag, as_of and at may be given, only a version or a moment together with a branch, and
-    nothing besides ``in_uri``, the text that came with the uri.
+    version, tag, as_of and at may be given, only a version or a time together with a branch, and
+    nothing besides ``in_uri``, the revision that came with the uri.
     """
     check_contradictions(branch, version, tag, as_of, at, in_uri)
     at = in_uri if at is None else at
@@ -109,7 +109,7 @@ def check_contradictions(
     at: object,
     in_uri: str | None = None,
 ) -> None:
-    """Raise InvalidInputError where a caller says in two ways which version is meant."""
+    """Raise InvalidInputError where a caller names the version in two ways."""
     given = {"version": version, "tag": tag, "as_of": as_of, "at": at}
     said = [f"{name}=" for name, value in given.items() if value is not None]
     if len(said) > 1:
@@ -128,7 +128,7 @@ def check_contradictions(
 def main_location(snapshot: Snapshot) -> Location:
     """The main root of the table that a version belongs to, where the refs are.
 
-    Raises InvalidInputError for a branch that was brought elsewhere.
+    Raises InvalidInputError for a branch that was moved out of its table.
     """
     head = snapshot.manifest
     if head.branch is None:
@@ -146,7 +146,7 @@ def main_location(snapshot: Snapshot) -> Location:
 def history_location(
     location: Location, *, branch: str | None = None, in_uri: str | None = None
 ) -> Location:
-    """The root whose versions are meant, also where the newest of them cannot be read."""
+    """The root whose versions are meant, even where the newest of them cannot be read."""
     check_contradictions(branch, None, None, None, None, in_uri)
     if in_uri is not None:
         meant = parse_revision(in_uri)
@@ -166,8 +166,8 @@ def branch_location(main: Location, branch: BranchName | None) -> Location:
 
 
 def has_revision(location: Location, text: str) -> bool:
-    """Whether there is such a version, in whatever state. Raises InvalidInputError for a text that
-    means nothing, or two things."""
+    """Whether such a version exists, in whatever state. Raises InvalidInputError for a text that is
+    invalid or ambiguous."""
     revision = parse_revision(text)
     try:
         _Names(_main_of(location)).load(revision)
@@ -179,7 +179,7 @@ def has_revision(location: Location, text: str) -> bool:
 
 
 def _main_of(location: Location) -> Location:
-    """The main root; only below some ``tree/`` a manifest has to tell."""
+    """The main root; only below a ``tree/`` does that take reading a manifest."""
     if f"/{TREE_DIR}/" not in location.uri:
         return location
     return main_location(load_snapshot(location))
@@ -213,7 +213,7 @@ class _Names:
         return self._load_by_name(revision)
 
     def root(self, branch: BranchName | None) -> Location:
-        """The root of a branch that is recorded; raises NotFoundError."""
+        """The root of a recorded branch; raises NotFoundError."""
         if branch is not None and not is_recorded(self._main.store, branch):
             raise no_branch(self._main.store, branch)
         return branch_location(self._main, branch)
@@ -225,7 +225,7 @@ class _Names:
         version: int | None = None,
         as_of: datetime | str | None = None,
     ) -> Snapshot:
-        """A version of a branch that is recorded; raises NotFoundError."""
+        """A version of a recorded branch; raises NotFoundError."""
         location = self.root(branch)
         try:
             if as_of is not None:

@@ -1,9 +1,9 @@
-"""Whether two versions have the same rows and columns, also where they are of different branches.
+"""Whether two versions have the same rows and columns, even on different branches.
 
-The same file is written differently on two branches: by the id of a base path here, by another or
-by none there. So files are compared by where they are; deletion files that are not the same by the
-rows that they list, for a copy of one has another name. Fragments are decoded only where their
-bytes cannot tell, and only up to the first that differs. Opens no data file.
+Two branches record the same file differently: under the id of one base path here, under another or
+none there. So files are compared by location, and deletion files that differ by the rows that they
+list, since a copy has another name. Fragments are decoded only where their bytes do not decide, and
+only up to the first that differs. Opens no data file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def same_content(one: Snapshot, other: Snapshot) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One fragment: all but its deletion file, that, and the whole as it was read."""
+    """One fragment: everything but its deletion file, the deletion file, and the whole as it was
+    read."""
 
     body: bytes
     deletion: bytes
@@ -54,7 +55,7 @@ def _same(one: Snapshot, here: _Part, other: Snapshot, there: _Part) -> bool:
 
 
 class _Resolved:
-    """The fragments of a version, whose files tell their place by a number that all share."""
+    """The fragments of a version, with file roots replaced by numbers that both versions share."""
 
     def __init__(self, snapshot: Snapshot, locations: dict[tuple[str, bool], int]) -> None:
         self._snapshot = snapshot

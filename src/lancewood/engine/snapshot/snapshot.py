@@ -1,5 +1,6 @@
-"""One version of one table, and where it lives: what every verb of the engine starts from. Its
-figures come from the manifest alone.
+"""One version of one table and its location: what every verb of the engine starts from.
+
+Its figures come from the manifest alone.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Snapshot:
     manifest: Manifest
     scheme: NamingScheme
     derived: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """What others have worked out about this version, to be kept with it; it does not travel."""
+    """A cache of what was derived from this version; it is not pickled."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {"location": self.location, "manifest": self.manifest, "scheme": self.scheme}
@@ -52,38 +53,38 @@ class Snapshot:
         self.__dict__.update(state, derived={})
 
     def bare(self) -> Snapshot:
-        """The same version without its fragments: small enough to be sent to every task, whose
-        own fragments travel with it."""
+        """The same version without its fragments: small enough to be sent to every task, along with
+        the task's own fragments."""
         self.location.settle(self.manifest)
         return Snapshot(self.location, self.manifest.bare(), self.scheme)
 
     def newest(self) -> Snapshot:
-        """The newest version of its branch by now."""
+        """The newest version of its branch now."""
         return load_snapshot(self.location)
 
     def transaction_of(self, version: Version) -> Transaction:
-        """What made a version of its branch, up to this one."""
+        """The transaction that made a version of its branch, up to this one."""
         return load_transaction_of(self.location.store, version, self.scheme)
 
     def unlanded(self, version: int) -> Snapshot | None:
-        """A state that is no version of the history yet, by the number that it is going to have;
-        see ``engine.staging``."""
+        """A state that is not a version of the history yet, under the number that it will have; see
+        ``engine.staging``."""
         return None
 
     def together(self, other: Snapshot) -> Snapshot:
-        """Another version of the table, for whoever came there from this one: what is written to
-        it ends where writes to this one do."""
+        """Another version of the table, reached from this one: writes to it end where writes to
+        this one do."""
         return other
 
     @cached_property
     def schema(self) -> Schema:
-        """The tree of fields; raises FormatError if it is not one."""
+        """The tree of fields; raises FormatError if they form none."""
         with found_in(self.manifest.name):
             return decode_schema(self.manifest.fields, self.manifest.schema_metadata)
 
     @cached_property
     def arrow_schema(self) -> Any:
-        """The same as a pyarrow.Schema."""
+        """The schema as a pyarrow.Schema."""
         with found_in(self.manifest.name):
             return to_arrow_schema(self.schema)
 
@@ -101,14 +102,14 @@ class Snapshot:
         return load_deletions(self.location, self.manifest, fragment)
 
     def check_writable(self) -> None:
-        """Raise UnsupportedError, before any work is done, for a table that we cannot write, or
-        may not."""
+        """Raise UnsupportedError, before any work is done, for a table that we cannot or may not
+        write."""
         check_writable(self.manifest, self.location.repository)
         check_manifest_store(self.location, self.manifest)
 
     def check_open(self) -> None:
         """Raise IncompatibleConflictError, before any work is done, where nothing may follow this
-        version; a branch that began anew since is open."""
+        version; a branch that was reset since is open."""
         if is_closed(self.manifest):
             check_open(self.newest().manifest)
 
@@ -127,7 +128,7 @@ class Snapshot:
         return self._followed_by(Snapshot(self.location, done, self.scheme))
 
     def _followed_by(self, after: S) -> S:
-        """The snapshot after a change, with what is known of its schema already."""
+        """The snapshot after a change, with the schema reused where it is unchanged."""
         if self._same_schema(after):
             after.__dict__.update({k: v for k, v in self.__dict__.items() if k in _SCHEMA_CACHES})
         return after
@@ -152,7 +153,7 @@ def read_version(location: Location, scheme: NamingScheme, transaction: Transact
 def load_snapshot(
     location: Location, *, version: int | None = None, as_of: datetime | str | None = None
 ) -> Snapshot:
-    """The newest version, or the one that is asked for."""
+    """The newest version, or the one asked for."""
     if version is not None and as_of is not None:
         raise InvalidInputError("give version or as_of, not both")
     if as_of is not None:
@@ -164,7 +165,8 @@ def load_snapshot(
 
 @dataclass(frozen=True, slots=True)
 class TableStats:
-    """``rows`` and ``bytes`` are None where a writer did not record them."""
+    """Figures of one version; ``rows`` and ``bytes`` are None where a writer did not record
+    them."""
 
     rows: int | None
     deleted_rows: int

@@ -1,4 +1,4 @@
-"""A table as a whole: dropped, migrated, diagnosed; and the pins that keep its versions."""
+"""A table as a whole: dropped, migrated, diagnosed; and the pins that keep versions for clones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lancewood.engine.upkeep.pins import (
     PinRecord,
     Unpinned,
     announced,
-    check_not_doomed,
+    check_not_being_removed,
     find_pins,
     new_tag,
     place_pins,
@@ -31,7 +31,7 @@ __all__ = [
     "PinRecord",
     "Unpinned",
     "announced",
-    "check_not_doomed",
+    "check_not_being_removed",
     "drop_table",
     "examine",
     "find_pins",

@@ -1,6 +1,6 @@
-"""What is the matter with a table, or with the place where it shall be.
+"""Diagnosis of a table, or of the location where one is to be created.
 
-First the store and its promises (``store.checkup``), then the table in it, if there is one. Reads
+First the store and its guarantees (``store.checkup``), then the table in it, if there is one. Reads
 manifests, no data file. Repairs nothing.
 """
 
@@ -22,7 +22,7 @@ from lancewood.store.checkup import Answer, CheckStatus, StoreCheck, check_store
 
 
 def examine(store: Store, *, read_only: bool = False) -> Iterator[StoreCheck]:
-    """Every check, as it is made; ``read_only`` leaves out those that write."""
+    """Run every check and yield its result; ``read_only`` leaves out those that write."""
     failed = False
     for check in check_store(bare(store), read_only=read_only):
         check = _excused(store, check)
@@ -37,21 +37,22 @@ def examine(store: Store, *, read_only: bool = False) -> Iterator[StoreCheck]:
 
 
 def _excused(store: Store, check: StoreCheck) -> StoreCheck:
-    """A store need not put if absent where manifests are committed in another way."""
+    """The result of a check, excused if the store cannot put if absent but manifests are committed
+    in another way."""
     if (
         check.name != "put-if-absent"
         or check.status is not CheckStatus.FAIL
         or store is bare(store)
     ):
         return check
-    advice = "two who make a branch or a tag of one name at once may both think they did"
+    advice = "two writers that create the same branch or tag at once may both succeed"
     return StoreCheck(
         check.name, CheckStatus.WARN, f"{check.figure}; commits do not need it here", advice
     )
 
 
 def _manifest_store(store: ExternalStore) -> Answer:
-    """Whether the manifest store answers, and agrees with the object store."""
+    """Check whether the manifest store answers, and agrees with the object store."""
     latest = store.manifests.latest(store.base)
     if latest is None:
         return CheckStatus.OK, f"{store.kind}, knows no version of this table", None
@@ -62,7 +63,7 @@ def _manifest_store(store: ExternalStore) -> Answer:
 
 
 def check_table(store: Store) -> Iterator[StoreCheck]:
-    """The checks of the table that is there; one line if there is none."""
+    """The checks of an existing table; one line if there is none."""
     try:
         found = list_versions(store)
     except FormatError as error:
@@ -87,7 +88,7 @@ def check_table(store: Store) -> Iterator[StoreCheck]:
         )
     else:
         yield StoreCheck("manifest names", CheckStatus.OK, "scheme V2")
-    yield run_check("hint", lambda: _hint(store, newest), "it can be deleted, nothing rests on it")
+    yield run_check("hint", lambda: _hint(store, newest), "it can be deleted, nothing needs it")
     try:
         manifest, _ = load_version(store)
     except LancewoodError as error:
@@ -95,13 +96,13 @@ def check_table(store: Store) -> Iterator[StoreCheck]:
             "newest version", CheckStatus.FAIL, str(error), "open an older version, restore it"
         )
         return
-    told = f"{manifest.fragment_count} fragments, {manifest.size} bytes of manifest"
-    yield StoreCheck("newest version", CheckStatus.OK, told)
+    figure = f"{manifest.fragment_count} fragments, {manifest.size} bytes of manifest"
+    yield StoreCheck("newest version", CheckStatus.OK, figure)
     yield _writable(store, manifest)
 
 
 def _hint(store: Store, newest: int) -> Answer:
-    """Whether the hint of where to look for the newest version is right."""
+    """Check whether the version hint is right."""
     try:
         data = store.get(HINT_KEY)
     except NotFoundError:
@@ -117,7 +118,7 @@ def _hint(store: Store, newest: int) -> Answer:
     return (
         CheckStatus.WARN,
         "it is no version" if version is None else f"version {version!r}, which is not there",
-        "delete it: readers that begin there look in vain first",
+        "delete it: readers that start there search in vain first",
     )
 
 

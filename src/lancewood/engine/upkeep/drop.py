@@ -46,12 +46,12 @@ def drop_table(
 ) -> tuple[Unpinned, ...]:
     """Delete what the format owns below the root: manifests first, the newest of them last.
 
-    So a reader, or whoever comes after a crash, finds the newest version or no table. Base paths
-    elsewhere are never touched, but the pins go that a clone has left at its sources, if that can
-    be; the options are for those. Returns which pins stay, and why.
+    So a reader, or the next attempt after a crash, finds the newest version or no table. Base paths
+    elsewhere are never touched, but the pins that a clone left at its sources are removed where
+    possible, with the given options. Returns which pins stay, and why.
 
-    Raises NotFoundError if there is no table, InvalidInputError if branches, tags or clones rest on
-    its versions and ``force`` is not given, if it is a branch, or if one of its directories is a
+    Raises NotFoundError if there is no table, InvalidInputError if branches, tags or clones depend
+    on its versions and ``force`` is not given, if it is a branch, or if one of its directories is a
     link.
     """
     was_lost = _forget_lost(store)
@@ -67,7 +67,7 @@ def drop_table(
         _check_unused(store)
     for directory in OWNED_DIRS:
         for _ in store.list(directory):
-            pass  # what cannot be listed, as behind a link, stops it before anything is gone
+            pass  # what cannot be listed, as behind a link, stops this before anything is deleted
     found = list_versions(store)
     oldest_first = [manifest_key(each, found.scheme) for each in reversed(found.versions)]
     others = {each.key for each in store.list(VERSIONS_DIR)} - set(oldest_first)
@@ -84,8 +84,8 @@ def drop_table(
 
 
 def _forget_lost(store: Store) -> bool:
-    """Whether only a manifest store knew the newest version, which was removed without it; it knows
-    none any more. Raises UnsupportedError for one that cannot forget."""
+    """Whether only a manifest store knew the newest version, whose file was removed behind its
+    back; the store is made to forget it. Raises UnsupportedError for one that cannot."""
     if not isinstance(store, ExternalStore) or store.lost_version() is None:
         return False
     store.check_forgets()
@@ -94,7 +94,7 @@ def _forget_lost(store: Store) -> bool:
 
 
 def _newest(store: Store) -> Manifest | None:
-    """The newest version; None if it is too damaged to tell anything."""
+    """The newest version; None if it is too damaged to be read."""
     try:
         return load_version(store)[0]
     except (FormatError, UnsupportedError, NotFoundError):
@@ -143,5 +143,5 @@ def _tags(store: Store) -> Iterator[str]:
 
 
 def _is_ours(key: str) -> bool:
-    """Whether the format put it there: ``data/`` may be shared with others."""
+    """Whether the format put it there: ``data/`` may be shared with other files."""
     return not key.startswith(f"{DATA_DIR}/") or is_data_key(key)

@@ -1,15 +1,15 @@
 """Manifest names from scheme V1 to V2, for a table and the branches below it.
 
-A name cannot be changed in one step for all versions, and a directory with both schemes opens for
-nobody. So each step leaves a state that running again completes, and in which whoever looks at one
+Names cannot be changed for all versions in one step, and no reader opens a directory with both
+schemes. So each step leaves a state that running again completes, and in which a reader of one
 scheme only still finds the newest version there:
 
 1. every manifest is put under its V2 name as well, the newest first;
 2. when all of them are there, the V1 names go, the newest last.
 
-No name is ever written over, and none is removed before its bytes are durable under the other one.
-Writers must stand still meanwhile: one that began before and lands after leaves a V1 name behind,
-which the next run takes along. Does not open manifests; damaged ones are renamed as they are.
+No name is ever overwritten, and none is removed before its bytes are durable under the other one.
+Writers must pause meanwhile: one that began before and lands after leaves a V1 name behind, which
+the next run migrates. Manifests are not opened; damaged ones are renamed as they are.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _WORKERS = 8
 _AT_ONCE = 1_000
 
 Progress = Callable[[int], None]
-"""Called with the number of manifests that have just got their new names."""
+"""Called with the number of manifests that were just renamed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,24 +49,24 @@ class MigratedNames:
 
     renamed: int
     roots: tuple[str, ...]
-    """Where something was renamed: ``""`` is the table's own root, ``tree/exp`` a branch."""
+    """The roots with renamed manifests: ``""`` is the table's own root, ``tree/exp`` a branch."""
 
 
 def migrate_names(store: Store, on_progress: Progress | None = None) -> MigratedNames:
     """Give every manifest of the table and its branches its V2 name; finish what was begun.
 
     Raises NotFoundError where there is no table, IncompatibleConflictError if one version has two
-    manifests that differ, RetryableConflictError if new V1 names keep appearing. Every error
-    leaves all versions in place; run it again.
+    manifests that differ, RetryableConflictError if new V1 names keep appearing. Every error leaves
+    all versions in place; run it again.
     """
     if not any(parse_manifest_name(name) for name in store.names(VERSIONS_DIR)):
         raise NotFoundError(
             f"no table at {store.uri}: it has no {VERSIONS_DIR} with a manifest", table=store.uri
         )
     PutIfAbsent().check_trust(store)
-    told = on_progress or (lambda done: None)
+    report = on_progress or (lambda done: None)
     renamed = {
-        root: _migrate_root(store.at(root) if root else store, told)
+        root: _migrate_root(store.at(root) if root else store, report)
         for root in ("", *branch_roots(store))
     }
     return MigratedNames(
@@ -74,16 +74,17 @@ def migrate_names(store: Store, on_progress: Progress | None = None) -> Migrated
     )
 
 
-def _migrate_root(store: Store, told: Progress) -> int:
-    """How many V1 names one directory had; none is left."""
+def _migrate_root(store: Store, report: Progress) -> int:
+    """Rename all V1 names of one directory, and return how many there were."""
     done = 0
     with store.turn(VERSIONS_DIR):
         for _ in range(_ROUNDS):
             old = _old_names(store)
             if not old:
                 return done
-            _put_new_names(store, old, told)
-            # Somebody may have committed meanwhile: his version is copied before any name goes.
+            _put_new_names(store, old, report)
+            # Another writer may have committed meanwhile: its version is copied before any name is
+            # removed.
             if _old_names(store) == old:
                 _remove(store, [name for name, _ in old])
                 done += len(old)
@@ -106,16 +107,16 @@ def _old_names(store: Store) -> list[tuple[str, Version]]:
     return sorted(found, key=lambda each: (each[1], each[0]), reverse=True)
 
 
-def _put_new_names(store: Store, old: Sequence[tuple[str, Version]], told: Progress) -> None:
+def _put_new_names(store: Store, old: Sequence[tuple[str, Version]], report: Progress) -> None:
     def put(each: tuple[str, Version]) -> None:
         _put_new_name(store, *each)
 
     put(old[0])
-    told(1)
+    report(1)
     with ThreadPoolExecutor(min(_WORKERS, len(old))) as pool:
         for start in range(1, len(old), _AT_ONCE):
             for _ in pool.map(put, old[start : start + _AT_ONCE]):
-                told(1)
+                report(1)
 
 
 def _put_new_name(store: Store, name: str, version: Version) -> None:
@@ -133,7 +134,7 @@ def _put_new_name(store: Store, name: str, version: Version) -> None:
             "removed; look at both, move away the one that shall not count, and run it again",
             version=version,
         )
-    # It is there from an earlier run, whose last sync may have failed.
+    # It exists from an earlier run, whose last sync may have failed.
     store.sync([target])
 
 

@@ -1,16 +1,15 @@
-"""Pins: what a shallow clone leaves at the tables whose files it reads, so that they stay; and the
-versions that a cleanup is about to remove, announced beside the refs.
+"""Pins that keep the versions a shallow clone reads, and announcements of what a cleanup removes.
 
 A pin is a tag ``lw.clone.<uuid>`` on the version that was cloned: the only form that the cleanup of
-either implementation honours. Its metadata says where the clone is. The clone keeps a record of its
-pins in its configuration, to remove them when it goes. Such a record travels with configurations,
-as into another clone of it; so a pin is removed only for the clone that the pin itself names, or
-for one that was moved from there.
+either implementation honours. Its metadata names the clone's location. The clone records its pins
+in its configuration, to remove them when it is dropped. Such a record is copied with the
+configuration, as into a clone of the clone; so a pin is removed only for the clone that the pin
+itself names, or for one that was moved from there.
 
-A cleanup keeps a version that has a ref. Whoever makes a ref while it is at work may come too late,
-and a clone elsewhere would lose its files. So the cleanup announces what it removes before it looks
-at the refs for the last time, and who has made a ref looks for announcements: one of the two sees
-the other. What a cleanup announced that died or failed counts for an hour, no longer.
+A cleanup keeps a version that has a ref. A ref made while it is running may come too late, and a
+clone elsewhere would lose its files. So the cleanup announces what it removes before it reads the
+refs for the last time, and a writer that has made a ref then reads the announcements: one of the
+two sees the other. The announcement of a cleanup that died or failed expires after an hour.
 """
 
 from __future__ import annotations
@@ -62,36 +61,37 @@ _MOST_BYTES = 64 << 20
 
 @contextmanager
 def announced(main: Store, branch: str | None, versions: Iterable[Version]) -> Iterator[None]:
-    """While these versions of a branch (None: of main) are removed, everybody can know it."""
-    doomed = sorted(versions)
-    if not doomed:
+    """Announce that these versions of a branch (None: of main) are being removed, for as long as
+    the context is open."""
+    removed = sorted(versions)
+    if not removed:
         yield
         return
     key = f"{CLEANUPS_DIR}/{uuid4().hex}.json"
-    main.put(key, json.dumps({"branch": branch, "versions": doomed}).encode())
-    _forget_the_dead(main, main.head(key).modified)
+    main.put(key, json.dumps({"branch": branch, "versions": removed}).encode())
+    _remove_expired(main, main.head(key).modified)
     yield
     with contextlib.suppress(StorageError):
         main.delete([key])
         main.prune(CLEANUPS_DIR)
 
 
-def check_not_doomed(main: Store, branch: str | None, version: Version) -> None:
+def check_not_being_removed(main: Store, branch: str | None, version: Version) -> None:
     """Raise RetryableConflictError if a cleanup is removing the version right now.
 
-    To be asked after a ref was made, and before the version is looked at for the last time: a
-    cleanup that begins later sees the ref, and one that is done has removed the version. Raises
-    FormatError for an announcement that is damaged.
+    To be called after a ref was made and before the version is read for the last time: a cleanup
+    that begins later sees the ref, and one that has finished has removed the version. Raises
+    FormatError for a damaged announcement.
     """
     for name in main.names(CLEANUPS_DIR):
         key = f"{CLEANUPS_DIR}/{name}"
         try:
             if is_older(main, main.head(key).modified, _HOLDS, TRANSACTIONS_DIR):
                 continue
-            said, doomed = _decode(main.get(key), f"{main.uri}/{key}")
+            announced_branch, removed = _decode(main.get(key), f"{main.uri}/{key}")
         except NotFoundError:
             continue
-        if said == branch and version in doomed:
+        if announced_branch == branch and version in removed:
             raise RetryableConflictError(
                 f"version {version} of {branch or 'main'} of {main.uri} is being removed by a "
                 "cleanup; take a newer one, or try again when the cleanup is done",
@@ -112,8 +112,8 @@ def _decode(data: bytes, name: str) -> tuple[object, list[object]]:
     return found["branch"], versions
 
 
-def _forget_the_dead(main: Store, now: datetime) -> None:
-    """Remove old announcements; how old is told by the store's own clock."""
+def _remove_expired(main: Store, now: datetime) -> None:
+    """Remove expired announcements; their age is measured by the store's own clock."""
     old = []
     for name in main.names(CLEANUPS_DIR):
         key = f"{CLEANUPS_DIR}/{name}"
@@ -125,15 +125,15 @@ def _forget_the_dead(main: Store, now: datetime) -> None:
 
 
 CLONE_PIN = "lw.clone."
-"""A tag whose name begins so says that a clone elsewhere reads this table's files."""
+"""The prefix of tags that say that a clone elsewhere reads this table's files."""
 CLONE_PROPERTY = "lancewood.clone"
-"""The key in the tag's metadata under which the clone's uri stands."""
+"""The key of the clone's uri in the tag's metadata."""
 PINS_CONFIG = "lancewood.pins"
-"""The key of a clone's configuration under which its record stands."""
+"""The key of the pin record in a clone's configuration."""
 
 
 class ClonePin(NamedTuple):
-    """One tag at a source."""
+    """One pin: a tag at a source of a clone."""
 
     root: str
     """The main root of the table that has the tag."""
@@ -141,7 +141,7 @@ class ClonePin(NamedTuple):
 
 
 class Unpinned(NamedTuple):
-    """A table that does not know that a clone needs its files."""
+    """A table whose files a clone needs, and that has no pin for it."""
 
     root: str
     why: str
@@ -149,10 +149,10 @@ class Unpinned(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PinRecord:
-    """What a clone knows of its pins."""
+    """A clone's record of its pins."""
 
     clone: str
-    """The clone's own uri, when it was made."""
+    """The uri of the clone when it was made."""
     pins: tuple[ClonePin, ...]
 
     def encode(self) -> str:
@@ -160,8 +160,8 @@ class PinRecord:
         return json.dumps({"clone": self.clone, "pins": pins}, separators=(",", ":"))
 
     def with_moved(self, old: str, new: str) -> PinRecord:
-        """The record when a root is read from another place: pins are looked for at both, since
-        who was copied and not moved has the pin at both."""
+        """The record after a root moved: pins are looked up at both locations, since a root that
+        was copied rather than moved has the pin at both."""
         pins = []
         for pin in self.pins:
             pins.append(pin)
@@ -172,7 +172,7 @@ class PinRecord:
 
 
 def read_record(config: Mapping[str, str]) -> PinRecord | None:
-    """The record in a configuration; None where there is none that makes sense."""
+    """The record in a configuration; None where there is no valid one."""
     try:
         found = json.loads(config[PINS_CONFIG])
         pins = tuple(ClonePin(str(each["root"]), str(each["tag"])) for each in found["pins"])
@@ -182,17 +182,18 @@ def read_record(config: Mapping[str, str]) -> PinRecord | None:
 
 
 def without_record(config: Mapping[str, str]) -> dict[str, str]:
-    """A configuration for a table that is not the clone that the record is about, nor that of the
-    repository which keeps its source for itself, nor committed through its manifest store."""
+    """A configuration for another table than the clone that the record is about: without the
+    record, the repository that owns the source, and the manifest store of the source."""
     own = (PINS_CONFIG, EXCLUSIVE_KEY, MANIFEST_STORE_KEY)
     return {key: value for key, value in config.items() if key not in own}
 
 
 def place_pins(source: Snapshot, clone: str) -> tuple[PinRecord, tuple[Unpinned, ...]]:
-    """Pin everything that a clone of the source needs, and say what cannot be.
+    """Pin everything that a clone of the source needs, and report what cannot be pinned.
 
-    Where one may not write no pin is left. Any other failure is raised, RetryableConflictError for
-    a version that a cleanup is removing, and the pins that were left before it are removed.
+    No pin is left where the caller may not write. Any other failure is raised,
+    RetryableConflictError for a version that a cleanup is removing, and the pins placed before it
+    are removed.
     """
     wanted = _Wanted(source)
     name = TagName(f"{CLONE_PIN}{uuid.uuid4().hex}")
@@ -209,7 +210,7 @@ def place_pins(source: Snapshot, clone: str) -> tuple[PinRecord, tuple[Unpinned,
                 unpinned.append(Unpinned(main.uri, error.message))
             else:
                 done.append(ClonePin(main.uri, name))
-                check_not_doomed(main, held.branch, held.version)
+                check_not_being_removed(main, held.branch, held.version)
     except (Exception, KeyboardInterrupt):
         remove_pins(source.location, PinRecord(clone, tuple(done)), clone)
         raise
@@ -219,8 +220,8 @@ def place_pins(source: Snapshot, clone: str) -> tuple[PinRecord, tuple[Unpinned,
 def find_pins(
     location: Location, record: PinRecord, clone: str
 ) -> tuple[list[tuple[Store, ClonePin]], tuple[Unpinned, ...]]:
-    """The pins that are still there and this clone's; and tables whose pin may be another's, or
-    cannot be looked at, and why."""
+    """The pins of this clone that still exist; and tables whose pin may belong to another clone or
+    cannot be read, with the reason."""
     found, stay = [], []
     for pin in record.pins:
         if not pin.tag.startswith(CLONE_PIN):
@@ -241,7 +242,7 @@ def find_pins(
 
 
 def remove_pins(location: Location, record: PinRecord, clone: str) -> tuple[Unpinned, ...]:
-    """Remove the pins of a clone that no longer needs them; which stay, and why.
+    """Remove the pins of a clone that no longer needs them; returns which stay, and why.
 
     Best effort: a pin too many keeps files, one too few loses them.
     """
@@ -258,8 +259,8 @@ def remove_pins(location: Location, record: PinRecord, clone: str) -> tuple[Unpi
 def _doubt(location: Location, recorded: str, clone: str, pin: ClonePin) -> str | None:
     """Why a pin that names the recorded uri may not be this clone's; None if it is.
 
-    A clone that was moved is known by there being no table any more where it was. On a disk that
-    is not seen from everywhere: the source must be on one, too, and the directory above be there.
+    A clone was moved if there is no table any more at its old location. A disk is not visible from
+    everywhere, so there the source must be on a disk too, and the parent directory must exist.
     """
     if recorded == clone or real_path(recorded) == real_path(clone):
         return None
@@ -281,7 +282,7 @@ def new_tag(
     manifest_size: int,
     metadata: Mapping[str, str],
 ) -> Tag:
-    """A tag that was made just now."""
+    """A tag made at this moment."""
     now = time.time_ns()
     return Tag(
         name=name,
@@ -295,15 +296,15 @@ def new_tag(
 
 
 def _pin(name: TagName, held: Tag, clone: str) -> Tag:
-    told = {CLONE_PROPERTY: clone}
-    return new_tag(name, held.branch, held.version, held.manifest_size, told)
+    metadata = {CLONE_PROPERTY: clone}
+    return new_tag(name, held.branch, held.version, held.manifest_size, metadata)
 
 
 class _Wanted:
-    """Which versions of which tables must stay for a clone of the source.
+    """Which versions of which tables must be kept for a clone of the source.
 
-    The source itself; and where that is a clone, too, the tables that it reads from: its own pins
-    go when it is dropped or detached, those of its clone must not.
+    The source itself; and if that is a clone too, the tables that it reads from: its own pins are
+    removed when it is dropped or detached, while those of its clone must stay.
     """
 
     def __init__(self, source: Snapshot) -> None:
@@ -334,7 +335,7 @@ class _Wanted:
                 self.unknown.append(Unpinned(each.uri, why))
 
     def _roots(self) -> Iterator[Store]:
-        """Tables elsewhere whose files the source reads."""
+        """Other tables whose files the source reads."""
         location, manifest = self._source.location, self._source.manifest
         location.settle(manifest)
         for base in manifest.base_paths:
@@ -344,7 +345,7 @@ class _Wanted:
                     yield root
 
     def _recorded(self) -> Iterator[tuple[Store, Tag]]:
-        """What the source's own pins hold."""
+        """What the source's own pins keep."""
         location = self._source.location
         record = read_record(self._source.manifest.config)
         for pin in record.pins if record is not None else ():
@@ -357,7 +358,7 @@ class _Wanted:
                 yield main, tag
 
     def _origin(self, main: Store) -> Iterator[tuple[Store, Tag]]:
-        """What the source was cloned from, by a writer that leaves no pins."""
+        """The version that the source was cloned from, by a writer that leaves no pins."""
         location = self._source.location
         listed = list_versions(main)
         first = load_transaction_of(main, listed.versions[-1], listed.scheme).operations[0]

@@ -1,4 +1,4 @@
-"""Which versions, branches and tags a table has, found by names; the newest; the history."""
+"""Which versions, branches and tags a table has, found by their names; the newest; the history."""
 
 from __future__ import annotations
 

@@ -5,11 +5,11 @@ list call is right. On stores that list in order the newest V2 name comes first,
 listing is enough.
 
 A commit lists the versions before every attempt. In a directory of 100,000 names that is most of
-its cost, so whoever has just published or opened the newest version keeps the directory's stamp
-with it (a ``Sighting``): the one from right after the publishing, or from before the listing. As
-long as the stamp is the same, no name was created or removed since, and a listing would find
-nothing new. Stamps are some milliseconds coarse, so the next few numbers are looked up too: what
-would have to be missed is several commits and their cleanup within one tick of the clock.
+its cost, so a ``Sighting`` keeps the directory's modification stamp with the newest version: the
+stamp from right after publishing, or from before the listing. While the stamp is unchanged, no name
+was created or removed, and a listing would find nothing new. Stamps are some milliseconds coarse,
+so the next few numbers are looked up too: only several commits and their cleanup within one tick of
+the clock could be missed.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ _LOOKED_UP = 3
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """The directory's stamp when a version was its newest."""
+    """The directory's modification stamp when a version was its newest."""
 
     version: Version
     stamp: object
 
 
 def take_sighting(store: Store, version: Version) -> Sighting | None:
-    """A sighting of the version that was just published; None where stamps cannot be had."""
+    """A sighting of the version that was just published; None where stamps are not available."""
     with contextlib.suppress(StorageError):
         stamp = store.stamp(VERSIONS_DIR)
         if stamp is not None:
@@ -66,7 +66,7 @@ def take_sighting(store: Store, version: Version) -> Sighting | None:
 
 
 def is_still_newest(store: Store, sighting: Sighting, scheme: NamingScheme) -> bool:
-    """Whether nothing has been published or cleaned up since. False also means: do not know."""
+    """Whether nothing was published or cleaned up since; False also means unknown."""
     if store.stamp(VERSIONS_DIR) != sighting.stamp:
         return False
     for step in range(1, _LOOKED_UP + 1):
@@ -79,8 +79,8 @@ def is_still_newest(store: Store, sighting: Sighting, scheme: NamingScheme) -> b
 def leave_hint(store: Store, version: Version) -> None:
     """Write the hint where it can help, best effort.
 
-    It helps where a listing is costly: pylance looks at none on a disk, nor where the first page of
-    an ordered listing is enough.
+    It helps where a listing is costly: pylance reads none on a disk, nor where the first page of an
+    ordered listing is enough.
     """
     if "://" not in store.uri or store.lists_in_order:
         return
@@ -90,7 +90,7 @@ def leave_hint(store: Store, version: Version) -> None:
 
 _V2_LENGTH = 29
 _DETACHED = "d"
-"""How the names of versions beside the history begin, and no others."""
+"""The prefix of the names of detached versions, and of no others."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -121,8 +121,8 @@ def versions_since(
 ) -> VersionList:
     """The versions after the one that a commit builds on, newest first.
 
-    Without a ``scheme`` it is found out. Raises NotFoundError if neither it nor a newer one is
-    there: the table was dropped meanwhile. An ordered listing is left where the older versions
+    Without a ``scheme`` it is detected. Raises NotFoundError if neither that version nor a newer
+    one is there: the table was dropped meanwhile. An ordered listing stops where the older versions
     begin.
     """
     own = manifest_name(version, scheme or NamingScheme.V2)
@@ -146,7 +146,7 @@ def versions_since(
 
 
 class Newest(NamedTuple):
-    """The newest version of a table, and how long the listing was that found it."""
+    """The newest version of a table, and how many names the listing that found it had."""
 
     version: Version
     scheme: NamingScheme
@@ -159,13 +159,13 @@ def newest_version(store: Store) -> Newest | None:
 
 
 def names_to_newest(store: Store) -> list[str]:
-    """The names of manifests, as far as a listing has to go to meet the newest version."""
+    """The names of manifests, as far as a listing has to go to reach the newest version."""
     names = store.names(VERSIONS_DIR)
     return list(_until(names, "") if store.lists_in_order else names)
 
 
 def newest_of(store: Store, listed: list[str]) -> Newest | None:
-    """The newest version by a listing that ``names_to_newest`` gave."""
+    """The newest version in a listing from ``names_to_newest``."""
     if not _odd(listed):
         first = parse_manifest_name(min(listed, default=""))
         if first is not None and not first.detached:
@@ -179,22 +179,21 @@ def newest_of(store: Store, listed: list[str]) -> Newest | None:
 def _suspects(names: list[str], before: str | None) -> list[str]:
     """The names that decide which version is the newest; nothing else of 100,000 is parsed.
 
-    Those are the first in order of the names that look like V2 (or all before a given one), and
-    all that look like anything else. Versions beside the history, of which there may be as many,
-    are not among them.
+    These are the first of the names that look like V2 (or all before a given one), and all that
+    look like anything else. Detached versions, of which there may be as many, are left out.
     """
     odd = _odd(names)
     alike = [each for each in names if len(each) == _V2_LENGTH] if odd else names
     if before is None:
         first = min(alike, default="")
-        if first and not _is_v2(first):  # something else of that length must not hide the newest
+        if first and not _is_v2(first):  # another name of that length must not hide the newest
             first = min(filter(_is_v2, alike), default="")
         return [*odd, first] if first else odd
     return [*odd, *(each for each in alike if each < before)]
 
 
 def _odd(names: list[str]) -> list[str]:
-    """The names that look neither like V2 nor like versions beside the history."""
+    """The names that look neither like V2 nor like detached versions."""
     return [each for each in names if len(each) != _V2_LENGTH and each[0] != _DETACHED]
 
 
@@ -227,7 +226,7 @@ def _parsed(store: Store, names: list[str]) -> VersionList:
 
 
 def load_manifest(store: Store, version: Version, scheme: NamingScheme) -> Manifest:
-    """One version; raises NotFoundError, FormatError or UnsupportedError."""
+    """Load one version; raises NotFoundError, FormatError or UnsupportedError."""
     key = manifest_key(version, scheme)
     name = f"{store.uri}/{key}"
     manifest = decode_manifest_file(store.get(key), name=name)
@@ -241,7 +240,7 @@ def load_manifest(store: Store, version: Version, scheme: NamingScheme) -> Manif
 
 
 def load_version(store: Store, version: int | None = None) -> tuple[Manifest, NamingScheme]:
-    """The given version, or the newest; raises NotFoundError saying what there is instead."""
+    """Load the given version, or the newest; raises NotFoundError naming what there is instead."""
     if version is None:
         stamp = store.stamp(VERSIONS_DIR)
         newest = require_newest(store)
@@ -267,7 +266,7 @@ def require_newest(store: Store) -> Newest:
 
 
 def no_table(store: Store) -> NotFoundError:
-    """What is said of a root without a version."""
+    """The error for a root without a version."""
     return NotFoundError(
         f"no table at {store.uri}: it has no {VERSIONS_DIR} with a manifest", table=store.uri
     )
@@ -287,7 +286,7 @@ def _load_by_listing(store: Store, version: Version) -> tuple[Manifest, NamingSc
 
 
 def _load_or_point_down(store: Store, version: Version, scheme: NamingScheme) -> Manifest:
-    """A version; if it is damaged, the error names the newest readable one below it."""
+    """Load a version; if it is damaged, the error names the newest readable one below it."""
     try:
         return load_manifest(store, version, scheme)
     except FormatError as damage:
@@ -321,13 +320,13 @@ def _moment(text: str) -> datetime:
         return datetime.fromisoformat(text.strip())
     except ValueError:
         raise InvalidInputError(
-            f"as_of {text!r} is no moment: write it as '2026-05-04' or '2026-05-04T12:30:00Z'"
+            f"as_of {text!r} is not a time: write it as '2026-05-04' or '2026-05-04T12:30:00Z'"
         ) from None
 
 
 def load_as_of(store: Store, moment: datetime | str) -> tuple[Manifest, NamingScheme]:
-    """The highest version whose timestamp is not later than ``moment``, which may be a text in
-    ISO 8601; a day alone is its beginning, and without a zone it is local time.
+    """Load the highest version whose timestamp is not later than ``moment``, which may be a text in
+    ISO 8601; a date alone means its first moment, and without a zone it is local time.
 
     Timestamps need not rise with version numbers, so the search goes down from the newest.
     """

@@ -1,9 +1,7 @@
-"""The history of a branch: the transaction behind each version, and the versions as people read
-them.
+"""The history of a branch: the transaction behind each version, and a summary of each version.
 
-A transaction is inside its version's manifest, else in a file of its own. One that is not there or
-cannot be read is a value here (``MissingTransaction``), because what follows from it is for the
-rules to say.
+A transaction is inside its version's manifest, or else in a separate file. A missing or unreadable
+one is a value here (``MissingTransaction``), because the rules decide what follows from it.
 """
 
 from __future__ import annotations
@@ -29,8 +27,8 @@ _FIRST_READ = 16 * 1024
 _UUID_LENGTH = 36
 _INDEX_SECTION = b"\x0a"
 _TRANSACTION = (b"\x08", b"\x12")
-"""The first byte of an index section (field 1, a message) and of a transaction (field 1, a
-number, or field 2, a text)."""
+"""The first byte of an index section (field 1, a message) and of a transaction (field 1, a number,
+or field 2, a string)."""
 
 
 def load_transaction(store: Store, head: ManifestHead) -> Transaction:
@@ -49,11 +47,11 @@ def load_transaction(store: Store, head: ManifestHead) -> Transaction:
 
 
 def load_transaction_of(store: Store, version: Version, scheme: NamingScheme) -> Transaction:
-    """The transaction of a version, without its manifest where that is possible.
+    """The transaction of a version, read without its manifest where possible.
 
     Writers put the sections of a manifest file in front of the manifest itself, the transaction
-    first or right after the indices. So the head of the file is enough, however many fragments
-    the version has; anything that does not look like that is read as a whole.
+    first or right after the indices. So the head of the file is enough, however many fragments the
+    version has; any other layout is read as a whole.
     """
     key = manifest_key(version, scheme)
     try:
@@ -71,8 +69,8 @@ def load_transaction_of(store: Store, version: Version, scheme: NamingScheme) ->
 
 
 def is_replaced(store: Store, head: ManifestHead, scheme: NamingScheme) -> bool:
-    """Whether another version has the number of one that was read: a table that was dropped and
-    made again has the same names, and other rows behind them. One that is gone is not replaced."""
+    """Whether another version took the number of one that was read: a table that was dropped and
+    created again has the same names with other rows. A version that is gone is not replaced."""
     now = load_transaction_of(store, head.version, scheme)
     then = load_transaction(store, head)
     return bool(now.uuid and then.uuid) and now.uuid != then.uuid
@@ -98,7 +96,7 @@ def _section_in_front(store: Store, key: str) -> bytes | None:
 
 
 def missing_transaction(version: Version, why: str) -> Transaction:
-    """What stands for a transaction that cannot be had."""
+    """The placeholder for a transaction that is not available."""
     return Transaction(version, "", (MissingTransaction(why),))
 
 
@@ -108,7 +106,7 @@ class VersionInfo:
 
     version: Version
     timestamp: datetime | None
-    """When it was committed (UTC); None for a damaged version."""
+    """The commit time (UTC); None for a damaged version."""
     operation: str | None = None
     """Append, Delete, …; None where the version has no transaction that we can read."""
     rows: int | None = None
@@ -120,7 +118,7 @@ class VersionInfo:
 
 
 def iterate_versions(store: Store, limit: int | None = None) -> Iterator[VersionInfo]:
-    """The versions, newest first; one that is cleaned up meanwhile is passed over."""
+    """The versions, newest first; skips one that is cleaned up meanwhile."""
     return _iterate(store, None if limit is None else check_number("limit", limit))
 
 
@@ -132,7 +130,7 @@ def _iterate(store: Store, limit: int | None) -> Iterator[VersionInfo]:
 def iterate_infos(
     store: Store, versions: Sequence[Version], scheme: NamingScheme
 ) -> Iterator[VersionInfo]:
-    """What is known of these versions, in their order; one that is gone is passed over."""
+    """What is known of these versions, in their order; skips one that is gone."""
     for version in versions:
         try:
             manifest = load_manifest(store, version, scheme)

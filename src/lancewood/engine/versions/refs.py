@@ -1,8 +1,8 @@
 """Branches and tags of a table, read and listed, and the roots of branches below ``tree/``.
 
-Refs are kept in the main root. No manifest is opened: a ref may name a version that is gone. Where
-a branch, a tag or a version is asked for and not there, the error names what there is instead, or
-where the version is that was meant; tags that Lancewood keeps for itself are not offered.
+Refs are kept in the main root. No manifest is opened: a ref may name a version that is gone. If a
+branch, tag or version does not exist, the error names what there is instead, or where the version
+is; tags that Lancewood keeps for itself are not offered.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lancewood.model.revision import TAG_PREFIX, OnBranch
 from lancewood.store.base import Store, is_there
 
 _AT_ONCE = 16
-"""Refs that are fetched at the same time where a store is slow to answer."""
+"""How many refs are fetched at the same time from a slow store."""
 _MOST_IN_A_ROW = 64
 
 
@@ -44,7 +44,8 @@ class TableRefs:
     branches: tuple[Branch, ...]
 
     def held(self, branch: BranchName | None) -> dict[Version, str]:
-        """The versions of a branch (None: of main) that a ref needs, and which one does."""
+        """The versions of a branch (None: of main) that refs need, each with the ref that needs
+        it."""
         found = {
             each.parent_version: f"branch {each.name} begins there"
             for each in self.branches
@@ -58,7 +59,7 @@ class TableRefs:
         return found
 
     def _ancestors(self, branch: BranchName | None) -> Iterator[tuple[str, Version]]:
-        """Where the descent of other branches passes through this one."""
+        """The versions of this branch that other branches descend from."""
         way: tuple[BranchPoint, ...] | None = () if branch is None else None
         for each in self.branches:
             if each.name == branch:
@@ -72,7 +73,7 @@ class TableRefs:
 
 
 def load_branch(main: Store, name: BranchName) -> Branch | None:
-    """What is recorded about a branch; None if nothing is. Raises FormatError."""
+    """The record of a branch; None if there is none. Raises FormatError."""
     try:
         return decode_branch(name, main.get(branch_key(name)))
     except NotFoundError:
@@ -80,12 +81,12 @@ def load_branch(main: Store, name: BranchName) -> Branch | None:
 
 
 def is_recorded(main: Store, name: BranchName) -> bool:
-    """Whether there is a record of a branch, in whatever state: it is not needed to open it."""
+    """Whether a branch has a record, in whatever state: opening the branch does not need it."""
     return is_there(main, branch_key(name))
 
 
 def load_tag(main: Store, name: TagName) -> Tag | None:
-    """What is recorded about a tag; None if nothing is. Raises FormatError."""
+    """The record of a tag; None if there is none. Raises FormatError."""
     try:
         return decode_tag(name, main.get(tag_key(name)))
     except NotFoundError:
@@ -107,7 +108,7 @@ def load_refs(main: Store) -> TableRefs:
 
 
 def read_refs(main: Store, directory: str) -> Iterator[tuple[str, Tag | Branch | FormatError]]:
-    """Every ref in a directory by the name of its file: what it says, or why it cannot be read."""
+    """Every ref in a directory by file name: its content, or why it cannot be read."""
     files = sorted(main.names(directory))
     if "://" not in main.uri:
         return chain.from_iterable(_read(main, directory, each) for each in files)
@@ -146,7 +147,7 @@ def _read(
 def branch_roots(store: Store) -> Iterator[str]:
     """Each root below ``tree/`` that holds manifests, with or without a ref that names it.
 
-    Lists everything below ``tree/``, as far as the iterator is read.
+    Lists everything below ``tree/``, as far as the iterator is consumed.
     """
     seen = set()
     for root, _ in branch_manifests(store):
@@ -165,13 +166,13 @@ def branch_manifests(store: Store) -> Iterator[tuple[str, str]]:
 
 
 _SHOWN = 5
-"""Names that an error lists."""
+"""How many names an error lists."""
 _KEPT = "lw."
-"""What the names of our own tags begin with."""
+"""The prefix of Lancewood's own tags."""
 
 
 def no_branch(main: Store, branch: BranchName) -> NotFoundError:
-    """For a branch that is not recorded; raises NotFoundError where there is no table."""
+    """The error for a branch that is not recorded; raises NotFoundError where there is no table."""
     require_newest(main)
     root = main.at(f"{TREE_DIR}/{branch}")
     if newest_version(root) is not None:
@@ -188,7 +189,7 @@ def no_branch(main: Store, branch: BranchName) -> NotFoundError:
 
 
 def no_tag(main: Store, tag: TagName) -> NotFoundError:
-    """For a tag that is not there; raises NotFoundError where there is no table."""
+    """The error for a tag that does not exist; raises NotFoundError where there is no table."""
     require_newest(main)
     hint = ""
     if tag.isdigit() and is_recorded(main, BranchName.found(TAG_PREFIX)):
@@ -199,7 +200,8 @@ def no_tag(main: Store, tag: TagName) -> NotFoundError:
 
 
 def no_ref(main: Store, name: str) -> NotFoundError:
-    """For a name that neither a branch nor a tag has; raises NotFoundError without a table."""
+    """The error for a name that is neither a branch nor a tag; raises NotFoundError without a
+    table."""
     require_newest(main)
     nothing = f"{main.uri} has no tag or branch called {name!r}"
     if name.isascii() and name.isdigit():
@@ -212,7 +214,7 @@ def no_ref(main: Store, name: str) -> NotFoundError:
 
 
 def gone_version(main: Store, tag: Tag, cause: NotFoundError) -> NotFoundError:
-    """For a tag on a version that is not there."""
+    """The error for a tag on a version that is gone."""
     return NotFoundError(
         f"tag {str(tag.name)!r} of {main.uri} names version {tag.version} of "
         f"{called(tag.branch)}, which is gone: {cause}. Move the tag to a version that is there, "
@@ -224,7 +226,7 @@ def gone_version(main: Store, tag: Tag, cause: NotFoundError) -> NotFoundError:
 
 
 def before_the_fork(main: Store, branch: BranchName, version: int) -> str | None:
-    """Where a version is that a branch has not because it was made later; None for any other."""
+    """Where a version from before a branch was made is found; None for any other version."""
     try:
         made = load_branch(main, branch)
     except FormatError:
@@ -247,17 +249,17 @@ def _tags(main: Store, asked: str) -> str:
 
 
 def listed(one: str, many: str, asked: str, known: Sequence[str]) -> str:
-    """What there is instead: names like the one that was asked for, else the first few."""
+    """What exists instead: names like the one that was asked for, else the first few."""
     if not known:
         return f"there is no {one}"
     shown = get_close_matches(asked, known, _SHOWN) or known[:_SHOWN]
     more = ", …" if len(known) > len(shown) else ""
-    told = f"are {many}" if len(known) > 1 else f"is {one}"
-    return f"there {told} {', '.join(map(repr, shown))}{more}"
+    verb = f"are {many}" if len(known) > 1 else f"is {one}"
+    return f"there {verb} {', '.join(map(repr, shown))}{more}"
 
 
 def _names(main: Store, directory: str) -> list[str]:
-    """The refs in a directory by name; what is no ref is passed over."""
+    """The refs in a directory by name; skips what is not a ref."""
     found = []
     for each in main.names(directory):
         try:

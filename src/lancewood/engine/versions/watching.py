@@ -1,9 +1,9 @@
-"""The newest version of a root that is asked for again and again, by code that watches many tables.
+"""The newest version of a root, for code that asks repeatedly because it watches many tables.
 
-A directory that nobody writes to costs one look at its stamp. Stamps are coarse: a change right
-after another may leave them as they are. So one is believed only if it was older than any of them
-is coarse before the directory was listed: whatever changed since has another. A directory that is
-busy is listed each time, and a long one is looked at as ``finding`` says.
+A directory that nobody writes to costs one look at its modification stamp. Stamps are coarse: two
+changes in quick succession may leave the same one. So a stamp counts only if, when the directory
+was listed, it was already older than any clock tick: a later change then has another. A busy
+directory is listed each time, and a long one is checked as in ``finding``.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from lancewood.store.base import DirectoryStamp, Store
 
 _SECOND = 1_000_000_000
 _COARSE, _FINE = 3 * _SECOND, _SECOND // 10
-"""How old a stamp has to be. The clock of the kernel moves in ticks of up to ten milliseconds; a
-stamp of a whole second may be of a file system that keeps no more than those."""
+"""How old a stamp has to be. The kernel's clock ticks every ten milliseconds or faster; a stamp in
+whole seconds may come from a file system that records no more."""
 _FEW = 200
 
 
@@ -39,12 +39,12 @@ class _Seen:
     is_settled: bool
     """Whether the stamp was old enough when the versions were listed."""
     names: list[str] | None
-    """Those, where they are few and are going to be listed again: the same names need no second
-    thought."""
+    """The names, where they are few and will be listed again: the same names give the same
+    answer."""
 
 
 class Watch:
-    """One root. Threads may share it."""
+    """The watch over one root. Thread-safe."""
 
     def __init__(self, store: Store, clock: Callable[[], int] = time.time_ns) -> None:
         self.store = store
@@ -52,7 +52,7 @@ class Watch:
         self._seen: _Seen | None = None
 
     def newest(self) -> Newest:
-        """The newest version by now; raises NotFoundError where there is no table."""
+        """The newest version now; raises NotFoundError where there is no table."""
         stamp = self.store.stamp(VERSIONS_DIR)
         if stamp is None:
             return require_newest(self.store)

@@ -30,7 +30,7 @@ from lancewood.engine.snapshot import (
     main_location,
     resolve,
 )
-from lancewood.engine.upkeep import check_not_doomed
+from lancewood.engine.upkeep import check_not_being_removed
 from lancewood.engine.versions import (
     is_recorded,
     is_replaced,
@@ -146,7 +146,7 @@ class _Creation:
             raise self._exists()
         try:
             self._check_parent()
-            check_not_doomed(store, self.parent, version)
+            check_not_being_removed(store, self.parent, version)
             self._check_source()
             if not list_versions(self.root).versions:  # another writer made it and deleted it
                 raise self._busy("its versions were deleted meanwhile")

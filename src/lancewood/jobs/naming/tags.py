@@ -18,7 +18,7 @@ from lancewood.catalog.marks import is_repository_tag
 from lancewood.engine.commit import PutIfAbsent
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot import At, Snapshot, branch_location, main_location, resolve
-from lancewood.engine.upkeep import CLONE_PIN, check_not_doomed
+from lancewood.engine.upkeep import CLONE_PIN, check_not_being_removed
 from lancewood.engine.versions import is_recorded, load_tag, read_refs
 from lancewood.errors import (
     AlreadyExistsError,
@@ -288,7 +288,7 @@ def _look_up(main: Location, snapshot: Snapshot, version: Version) -> _Target | 
 def _check_still_there(target: _Target) -> None:
     """Raise NotFoundError if the version or its branch was removed while it was tagged, and
     RetryableConflictError if a cleanup is about to remove it."""
-    check_not_doomed(target.main, target.branch, target.version)
+    check_not_being_removed(target.main, target.branch, target.version)
     try:
         target.root.head(target.key)
     except NotFoundError:

@@ -24,7 +24,7 @@ from lancewood.model.operations import (
     UnknownOperation,
     Update,
     operation_name,
-    told_operation,
+    operation_text,
 )
 from lancewood.model.refs import called
 from lancewood.model.transaction import Transaction
@@ -193,4 +193,4 @@ def rewritten_rows(work: Work, fragment: FragmentId, rows: int) -> BitMap:
 
 
 def _told(operation: Operation, version: Version) -> str:
-    return f"{told_operation(operation)} in version {version}"
+    return f"{operation_text(operation)} in version {version}"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lancewood.errors import InvalidInputError
-from lancewood.expr.dialects import garbage_told
+from lancewood.expr.dialects import translated_errors
 from lancewood.expr.parse import shorten
 
 MOST_CHARACTERS = 100_000
@@ -123,7 +123,7 @@ def _parsed(sql: str) -> list[Any]:
     log = logging.getLogger("sqlglot")
     before, log.disabled = log.disabled, True  # it tells of statements that are refused here anyway
     try:
-        with garbage_told(sql, shorten(sql)):
+        with translated_errors(sql, shorten(sql)):
             return sqlglot.parse(sql, dialect="spark")
     finally:
         log.disabled = before
