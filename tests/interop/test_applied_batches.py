@@ -10,6 +10,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.engine.commit.aftermath import find_landed
@@ -29,8 +30,7 @@ def rows(*ids: int) -> pa.Table:
 
 
 def ids_of(path: Path) -> list[int]:
-    dataset: Any = lance.dataset(str(path))
-    dataset.validate()
+    dataset = judged(str(path))
     return sorted(dataset.to_table()["id"].to_pylist())
 
 

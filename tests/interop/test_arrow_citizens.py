@@ -45,11 +45,6 @@ ROWS = pa.table(
 
 
 @pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t.lance")
-
-
-@pytest.fixture
 def table(uri: str) -> lw.Table:
     return lw.create(uri, ROWS, max_rows_per_file=25, fsync=False)
 

@@ -9,20 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-import lance as pylance
 import pyarrow as pa
 import pytest
+from tests.pylance import LINEAGE, judged, lance
 
 import lancewood as lw
 
 pytestmark = pytest.mark.usefixtures("no_commit_under_way")
 
-lance: Any = pylance
-
 NOW = timedelta(0)
-LINEAGE = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
 
 
 def rows(start: int, stop: int) -> pa.Table:
@@ -52,8 +48,7 @@ def read(uri: str, version: int) -> pa.Table:
     table = lw.open(uri, version=version)
     names = [*table.schema.names, *LINEAGE]
     ours = table.scan(names).to_arrow()
-    dataset = lance.dataset(uri, version=version)
-    dataset.validate()
+    dataset = judged(uri, version=version)
     assert ours == dataset.to_table(columns=names)
     found = dataset.to_table(columns=names, filter="k = 60")
     assert found.to_pylist() == [each for each in ours.to_pylist() if each["k"] == 60]

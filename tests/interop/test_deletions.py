@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-import lance as pylance
 import pyarrow as pa
 import pytest
 from pyroaring import BitMap
+from tests.pylance import lance
 
 import lancewood as lw
 from lancewood.engine.location.vectors import deletion_key
@@ -20,15 +20,8 @@ from lancewood.model.ids import FragmentId
 from lancewood.proto import table_pb2
 from lancewood.testing.manifests import decode_fragments, edit_manifest, put_fragments
 
-lance: Any = pylance
-
 ROWS = 20_000
 SYSTEM = ["_rowid", "_rowaddr", "_row_created_at_version", "_row_last_updated_at_version"]
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t")
 
 
 def rows(count: int, first: int = 0) -> pa.Table:

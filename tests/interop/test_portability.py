@@ -19,6 +19,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.engine.location.base_paths import moved_bases
@@ -600,8 +601,7 @@ def test_the_work_on_a_moved_branch_is_published_and_pylance_reads_it(
     assert sorted(table.to_arrow()["id"].to_pylist()) == sorted(
         moved.contents["one"]["id"].to_pylist()
     )
-    dataset = lance.dataset(moved.uri)
-    dataset.validate()
+    dataset = judged(moved.uri)
     assert dataset.to_table() == table.to_arrow()
     assert table.verify().ok
     for branch in ("one/two", "three"):

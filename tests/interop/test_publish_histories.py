@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import lance
 import pyarrow as pa
 import pytest
+from tests.pylance import judged
 
 import lancewood as lw
 
@@ -110,8 +111,7 @@ def test_nobody_writes_to_a_column_whose_id_means_another_one_after_publishing(
         table.append(late)
     with pytest.raises(OSError, match="incompatible"):
         dataset.insert(late)
-    dataset = lance.dataset(table.uri)
-    dataset.validate()
+    dataset = judged(table.uri)
     assert dataset.count_rows() == 30
     assert dataset.count_rows("c IS NOT NULL") == 0
     assert after.changes(since=table.version).updated.count() == 3
@@ -184,8 +184,7 @@ def test_a_branch_in_an_object_store_is_published_and_reset(
     again = after.branches.reset("exp/s3").update({"a": "a + 1"}, "k = 100")
     after = again.branches.publish("exp/s3")
     after.branches.delete("exp/s3")
-    dataset: Any = lance.dataset(uri, storage_options=s3_options)
-    dataset.validate()
+    dataset = judged(uri, storage_options=s3_options)
     found = dataset.to_table(columns=["k", "_rowid"])
     assert len(set(found["k"].to_pylist())) == len(set(found["_rowid"].to_pylist())) == 43
     assert dataset.count_rows("k = 100 AND a = 101") == 1

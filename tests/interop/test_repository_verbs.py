@@ -180,6 +180,7 @@ def _fail(*_: object, **__: object) -> None:
     raise OSError("no answer")
 
 
+@pytest.mark.usefixtures("pages_decoded_here")
 def test_pylance_s_work_on_a_branch_is_merged_and_leaves_the_branch_free(
     repo: lw.Repository,
 ) -> None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.engine.base.limits import FileLimits
@@ -91,8 +92,7 @@ def test_pylance_opens_the_staged_state_of_a_branch(uri: str) -> None:
     landing = stage.publish()
     assert rows(detached(uri, landing, "exp")) == ours(staged)
     assert land(stage.location, landing).is_exact
-    dataset = lance.dataset(uri).checkout_version(("exp", None))
-    dataset.validate()
+    dataset = judged(uri).checkout_version(("exp", None))
     assert rows(dataset) == ours(staged)
     assert dataset.version == staged.version
 
@@ -105,8 +105,7 @@ def test_pylance_opens_the_staged_state_of_a_table_that_is_not_made_yet(uri: str
     with pytest.raises(ValueError, match="not found"):
         lance.dataset(uri)
     assert land(stage.location, landing).versions == (1, 2, 3, 4)
-    dataset = lance.dataset(uri)
-    dataset.validate()
+    dataset = judged(uri)
     assert rows(dataset) == ours(staged)
 
 
@@ -115,8 +114,7 @@ def test_a_landed_history_is_like_any_other(uri: str) -> None:
     stage = Stage(lw.open(uri, fsync=False)._snapshot)
     staged = change(lw.Table(stage.snapshot))
     land(stage.location, stage.publish())
-    dataset = lance.dataset(uri)
-    dataset.validate()
+    dataset = judged(uri)
     assert [each["version"] for each in dataset.versions()] == [1, 2, 3, 4]
     assert [each["timestamp"] for each in dataset.versions()] == sorted(
         each["timestamp"] for each in dataset.versions()
@@ -159,8 +157,7 @@ def test_pylance_as_the_writer_from_outside_costs_a_rebase_or_a_divergence(uri: 
     lance.dataset(uri).delete("k = 1")
     done = land(base.location, landings[0])
     assert (done.versions, done.is_exact) == ((3, 4), False)
-    dataset = lance.dataset(uri)
-    dataset.validate()
+    dataset = judged(uri)
     assert dataset.to_table()["k"].to_pylist() == [2, 3, 4, 5, 6]
     assert find_landing(base.location, landings[1]).is_diverged
     with pytest.raises(lw.RetryableConflictError):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import lance as pylance
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.pylance import LINEAGE, lance
 
 import lancewood as lw
 from lancewood.errors import UnsupportedError
@@ -22,15 +22,7 @@ from lancewood.testing.manifests import (
     put_fragments,
 )
 
-lance: Any = pylance
-
 WAYS = ["rows", "columns"]
-LINEAGE = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t")
 
 
 def rows(first: int, count: int, *, null_structs: bool = True) -> pa.Table:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-import lance
 import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.pylance import judged
 
 import lancewood as lw
 
@@ -128,8 +128,7 @@ def test_what_is_published_is_both_or_it_is_refused(
 
 
 def check(table: lw.Table, expected: Model) -> None:
-    found = lance.dataset(table.uri)
-    found.validate()
+    found = judged(table.uri)
     rows = found.to_table(columns=["k", "a", "_rowid", "_row_last_updated_at_version"])
     assert dict(zip(rows["k"].to_pylist(), rows["a"].to_pylist(), strict=True)) == expected
     assert len(rows) == len(expected)

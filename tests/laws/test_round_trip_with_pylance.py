@@ -13,15 +13,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import lance as pylance
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.pylance import lance
 
 import lancewood as lw
-
-lance: Any = pylance
 
 _ASKED = os.environ.get("LANCEWOOD_LAW_EXAMPLES")
 law = settings(

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import lance as pylance
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.pylance import lance
 
 import lancewood as lw
 from lancewood.data import open_files
@@ -22,7 +22,6 @@ from lancewood.model.transaction import Transaction
 from lancewood.proto import table_pb2
 from lancewood.testing.manifests import edit_manifest
 
-lance: Any = pylance
 FRAGMENTS, ROWS = 5, 20
 
 

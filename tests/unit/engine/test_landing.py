@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.metadata import FIELDS, QUIET
 from tests.unit.engine.test_staging import (
-    FIELDS,
-    QUIET,
     ROWS,
     Adding,
     append,

@@ -39,11 +39,6 @@ def rows(first: int, count: int = ROWS, **more: Any) -> pa.Table:
 
 
 @pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t.lance")
-
-
-@pytest.fixture
 def table(uri: str) -> lw.Table:
     """Four fragments, one a version."""
     made = lw.create(uri, rows(0), fsync=False)
