@@ -22,6 +22,7 @@ from tests.s3 import new_bucket, running_server
 from lancewood.jobs.upkeep import retention
 from lancewood.jobs.upkeep.deep_check import PageChecker, decode_columns
 from lancewood.model.fragment import Fragment
+from lancewood.store import memory
 
 __all__ = ["postgresql"]
 
@@ -63,13 +64,18 @@ def pytest_sessionfinish() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Iterator[None]:
-    """A test that stock git judges is skipped where there is none."""
+    """A test that stock git judges is skipped where there is none, and what a test has put into
+    stores in memory goes with it: races make thousands of them."""
+    before = set(memory._buckets)
     try:
         yield
     except FileNotFoundError as missing:
         if missing.filename == "git":
             pytest.skip("stock git is the judge here, and there is none on this machine")
         raise
+    finally:
+        for name in memory._buckets.keys() - before:
+            del memory._buckets[name]
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def copied(kept: str | Path, uri: str | Path) -> DiskStore:
     """A directory that is again what it was when it was put aside."""
     shutil.rmtree(uri, ignore_errors=True)
     shutil.copytree(kept, uri)
-    return DiskStore(uri, fsync=False)
+    return DiskStore(uri)
 
 
 def outcome_of(

@@ -86,7 +86,7 @@ ACTS: dict[str, Act] = {
 def begin(directory: Path, name: str) -> DiskStore:
     """What is there before the act; after it, the base path reads at both places."""
     directory.mkdir()
-    store = DiskStore(str(directory), fsync=False)
+    store = DiskStore(str(directory))
     if name != "create":
         create(directory, FaultyStore(store))
         shutil.copytree(directory / "cold", directory / "new")
@@ -128,6 +128,6 @@ def test_homes_are_old_or_new_whatever_call_goes_wrong(
         if attempt.must_leave_nothing:
             assert data_files(directory) == there, attempt.where
         if outcome == "dead" and found == before:
-            ACTS[name](directory, FaultyStore(DiskStore(str(directory), fsync=False)))
+            ACTS[name](directory, FaultyStore(DiskStore(str(directory))))
             assert seen(directory) == after, attempt.where
     assert any(key.startswith(("cold", "new")) for _, key in attempt.store.calls) or name == "add"

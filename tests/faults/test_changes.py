@@ -123,7 +123,7 @@ def made(directory: Path, stable: bool) -> Template:
     for name, act in CHANGES.items():
         copy = str(directory / f"{name}.lance")
         shutil.copytree(uri, copy)
-        act(lw.open(copy, fsync=False))
+        act(lw.open(copy))
         after[name] = Seen.at(copy)
     return Template(uri, Seen.at(uri), after)
 
@@ -152,10 +152,10 @@ def test_a_change_is_old_or_new_whatever_call_goes_wrong(
         if attempt.must_leave_nothing:
             assert files(uri) == there, attempt.where
         if outcome == "dead" and seen == before:
-            act(lw.open(uri, fsync=False))
+            act(lw.open(uri))
             assert Seen.at(uri) == after, attempt.where
         elif outcome == "dead":
-            table = lw.open(uri, fsync=False)
+            table = lw.open(uri)
             assert table.append(table.head(0)).version == table.version + 1
 
 
@@ -164,14 +164,14 @@ def contested(tmp_path_factory: pytest.TempPathFactory) -> Template:
     """A table where somebody has changed rows since version 2; changes begin there."""
     directory = tmp_path_factory.mktemp("contested")
     uri = str(directory / "t.lance")
-    table = lw.create(uri, some_rows(0, 10), max_rows_per_file=4, fsync=False)
+    table = lw.create(uri, some_rows(0, 10), max_rows_per_file=4)
     table = table.delete("k IN (2, 6)")
     table.update({"a": 4}, "k IN (1, 8)", rewrite="rows")
     after = {}
     for name in CONTESTED:
         copy = str(directory / f"{name}.lance")
         shutil.copytree(uri, copy)
-        landed = CHANGES[name](lw.open(copy, version=2, fsync=False)).version
+        landed = CHANGES[name](lw.open(copy, version=2)).version
         assert lance.dataset(copy).read_transaction(landed).read_version > 2
         after[name] = Seen.at(copy)
     return Template(uri, Seen.at(uri), after)

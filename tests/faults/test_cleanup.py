@@ -37,7 +37,7 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
     Beside it lies a copy to begin again from: the branch knows its main root by its path.
     """
     location = tmp_path_factory.mktemp("live") / "t.lance"
-    table = lw.create(location, ROWS, max_rows_per_file=5, fsync=False)
+    table = lw.create(location, ROWS, max_rows_per_file=5)
     lance.dataset(str(location)).create_scalar_index("a", "BTREE")
     table = table.latest().delete("a % 3 = 0").append(ROWS)
     dataset = lance.dataset(str(location))
@@ -87,7 +87,7 @@ def test_whatever_call_goes_wrong_what_is_left_can_be_read(uri: str, mode: Mode)
         left = read(uri)
         assert left.items() <= before.items(), attempt.where
         assert kept.items() <= left.items(), attempt.where
-        cleanup(DiskStore(uri, fsync=False))
+        cleanup(DiskStore(uri))
         assert clean <= files(uri)
         assert {each for each in files(uri) - clean if "_versions" in each} == set()
     assert files(uri) == clean
@@ -98,7 +98,7 @@ def test_whatever_call_goes_wrong_what_is_left_can_be_read(uri: str, mode: Mode)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_repair_that_is_cut_off_is_finished_by_the_next(tmp_path: Path, mode: Mode) -> None:
     source = tmp_path / "source.lance"
-    lw.create(source, ROWS, fsync=False).append(ROWS).append(ROWS)
+    lw.create(source, ROWS).append(ROWS).append(ROWS)
     manifest_path(source, 3).write_bytes(b"")
     uri = str(tmp_path / "t.lance")
 
@@ -107,7 +107,7 @@ def test_a_repair_that_is_cut_off_is_finished_by_the_next(tmp_path: Path, mode: 
 
     for attempt in every_call(mode, lambda _: copied(source, uri)):
         attempt.run(mend, attempt.store)
-        mend(DiskStore(uri, fsync=False))
+        mend(DiskStore(uri))
         assert lw.open(uri).version == lance.dataset(uri).version == 2
         assert lw.open(uri).verify().ok
         aside = [*(Path(uri) / "_versions").glob("*.damaged-*")]

@@ -34,7 +34,7 @@ Run = Callable[[Path, FaultyStore, FaultyStore], object]
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two fragments, one with a deletion file; an index."""
     location = tmp_path_factory.mktemp("clones") / "source"
-    table = lw.create(location, pa.table({"k": range(8)}), max_rows_per_file=4, fsync=False)
+    table = lw.create(location, pa.table({"k": range(8)}), max_rows_per_file=4)
     table.delete("k = 2")
     lance.dataset(str(location)).create_scalar_index("k", "BTREE")
     return location
@@ -63,14 +63,12 @@ def each_fault(directory: Path, run: Run, side: str, mode: Mode) -> Iterator[tup
     """Run it again and again in fresh copies, hurt at the first call of one side, the second, …"""
 
     def begin(at: int) -> DiskStore:
-        return DiskStore(directory / str(at) / side, fsync=False)
+        return DiskStore(directory / str(at) / side)
 
     outcomes = set()
     for attempt in every_call(mode, begin, more_than=1):
         work = directory / str(attempt.at)
-        stores = {
-            each: FaultyStore(DiskStore(work / each, fsync=False)) for each in ("source", "clone")
-        }
+        stores = {each: FaultyStore(DiskStore(work / each)) for each in ("source", "clone")}
         stores[side] = attempt.store
         failures = (lw.StorageError, lw.NotFoundError)
         attempt.run(run, work, stores["source"], stores["clone"], failures=failures)

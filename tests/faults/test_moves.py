@@ -77,7 +77,7 @@ def tables(tmp_path: Path) -> Tables:
         enable_stable_row_ids=True,
         initial_bases=[DatasetBasePath(str(tables.cold), name="cold", is_dataset_root=False)],
     )
-    table = lw.open(tables.uri, fsync=False).delete("k IN (2, 6)")
+    table = lw.open(tables.uri).delete("k IN (2, 6)")
     table.move_fragments([0], base="cold")
     return tables
 
@@ -117,7 +117,7 @@ def test_files_are_here_or_there_whatever_call_goes_wrong(
         if attempt.must_leave_nothing:
             assert tables.files() == there, attempt.where
         if attempt.outcome == "dead" and found == before:
-            MOVES[name](lw.open(tables.uri, fsync=False))
+            MOVES[name](lw.open(tables.uri))
             assert (tables.file_roots(), tables.rows()) == (after, rows), attempt.where
     assert writes(attempt.store) >= ({"copy_from", "head"} if name == "away" else {"head"})
 
@@ -143,7 +143,7 @@ def test_a_move_that_meets_others_is_old_or_new_whatever_call_goes_wrong(
 
 def test_copies_of_a_move_whose_fate_is_unknown_stay(tables: Tables) -> None:
     rows = tables.rows()
-    table = tables.through(Deaf(DiskStore(tables.directory, fsync=False)))
+    table = tables.through(Deaf(DiskStore(tables.directory)))
     with pytest.raises(lw.CommitUnknownError, match="nothing was deleted"):
         MOVES["away"](table)
     assert tables.file_roots() == [[1], [1], [1]]

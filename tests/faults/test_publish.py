@@ -57,7 +57,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
     """Old rows deleted and changed, new ones of which some are deleted, an index, and a target that
     has moved."""
     uri = str(tmp_path / "t.lance")
-    table = lw.create(uri, rows(0, 20), max_rows_per_file=10, fsync=False)
+    table = lw.create(uri, rows(0, 20), max_rows_per_file=10)
     if request.param == "ours":
         branch = table.branches.create("exp").append(rows(100, 105)).delete("k IN (3, 101)")
         branch.update({"a": 50}, "k = 4", rewrite="columns")
@@ -155,7 +155,7 @@ def test_a_reset_is_done_or_not_whatever_call_goes_wrong(case: Case, mode: Mode)
 
 
 def test_files_of_a_publishing_whose_fate_is_unknown_are_never_deleted(case: Case) -> None:
-    table = through(case.uri, Deaf(DiskStore(case.uri, fsync=False)))
+    table = through(case.uri, Deaf(DiskStore(case.uri)))
     with pytest.raises(lw.CommitUnknownError) as caught:
         table.branches.publish("exp", runner=ONE)
     assert any("publish it again" in each for each in caught.value.__notes__)

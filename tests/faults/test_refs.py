@@ -16,6 +16,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from tests.breadth import EVERY_CASE
 from tests.faults.hurting import MODES, ONE, copied, every_call, through
 
 import lancewood as lw
@@ -25,7 +26,8 @@ from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import Mode
 
 ROWS = pa.table({"a": [1, 2, 3]})
-DEATHS: list[Mode] = ["kill", "kill-after"]
+DEATHS: list[Mode] = ["kill", "kill-after"] if EVERY_CASE else ["kill-after"]
+OF_THE_DAY: list[Mode] = MODES if EVERY_CASE else ["after", "kill"]
 
 Verb = Callable[[lw.Table], object]
 
@@ -46,7 +48,6 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits, and whoever was at work before is dead."""
-    monkeypatch.setenv("LANCEWOOD_FSYNC", "0")
     monkeypatch.setattr(intent, "ABANDONED", timedelta(0))
     monkeypatch.setattr(readback, "_LONGEST_PAUSE", 0.0)
     monkeypatch.setattr(readback, "_FIRST_PAUSE", 0.0)
@@ -56,7 +57,7 @@ def begin_again(uri: str) -> DiskStore:
     return copied(f"{uri}.copy", uri)
 
 
-def each_fault(uri: str, verb: Verb, modes: list[Mode] = MODES) -> Iterator[tuple[str, str]]:
+def each_fault(uri: str, verb: Verb, modes: list[Mode] = OF_THE_DAY) -> Iterator[tuple[str, str]]:
     """The mode and the outcome, with the table as the fault left it."""
     for mode in modes:
         for attempt in every_call(mode, lambda _: begin_again(uri), more_than=1):

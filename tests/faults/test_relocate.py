@@ -63,7 +63,7 @@ def check_read(uri: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_a_relocation_that_is_cut_off_is_finished_by_the_next(uri: str, mode: Mode) -> None:
     old = manifests(uri)
-    counting = FaultyStore(DiskStore(uri, fsync=False))
+    counting = FaultyStore(DiskStore(uri))
     run(counting)
     new = manifests(uri)
     assert len(new) == len(old)
@@ -74,7 +74,7 @@ def test_a_relocation_that_is_cut_off_is_finished_by_the_next(uri: str, mode: Mo
         assert left.keys() == old.keys()
         assert all(left[each] in (old[each], new[each]) for each in old)
         check_read(uri)
-        run(DiskStore(uri, fsync=False))
+        run(DiskStore(uri))
         assert manifests(uri) == new
     assert attempt.at == len(counting.calls) + 1
     for branch in BRANCHES:
@@ -99,8 +99,8 @@ class Interrupted(WatchedStore):
 
 
 def test_a_version_that_appears_meanwhile_is_reported_and_kept(uri: str) -> None:
-    branch = lw.open(uri, branch="one", fsync=False)
-    store = Interrupted(DiskStore(uri, fsync=False), 2, lambda: branch.append(ROWS))
+    branch = lw.open(uri, branch="one")
+    store = Interrupted(DiskStore(uri), 2, lambda: branch.append(ROWS))
     with pytest.raises(lw.RetryableConflictError, match="somebody writes there"):
         run(store)
     assert lw.open(uri, branch="one").count_rows() == 38
@@ -111,7 +111,7 @@ def test_a_version_that_appears_meanwhile_is_reported_and_kept(uri: str) -> None
 
 def test_two_who_relocate_at_once_do_not_disturb_each_other(uri: str) -> None:
     begun: list[RelocationReport] = []
-    run(Interrupted(DiskStore(uri, fsync=False), 3, lambda: begun.append(run(DiskStore(uri)))))
+    run(Interrupted(DiskStore(uri), 3, lambda: begun.append(run(DiskStore(uri)))))
     assert begun[0].manifests == 2
     check_read(uri)
     assert lw.relocate(uri).manifests == 0
@@ -119,6 +119,6 @@ def test_two_who_relocate_at_once_do_not_disturb_each_other(uri: str) -> None:
 
 def test_a_version_that_is_cleaned_up_meanwhile_is_passed_over(uri: str) -> None:
     first = max((Path(uri) / "tree/two/_versions").glob("*.manifest"))
-    run(Interrupted(DiskStore(uri, fsync=False), 1, first.unlink))
+    run(Interrupted(DiskStore(uri), 1, first.unlink))
     assert not first.exists()
     assert lance.dataset(uri).checkout_version(("two", None)).count_rows() == 17

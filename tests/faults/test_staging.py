@@ -47,8 +47,8 @@ def stage_on(location: Location, snapshot: Snapshot | None) -> Stage:
 
 def begin(uri: str, is_new: bool) -> tuple[Location, Landing]:
     """A transaction that is staged and has not landed."""
-    snapshot = None if is_new else lw.create(uri, ROWS, fsync=False)._snapshot
-    location = Location(DiskStore(uri, fsync=False))
+    snapshot = None if is_new else lw.create(uri, ROWS)._snapshot
+    location = Location(DiskStore(uri))
     return location, stage_on(location, snapshot).publish()
 
 
@@ -65,10 +65,10 @@ def test_staging_leaves_the_table_as_it_was(tmp_path: Path, mode: Mode, is_new: 
         return stage_on(location, snapshot).publish()
 
     for attempt in every_call(
-        mode, lambda at: DiskStore(str(tmp_path / f"{at}.lance"), fsync=False), more_than=8
+        mode, lambda at: DiskStore(str(tmp_path / f"{at}.lance")), more_than=8
     ):
         uri = attempt.store.uri
-        snapshot = None if is_new else lw.create(uri, ROWS, fsync=False)._snapshot
+        snapshot = None if is_new else lw.create(uri, ROWS)._snapshot
         outcome = attempt.run(stage, Location(attempt.store))
         if is_new:
             assert not lw.exists(uri)
@@ -78,7 +78,7 @@ def test_staging_leaves_the_table_as_it_was(tmp_path: Path, mode: Mode, is_new: 
         if attempt.is_whole:
             assert outcome == "done"
             continue
-        location = Location(DiskStore(uri, fsync=False))
+        location = Location(DiskStore(uri))
         assert land(location, stage(location)).is_exact
         assert seen(uri) == STATES[3]
 
@@ -91,7 +91,7 @@ def test_landing_is_cut_off_between_steps_and_finished_by_another(
 ) -> None:
     first = 0 if is_new else 1
     for attempt in every_call(
-        mode, lambda at: DiskStore(str(tmp_path / f"{at}.lance"), fsync=False), more_than=6
+        mode, lambda at: DiskStore(str(tmp_path / f"{at}.lance")), more_than=6
     ):
         uri = attempt.store.uri
         location, landing = begin(uri, is_new)
@@ -120,11 +120,11 @@ def test_landing_is_cut_off_between_steps_and_finished_by_another(
 def test_a_rebased_landing_is_cut_off_and_finished_by_another(tmp_path: Path, mode: Mode) -> None:
     """The steps do not depend on each other, and somebody from outside was there first."""
     for attempt in every_call(
-        mode, lambda at: DiskStore(str(tmp_path / f"{at}.lance"), fsync=False), more_than=10
+        mode, lambda at: DiskStore(str(tmp_path / f"{at}.lance")), more_than=10
     ):
         uri = attempt.store.uri
-        table = lw.create(uri, ROWS, fsync=False)
-        location = Location(DiskStore(uri, fsync=False))
+        table = lw.create(uri, ROWS)
+        location = Location(DiskStore(uri))
         stage = Stage(Snapshot(location, table._snapshot.manifest, table._snapshot.scheme))
         handle = lw.Table(stage.snapshot)
         handle.append(MORE)

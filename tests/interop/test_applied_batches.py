@@ -157,8 +157,8 @@ def test_a_load_that_fails_at_any_store_call_and_runs_again_loads_once(
 ) -> None:
     for call in range(1, 60):
         path = tmp_path / f"{mode}-{call}.lance"
-        lw.create(path, rows(0), fsync=False)
-        store = FaultyStore(DiskStore(str(path), fsync=False), at=call, mode=mode)
+        lw.create(path, rows(0))
+        store = FaultyStore(DiskStore(str(path)), at=call, mode=mode)
         with suppress(lw.LancewoodError, Killed):
             load(lw.Table(load_snapshot(Location(store))), 1, 1)
         with suppress(lw.BatchAppliedError):

@@ -40,7 +40,7 @@ def rows(start: int, stop: int) -> pa.Table:
 def source(tmp_path: Path) -> str:
     """Two fragments with deleted rows, a column in a file of its own, an index, settings."""
     uri = str(tmp_path / "source")
-    table = lw.create(uri, rows(0, 100), max_rows_per_file=50, fsync=False)
+    table = lw.create(uri, rows(0, 100), max_rows_per_file=50)
     table.delete("k IN (3, 70)").add_columns({"d": "k * 2"})
     lance.dataset(uri).create_scalar_index("k", "BTREE")
     lw.open(uri).set_config({"colour": "green"})

@@ -25,7 +25,7 @@ from lancewood.model.operations import Update
 from lancewood.proto.transaction_pb2 import KeyExistenceFilter
 from lancewood.testing.manifests import newest_manifest
 
-EXAMPLES = int(os.environ.get("LANCEWOOD_LAW_EXAMPLES", "30"))
+EXAMPLES = int(os.environ.get("LANCEWOOD_LAW_EXAMPLES", "12"))
 PRIMARY = {b"lance-schema:unenforced-primary-key": b"true"}
 SCHEMA = pa.schema([pa.field("k", pa.int64()), pa.field("v", pa.string()), pa.field("n", "int32")])
 

@@ -294,14 +294,14 @@ def check_life_goes_on(uri: str) -> None:
 
 def fresh(directory: Path, *, stable: bool = True) -> lw.Table:
     uri = str(directory / "t.lance")
-    return lw.create(uri, rows(0, 40), max_rows_per_file=10, stable_row_ids=stable, fsync=False)
+    return lw.create(uri, rows(0, 40), max_rows_per_file=10, stable_row_ids=stable)
 
 
 def branch_of(table: lw.Table, *, by_pylance: bool = False) -> lw.Table:
     if not by_pylance:
         return table.branches.create("exp")
     dataset(table).create_branch("exp")
-    return lw.open(f"{table.uri}@exp", fsync=False)
+    return lw.open(f"{table.uri}@exp")
 
 
 def expected(directory: Path, *orders: Sequence[Change], stable: bool) -> list[str]:
@@ -836,7 +836,6 @@ def test_files_in_other_homes_stay_there(tmp_path: Path) -> None:
         rows(0, 20),
         max_rows_per_file=10,
         bases=[lw.BasePath(tmp_path / "cold", name="cold")],
-        fsync=False,
     )
     branch = table.branches.create("exp").add_base(tmp_path / "colder", name="colder")
     branch = branch.append(rows(100, 105), bases=["cold"])

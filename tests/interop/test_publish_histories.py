@@ -26,7 +26,7 @@ def rows(first: int, stop: int, *names: str) -> pa.Table:
 def fresh(directory: Path) -> lw.Table:
     """Three fragments, with a column ``d`` in files of its own."""
     uri = str(directory / "t.lance")
-    table = lw.create(uri, rows(0, 30, "k", "a"), max_rows_per_file=10, fsync=False)
+    table = lw.create(uri, rows(0, 30, "k", "a"), max_rows_per_file=10)
     return table.add_columns({"d": "k * 7"})
 
 
@@ -85,7 +85,7 @@ def test_an_id_that_the_branch_gave_to_another_column_does_not_meet_rows_of_the_
     with pytest.raises(lw.RetryableConflictError, match="'d' was given to 'c'"):
         table.branches.publish("exp")
     assert table.latest().version == before.version
-    lw.open(f"{table.uri}@exp", fsync=False).set_config({"it": "is open"})
+    lw.open(f"{table.uri}@exp").set_config({"it": "is open"})
 
 
 def test_an_id_that_the_target_gave_to_another_column_does_not_meet_compacted_rows(
@@ -140,7 +140,7 @@ def test_a_clone_that_pylance_made_of_a_closed_branch_is_open(tmp_path: Path) ->
     table.branches.publish("exp")
     closed: Any = lance.dataset(f"{table.uri}/tree/exp")
     closed.shallow_clone(str(tmp_path / "clone.lance"), closed.version)
-    clone = lw.open(str(tmp_path / "clone.lance"), fsync=False)
+    clone = lw.open(str(tmp_path / "clone.lance"))
     assert clone.delete("k = 4").count_rows() == 28
 
 

@@ -22,9 +22,8 @@ def rows(*values: int) -> pa.Table:
 
 
 @pytest.fixture
-def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> lw.Repository:
+def repo(tmp_path: Path) -> lw.Repository:
     """One table on main with an index by pylance, and a branch exp at the same commit."""
-    monkeypatch.setenv("LANCEWOOD_FSYNC", "0")
     made = lw.Repository.init(tmp_path / "r")
     with made.transaction("main", "begin") as changes:
         changes.create_table("photos", rows(*range(1, 11)))

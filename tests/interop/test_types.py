@@ -271,11 +271,6 @@ COLUMNS: dict[str, tuple[pa.Array, tuple[str, ...]]] = {
 CASES = [(name, version) for name, (_, versions) in COLUMNS.items() for version in versions]
 
 
-@pytest.fixture(autouse=True)
-def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LANCEWOOD_FSYNC", "0")
-
-
 def shapes(array: pa.Array) -> Iterator[pa.ChunkedArray]:
     """The same values as input comes: whole, cut, in pieces, without any."""
     yield pa.chunked_array([array])

@@ -19,7 +19,7 @@ from tests.pylance import judged
 
 import lancewood as lw
 
-EXAMPLES = int(os.environ.get("LANCEWOOD_LAW_EXAMPLES", "20"))
+EXAMPLES = int(os.environ.get("LANCEWOOD_LAW_EXAMPLES", "10"))
 Model: TypeAlias = dict[int, int]
 Step: TypeAlias = tuple[str, int]
 START: Model = dict.fromkeys(range(24), 0)
@@ -108,7 +108,7 @@ def test_what_is_published_is_both_or_it_is_refused(
 ) -> None:
     with tempfile.TemporaryDirectory() as directory:
         uri = str(Path(directory, "t.lance"))
-        table = lw.create(uri, data(START), max_rows_per_file=6, stable_row_ids=stable, fsync=False)
+        table = lw.create(uri, data(START), max_rows_per_file=6, stable_row_ids=stable)
         branch, main = Side(table.branches.create("exp"), 1_000), Side(table, 2_000)
         for each in on_branch:
             branch.do(each)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from tests.breadth import daily
 from tests.metadata import FIELDS, PERSISTENT, QUIET, SHARED, begun
 from tests.metadata import fragment as fragment_of
 
@@ -28,7 +29,7 @@ from lancewood.testing.schedule import ScheduleOutcome, Writer, explore
 
 OLD, NEW = "memory://old", "memory://new"
 COLD = BaseId(1)
-MANY = 120
+MANY = daily(50, of=120)
 
 
 def fragment(name: str) -> Fragment:

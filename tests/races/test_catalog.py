@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.breadth import daily
 from tests.metadata import FIELDS, begun
 
 from lancewood.catalog.marks import protect, protection_tag, unprotect
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("no_commit_under_way")
 
 ID = "1234abcd-0000-4000-8000-000000000000"
 REF = "refs/tags/v1"
-ORDERS = 150
+ORDERS = daily(60, of=150)
 
 
 def fresh() -> Store:

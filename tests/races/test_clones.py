@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.breadth import daily
 from tests.metadata import FIELDS, begin, put_fragment
 
 from lancewood.engine.location.location import Location
@@ -31,7 +32,7 @@ from lancewood.testing.schedule import explore
 
 pytestmark = pytest.mark.usefixtures("no_commit_under_way")
 
-ORDERS = 250
+ORDERS = daily(100, of=250)
 
 
 def fresh() -> Store:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
-from tests.breadth import EVERY_CASE
+from tests.breadth import EVERY_CASE, daily
 from tests.metadata import FIELDS, QUIET, SHARED, fragment
 from tests.races.test_two_and_three_writers import (
     CONFIG,
@@ -41,7 +41,7 @@ from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
 from lancewood.testing.schedule import ScheduleOutcome, explore
 
-ORDERS = 300
+ORDERS = daily(100, of=300)
 
 
 class Prepared:

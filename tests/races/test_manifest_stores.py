@@ -10,6 +10,7 @@ from collections.abc import Callable
 from uuid import uuid4
 
 import pytest
+from tests.breadth import daily
 from tests.metadata import FIELDS, begin, commit_to
 
 from lancewood.engine.versions.finding import list_versions, load_manifest, load_version
@@ -80,7 +81,9 @@ def reader(store: Store) -> object:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_two_writers_and_a_reader_lose_and_skip_nothing(seed: int) -> None:
     completed_by_another = 0
-    for outcome in explore(fresh, [writer("a"), writer("b"), reader], 250, seed=seed, verbs=STEPS):
+    for outcome in explore(
+        fresh, [writer("a"), writer("b"), reader], daily(100, of=250), seed=seed, verbs=STEPS
+    ):
         first, second, read = outcome.results
         assert {first, second} == {2, 3}, outcome
         assert isinstance(read, list), outcome

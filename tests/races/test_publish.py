@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import pytest
 from pyroaring import BitMap
+from tests.breadth import daily
 from tests.metadata import FIELDS, PERSISTENT, SHARED, begun, fragment, live_rows
 
 from lancewood.engine.location.location import Location
@@ -37,7 +38,7 @@ from lancewood.testing.schedule import ScheduleOutcome, explore
 
 Writer: TypeAlias = Callable[[Store], object]
 EXP = BranchName("exp")
-MANY = 120
+MANY = daily(50, of=120)
 """How many orders of a case that has more are tried."""
 
 

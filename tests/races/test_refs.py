@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+from tests.breadth import daily
 from tests.metadata import FIELDS, begin, commit_to, put_fragment
 
 from lancewood.engine.location.location import Location
@@ -43,7 +44,7 @@ from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
 from lancewood.testing.schedule import ScheduleOutcome, explore
 
-ORDERS = 150
+ORDERS = daily(60, of=150)
 """How many orders of each case are tried."""
 
 Writer = Callable[[Store], object]

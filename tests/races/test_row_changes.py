@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import pytest
 from pyroaring import BitMap
-from tests.breadth import EVERY_CASE
+from tests.breadth import EVERY_CASE, daily
 from tests.metadata import FIELDS, PERSISTENT, SHARED, begun, fragment, live_rows, writer
 
 from lancewood.engine.location.location import Location
@@ -31,7 +31,7 @@ from lancewood.testing.schedule import ScheduleOutcome, explore
 
 ROWS = 6
 ZERO = FragmentId(0)
-MANY = 150
+MANY = daily(50, of=150)
 """How many orders of a case that has more are tried."""
 
 

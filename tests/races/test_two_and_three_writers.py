@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Sequence
 
 import pytest
-from tests.breadth import EVERY_CASE
+from tests.breadth import EVERY_CASE, daily
 from tests.metadata import FIELDS, begun, commit_to, fragment
 
 from lancewood.engine.commit.commit import CommitPolicy, commit
@@ -33,9 +33,9 @@ from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
 from lancewood.testing.schedule import ScheduleOutcome, explore
 
-SMALL = 400
+SMALL = daily(150, of=400)
 """How many orders of a case that has more are tried."""
-MANY = None if EVERY_CASE else 1_000
+MANY = None if EVERY_CASE else 300
 """The same for a case of which ``make campaigns`` tries all."""
 
 

@@ -87,7 +87,7 @@ def test_ids_count_from_one_and_go_on_after_the_highest(tmp_path: Path) -> None:
         ([lw.BasePath("/x", name="n"), lw.BasePath("/y", name="n")], "called so"),
         ([lw.BasePath("/x", name="known")], "called so"),
         ([lw.BasePath("/x", name="")], "empty"),
-        ([lw.BasePath("/x", name="all")], "all homes"),
+        ([lw.BasePath("/x", name="all")], "all roots"),
         ([lw.BasePath("/x", id=3)], "id 3"),
         (["known/"], "base path 5"),
         (["t"], "own root"),

@@ -134,7 +134,7 @@ def test_an_unknown_name_is_told_with_the_names_that_there_are(uri: str) -> None
     table = indexed(uri, "BTREE")
     with pytest.raises(NotFoundError, match=r"index 'j' not found .* it has 'i'"):
         table.index_mask("j")
-    bare = lw.create(uri + "2", ROWS, fsync=False)
+    bare = lw.create(uri + "2", ROWS)
     with pytest.raises(NotFoundError, match="it has no index"):
         bare.index_mask("i")
 

@@ -104,7 +104,7 @@ def test_a_migration_that_is_cut_off_anywhere_is_finished_by_the_next(
             mixed += 1
             with pytest.raises(lw.FormatError, match="lw table migrate-names"):
                 lw.open(uri)
-        migrate_names(DiskStore(uri, fsync=False))
+        migrate_names(DiskStore(uri))
         assert schemes(uri) == {"V2"}
         assert contents(uri) == before
     assert mixed

@@ -96,7 +96,7 @@ def names(location: Location) -> list[str]:
 
 @pytest.fixture
 def photos(tmp_path: Path) -> lw.Table:
-    return lw.create(tmp_path / "photos.lance", ROWS, fsync=False)
+    return lw.create(tmp_path / "photos.lance", ROWS)
 
 
 # Building
@@ -353,7 +353,7 @@ def new_stage(location: Location) -> Stage:
 
 def test_a_new_table_is_no_table_until_it_lands(tmp_path: Path) -> None:
     uri = tmp_path / "new.lance"
-    stage = new_stage(Location(DiskStore(uri, fsync=False)))
+    stage = new_stage(Location(DiskStore(uri)))
     assert stage.base.version == 0
     assert lw.Table(stage.snapshot).append(ROWS).to_arrow().num_rows == 6
     assert not uri.joinpath("_versions").exists()
@@ -373,8 +373,8 @@ def test_a_new_table_is_refused_where_one_is(photos: lw.Table) -> None:
 
 def test_a_new_table_is_not_built_anew_on_one_that_somebody_made(tmp_path: Path) -> None:
     uri = tmp_path / "new.lance"
-    stage = new_stage(Location(DiskStore(uri, fsync=False)))
-    other = lw.create(uri, ROWS, fsync=False)
+    stage = new_stage(Location(DiskStore(uri)))
+    other = lw.create(uri, ROWS)
     with pytest.raises(IncompatibleConflictError, match="somebody else made one"):
         stage.rebuild(other._snapshot)
 
