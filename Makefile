@@ -8,10 +8,10 @@ STAMP := $(VENV)/.installed
 # Tests start hundreds of processes: Python may keep what it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-spark test-others campaigns lint fuzz histories bench docs lock proto clean
+.PHONY: help setup demo test test-spark test-others test-pythons campaigns lint fuzz histories bench docs lock proto clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 setup: $(STAMP) ## make .venv with the exact versions of requirements.lock
 
@@ -37,10 +37,13 @@ test-spark: setup
 test-others: setup
 	nice -n 15 $(BIN)/python -m pytest -n 3 --dist worksteal --durations=25 --ignore tests/spark
 
+test-pythons: ## the tests without Spark, and a walk with it, on Python 3.12 and 3.13 where they are
+	bash scripts/test_pythons.sh
+
 campaigns: setup ## every case and every step of the tests that take a slice every day
 	LANCEWOOD_EVERY_CASE=1 LANCEWOOD_EVERY_STEP=1 LANCEWOOD_LAW_EXAMPLES=300 \
 	  $(BIN)/python -m pytest -n 3 --dist worksteal -o timeout=3600 -o faulthandler_timeout=3500 \
-	  tests/repo tests/laws tests/interop tests/faults tests/races
+	  tests/repo tests/laws tests/interop tests/faults tests/races tests/histories
 	LANCEWOOD_EVERY_CASE=1 $(BIN)/python -m pytest -o timeout=3600 -o faulthandler_timeout=3500 \
 	  tests/spark/test_items.py tests/spark/test_sql.py tests/spark/pipeline/test_crash.py \
 	  tests/spark/clusters/test_jobs.py

@@ -12,6 +12,11 @@ EVERY_CASE = os.environ.get("LANCEWOOD_EVERY_CASE") == "1"
 SLICED = "sliced(parts): one of so many parts of the cases; all with LANCEWOOD_EVERY_CASE=1"
 
 
+def daily(some: int, of: int) -> int:
+    """How many orders, examples or cases are tried: some every day, more in ``make campaigns``."""
+    return of if EVERY_CASE else some
+
+
 def is_of_the_day(item: pytest.Item) -> bool:
     """Whether a test runs every day.
 

@@ -9,25 +9,22 @@ from __future__ import annotations
 
 import gc
 import os
-import subprocess
-import sys
-import urllib.request
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 from hypothesis import settings
 from tests.breadth import SLICED, is_of_the_day
 from tests.postgresql import postgresql
+from tests.s3 import new_bucket, running_server
 
 from lancewood.jobs.upkeep import retention
 from lancewood.jobs.upkeep.deep_check import PageChecker, decode_columns
 from lancewood.model.fragment import Fragment
+from lancewood.store import memory
 
 __all__ = ["postgresql"]
-SERVER = Path(__file__).resolve().parents[1] / "scripts" / "s3_server.py"
 
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
@@ -67,28 +64,31 @@ def pytest_sessionfinish() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Iterator[None]:
-    """A test that stock git judges is skipped where there is none."""
+    """A test that stock git judges is skipped where there is none, and what a test has put into
+    stores in memory goes with it: races make thousands of them."""
+    before = set(memory._buckets)
     try:
         yield
     except FileNotFoundError as missing:
         if missing.filename == "git":
             pytest.skip("stock git is the judge here, and there is none on this machine")
         raise
+    finally:
+        for name in memory._buckets.keys() - before:
+            del memory._buckets[name]
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    """Where the table of a test will be."""
+    return str(tmp_path / "t.lance")
 
 
 @pytest.fixture(scope="session")
 def s3_endpoint() -> Iterator[str]:
     """The address of a running server."""
-    with subprocess.Popen(
-        [sys.executable, str(SERVER)], stdout=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdout is not None
-        endpoint = server.stdout.readline().strip()
-        try:
-            assert endpoint.startswith("http://127.0.0.1:"), "the server did not start"
-            yield endpoint
-        finally:
-            server.kill()
+    with running_server() as endpoint:
+        yield endpoint
 
 
 @pytest.fixture
@@ -129,10 +129,13 @@ def dynamodb_table(s3_endpoint: str) -> str:
 @pytest.fixture
 def s3_root(s3_endpoint: str) -> str:
     """A place in a bucket that no other test uses."""
-    bucket = f"test-{uuid4().hex}"
-    request = urllib.request.Request(f"{s3_endpoint}/{bucket}", method="PUT")
-    urllib.request.urlopen(request, timeout=30).close()
-    return f"s3://{bucket}/root"
+    return new_bucket(s3_endpoint)
+
+
+@pytest.fixture
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits before he reads back what he has put."""
+    monkeypatch.setattr("lancewood.store.readback.time.sleep", lambda seconds: None)
 
 
 @pytest.fixture

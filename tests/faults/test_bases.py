@@ -11,9 +11,10 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import lance
 import pyarrow as pa
 import pytest
+from tests.faults.hurting import MODES, every_call
+from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.engine.base.limits import FileLimits
@@ -22,10 +23,9 @@ from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.engine.write.write import NewTable, create_table
 from lancewood.store.base import Store
 from lancewood.store.disk import DiskStore
-from lancewood.testing.faults import FaultyStore, Killed, Mode
+from lancewood.testing.faults import FaultyStore, Mode
 
-MODES: list[Mode] = ["before", "after", "kill", "kill-after"]
-MOST_CALLS = 80
+pytestmark = pytest.mark.usefixtures("no_waiting")
 ROWS = pa.table({"a": pa.array(range(12), pa.int64())})
 
 
@@ -83,13 +83,14 @@ ACTS: dict[str, Act] = {
 }
 
 
-def begin(directory: Path, name: str) -> None:
+def begin(directory: Path, name: str) -> DiskStore:
     """What is there before the act; after it, the base path reads at both places."""
-    if name == "create":
-        directory.mkdir()
-        return
-    create(directory, FaultyStore(DiskStore(str(directory), fsync=False)))
-    shutil.copytree(directory / "cold", directory / "new")
+    directory.mkdir()
+    store = DiskStore(str(directory))
+    if name != "create":
+        create(directory, FaultyStore(store))
+        shutil.copytree(directory / "cold", directory / "new")
+    return store
 
 
 def seen(directory: Path) -> tuple[list[int], tuple[str, ...]] | None:
@@ -97,8 +98,7 @@ def seen(directory: Path) -> tuple[list[int], tuple[str, ...]] | None:
     uri = str(directory / "t")
     if not lw.exists(uri):
         return None
-    table, dataset = lw.open(uri), lance.dataset(uri)
-    dataset.validate()
+    table, dataset = lw.open(uri), judged(uri)
     rows = table.to_arrow()
     assert rows == dataset.to_table()
     return rows["a"].to_pylist(), tuple(Path(each.path).name for each in table.base_paths)
@@ -108,53 +108,26 @@ def data_files(directory: Path) -> set[Path]:
     return {each.relative_to(directory) for each in directory.rglob("*.lance") if each.is_file()}
 
 
-def run(act: Act, directory: Path, store: FaultyStore) -> str:
-    try:
-        act(directory, store)
-    except Killed:
-        return "dead"
-    except lw.CommitUnknownError:
-        return "unknown"
-    except lw.StorageError:
-        return "failed"
-    return "done"
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lancewood.store.readback.time.sleep", lambda seconds: None)
-
-
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ACTS)
 def test_homes_are_old_or_new_whatever_call_goes_wrong(
     tmp_path: Path, name: str, mode: Mode
 ) -> None:
-    begin(tmp_path / "whole", name)
+    whole = begin(tmp_path / "whole", name)
     before = seen(tmp_path / "whole")
-    ACTS[name](tmp_path / "whole", FaultyStore(DiskStore(str(tmp_path / "whole"), fsync=False)))
+    ACTS[name](tmp_path / "whole", FaultyStore(whole))
     after = seen(tmp_path / "whole")
     assert before != after
-    for at in range(1, MOST_CALLS):
-        directory = tmp_path / str(at)
-        begin(directory, name)
+    for attempt in every_call(mode, lambda at: begin(tmp_path / str(at), name)):
+        directory = Path(attempt.store.uri)
         there = data_files(directory)
-        store = FaultyStore(DiskStore(str(directory), fsync=False), at=at, mode=mode)
-        outcome = run(ACTS[name], directory, store)
+        outcome = attempt.run(ACTS[name], directory, attempt.store)
         found = seen(directory)
-        where = (at, outcome, store.calls[-1])
-        assert found in (before, after), where
-        assert outcome != "done" or found == after, where
-        assert outcome != "failed" or found == before, where
-        if outcome == "failed" and mode == "before" and store.calls[at - 1][0] != "delete":
-            assert data_files(directory) == there, where
+        attempt.check(found, before, after)
+        if attempt.must_leave_nothing:
+            assert data_files(directory) == there, attempt.where
         if outcome == "dead" and found == before:
-            ACTS[name](directory, FaultyStore(DiskStore(str(directory), fsync=False)))
-            assert seen(directory) == after, where
-        if len(store.calls) < at:
-            break
-        shutil.rmtree(directory)
-    else:
-        pytest.fail("the act never came to its end")
-    assert at > 3
-    assert any(key.startswith(("cold", "new")) for _, key in store.calls) or name == "add"
+            ACTS[name](directory, FaultyStore(DiskStore(str(directory))))
+            assert seen(directory) == after, attempt.where
+    assert any(key.startswith(("cold", "new")) for _, key in attempt.store.calls) or name == "add"

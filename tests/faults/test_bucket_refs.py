@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Never
 
 import pytest
+from tests.faults.hurting import MODES, Attempt, every_call
 
 from lancewood.errors import (
     CommitUnknownError,
@@ -22,13 +22,11 @@ from lancewood.git.hashes import ZERO, Hash
 from lancewood.git.signature import Signature
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
-from lancewood.testing.faults import FaultyStore, Killed, Mode
+from lancewood.testing.faults import FaultyStore, Mode
 
 MAIN, OTHER, DEEP = "refs/heads/main", "refs/heads/a", "refs/heads/a/b"
 ADA = Signature("Ada", "ada@example.org", 1_700_000_000, 0)
 A, B = (Hash(each * 64) for each in "ab")
-MODES: list[Mode] = ["before", "after", "kill", "kill-after"]
-MOST_CALLS = 60
 
 
 def refs_of(store: Store) -> BucketRefs:
@@ -37,18 +35,6 @@ def refs_of(store: Store) -> BucketRefs:
 
 def move(refs: BucketRefs, name: str, old: Hash | None, new: Hash | None) -> bool:
     return refs.move(name, old, new, why="test", by=ADA)
-
-
-def outcome(act: Callable[[], object]) -> str:
-    try:
-        act()
-    except Killed:
-        return "dead"
-    except CommitUnknownError:
-        return "unknown"
-    except LancewoodError:
-        return "failed"
-    return "done"
 
 
 @pytest.fixture
@@ -74,8 +60,7 @@ def nobody_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_ref_has_its_old_value_or_its_new_one(
     name: str, old: Hash | None, new: Hash | None, mode: Mode
 ) -> None:
-    seen = set()
-    for at in range(1, MOST_CALLS):
+    def begin(at: int) -> MemoryStore:
         store = MemoryStore()
         BucketRepository.init(store.uri)
         if name == OTHER:
@@ -84,25 +69,19 @@ def test_a_ref_has_its_old_value_or_its_new_one(
             store.put("packed-refs", f"{B} refs/tags/kept\n{old} {name}\n".encode())
         elif old is not None:
             assert move(refs_of(store), name, None, old)
-        hurt = FaultyStore(store, at, mode)
-        end = outcome(lambda hurt=hurt: move(refs_of(hurt), name, old, new))  # type: ignore[misc]
-        check(store, name, old, new, end)
-        seen.add(end)
-        if len(hurt.calls) < at:
-            assert end == "done"
-            assert ("dead" in seen) == mode.startswith("kill")
-            return
-    pytest.fail("the move never came to its end")
+        return store
+
+    for attempt in every_call(mode, begin, more_than=1):
+        attempt.run(move, refs_of(attempt.store), name, old, new, failures=(LancewoodError,))
+        check(attempt, name, old, new)
+    assert attempt.outcome == "done"
 
 
-def check(store: Store, name: str, old: Hash | None, new: Hash | None, end: str) -> None:
+def check(attempt: Attempt, name: str, old: Hash | None, new: Hash | None) -> None:
+    store = attempt.inner
     refs = refs_of(store)
     value = refs.read(name)
-    assert value in (old, new)
-    if end == "done":
-        assert value == new
-    if end == "failed":
-        assert value == old, "reported as failed, but it moved"
+    attempt.check(value, old, new)
     assert refs.names("refs/").get(name) == value
     if value is not None and "packed" not in name:
         assert next(refs.log(name)).new == value, "every move is told"
@@ -119,20 +98,18 @@ def check(store: Store, name: str, old: Hash | None, new: Hash | None, end: str)
 
 @pytest.mark.parametrize("mode", MODES)
 def test_head_names_the_old_branch_or_the_new_one(mode: Mode) -> None:
-    for at in range(1, MOST_CALLS):
+    def begin(at: int) -> MemoryStore:
         store = MemoryStore()
         BucketRepository.init(store.uri)
         assert move(refs_of(store), MAIN, None, A)
-        hurt = FaultyStore(store, at, mode)
-        act = lambda hurt=hurt: refs_of(hurt).switch_head("a", why="switch", by=ADA)  # noqa: E731
-        end = outcome(act)
-        head = refs_of(store).current()
-        assert head in ("main", "a")
-        if end in ("done", "failed"):
-            assert head == ("a" if end == "done" else "main")
-        if len(hurt.calls) < at:
-            return
-    pytest.fail("the switch never came to its end")
+        return store
+
+    def switch(store: Store) -> None:
+        refs_of(store).switch_head("a", why="switch", by=ADA)
+
+    for attempt in every_call(mode, begin, more_than=1):
+        attempt.run(switch, attempt.store, failures=(LancewoodError,))
+        attempt.check(refs_of(attempt.inner).current(), "main", "a")
 
 
 def test_who_finds_a_deletion_under_way_waits_and_does_not_write_over_it() -> None:
@@ -210,13 +187,11 @@ def test_lines_that_are_folded_and_not_removed_are_told_once() -> None:
         assert move(refs_of(store), MAIN, values[number % 2], values[(number + 1) % 2])
     before = [*refs_of(store).log(MAIN)]
     assert len(before) == 21
-    for at in range(1, MOST_CALLS):
-        hurt = FaultyStore(store, at, "kill-after")
-        end = outcome(lambda hurt=hurt: refs_of(hurt).tidy(dry_run=False))  # type: ignore[misc]
+    for attempt in every_call("kill-after", lambda _: store, more_than=1):
+        attempt.run(lambda hurt: refs_of(hurt).tidy(dry_run=False), attempt.store)
         told = {(each.old, each.new) for each in refs_of(store).log(MAIN)}
         assert told == {(ZERO, A), (A, B), (B, A)}
-        if end == "done":
-            break
+    assert attempt.outcome == "done"
     assert [*refs_of(store).log(MAIN)] == before
     assert [*store.list("lancewood/moves")] == []
     assert store.get(f"logs/{MAIN}").count(b"\n") == 21

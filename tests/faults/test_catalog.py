@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from tests.faults.hurting import MODES, ONE, copied, every_call, through
 from tests.unit.catalog.world import ID, ROWS, World, append
 
 import lancewood as lw
@@ -22,21 +23,13 @@ from lancewood.catalog.reachable import pinned
 from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.engine.versions.refs import load_tag
-from lancewood.jobs.runner import LocalRunner
 from lancewood.store.base import Store
 from lancewood.store.disk import DiskStore
-from lancewood.testing.faults import FaultyStore, Killed, Mode
+from lancewood.testing.faults import Mode
 
 pytestmark = pytest.mark.usefixtures("no_commit_under_way")
 
-MODES: list[Mode] = ["before", "after", "kill", "kill-after"]
-MOST_CALLS = 150
 REF = "refs/tags/v1"
-
-
-@pytest.fixture(autouse=True)
-def _unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LANCEWOOD_FSYNC", "0")
 
 
 @pytest.fixture
@@ -52,18 +45,9 @@ def world(tmp_path: Path) -> World:
     return made
 
 
-def cleanup(store: FaultyStore) -> str:
-    try:
-        found = load_snapshot(Location(DiskStore(store.uri)))
-        snapshot = Snapshot(Location(store), found.manifest, found.scheme)
-        lw.Table(snapshot).cleanup(
-            keep_versions=1, in_flight=timedelta(days=7), runner=LocalRunner(1)
-        )
-    except Killed:
-        return "dead"
-    except (lw.StorageError, lw.CommitUnknownError):
-        return "failed"
-    return "done"
+def cleanup(store: Store) -> None:
+    table = through(store.uri, store)
+    table.cleanup(keep_versions=1, in_flight=timedelta(days=7), runner=ONE)
 
 
 def check(world: World) -> None:
@@ -76,22 +60,15 @@ def test_every_commit_opens_whatever_call_of_a_cleanup_goes_wrong(
     world: World, tmp_path: Path, mode: Mode
 ) -> None:
     outcomes = set()
-    for at in range(1, MOST_CALLS):
-        shutil.rmtree(world.home("photos"))
-        shutil.copytree(tmp_path / "copy", world.home("photos"))
-        store = FaultyStore(DiskStore(world.home("photos")), at=at, mode=mode)
-        outcomes.add(cleanup(store))
+    for attempt in every_call(mode, lambda _: copied(tmp_path / "copy", world.home("photos"))):
+        outcomes.add(attempt.run(cleanup, attempt.store).replace("unknown", "failed"))
         check(world)
-        assert cleanup(FaultyStore(DiskStore(world.home("photos")))) == "done"
+        cleanup(DiskStore(world.home("photos")))
         check(world)
         versions = [each.version for each in lw.open(world.home("photos")).versions()]
         # 4 is held, if the handle was on it when the cleanup came to its end.
-        assert set(versions) - {4} == {1, 3, 5, 6}, (at, versions)
+        assert set(versions) - {4} == {1, 3, 5, 6}, (attempt.at, versions)
         assert lw.open(world.home("photos")).count_rows() == 18
-        if len(store.calls) < at:
-            break
-    else:
-        pytest.fail("cleanup never came to its end")
     assert outcomes == {"done", "dead" if mode == "kill" else "failed"}
 
 
@@ -128,21 +105,12 @@ def test_a_tag_is_there_or_not_and_the_next_attempt_finishes_it(
     uri = tmp_path / "t.lance"
     lw.create(uri, ROWS).append(ROWS)
     inner = DiskStore(uri)
-    for at in range(1, MOST_CALLS):
+    for attempt in every_call(mode, lambda _: inner, more_than=1):
         shutil.rmtree(uri / "_refs", ignore_errors=True)
         found = load_snapshot(Location(inner))
-        store = FaultyStore(inner, at=at, mode=mode)
-        ended = False
-        try:
-            verb(Snapshot(Location(store), found.manifest, found.scheme), tmp_path)
-            ended = True
-        except (Killed, lw.StorageError, lw.CommitUnknownError):
-            is_done(inner, tmp_path)
-        else:
-            assert is_done(inner, tmp_path)
+        outcome = attempt.run(verb, through(uri, attempt.store)._snapshot, tmp_path)
+        assert is_done(inner, tmp_path) or outcome != "done"
         verb(found, tmp_path)
         assert is_done(inner, tmp_path)
         assert not verb(found, tmp_path)
-        if ended and len(store.calls) < at:
-            return
-    pytest.fail("it never came to its end")
+    assert outcome == "done"

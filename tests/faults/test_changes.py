@@ -18,21 +18,16 @@ import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from tests.faults.hurting import MODES, ONE, Deaf, copied, every_call, through
+from tests.pylance import MARKS, judged
 
 import lancewood as lw
-from lancewood.engine.location.location import Location
-from lancewood.engine.snapshot.snapshot import Snapshot
-from lancewood.jobs.runner import LocalRunner
-from lancewood.store.disk import DiskStore
-from lancewood.testing.faults import FaultyStore, Killed, Mode
+from lancewood.testing.faults import Mode
 
-MODES: list[Mode] = ["before", "after", "kill", "kill-after"]
+pytestmark = pytest.mark.usefixtures("no_waiting")
 RUNS = [*((True, mode) for mode in MODES), (False, "after"), (False, "kill")]
 """With stable row ids or without; the calls are the same."""
-MOST_CALLS = 120
-ONE = LocalRunner(1)
 DOUBLED = pa.schema({"d": pa.int64()})
-LINEAGE = ["_row_created_at_version", "_row_last_updated_at_version"]
 
 
 def some_rows(first: int, stop: int) -> pa.Table:
@@ -84,11 +79,10 @@ class Seen:
 
     @classmethod
     def at(cls, uri: str) -> Seen:
-        table, dataset = lw.open(uri), lance.dataset(uri)
-        dataset.validate()
+        table, dataset = lw.open(uri), judged(uri)
         assert table.version == dataset.version
         ids = ["_rowid"] if table.has_stable_row_ids else []
-        names = [*table.schema.names, *LINEAGE, *ids]
+        names = [*table.schema.names, *MARKS, *ids]
         ours = table.scan(names).to_arrow()
         assert ours.to_pylist() == dataset.to_table(columns=names).to_pylist()
         rows = sorted(ours.to_pylist(), key=lambda row: row["k"])
@@ -129,27 +123,9 @@ def made(directory: Path, stable: bool) -> Template:
     for name, act in CHANGES.items():
         copy = str(directory / f"{name}.lance")
         shutil.copytree(uri, copy)
-        act(lw.open(copy, fsync=False))
+        act(lw.open(copy))
         after[name] = Seen.at(copy)
     return Template(uri, Seen.at(uri), after)
-
-
-def through(uri: str, store: FaultyStore, version: int | None = None) -> lw.Table:
-    """A handle that reaches the table through the store."""
-    opened = lw.open(uri, version=version)._snapshot
-    return lw.Table(Snapshot(Location(store), opened.manifest, opened.scheme))
-
-
-def run(table: lw.Table, act: Callable[[lw.Table], lw.Table]) -> str:
-    try:
-        act(table)
-    except Killed:
-        return "dead"
-    except lw.CommitUnknownError:
-        return "unknown"
-    except lw.StorageError:
-        return "failed"
-    return "done"
 
 
 def files(uri: str) -> set[str]:
@@ -160,11 +136,7 @@ def files(uri: str) -> set[str]:
     }
 
 
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lancewood.store.readback.time.sleep", lambda seconds: None)
-
-
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize(("template", "mode"), RUNS, indirect=["template"])
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_change_is_old_or_new_whatever_call_goes_wrong(
@@ -172,36 +144,19 @@ def test_a_change_is_old_or_new_whatever_call_goes_wrong(
 ) -> None:
     act, before, after = CHANGES[name], template.before, template.after[name]
     assert before != after
-    outcomes = set()
-    for at in range(1, MOST_CALLS):
-        uri = str(tmp_path / f"{at}.lance")
-        shutil.copytree(template.uri, uri)
-        there = files(uri)
-        store = FaultyStore(DiskStore(uri, fsync=False), at=at, mode=mode)
-        outcome = run(through(uri, store), act)
-        outcomes.add(outcome)
+    there, uri = files(template.uri), str(tmp_path / "t.lance")
+    for attempt in every_call(mode, lambda _: copied(template.uri, uri)):
+        outcome = attempt.run(act, through(uri, attempt.store))
         seen = Seen.at(uri)
-        where = (at, outcome, store.calls[-1])
-        assert seen in (before, after), where
-        if outcome == "done":
-            assert seen == after, where
-        if outcome == "failed":
-            assert seen == before, where
-        if outcome == "failed" and mode == "before" and store.calls[at - 1][0] != "delete":
-            assert files(uri) == there, where
+        attempt.check(seen, before, after)
+        if attempt.must_leave_nothing:
+            assert files(uri) == there, attempt.where
         if outcome == "dead" and seen == before:
-            act(lw.open(uri, fsync=False))
-            assert Seen.at(uri) == after, where
+            act(lw.open(uri))
+            assert Seen.at(uri) == after, attempt.where
         elif outcome == "dead":
-            table = lw.open(uri, fsync=False)
+            table = lw.open(uri)
             assert table.append(table.head(0)).version == table.version + 1
-        if len(store.calls) < at:
-            break
-        shutil.rmtree(uri)
-    else:
-        pytest.fail("the operation never came to its end")
-    assert at > 3
-    assert ("dead" in outcomes) == mode.startswith("kill")
 
 
 @pytest.fixture(scope="module")
@@ -209,75 +164,45 @@ def contested(tmp_path_factory: pytest.TempPathFactory) -> Template:
     """A table where somebody has changed rows since version 2; changes begin there."""
     directory = tmp_path_factory.mktemp("contested")
     uri = str(directory / "t.lance")
-    table = lw.create(uri, some_rows(0, 10), max_rows_per_file=4, fsync=False)
+    table = lw.create(uri, some_rows(0, 10), max_rows_per_file=4)
     table = table.delete("k IN (2, 6)")
     table.update({"a": 4}, "k IN (1, 8)", rewrite="rows")
     after = {}
     for name in CONTESTED:
         copy = str(directory / f"{name}.lance")
         shutil.copytree(uri, copy)
-        landed = CHANGES[name](lw.open(copy, version=2, fsync=False)).version
+        landed = CHANGES[name](lw.open(copy, version=2)).version
         assert lance.dataset(copy).read_transaction(landed).read_version > 2
         after[name] = Seen.at(copy)
     return Template(uri, Seen.at(uri), after)
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("mode", ["after", "kill"])
 @pytest.mark.parametrize("name", CONTESTED)
 def test_a_change_that_is_executed_again_is_old_or_new_whatever_call_goes_wrong(
-    contested: Template, tmp_path: Path, name: str, mode: Mode
+    contested: Template, uri: str, name: str, mode: Mode
 ) -> None:
     before, after = contested.before, contested.after[name]
     assert before != after
-    for at in range(1, MOST_CALLS):
-        uri = str(tmp_path / f"{at}.lance")
-        shutil.copytree(contested.uri, uri)
-        store = FaultyStore(DiskStore(uri, fsync=False), at=at, mode=mode)
-        outcome = run(through(uri, store, version=2), CHANGES[name])
-        seen = Seen.at(uri)
-        where = (at, outcome, store.calls[-1])
-        assert seen in (before, after), where
-        assert outcome != "done" or seen == after, where
-        assert outcome != "failed" or seen == before, where
-        if len(store.calls) < at:
-            break
-        shutil.rmtree(uri)
-    else:
-        pytest.fail("the operation never came to its end")
-
-
-class Deaf(FaultyStore):
-    """Does not tell what became of a manifest, and lets nobody read it."""
-
-    puts = True
-    is_deaf = False
-
-    def put_new(self, key: str, data: bytes) -> Any:
-        if self.puts:
-            super().put_new(key, data)
-        self.is_deaf = True
-        raise lw.StorageError("no answer")
-
-    def get(self, key: str) -> bytes:
-        if self.is_deaf:
-            raise lw.StorageError("no answer")
-        return super().get(key)
+    for attempt in every_call(mode, lambda _: copied(contested.uri, uri)):
+        attempt.run(CHANGES[name], through(uri, attempt.store, version=2))
+        attempt.check(Seen.at(uri), before, after)
 
 
 class DeafAndIdle(Deaf):
-    """The same, but the manifest never arrived."""
+    """The manifest never arrived."""
 
     puts = False
 
 
 @pytest.mark.parametrize("name", [each for each in CHANGES if each != "compact"])
 def test_files_of_a_change_whose_fate_is_unknown_are_never_deleted(
-    template: Template, tmp_path: Path, name: str
+    template: Template, uri: str, name: str
 ) -> None:
-    uri = str(tmp_path / "t.lance")
-    shutil.copytree(template.uri, uri)
+    store = Deaf(copied(template.uri, uri))
     with pytest.raises(lw.CommitUnknownError, match="nothing was deleted"):
-        CHANGES[name](through(uri, Deaf(DiskStore(uri, fsync=False))))
+        CHANGES[name](through(uri, store))
     assert Seen.at(uri) == template.after[name]
 
 
@@ -285,13 +210,12 @@ def test_files_of_a_change_whose_fate_is_unknown_are_never_deleted(
     "name", [each for each in CHANGES if each not in ("add nulls", "drop", "rename", "compact")]
 )
 def test_files_stay_even_if_the_manifest_never_arrived(
-    template: Template, tmp_path: Path, name: str
+    template: Template, uri: str, name: str
 ) -> None:
-    uri = str(tmp_path / "t.lance")
-    shutil.copytree(template.uri, uri)
+    store = DeafAndIdle(copied(template.uri, uri))
     there = files(uri)
     with pytest.raises(lw.CommitUnknownError, match="nothing was deleted"):
-        CHANGES[name](through(uri, DeafAndIdle(DiskStore(uri, fsync=False))))
+        CHANGES[name](through(uri, store))
     assert Seen.at(uri) == template.before
     assert files(uri) > there or name == "delete fragments"
     assert CHANGES[name](lw.open(uri)) is not None

@@ -6,7 +6,6 @@ same cleanup, run again, ends where an undisturbed one does.
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 from datetime import timedelta
 from pathlib import Path
@@ -15,21 +14,20 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from tests.faults.hurting import MODES, ONE, copied, every_call, through
+from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.engine.location.location import Location
-from lancewood.engine.snapshot.snapshot import Snapshot
-from lancewood.jobs.runner import LocalRunner
 from lancewood.jobs.upkeep.repair import repair
+from lancewood.store.base import Store
 from lancewood.store.disk import DiskStore
-from lancewood.testing.faults import FaultyStore, Killed, Mode
+from lancewood.testing.faults import FaultyStore, Mode
 from lancewood.testing.manifests import manifest_path
 
 pytestmark = pytest.mark.usefixtures("no_commit_under_way")
 
 ROWS = pa.table({"a": range(20), "s": ["x"] * 20})
-MODES: list[Mode] = ["before", "after", "kill", "kill-after"]
-MOST_CALLS = 120
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +37,7 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
     Beside it lies a copy to begin again from: the branch knows its main root by its path.
     """
     location = tmp_path_factory.mktemp("live") / "t.lance"
-    table = lw.create(location, ROWS, max_rows_per_file=5, fsync=False)
+    table = lw.create(location, ROWS, max_rows_per_file=5)
     lance.dataset(str(location)).create_scalar_index("a", "BTREE")
     table = table.latest().delete("a % 3 = 0").append(ROWS)
     dataset = lance.dataset(str(location))
@@ -52,23 +50,9 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(location)
 
 
-def begin_again(uri: str) -> None:
-    shutil.rmtree(uri)
-    shutil.copytree(f"{uri}.copy", uri)
-
-
-def cleanup(store: FaultyStore) -> str:
-    try:
-        table = lw.open(store.uri)
-        snapshot = Snapshot(Location(store), table._snapshot.manifest, table._snapshot.scheme)
-        lw.Table(snapshot).cleanup(
-            keep_versions=1, in_flight=timedelta(days=7), runner=LocalRunner(1)
-        )
-    except Killed:
-        return "dead"
-    except lw.StorageError:
-        return "failed"
-    return "done"
+def cleanup(store: Store) -> None:
+    table = through(store.uri, store)
+    table.cleanup(keep_versions=1, in_flight=timedelta(days=7), runner=ONE)
 
 
 def read(uri: str) -> dict[str, list[dict[str, Any]]]:
@@ -76,8 +60,7 @@ def read(uri: str) -> dict[str, list[dict[str, Any]]]:
     dataset = lance.dataset(uri)
     found = {}
     for version in sorted(each["version"] for each in dataset.versions()):
-        theirs = lance.dataset(uri, version=version)
-        theirs.validate()
+        theirs = judged(uri, version=version)
         rows = theirs.to_table().to_pylist()
         assert lw.open(uri, version=version).to_arrow().to_pylist() == rows
         assert theirs.to_table(filter="a = 4").num_rows == sum(each["a"] == 4 for each in rows)
@@ -91,52 +74,41 @@ def files(uri: str) -> set[str]:
     return {str(each.relative_to(uri)) for each in Path(uri).rglob("*") if each.is_file()}
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("mode", MODES)
 def test_whatever_call_goes_wrong_what_is_left_can_be_read(uri: str, mode: Mode) -> None:
-    begin_again(uri)
+    counting = FaultyStore(copied(f"{uri}.copy", uri))
     before = read(uri)
-    counting = FaultyStore(DiskStore(uri, fsync=False))
-    assert cleanup(counting) == "done"
+    cleanup(counting)
     kept, clean = read(uri), files(uri)
     assert set(kept) == {"2", "4", "7", "tag", "branch"}
-    outcomes = set()
-    for at in range(1, MOST_CALLS):
-        begin_again(uri)
-        store = FaultyStore(DiskStore(uri, fsync=False), at=at, mode=mode)
-        outcome = cleanup(store)
-        outcomes.add(outcome)
+    for attempt in every_call(mode, lambda _: copied(f"{uri}.copy", uri)):
+        attempt.run(cleanup, attempt.store)
         left = read(uri)
-        assert left.items() <= before.items(), (at, outcome)
-        assert kept.items() <= left.items(), (at, outcome)
-        assert cleanup(FaultyStore(DiskStore(uri, fsync=False))) == "done"
+        assert left.items() <= before.items(), attempt.where
+        assert kept.items() <= left.items(), attempt.where
+        cleanup(DiskStore(uri))
         assert clean <= files(uri)
         assert {each for each in files(uri) - clean if "_versions" in each} == set()
-        if len(store.calls) < at:
-            assert files(uri) == clean
-            break
-    else:
-        pytest.fail("cleanup never came to its end")
-    assert at == len(counting.calls) + 1
-    assert ("dead" in outcomes) == mode.startswith("kill")
+    assert files(uri) == clean
+    assert attempt.at == len(counting.calls) + 1
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_repair_that_is_cut_off_is_finished_by_the_next(tmp_path: Path, mode: Mode) -> None:
     source = tmp_path / "source.lance"
-    lw.create(source, ROWS, fsync=False).append(ROWS).append(ROWS)
+    lw.create(source, ROWS).append(ROWS).append(ROWS)
     manifest_path(source, 3).write_bytes(b"")
     uri = str(tmp_path / "t.lance")
-    for at in range(1, MOST_CALLS):
-        shutil.rmtree(uri, ignore_errors=True)
-        shutil.copytree(source, uri)
-        store = FaultyStore(DiskStore(uri, fsync=False), at=at, mode=mode)
-        with contextlib.suppress(Killed, lw.StorageError):
-            repair(Location(store), LocalRunner(1), dry_run=False)
-        repair(Location(DiskStore(uri, fsync=False)), LocalRunner(1), dry_run=False)
+
+    def mend(store: Store) -> None:
+        repair(Location(store), ONE, dry_run=False)
+
+    for attempt in every_call(mode, lambda _: copied(source, uri)):
+        attempt.run(mend, attempt.store)
+        mend(DiskStore(uri))
         assert lw.open(uri).version == lance.dataset(uri).version == 2
         assert lw.open(uri).verify().ok
         aside = [*(Path(uri) / "_versions").glob("*.damaged-*")]
         assert [each.read_bytes() for each in aside] == [b""]
-        if len(store.calls) < at:
-            return
-    pytest.fail("repair never came to its end")

@@ -8,36 +8,33 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import lance
 import pyarrow as pa
 import pytest
+from tests.faults.hurting import MODES, ONE, Attempt, every_call, through
+from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.engine.location.location import Location
-from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.engine.upkeep.drop import drop_table
 from lancewood.engine.upkeep.pins import CLONE_PROPERTY
 from lancewood.jobs.cloning.clone import clone_deep, clone_shallow
-from lancewood.jobs.runner import LocalRunner
 from lancewood.store.disk import DiskStore
-from lancewood.testing.faults import FaultyStore, Killed, Mode
+from lancewood.testing.faults import FaultyStore, Mode
 
-MODES: list[Mode] = ["before", "after", "kill", "kill-after"]
-MOST_CALLS = 150
-ONE = LocalRunner(1)
+Run = Callable[[Path, FaultyStore, FaultyStore], object]
 
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two fragments, one with a deletion file; an index."""
     location = tmp_path_factory.mktemp("clones") / "source"
-    table = lw.create(location, pa.table({"k": range(8)}), max_rows_per_file=4, fsync=False)
+    table = lw.create(location, pa.table({"k": range(8)}), max_rows_per_file=4)
     table.delete("k = 2")
     lance.dataset(str(location)).create_scalar_index("k", "BTREE")
     return location
@@ -45,30 +42,12 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def seen(uri: str | Path) -> list[dict[str, Any]]:
     """The rows with their ids, as both implementations find them."""
-    table, dataset = lw.open(uri), lance.dataset(str(uri))
-    dataset.validate()
+    table, dataset = lw.open(uri), judged(str(uri))
     names = ["k", "_rowid", "_row_last_updated_at_version"]
     ours: list[dict[str, Any]] = table.scan(names).to_arrow().to_pylist()
     assert ours == dataset.to_table(columns=names).to_pylist()
     assert dataset.to_table(filter="k = 6").num_rows == 1
     return ours
-
-
-def through(uri: str | Path, store: FaultyStore) -> Snapshot:
-    opened = lw.open(uri)._snapshot
-    return Snapshot(Location(store), opened.manifest, opened.scheme)
-
-
-def outcome(act: Callable[[], object]) -> str:
-    try:
-        act()
-    except Killed:
-        return "dead"
-    except lw.CommitUnknownError:
-        return "unknown"
-    except (lw.StorageError, lw.NotFoundError):
-        return "failed"
-    return "done"
 
 
 def pinned(source: Path) -> list[str]:
@@ -80,24 +59,27 @@ def pinned(source: Path) -> list[str]:
     return found
 
 
-def every_call(
-    tmp_path: Path, run: Callable[[Path, FaultyStore, FaultyStore], object], side: str, mode: Mode
-) -> Any:
+def each_fault(directory: Path, run: Run, side: str, mode: Mode) -> Iterator[tuple[Path, Attempt]]:
     """Run it again and again in fresh copies, hurt at the first call of one side, the second, …"""
-    for at in range(1, MOST_CALLS):
-        work = tmp_path / str(at)
-        stores = {
-            each: FaultyStore(DiskStore(work / each, fsync=False)) for each in ("source", "clone")
-        }
-        hurt = FaultyStore(DiskStore(work / side, fsync=False), at, mode)
-        stores[side] = hurt
-        yield work, partial(run, work, stores["source"], stores["clone"]), hurt
+
+    def begin(at: int) -> DiskStore:
+        return DiskStore(directory / str(at) / side)
+
+    outcomes = set()
+    for attempt in every_call(mode, begin, more_than=1):
+        work = directory / str(attempt.at)
+        stores = {each: FaultyStore(DiskStore(work / each)) for each in ("source", "clone")}
+        stores[side] = attempt.store
+        failures = (lw.StorageError, lw.NotFoundError)
+        attempt.run(run, work, stores["source"], stores["clone"], failures=failures)
+        outcomes.add(attempt.outcome)
+        yield work, attempt
         shutil.rmtree(work)
-        if len(hurt.calls) < at:
-            return
-    raise AssertionError("it never ends")
+    assert "done" in outcomes
+    assert outcomes & {"failed", "dead"}
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("side", ["source", "clone"])
 @pytest.mark.parametrize("deep", [False, True])
@@ -107,65 +89,57 @@ def test_there_is_no_clone_or_a_whole_one(
     def run(work: Path, source: FaultyStore, clone: FaultyStore) -> None:
         if not (work / "source").exists():
             shutil.copytree(template, work / "source")
-        snapshot = through(work / "source", source)
+        snapshot = through(work / "source", source)._snapshot
         if deep:
             clone_deep(snapshot, Location(clone), ONE)
         else:
             clone_shallow(snapshot, Location(clone))
 
-    outcomes = set()
-    for work, act, hurt in every_call(tmp_path, run, side, mode):
-        found = outcome(act)
-        outcomes.add(found)
+    for work, attempt in each_fault(tmp_path, run, side, mode):
+        found = attempt.outcome
         source, clone = work / "source", work / "clone"
         expected = seen(source)
         there = lw.exists(clone)
-        assert there or found != "done", hurt.calls
-        assert not there or found != "failed", hurt.calls
+        attempt.check(there, False, True)
         pins = pinned(source)
         assert set(pins) <= {str(clone)}
         if there:
             assert seen(clone) == expected
             assert deep or pins == [str(clone)]
         else:
-            assert deep or found != "failed" or pins == [], hurt.calls
+            assert deep or found != "failed" or pins == [], attempt.where
             lw.open(source).clone(clone, deep=deep)
             assert seen(clone) == expected
         lance.dataset(str(source)).cleanup_old_versions(
             timedelta(0), delete_unverified=True, error_if_tagged_old_versions=False
         )
         assert seen(clone) == expected
-    assert "done" in outcomes
-    assert outcomes & {"failed", "dead"}
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_clone_is_independent_or_not(tmp_path: Path, template: Path, mode: Mode) -> None:
     def run(work: Path, source: FaultyStore, clone: FaultyStore) -> None:
         if not (work / "source").exists():
             shutil.copytree(template, work / "source")
             lw.open(work / "source").clone(work / "clone").delete("k = 5")
-        lw.Table(through(work / "clone", clone)).detach(runner=ONE)
+        through(work / "clone", clone).detach(runner=ONE)
 
-    outcomes = set()
-    for work, act, hurt in every_call(tmp_path, run, "clone", mode):
-        found = outcome(act)
-        outcomes.add(found)
+    for work, attempt in each_fault(tmp_path, run, "clone", mode):
+        found = attempt.outcome
         source, clone = work / "source", work / "clone"
         expected = [each for each in seen(source) if each["k"] != 5]
         table = lw.open(clone)
-        assert seen(clone) == expected, hurt.calls
+        assert seen(clone) == expected, attempt.where
         assert len(pinned(source)) == 1
         if found == "done":
             assert table.base_paths == ()
         if found == "failed" and table.base_paths:
             left = clone / "data"
-            assert not left.exists() or [*left.iterdir()] == [], hurt.calls
+            assert not left.exists() or [*left.iterdir()] == [], attempt.where
         table.detach()
         shutil.rmtree(source)
         assert seen(clone) == expected
-    assert "done" in outcomes
-    assert outcomes & {"failed", "dead"}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -178,12 +152,12 @@ def test_dropping_a_clone_never_unpins_one_that_is_there(
             lw.open(work / "source").clone(work / "clone")
         drop_table(clone, force=False)
 
-    for work, act, hurt in every_call(tmp_path, run, "clone", mode):
-        found = outcome(act)
+    for work, attempt in each_fault(tmp_path, run, "clone", mode):
+        found = attempt.outcome
         source, clone = work / "source", work / "clone"
         if lw.exists(clone):
             assert found != "done"
-            assert pinned(source) == [str(clone)], hurt.calls
+            assert pinned(source) == [str(clone)], attempt.where
             assert seen(clone) == seen(source)
             lw.drop(clone)
             assert pinned(source) == []

@@ -8,7 +8,6 @@ reported as failed did not land, and what was reported as done did.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +15,8 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
+from tests.faults.hurting import MODES, copied, every_call
+from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.engine.location.location import Location
@@ -29,14 +30,8 @@ from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import FaultyStore, Killed, Mode
 from lancewood.testing.manifests import WatchedManifests
 
-MODES: list[Mode] = ["before", "after", "kill", "kill-after"]
-MOST_CALLS = 80
+pytestmark = pytest.mark.usefixtures("no_waiting")
 Act = Callable[[lw.Table], object]
-
-
-@pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lancewood.store.readback.time.sleep", lambda seconds: None)
 
 
 def append(table: lw.Table) -> object:
@@ -47,25 +42,13 @@ def restore(table: lw.Table) -> object:
     return table.restore(1)
 
 
-def run(act: Act, table: lw.Table) -> str:
-    try:
-        act(table)
-    except Killed:
-        return "dead"
-    except lw.CommitUnknownError:
-        return "unknown"
-    except lw.StorageError:
-        return "failed"
-    return "done"
-
-
-def hurt(uri: str, manifests: str, at: int, mode: Mode) -> tuple[lw.Table, FaultyStore]:
+def hurt(manifests: str, faulty: FaultyStore) -> lw.Table:
     """A handle on the newest version, through stores that are hurt at a call."""
+    uri = faulty.uri
     old = lw.open(uri, manifest_store=manifests)._snapshot
-    faulty = FaultyStore(DiskStore(uri), at, mode)
     beside = WatchedManifests(open_manifest_store(manifests), faulty)
     store = ExternalStore(faulty, beside, base_by_uri(uri))
-    return lw.Table(Snapshot(Location(store), old.manifest, old.scheme)), faulty
+    return lw.Table(Snapshot(Location(store), old.manifest, old.scheme))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -75,29 +58,18 @@ def test_line_66_a_commit_that_is_hurt_at_any_call_is_whole_or_not_there(
 ) -> None:
     uri, manifests = str(tmp_path / "t.lance"), f"sqlite://{tmp_path}/manifests.db"
     lw.create(uri, pa.table({"a": [1]}), manifest_store=manifests).append(pa.table({"a": [2]}))
-    newest, seen = 2, set()
-    for at in range(1, MOST_CALLS):
-        table, faulty = hurt(uri, manifests, at, mode)
-        outcome = run(act, table)
+    newest = 2
+    for attempt in every_call(mode, lambda _: DiskStore(uri)):
+        attempt.run(act, hurt(manifests, attempt.store))
         before = lance.dataset(uri).version
         after = lw.open(uri, manifest_store=manifests)
-        assert after.version in (newest, newest + 1), (at, faulty.calls)
-        if outcome in ("done", "failed"):
-            assert after.version - newest == (outcome == "done"), (at, faulty.calls)
+        attempt.check(after.version, newest, newest + 1)
         assert before in (after.version - 1, after.version)
-        judge = lance.dataset(uri)
-        judge.validate()
+        judge = judged(uri)
         assert (judge.version, judge.count_rows()) == (after.version, after.count_rows())
         assert [each.version for each in after.versions()] == [*range(after.version, 0, -1)]
         newest = after.version
-        seen.add(outcome)
-        if len(faulty.calls) < at:
-            break
-    else:
-        raise AssertionError("there was no end")
     assert newest > 3
-    assert seen <= {"done", "failed", "unknown", "dead"}
-    assert ("dead" in seen) == mode.startswith("kill")
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -107,9 +79,9 @@ def test_line_66_a_reader_that_is_hurt_while_it_completes_reads_no_older_version
     uri, manifests = str(tmp_path / "t.lance"), f"sqlite://{tmp_path}/manifests.db"
     lw.create(uri, pa.table({"a": [1]}), manifest_store=manifests)
     refused = 0
-    for at in range(1, MOST_CALLS):
+    for attempt in every_call(mode, lambda _: DiskStore(uri)):
         newest = lw.open(uri, manifest_store=manifests).version
-        table, faulty = hurt(uri, manifests, at, mode)
+        table = hurt(manifests, attempt.store)
         die_after_the_entry(uri, manifests)
         try:
             assert table.latest().version == newest + 1
@@ -118,8 +90,6 @@ def test_line_66_a_reader_that_is_hurt_while_it_completes_reads_no_older_version
         assert lw.open(uri, manifest_store=manifests).version == newest + 1
         assert lance.dataset(uri).version == newest + 1
         assert len(list((tmp_path / "t.lance" / "_versions").glob("*.manifest"))) == newest + 1
-        if len(faulty.calls) < at:
-            break
     assert refused > 2
 
 
@@ -144,13 +114,14 @@ def test_a_cleanup_that_is_hurt_at_any_call_leaves_a_table_that_reads(
     whole = tmp_path / "whole"
     made = lw.create(whole, pa.table({"a": [1]}), manifest_store=f"sqlite://{tmp_path}/of.db")
     made.append(pa.table({"a": [2]})).append(pa.table({"a": [3]}))
-    for at in range(1, MOST_CALLS):
-        uri, manifests = str(tmp_path / str(at)), f"sqlite://{tmp_path}/{at}.db"
-        shutil.copytree(whole, uri)
+    for attempt in every_call(mode, lambda at: copied(whole, tmp_path / str(at))):
+        uri, manifests = attempt.store.uri, f"sqlite://{tmp_path}/{attempt.at}.db"
         for number in (1, 2, 3):
             lw.open(uri, version=number, manifest_store=manifests)
-        table, faulty = hurt(uri, manifests, at, mode)
-        run(lambda each: each.cleanup(keep_versions=1, older_than=timedelta(0)), table)
+        attempt.run(
+            lambda each: each.cleanup(keep_versions=1, older_than=timedelta(0)),
+            hurt(manifests, attempt.store),
+        )
         after = lw.open(uri, manifest_store=manifests)
         left = [each.version for each in after.versions()]
         for number in (1, 2, 3):
@@ -159,7 +130,5 @@ def test_a_cleanup_that_is_hurt_at_any_call_leaves_a_table_that_reads(
             else:
                 with pytest.raises(lw.NotFoundError, match=f"version {number} of"):
                     lw.open(uri, version=number, manifest_store=manifests)
-        if len(faulty.calls) < at:
-            break
     assert left == [3]
     assert open_manifest_store(manifests).get(base_by_uri(uri), Version(1)) is None

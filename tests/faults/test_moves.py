@@ -16,20 +16,16 @@ import lance
 import pyarrow as pa
 import pytest
 from lance import DatasetBasePath
+from tests.faults.hurting import MODES, ONE, Deaf, copied, every_call, through
+from tests.pylance import LINEAGE, judged
 
 import lancewood as lw
-from lancewood.engine.location.location import Location
-from lancewood.engine.snapshot.snapshot import Snapshot
-from lancewood.jobs.runner import LocalRunner
 from lancewood.store.disk import DiskStore
 from lancewood.store.locate import open_store
-from lancewood.testing.faults import FaultyStore, Killed, Mode
+from lancewood.testing.faults import FaultyStore, Mode
 
-MODES: list[Mode] = ["before", "after", "kill", "kill-after"]
-MOST_CALLS = 150
-ONE = LocalRunner(1)
+pytestmark = pytest.mark.usefixtures("no_waiting")
 ROWS = pa.table({"k": pa.array(range(12), pa.int64()), "s": [f"s{k}" for k in range(12)]})
-LINEAGE = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
 FileRoots = list[list[int | None]]
 
 MOVES: dict[str, Callable[[lw.Table], lw.Table]] = {
@@ -48,8 +44,7 @@ class Tables:
 
     def rows(self) -> list[dict[str, Any]]:
         """As both implementations find them."""
-        table, dataset = lw.open(self.uri), lance.dataset(self.uri)
-        dataset.validate()
+        table, dataset = lw.open(self.uri), judged(self.uri)
         names = ["k", "s", *LINEAGE]
         found: list[dict[str, Any]] = dataset.to_table(columns=names).to_pylist()
         assert table.scan(names).to_arrow().to_pylist() == found
@@ -66,10 +61,8 @@ class Tables:
         }
 
     def through(self, store: FaultyStore, version: int | None = None) -> lw.Table:
-        """A handle that reaches the table through the store."""
-        opened = lw.open(self.uri, version=version)._snapshot
-        location = Location(store.at("hot.lance"))
-        return lw.Table(Snapshot(location, opened.manifest, opened.scheme))
+        """A handle on the table whose calls go through a store around the directory."""
+        return through(self.uri, store.at("hot.lance"), version)
 
 
 @pytest.fixture
@@ -84,37 +77,14 @@ def tables(tmp_path: Path) -> Tables:
         enable_stable_row_ids=True,
         initial_bases=[DatasetBasePath(str(tables.cold), name="cold", is_dataset_root=False)],
     )
-    table = lw.open(tables.uri, fsync=False).delete("k IN (2, 6)")
+    table = lw.open(tables.uri).delete("k IN (2, 6)")
     table.move_fragments([0], base="cold")
     return tables
 
 
-class Resets:
-    """Puts the directory back to what it was."""
-
-    def __init__(self, tables: Tables, kept: Path) -> None:
-        self._tables, self._kept = tables, kept
-        shutil.copytree(tables.directory, kept)
-
-    def __call__(self) -> None:
-        shutil.rmtree(self._tables.directory)
-        shutil.copytree(self._kept, self._tables.directory)
-
-
-@pytest.fixture
-def reset(tables: Tables, tmp_path: Path) -> Resets:
-    return Resets(tables, tmp_path / "kept")
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lancewood.store.readback.time.sleep", lambda seconds: None)
-
-
 @contextmanager
-def faulty(tables: Tables, at: int, mode: Mode) -> Iterator[FaultyStore]:
-    """A store around both homes, whose calls are counted together."""
-    store = FaultyStore(DiskStore(tables.directory, fsync=False), at=at, mode=mode)
+def around_both(tables: Tables, store: FaultyStore) -> Iterator[None]:
+    """The base path is reached through the store, too, so that calls are counted together."""
 
     def opened(uri: Any, **options: Any) -> Any:
         is_cold = str(uri).rstrip("/") == str(tables.cold)
@@ -122,105 +92,58 @@ def faulty(tables: Tables, at: int, mode: Mode) -> Iterator[FaultyStore]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lancewood.engine.location.location.open_store", opened)
-        yield store
-
-
-def run(table: lw.Table, act: Callable[[lw.Table], lw.Table]) -> str:
-    try:
-        act(table)
-    except Killed:
-        return "dead"
-    except lw.CommitUnknownError:
-        return "unknown"
-    except lw.StorageError:
-        return "failed"
-    return "done"
+        yield
 
 
 def writes(store: FaultyStore) -> set[str]:
     return {verb for verb, key in store.calls if key.startswith("cold/")}
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", MOVES)
 def test_files_are_here_or_there_whatever_call_goes_wrong(
-    tables: Tables, reset: Resets, name: str, mode: Mode
+    tables: Tables, tmp_path: Path, name: str, mode: Mode
 ) -> None:
     rows, before, there = tables.rows(), tables.file_roots(), tables.files()
     after: FileRoots = [[1], [1], [1]] if name == "away" else [[None], [None], [None]]
-    outcomes = set()
-    for at in range(1, MOST_CALLS):
-        with faulty(tables, at, mode) as store:
-            outcome = run(tables.through(store), MOVES[name])
-        outcomes.add(outcome)
-        where = (at, outcome, store.calls[-1])
-        assert tables.rows() == rows, where
+    kept = shutil.copytree(tables.directory, tmp_path / "kept")
+    for attempt in every_call(mode, lambda _: copied(kept, tables.directory), more_than=10):
+        with around_both(tables, attempt.store):
+            attempt.run(MOVES[name], tables.through(attempt.store))
+        assert tables.rows() == rows, attempt.where
         found = tables.file_roots()
-        assert found in (before, after), where
-        if outcome == "done":
-            assert found == after, where
-        if outcome == "failed":
-            assert found == before, where
-        if outcome == "failed" and mode == "before" and store.calls[at - 1][0] != "delete":
-            assert tables.files() == there, where
-        if outcome == "dead" and found == before:
-            MOVES[name](lw.open(tables.uri, fsync=False))
-            assert (tables.file_roots(), tables.rows()) == (after, rows), where
-        if len(store.calls) < at:
-            break
-        reset()
-    else:
-        pytest.fail("the move never came to its end")
-    assert at > 10
-    assert ("dead" in outcomes) == mode.startswith("kill")
-    assert writes(store) >= ({"copy_from", "head"} if name == "away" else {"head"})
+        attempt.check(found, before, after)
+        if attempt.must_leave_nothing:
+            assert tables.files() == there, attempt.where
+        if attempt.outcome == "dead" and found == before:
+            MOVES[name](lw.open(tables.uri))
+            assert (tables.file_roots(), tables.rows()) == (after, rows), attempt.where
+    assert writes(attempt.store) >= ({"copy_from", "head"} if name == "away" else {"head"})
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_move_that_meets_others_is_old_or_new_whatever_call_goes_wrong(
-    tables: Tables, mode: Mode
+    tables: Tables, tmp_path: Path, mode: Mode
 ) -> None:
     """Somebody deleted rows of one fragment, and all of another, since the version that is read."""
     read = lw.open(tables.uri).version
     lance.dataset(tables.uri).delete("k = 5 OR k >= 8")
-    reset = Resets(tables, tables.directory.parent / "contested")
     rows, before, there = tables.rows(), tables.file_roots(), tables.files()
-    for at in range(1, MOST_CALLS):
-        with faulty(tables, at, mode) as store:
-            outcome = run(tables.through(store, version=read), MOVES["away"])
-        where = (at, outcome, store.calls[-1])
-        assert tables.rows() == rows, where
-        found = tables.file_roots()
-        assert found in (before, [[1], [1]]), where
-        assert outcome != "done" or found == [[1], [1]], where
-        assert outcome != "failed" or found == before, where
-        if outcome == "done" and len(store.calls) < at:
-            assert len(tables.files() - there) == 1
-            break
-        reset()
-    else:
-        pytest.fail("the move never came to its end")
-
-
-class Deaf(FaultyStore):
-    """Does not tell what became of a manifest, and lets nobody read it."""
-
-    is_deaf = False
-
-    def put_new(self, key: str, data: bytes) -> Any:
-        super().put_new(key, data)
-        self.is_deaf = True
-        raise lw.StorageError("no answer")
-
-    def get(self, key: str) -> bytes:
-        if self.is_deaf:
-            raise lw.StorageError("no answer")
-        return super().get(key)
+    kept = shutil.copytree(tables.directory, tmp_path / "kept")
+    for attempt in every_call(mode, lambda _: copied(kept, tables.directory)):
+        with around_both(tables, attempt.store):
+            attempt.run(MOVES["away"], tables.through(attempt.store, version=read))
+        assert tables.rows() == rows, attempt.where
+        attempt.check(tables.file_roots(), before, [[1], [1]])
+    assert attempt.outcome == "done"
+    assert len(tables.files() - there) == 1
 
 
 def test_copies_of_a_move_whose_fate_is_unknown_stay(tables: Tables) -> None:
     rows = tables.rows()
-    table = tables.through(Deaf(DiskStore(tables.directory, fsync=False)))
+    table = tables.through(Deaf(DiskStore(tables.directory)))
     with pytest.raises(lw.CommitUnknownError, match="nothing was deleted"):
         MOVES["away"](table)
     assert tables.file_roots() == [[1], [1], [1]]

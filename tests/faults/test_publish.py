@@ -7,8 +7,6 @@ again finishes what was cut off, and never publishes twice.
 from __future__ import annotations
 
 import shutil
-from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,18 +14,15 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from tests.faults.hurting import MODES, ONE, Deaf, copied, every_call, through
+from tests.pylance import judged
 
 import lancewood as lw
-from lancewood.engine.location.location import Location
-from lancewood.engine.snapshot.snapshot import Snapshot
-from lancewood.jobs.runner import LocalRunner
 from lancewood.model.closing import PUBLISHED_KEY
 from lancewood.store.disk import DiskStore
-from lancewood.testing.faults import FaultyStore, Killed, Mode
+from lancewood.testing.faults import Mode
 
-MODES: list[Mode] = ["before", "after", "kill", "kill-after"]
-MOST_CALLS = 150
-ONE = LocalRunner(1)
+pytestmark = pytest.mark.usefixtures("no_waiting")
 
 
 def rows(first: int, stop: int) -> pa.Table:
@@ -38,8 +33,7 @@ def rows(first: int, stop: int) -> pa.Table:
 
 
 def content(uri: str) -> list[str]:
-    found = lance.dataset(uri)
-    found.validate()
+    found = judged(uri)
     return sorted(map(repr, found.to_table(columns=["k", "a", "_rowid"]).to_pylist()))
 
 
@@ -54,14 +48,8 @@ class Case:
     after: list[str]
     version: int
 
-    def restore(self) -> None:
-        shutil.rmtree(self.uri)
-        shutil.copytree(self.kept, self.uri)
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lancewood.store.readback.time.sleep", lambda seconds: None)
+    def restore(self) -> DiskStore:
+        return copied(self.kept, self.uri)
 
 
 @pytest.fixture(params=["ours", "pylance's"])
@@ -69,7 +57,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
     """Old rows deleted and changed, new ones of which some are deleted, an index, and a target that
     has moved."""
     uri = str(tmp_path / "t.lance")
-    table = lw.create(uri, rows(0, 20), max_rows_per_file=10, fsync=False)
+    table = lw.create(uri, rows(0, 20), max_rows_per_file=10)
     if request.param == "ours":
         branch = table.branches.create("exp").append(rows(100, 105)).delete("k IN (3, 101)")
         branch.update({"a": 50}, "k = 4", rewrite="columns")
@@ -90,55 +78,26 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
     return found
 
 
-def through(uri: str, store: FaultyStore) -> lw.Table:
-    opened = lw.open(uri)._snapshot
-    return lw.Table(Snapshot(Location(store), opened.manifest, opened.scheme))
-
-
-def run(table: lw.Table, act: Callable[[lw.Table], object]) -> str:
-    try:
-        act(table)
-    except Killed:
-        return "dead"
-    except lw.CommitUnknownError:
-        return "unknown"
-    except lw.StorageError:
-        return "failed"
-    return "done"
-
-
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize(
     ("mode", "adopt"), [*((mode, True) for mode in MODES), ("after", False), ("kill", False)]
 )
 def test_publishing_is_done_once_or_not_at_all_whatever_call_goes_wrong(
     case: Case, mode: Mode, adopt: bool
 ) -> None:
-    outcomes: Counter[str] = Counter()
-    for at in range(1, MOST_CALLS):
-        case.restore()
-        store = FaultyStore(DiskStore(case.uri, fsync=False), at=at, mode=mode)
-        outcome = run(
-            through(case.uri, store),
-            lambda table: table.branches.publish("exp", adopt=adopt, runner=ONE),
-        )
-        outcomes[outcome] += 1
-        where = at, outcome, store.calls[-1]
-        seen = content(case.uri)
-        assert seen in (case.before, case.after), where
-        assert outcome != "done" or seen == case.after, where
-        assert outcome != "failed" or seen == case.before, where
+    def publish(table: lw.Table) -> object:
+        return table.branches.publish("exp", adopt=adopt, runner=ONE)
+
+    for attempt in every_call(mode, lambda _: case.restore(), more_than=20):
+        attempt.run(publish, through(case.uri, attempt.store))
+        attempt.check(content(case.uri), case.before, case.after)
         again = lw.open(case.uri).branches.publish("exp", adopt=adopt)
-        assert again.version == case.version + 1, where
-        assert content(case.uri) == case.after, where
+        assert again.version == case.version + 1, attempt.where
+        assert content(case.uri) == case.after, attempt.where
         assert lw.open(case.uri).branches.reset("exp").count_rows() == len(case.after)
-        if len(store.calls) < at:
-            break
-    else:
-        pytest.fail("publishing never came to its end")
-    assert at > 20
-    assert ("dead" in outcomes) == mode.startswith("kill")
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_refusal_leaves_the_branch_open_or_closed_and_the_target_as_it_was(
     case: Case, mode: Mode, monkeypatch: pytest.MonkeyPatch
@@ -155,13 +114,12 @@ def test_a_refusal_leaves_the_branch_open_or_closed_and_the_target_as_it_was(
         return compose(self, newest)
 
     monkeypatch.setattr(composing.Publication, "compose", meddle)
-    for at in range(1, MOST_CALLS):
-        case.restore()
-        store = FaultyStore(DiskStore(case.uri, fsync=False), at=at, mode=mode)
+    for attempt in every_call(mode, lambda _: case.restore()):
         try:
-            run(through(case.uri, store), lambda table: table.branches.publish("exp", runner=ONE))
+            table = through(case.uri, attempt.store)
+            attempt.run(lambda table: table.branches.publish("exp", runner=ONE), table)
         except lw.ConflictError:
-            if len(store.calls) < at:
+            if attempt.is_whole:
                 assert PUBLISHED_KEY not in lw.open(f"{case.uri}@exp").config
                 break
         content(case.uri)
@@ -170,20 +128,20 @@ def test_a_refusal_leaves_the_branch_open_or_closed_and_the_target_as_it_was(
         assert lw.open(case.uri).version == case.version + 1
         assert PUBLISHED_KEY not in lw.open(f"{case.uri}@exp").config
     else:
-        pytest.fail("publishing never came to its end")
+        pytest.fail("it was never refused")
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_reset_is_done_or_not_whatever_call_goes_wrong(case: Case, mode: Mode) -> None:
     lw.open(case.uri).branches.publish("exp")
     shutil.rmtree(case.kept)
     shutil.copytree(case.uri, case.kept)
     before = lw.open(f"{case.uri}@exp").version
-    for at in range(1, MOST_CALLS):
-        case.restore()
-        store = FaultyStore(DiskStore(case.uri, fsync=False), at=at, mode=mode)
-        outcome = run(through(case.uri, store), lambda table: table.branches.reset("exp"))
-        where = at, outcome, store.calls[-1]
+    for attempt in every_call(mode, lambda _: case.restore()):
+        table = through(case.uri, attempt.store)
+        outcome = attempt.run(lambda table: table.branches.reset("exp"), table)
+        where = attempt.where
         branch = lw.open(f"{case.uri}@exp")
         lance.dataset(branch.uri).validate()
         assert branch.version in (before, before + 1), where
@@ -194,32 +152,10 @@ def test_a_reset_is_done_or_not_whatever_call_goes_wrong(case: Case, mode: Mode)
         after = lw.open(case.uri).branches.publish("exp")
         assert len(content(case.uri)) == len(case.after) + 1, where
         assert after.branches.get("exp").parent_version == case.version + 1, where
-        if len(store.calls) < at:
-            break
-    else:
-        pytest.fail("the reset never came to its end")
-
-
-class Deaf(FaultyStore):
-    """Does not tell what became of a manifest of the target, and lets nobody read it."""
-
-    is_deaf = False
-
-    def put_new(self, key: str, data: bytes) -> Any:
-        if f"{self._prefix}{key}".startswith("_versions/"):
-            super().put_new(key, data)
-            self.is_deaf = True
-            raise lw.StorageError("no answer")
-        return super().put_new(key, data)
-
-    def get(self, key: str) -> bytes:
-        if self.is_deaf:
-            raise lw.StorageError("no answer")
-        return super().get(key)
 
 
 def test_files_of_a_publishing_whose_fate_is_unknown_are_never_deleted(case: Case) -> None:
-    table = through(case.uri, Deaf(DiskStore(case.uri, fsync=False)))
+    table = through(case.uri, Deaf(DiskStore(case.uri)))
     with pytest.raises(lw.CommitUnknownError) as caught:
         table.branches.publish("exp", runner=ONE)
     assert any("publish it again" in each for each in caught.value.__notes__)

@@ -16,20 +16,18 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from tests.breadth import EVERY_CASE
+from tests.faults.hurting import MODES, ONE, copied, every_call, through
 
 import lancewood as lw
-from lancewood.engine.location.location import Location
-from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.jobs.naming import records as intent
-from lancewood.jobs.runner import LocalRunner
 from lancewood.store import readback
 from lancewood.store.disk import DiskStore
-from lancewood.testing.faults import FaultyStore, Killed, Mode
+from lancewood.testing.faults import Mode
 
 ROWS = pa.table({"a": [1, 2, 3]})
-MODES: tuple[Mode, ...] = ("before", "after", "kill", "kill-after")
-DEATHS: tuple[Mode, ...] = ("kill", "kill-after")
-MOST_CALLS = 250
+DEATHS: list[Mode] = ["kill", "kill-after"] if EVERY_CASE else ["kill-after"]
+OF_THE_DAY: list[Mode] = MODES if EVERY_CASE else ["after", "kill"]
 
 Verb = Callable[[lw.Table], object]
 
@@ -50,43 +48,22 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits, and whoever was at work before is dead."""
-    monkeypatch.setenv("LANCEWOOD_FSYNC", "0")
     monkeypatch.setattr(intent, "ABANDONED", timedelta(0))
     monkeypatch.setattr(readback, "_LONGEST_PAUSE", 0.0)
     monkeypatch.setattr(readback, "_FIRST_PAUSE", 0.0)
 
 
-def begin_again(uri: str) -> None:
-    shutil.rmtree(uri)
-    shutil.copytree(f"{uri}.copy", uri)
+def begin_again(uri: str) -> DiskStore:
+    return copied(f"{uri}.copy", uri)
 
 
-def attempt(uri: str, verb: Verb, at: int, mode: Mode) -> tuple[FaultyStore, str]:
-    """One run with a fault at a call, and what the caller saw."""
-    manifest = lw.open(uri)._snapshot
-    store = FaultyStore(DiskStore(uri, fsync=False), at=at, mode=mode)
-    table = lw.Table(Snapshot(Location(store), manifest.manifest, manifest.scheme))
-    try:
-        verb(table)
-    except Killed:
-        return store, "dead"
-    except (lw.StorageError, lw.CommitUnknownError):
-        return store, "failed"
-    return store, "done"
-
-
-def each_fault(uri: str, verb: Verb, modes: tuple[Mode, ...] = MODES) -> Iterator[tuple[str, str]]:
+def each_fault(uri: str, verb: Verb, modes: list[Mode] = OF_THE_DAY) -> Iterator[tuple[str, str]]:
     """The mode and the outcome, with the table as the fault left it."""
     for mode in modes:
-        for at in range(1, MOST_CALLS):
-            begin_again(uri)
-            store, outcome = attempt(uri, verb, at, mode)
-            yield f"{mode} at {at}: {outcome} {[*store.calls][-1:]}", outcome
-            if len(store.calls) < at:
-                assert outcome == "done"
-                break
-        else:
-            pytest.fail("it never came to its end")
+        for attempt in every_call(mode, lambda _: begin_again(uri), more_than=1):
+            attempt.run(verb, through(uri, attempt.store))
+            yield f"{mode} at {attempt.where}", attempt.outcome
+        assert attempt.outcome == "done"
 
 
 def read(uri: str) -> dict[str, list[int]]:
@@ -205,7 +182,7 @@ def test_deleting_a_branch_with_the_tags_on_it(uri: str) -> None:
 
 
 def rename(table: lw.Table) -> object:
-    return table.branches.rename("p", "p/moved", runner=LocalRunner(1))
+    return table.branches.rename("p", "p/moved", runner=ONE)
 
 
 def test_renaming_a_branch(uri: str) -> None:

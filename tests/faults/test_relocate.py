@@ -15,18 +15,18 @@ from typing import TypeVar
 import lance
 import pyarrow as pa
 import pytest
+from tests.faults.hurting import MODES, ONE, copied, every_call
+from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.engine.location.location import Location
-from lancewood.jobs.relocate import relocate
-from lancewood.jobs.runner import LocalRunner
+from lancewood.jobs.relocate import RelocationReport, relocate
+from lancewood.store.base import Store
 from lancewood.store.disk import DiskStore
-from lancewood.testing.faults import FaultyStore, Killed, Mode, WatchedStore
+from lancewood.testing.faults import FaultyStore, Mode, WatchedStore
 
 T = TypeVar("T")
 ROWS = pa.table({"a": range(20), "s": ["x"] * 20})
-MODES: list[Mode] = ["before", "after", "kill", "kill-after"]
-MOST_CALLS = 120
 BRANCHES = ("one", "two")
 
 
@@ -43,19 +43,8 @@ def uri(tmp_path: Path) -> str:
     return new
 
 
-def begin_again(uri: str) -> None:
-    shutil.rmtree(uri)
-    shutil.copytree(f"{uri}.copy", uri)
-
-
-def run(store: WatchedStore) -> str:
-    try:
-        relocate(Location(store), LocalRunner(1), in_flight=timedelta(0))
-    except Killed:
-        return "dead"
-    except lw.StorageError:
-        return "failed"
-    return "done"
+def run(store: Store) -> RelocationReport:
+    return relocate(Location(store), ONE, in_flight=timedelta(0))
 
 
 def manifests(uri: str) -> dict[str, bytes]:
@@ -70,34 +59,26 @@ def check_read(uri: str) -> None:
             table.checkout(version=version.version).to_arrow()
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_relocation_that_is_cut_off_is_finished_by_the_next(uri: str, mode: Mode) -> None:
     old = manifests(uri)
-    counting = FaultyStore(DiskStore(uri, fsync=False))
-    assert run(counting) == "done"
+    counting = FaultyStore(DiskStore(uri))
+    run(counting)
     new = manifests(uri)
     assert len(new) == len(old)
     assert sum(old[each] != new[each] for each in old) == 4
-    outcomes = set()
-    for at in range(1, MOST_CALLS):
-        begin_again(uri)
-        store = FaultyStore(DiskStore(uri, fsync=False), at=at, mode=mode)
-        outcomes.add(run(store))
+    for attempt in every_call(mode, lambda _: copied(f"{uri}.copy", uri)):
+        attempt.run(run, attempt.store)
         left = manifests(uri)
         assert left.keys() == old.keys()
         assert all(left[each] in (old[each], new[each]) for each in old)
         check_read(uri)
-        assert run(FaultyStore(DiskStore(uri, fsync=False))) == "done"
+        run(DiskStore(uri))
         assert manifests(uri) == new
-        if len(store.calls) < at:
-            break
-    else:
-        pytest.fail("relocate never came to its end")
-    assert at == len(counting.calls) + 1
-    assert ("dead" in outcomes) == mode.startswith("kill")
+    assert attempt.at == len(counting.calls) + 1
     for branch in BRANCHES:
-        dataset = lance.dataset(uri).checkout_version((branch, None))
-        dataset.validate()
+        dataset = judged(uri).checkout_version((branch, None))
         assert dataset.to_table() == lw.open(uri, branch=branch).to_arrow()
 
 
@@ -118,10 +99,10 @@ class Interrupted(WatchedStore):
 
 
 def test_a_version_that_appears_meanwhile_is_reported_and_kept(uri: str) -> None:
-    branch = lw.open(uri, branch="one", fsync=False)
-    store = Interrupted(DiskStore(uri, fsync=False), 2, lambda: branch.append(ROWS))
+    branch = lw.open(uri, branch="one")
+    store = Interrupted(DiskStore(uri), 2, lambda: branch.append(ROWS))
     with pytest.raises(lw.RetryableConflictError, match="somebody writes there"):
-        relocate(Location(store), LocalRunner(1), in_flight=timedelta(0))
+        run(store)
     assert lw.open(uri, branch="one").count_rows() == 38
     lw.relocate(uri, in_flight=timedelta(0))
     assert lance.dataset(uri).checkout_version(("one", None)).count_rows() == 38
@@ -129,12 +110,8 @@ def test_a_version_that_appears_meanwhile_is_reported_and_kept(uri: str) -> None
 
 
 def test_two_who_relocate_at_once_do_not_disturb_each_other(uri: str) -> None:
-    begun = []
-
-    def other() -> None:
-        begun.append(relocate(Location(DiskStore(uri)), LocalRunner(1), in_flight=timedelta(0)))
-
-    assert run(Interrupted(DiskStore(uri, fsync=False), 3, other)) == "done"
+    begun: list[RelocationReport] = []
+    run(Interrupted(DiskStore(uri), 3, lambda: begun.append(run(DiskStore(uri)))))
     assert begun[0].manifests == 2
     check_read(uri)
     assert lw.relocate(uri).manifests == 0
@@ -142,6 +119,6 @@ def test_two_who_relocate_at_once_do_not_disturb_each_other(uri: str) -> None:
 
 def test_a_version_that_is_cleaned_up_meanwhile_is_passed_over(uri: str) -> None:
     first = max((Path(uri) / "tree/two/_versions").glob("*.manifest"))
-    assert run(Interrupted(DiskStore(uri, fsync=False), 1, first.unlink)) == "done"
+    run(Interrupted(DiskStore(uri), 1, first.unlink))
     assert not first.exists()
     assert lance.dataset(uri).checkout_version(("two", None)).count_rows() == 17

@@ -10,10 +10,9 @@ import lance
 import pyarrow as pa
 from tests.histories.drawing import INTEGERS, TAGS, TEXTS
 from tests.histories.model import KEY, Column, Difference, Row, State
+from tests.pylance import LINEAGE, judged
 
 import lancewood as lw
-
-LINEAGE = ("_rowid", "_row_created_at_version", "_row_last_updated_at_version")
 
 
 @dataclass(frozen=True)
@@ -30,8 +29,7 @@ class Observed:
 def observe(uri: str, version: int | None = None) -> Observed:
     """Read a version with both; they must agree on everything, the order of rows included."""
     ours = lw.open(uri, version=version, fsync=False)
-    dataset: Any = lance.dataset(uri, version=version)
-    dataset.validate()
+    dataset = judged(uri, version=version)
     assert ours.version == dataset.version
     names = [*ours.schema.names, *LINEAGE]
     expected = dataset.scanner(columns=names, with_row_address=True).to_table()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import lance
 import pyarrow as pa
@@ -20,9 +19,8 @@ CHANGES: dict[str, Callable[[lw.Table], lw.Table]] = {
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_rows_that_a_restore_brings_back_have_values_in_a_column_that_is_written_again(
-    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+    uri: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    uri = str(tmp_path / "t.lance")
     rows = pa.table({"k": pa.array([1, 2, 3]), "a": pa.array([1, 2, 3], pa.int32())})
     stale = lw.create(uri, rows).delete("k = 2")
     stale.add_columns({"other": "k"})

@@ -10,13 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.breadth import daily
 from tests.histories.machine import Histories, run_histories
 
 import lancewood as lw
 from lancewood.jobs.job import RowCounts
 
 _SEEDS = (1, 2, 3)
-_COUNT = 8
+_COUNT = daily(3, of=8)
 _STEPS = 25
 
 

@@ -11,21 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import lance as pylance
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from tests.pylance import LINEAGE, lance
 
 import lancewood as lw
 from lancewood.engine.location.location import Location
 from lancewood.engine.write.cloning import write_clone
 from lancewood.store.locate import open_store
 
-lance: Any = pylance
-
 ROWS, PER_FILE, WIDTH = 240, 60, 8
 SCALAR = {"btree": "BTREE", "bitmap": "BITMAP", "text": "INVERTED"}
-LINEAGE = ("_rowid", "_row_created_at_version", "_row_last_updated_at_version")
 
 
 def rows(first: int, stop: int) -> pa.Table:

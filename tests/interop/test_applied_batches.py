@@ -10,6 +10,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.engine.commit.aftermath import find_landed
@@ -29,8 +30,7 @@ def rows(*ids: int) -> pa.Table:
 
 
 def ids_of(path: Path) -> list[int]:
-    dataset: Any = lance.dataset(str(path))
-    dataset.validate()
+    dataset = judged(str(path))
     return sorted(dataset.to_table()["id"].to_pylist())
 
 
@@ -157,8 +157,8 @@ def test_a_load_that_fails_at_any_store_call_and_runs_again_loads_once(
 ) -> None:
     for call in range(1, 60):
         path = tmp_path / f"{mode}-{call}.lance"
-        lw.create(path, rows(0), fsync=False)
-        store = FaultyStore(DiskStore(str(path), fsync=False), at=call, mode=mode)
+        lw.create(path, rows(0))
+        store = FaultyStore(DiskStore(str(path)), at=call, mode=mode)
         with suppress(lw.LancewoodError, Killed):
             load(lw.Table(load_snapshot(Location(store))), 1, 1)
         with suppress(lw.BatchAppliedError):

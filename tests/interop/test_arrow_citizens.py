@@ -45,13 +45,8 @@ ROWS = pa.table(
 
 
 @pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t.lance")
-
-
-@pytest.fixture
 def table(uri: str) -> lw.Table:
-    return lw.create(uri, ROWS, max_rows_per_file=25, fsync=False)
+    return lw.create(uri, ROWS, max_rows_per_file=25)
 
 
 READERS: dict[str, Callable[[Any], pa.Table]] = {
@@ -146,7 +141,7 @@ def clean_memory() -> Iterator[None]:
 
 @pytest.mark.parametrize("library", SOURCES)
 def test_what_a_library_holds_is_created_and_appended(uri: str, library: str) -> None:
-    created = lw.create(uri, SOURCES[library](), fsync=False)
+    created = lw.create(uri, SOURCES[library]())
     if lw.exists("memory://t/2"):
         lw.drop("memory://t/2")
     appended = created.append(SOURCES[library]())
@@ -157,7 +152,7 @@ def test_what_a_library_holds_is_created_and_appended(uri: str, library: str) ->
 def test_an_iterator_of_batches_needs_a_schema_to_create_with(uri: str) -> None:
     with pytest.raises(lw.InvalidInputError, match="needs schema="):
         lw.create(uri, batches())
-    made = lw.create(uri, batches(), schema=ROWS.schema, fsync=False)
+    made = lw.create(uri, batches(), schema=ROWS.schema)
     assert made.append(batches()).count_rows() == 120
 
 
@@ -209,7 +204,7 @@ KINDS_OF_POLARS = {
 
 def test_every_kind_of_polars_column_comes_back(uri: str) -> None:
     frame = pl.DataFrame(KINDS_OF_POLARS)
-    table = lw.create(uri, frame, fsync=False)
+    table = lw.create(uri, frame)
     assert table.append(frame).to_arrow().to_pylist() == frame.to_dicts() * 2
     assert pl.DataFrame(table).to_dicts() == frame.to_dicts()
     assert lance.dataset(uri).to_table().to_pylist() == frame.to_dicts() * 2
@@ -225,7 +220,7 @@ def test_nullable_and_categorical_columns_of_pandas_come_back(uri: str) -> None:
             "t": pd.to_datetime(["2024-01-01", None], utc=True),
         }
     )
-    table = lw.create(uri, frame, fsync=False)
+    table = lw.create(uri, frame)
     assert table.schema.field("c").type.value_type == pa.large_string()
     pd.testing.assert_frame_equal(table.to_pandas(), frame)
     assert lance.dataset(uri).to_table()["n"].to_pylist() == [1, None]
@@ -251,7 +246,7 @@ def test_a_counting_index_with_a_name_is_refused_because_it_would_be_lost(tmp_pa
 
 def test_duckdb_enums_and_huge_numbers_come_back(uri: str) -> None:
     query = "SELECT 'a'::ENUM('b', 'a') AS e, (2**70)::HUGEINT AS h, MAP {'k': 1} AS m, [1] AS l"
-    made = lw.create(uri, duckdb.sql(query), fsync=False)
+    made = lw.create(uri, duckdb.sql(query))
     assert made.to_arrow().to_pylist() == [{"e": "a", "h": 2**70, "m": [("k", 1)], "l": [1]}]
     found: Any = duckdb.sql("SELECT e, h, m['k'] FROM made")
     assert found.fetchall() == [("a", 2**70, 1)]
@@ -265,7 +260,7 @@ def scan_threads() -> list[str]:
 def test_closing_a_reader_stops_the_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fanout, "_QUICK_SECONDS", 0.0)
     wide = pa.table({"a": pa.array([os.urandom(200_000) for _ in range(300)], pa.binary())})
-    table = lw.create(tmp_path / "wide.lance", wide, max_rows_per_file=60, fsync=False)
+    table = lw.create(tmp_path / "wide.lance", wide, max_rows_per_file=60)
     gc.disable()  # what is stopped must not be stopped by the collector
     try:
         reader = table.scan(batch_rows=1).to_reader()

@@ -8,18 +8,14 @@ from __future__ import annotations
 import io
 import logging
 import pickle
-import subprocess
-import sys
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import lance
 import pyarrow as pa
 import pytest
-from tests.conftest import SERVER
+from tests.s3 import new_bucket, running_server
 
 import lancewood as lw
 from lancewood.engine.location.base_paths import base_options
@@ -37,16 +33,8 @@ Options = dict[str, str]
 @pytest.fixture(scope="module")
 def cold_endpoint() -> Iterator[str]:
     """The address of a second server."""
-    with subprocess.Popen(
-        [sys.executable, str(SERVER)], stdout=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdout is not None
-        endpoint = server.stdout.readline().strip()
-        try:
-            assert endpoint.startswith("http://127.0.0.1:"), "the server did not start"
-            yield endpoint
-        finally:
-            server.kill()
+    with running_server() as endpoint:
+        yield endpoint
 
 
 @pytest.fixture
@@ -64,14 +52,6 @@ def cold_options(cold_endpoint: str) -> Options:
 @pytest.fixture
 def cold_root(cold_endpoint: str) -> str:
     return new_bucket(cold_endpoint)
-
-
-def new_bucket(endpoint: str) -> str:
-    """A place in a bucket of its own."""
-    bucket = f"cold-{uuid4().hex}"
-    request = urllib.request.Request(f"{endpoint}/{bucket}", method="PUT")
-    urllib.request.urlopen(request, timeout=30).close()
-    return f"s3://{bucket}/archive"
 
 
 @pytest.fixture(params=["name", "path", "spelled otherwise"])

@@ -12,6 +12,7 @@ import lance
 import pyarrow as pa
 import pytest
 from lance.fragment import write_fragments
+from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.proto import table_pb2
@@ -21,11 +22,6 @@ ROWS = pa.table({"a": pa.array(range(40), pa.int64()), "s": [f"s{n % 5}" for n i
 MORE = pa.table({"a": pa.array(range(40, 60), pa.int64()), "s": ["m"] * 20})
 BOTH = pa.concat_tables([ROWS, MORE])
 ODD_NAMES = ["cold", "with space", "ü%20 #?=", "a%25b"]
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t.lance")
 
 
 def names(path: Path) -> list[str]:
@@ -41,8 +37,7 @@ def file_root_ids(uri: str) -> list[list[int | None]]:
 
 
 def both_read(uri: str, expected: pa.Table) -> None:
-    dataset = lance.dataset(uri)
-    dataset.validate()
+    dataset = judged(uri)
     assert lw.open(uri).to_arrow() == expected
     assert dataset.to_table() == expected
 
@@ -394,7 +389,6 @@ def test_a_branch_writes_to_the_homes_of_its_table_but_not_to_other_branches(
     assert len(names(Path(uri) / "tree" / "exp2" / "data")) == 1
     shares = {each: table.scan(bases=[each]).count() for each in (None, "cold", uri)}
     assert shares == {None: 7, "cold": 20 + 10 + 7, uri: 20 + 10 + 6}
-    theirs = lance.dataset(uri).checkout_version(("exp2", None))
-    theirs.validate()
+    theirs = judged(uri).checkout_version(("exp2", None))
     assert theirs.to_table() == table.to_arrow()
     assert lw.open(uri).to_arrow() == ROWS

@@ -8,10 +8,10 @@ import pickle
 from pathlib import Path
 from typing import Any, cast
 
-import lance as pylance
 import pyarrow as pa
 import pytest
 from lance.file import LanceFileReader
+from tests.pylance import judged, lance
 
 import lancewood as lw
 from lancewood.errors import (
@@ -21,8 +21,6 @@ from lancewood.errors import (
     UnsupportedError,
 )
 from lancewood.testing.manifests import decode_fragments, edit_manifest, put_fragments
-
-lance: Any = pylance
 
 BLOB = {"lance-encoding:blob": "true"}
 OLD = ("2.0", "2.1")
@@ -123,8 +121,7 @@ def test_blobs_are_found_by_row_id_after_deletions(tmp_path: Path, version: str)
 def test_pylance_reads_the_blobs_that_we_write(tmp_path: Path, version: str) -> None:
     table = lw.create(tmp_path, old_table(), file_version=version, max_rows_per_file=3)
     table = table.append(old_table().slice(2, 4))
-    dataset = lance.dataset(tmp_path)
-    dataset.validate()
+    dataset = judged(tmp_path)
     expected = [*VALUES, *VALUES[2:6]]
     every = list(range(len(expected)))
     assert contents(dataset.take_blobs("b", indices=every)) == expected

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import lance as pylance
 import pyarrow as pa
 import pytest
 from tests.interop.branch_bench import (
@@ -21,12 +20,11 @@ from tests.interop.branch_bench import (
     rows,
     with_added,
 )
+from tests.pylance import judged, lance
 
 import lancewood as lw
 from lancewood.jobs.upkeep.problems import ProblemKind
 from lancewood.model.operations import Append
-
-lance: Any = pylance
 
 BRANCHES = [each for each in KINDS if "clone" not in each]
 
@@ -84,8 +82,7 @@ def test_line_52_a_branch_by_pylance_is_opened_read_and_appended_to(
     data = {each.name for each in (root / "data").iterdir()}
     more = rows(700, 720)
     after = table.append(with_added(more) if "added" in table.schema.names else more)
-    now = lance.dataset(str(root)).checkout_version((name, None))
-    now.validate()
+    now = judged(str(root)).checkout_version((name, None))
     assert now.version == after.version == theirs.version + 1
     assert now.to_table() == after.to_arrow()
     assert now.count_rows() == theirs.count_rows() + 20
@@ -268,8 +265,7 @@ def test_blobs_that_we_write_on_a_branch_are_read_by_pylance(tmp_path: Path) -> 
     lance.write_dataset(data, root, data_storage_version="2.1", enable_stable_row_ids=True)
     table = lw.open(root).branches.create("exp").append(data)
     assert our_blobs(table) == VALUES * 2
-    theirs = lance.dataset(str(root)).checkout_version(("exp", None))
-    theirs.validate()
+    theirs = judged(str(root)).checkout_version(("exp", None))
     assert their_blobs(theirs, [4, 6, 7]) == [each for each in VALUES if each is not None]
     with pytest.raises(ValueError, match="Not found"):
         their_blobs(theirs, [0])
@@ -349,6 +345,7 @@ def test_pylance_cleans_a_branch_of_ours(branch: Bench) -> None:
     assert lance.dataset(str(branch.source)).to_table() == main
 
 
+@pytest.mark.usefixtures("pages_decoded_here")
 def test_a_branch_and_a_clone_are_verified_to_the_last_page(bench: Bench) -> None:
     table = lived_on(bench.table)
     report = table.verify(deep=True)

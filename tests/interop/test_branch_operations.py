@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import lance as pylance
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -26,12 +25,11 @@ from tests.interop.branch_bench import (
     state,
     with_added,
 )
+from tests.pylance import lance
 
 import lancewood as lw
 from lancewood.jobs.upkeep.problems import ProblemKind
 from lancewood.model.operations import Append
-
-lance: Any = pylance
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["stable ids", "addresses"])

@@ -33,11 +33,6 @@ lance: Any = pylance
 REF = "refs/tags/v1"
 
 
-@pytest.fixture(autouse=True)
-def _unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LANCEWOOD_FSYNC", "0")
-
-
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     made = World(tmp_path / "repo")

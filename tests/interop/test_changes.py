@@ -18,11 +18,6 @@ from lancewood.table.changing import Changes
 Rows = dict[int, dict[str, Any]]
 
 
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t.lance")
-
-
 def rows(first: int, count: int) -> pa.Table:
     numbers = range(first, first + count)
     return pa.table({"k": pa.array(numbers, pa.int64()), "v": pa.array(numbers, pa.int64())})

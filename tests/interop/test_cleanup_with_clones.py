@@ -9,20 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-import lance as pylance
 import pyarrow as pa
 import pytest
+from tests.pylance import LINEAGE, judged, lance
 
 import lancewood as lw
 
 pytestmark = pytest.mark.usefixtures("no_commit_under_way")
 
-lance: Any = pylance
-
 NOW = timedelta(0)
-LINEAGE = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
 
 
 def rows(start: int, stop: int) -> pa.Table:
@@ -52,8 +48,7 @@ def read(uri: str, version: int) -> pa.Table:
     table = lw.open(uri, version=version)
     names = [*table.schema.names, *LINEAGE]
     ours = table.scan(names).to_arrow()
-    dataset = lance.dataset(uri, version=version)
-    dataset.validate()
+    dataset = judged(uri, version=version)
     assert ours == dataset.to_table(columns=names)
     found = dataset.to_table(columns=names, filter="k = 60")
     assert found.to_pylist() == [each for each in ours.to_pylist() if each["k"] == 60]
@@ -76,7 +71,7 @@ class World:
         self.kept[uri, number] = read(uri, number)
 
     def _history(self) -> None:
-        table = lw.create(self.main, rows(0, 100), max_rows_per_file=50, fsync=False)
+        table = lw.create(self.main, rows(0, 100), max_rows_per_file=50)
         lance.dataset(self.main).create_scalar_index("k", "BTREE")
         table = table.latest().delete("k IN (3, 70)")
         table = table.update({"s": "'x'"}, "k < 10", rewrite="columns")
@@ -182,7 +177,7 @@ def test_a_pinned_version_goes_once_its_clone_is_dropped(
     tmp_path: Path, clean: Callable[[str], None]
 ) -> None:
     main, clone = str(tmp_path / "main"), str(tmp_path / "clone")
-    table = lw.create(main, rows(0, 10), fsync=False)
+    table = lw.create(main, rows(0, 10))
     table.clone(clone)
     table.overwrite(rows(10, 20)).append(rows(20, 30))
     clean(main)
@@ -199,7 +194,7 @@ def test_a_clone_of_a_clone_outlives_the_one_between(
     tmp_path: Path, clean: Callable[[str], None]
 ) -> None:
     main, one, two = (str(tmp_path / each) for each in ("main", "one", "two"))
-    table = lw.create(main, rows(0, 10), fsync=False)
+    table = lw.create(main, rows(0, 10))
     table.clone(one).clone(two)
     table.overwrite(rows(10, 20))
     with pytest.raises(lw.InvalidInputError, match="a clone"):
@@ -214,7 +209,7 @@ def test_a_clone_by_pylance_that_we_clone_pins_what_it_was_made_of(
     tmp_path: Path, clean: Callable[[str], None]
 ) -> None:
     main, one, two = (str(tmp_path / each) for each in ("main", "one", "two"))
-    table = lw.create(main, rows(0, 10), fsync=False)
+    table = lw.create(main, rows(0, 10))
     lance.dataset(main).shallow_clone(one, 1)
     lance.dataset(one).insert(rows(10, 11))
     made = lw.open(one).clone(two)
@@ -229,7 +224,7 @@ def test_a_clone_by_pylance_of_a_version_without_a_tag_is_not_seen(
     tmp_path: Path, clean: Callable[[str], None]
 ) -> None:
     main, clone = str(tmp_path / "main"), str(tmp_path / "clone")
-    table = lw.create(main, rows(0, 10), fsync=False)
+    table = lw.create(main, rows(0, 10))
     lance.dataset(main).shallow_clone(clone, 1)
     table.overwrite(rows(10, 20))
     clean(main)
@@ -242,7 +237,7 @@ def test_data_of_a_deleted_branch_is_collected_by_a_cleanup_of_main(
     tmp_path: Path, clean: Callable[[str], None]
 ) -> None:
     main = str(tmp_path / "main")
-    table = lw.create(main, rows(0, 10), fsync=False)
+    table = lw.create(main, rows(0, 10))
     table.branches.create("exp")
     lw.open(main, branch="exp").append(rows(10, 20)).append(rows(20, 30))
     data = Path(main, "data")
@@ -262,7 +257,7 @@ def test_cleanup_of_a_branch_leaves_its_data_in_main_to_main(
     tmp_path: Path, clean: Callable[[str], None]
 ) -> None:
     main = str(tmp_path / "main")
-    table = lw.create(main, rows(0, 10), fsync=False)
+    table = lw.create(main, rows(0, 10))
     table.branches.create("exp")
     branch = lw.open(main, branch="exp").append(rows(10, 20)).overwrite(rows(30, 40))
     data = Path(main, "data")
@@ -282,7 +277,7 @@ def test_a_detached_clone_gives_its_pin_back_when_its_old_versions_are_gone(
     tmp_path: Path, clean: Callable[[str], None]
 ) -> None:
     main, clone = str(tmp_path / "main"), str(tmp_path / "clone")
-    lw.create(main, rows(0, 10), fsync=False).clone(clone).delete("k = 1")
+    lw.create(main, rows(0, 10)).clone(clone).delete("k = 1")
     detached = lw.open(clone).detach()
     assert detached.counts.unpinned == ()
     assert [each.root for each in detached.counts.still_pinned] == [main]

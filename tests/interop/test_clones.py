@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import lance as pylance
 import pyarrow as pa
 import pytest
+from tests.pylance import LINEAGE, judged, lance
 
 import lancewood as lw
 from lancewood.engine.upkeep.pins import PINS_CONFIG
@@ -24,9 +24,6 @@ from lancewood.testing.manifests import (
     put_fragments,
 )
 
-lance: Any = pylance
-
-LINEAGE = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
 BY = ["us", "pylance"]
 
 
@@ -43,7 +40,7 @@ def rows(start: int, stop: int) -> pa.Table:
 def source(tmp_path: Path) -> str:
     """Two fragments with deleted rows, a column in a file of its own, an index, settings."""
     uri = str(tmp_path / "source")
-    table = lw.create(uri, rows(0, 100), max_rows_per_file=50, fsync=False)
+    table = lw.create(uri, rows(0, 100), max_rows_per_file=50)
     table.delete("k IN (3, 70)").add_columns({"d": "k * 2"})
     lance.dataset(uri).create_scalar_index("k", "BTREE")
     lw.open(uri).set_config({"colour": "green"})
@@ -52,8 +49,7 @@ def source(tmp_path: Path) -> str:
 
 def seen(uri: str | Path) -> list[dict[str, Any]]:
     """The rows with their ids and versions, as both implementations find them."""
-    table, dataset = lw.open(uri), lance.dataset(str(uri))
-    dataset.validate()
+    table, dataset = lw.open(uri), judged(str(uri))
     assert table.version == dataset.version
     names = [*table.schema.names, *LINEAGE]
     ours: list[dict[str, Any]] = table.scan(names).to_arrow().to_pylist()
@@ -283,8 +279,7 @@ def test_bytes_of_blobs_come_along(tmp_path: Path, make: Callable[[str, str], No
     make(source, clone)
     shutil.rmtree(source)
     assert contents(lw.open(clone).take_blobs("b", range(5))) == values
-    dataset = lance.dataset(clone)
-    dataset.validate()
+    dataset = judged(clone)
     assert contents(dataset.take_blobs("b", indices=list(range(5)))) == values
 
 
@@ -386,8 +381,7 @@ def test_tables_are_cloned_from_a_disk_to_a_bucket_and_back(
     back = there.clone(tmp_path / "back", deep=deep_one)
     assert back.to_arrow() == expected
     for each, options in ((there, s3_options), (back, s3_options)):
-        dataset = lance.dataset(each.uri, storage_options=options)
-        dataset.validate()
+        dataset = judged(each.uri, storage_options=options)
         assert dataset.to_table() == expected
     beside = there.clone(f"{s3_root}/beside", deep=True)
     assert beside.to_arrow() == expected

@@ -8,6 +8,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.model.fragment import DataFile, Fragment
@@ -48,11 +49,6 @@ NESTED = pa.table(
 )
 
 
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t.lance")
-
-
 @pytest.mark.parametrize("file_version", VERSIONS)
 def test_line_15_nested_data_both_ways(uri: str, tmp_path: Path, file_version: str) -> None:
     lance.write_dataset(NESTED, uri, data_storage_version=file_version)
@@ -60,8 +56,7 @@ def test_line_15_nested_data_both_ways(uri: str, tmp_path: Path, file_version: s
     assert lw.open(uri).scan(["v", "b"]).to_arrow() == NESTED.select(["v", "b"])
     ours = str(tmp_path / "ours.lance")
     lw.create(ours, NESTED, file_version=file_version)
-    dataset = lance.dataset(ours)
-    dataset.validate()
+    dataset = judged(ours)
     assert dataset.to_table() == NESTED
     assert dataset.to_table(columns=["b.d", "id"], filter="b.d > 7").num_rows == 1
 
@@ -196,8 +191,7 @@ def test_line_23_reordered_and_missing_columns_are_aligned_by_id(uri: str) -> No
     lance.write_dataset(rows.select(["f", "s", "a"]), uri, mode="append")
     lance.write_dataset(rows.select(["s"]), uri, mode="append")
     lw.open(uri).append(rows.select(["f", "a"]))
-    dataset = lance.dataset(uri)
-    dataset.validate()
+    dataset = judged(uri)
     got = lw.open(uri).to_arrow()
     assert got == dataset.to_table()
     assert got.column("a").to_pylist() == [1, 2, 1, 2, None, None, 1, 2]
@@ -232,8 +226,7 @@ def test_line_26_mixed_file_versions_are_read_and_stay_marked(uri: str) -> None:
     table.append(rows)
     flags = newest_manifest(uri)
     assert flags.reader_flags & flags.writer_flags & 256
-    dataset = lance.dataset(uri)
-    dataset.validate()
+    dataset = judged(uri)
     assert dataset.count_rows() == 6
 
 

@@ -18,11 +18,6 @@ lance: Any = pylance
 LINEAGE = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
 
 
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t.lance")
-
-
 def rows(first: int, count: int) -> pa.Table:
     numbers = range(first, first + count)
     return pa.table(

@@ -16,6 +16,7 @@ from pyroaring import BitMap
 from tests.interop.matrix.ours import OURS
 from tests.interop.matrix.tables import BASE
 from tests.interop.matrix.world import World
+from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.engine.write.column_file import mark_deleted, write_column_file
@@ -40,11 +41,6 @@ from lancewood.rules.inserted_keys import make_key_filter
 from lancewood.testing.manifests import newest_manifest
 
 ROWS = pa.table({"k": range(10), "c": range(100, 110)})
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t.lance")
 
 
 @pytest.fixture(params=[True, False], ids=["ids", "addresses"])
@@ -77,8 +73,7 @@ def column_file(table: lw.Table, column: str, values: pa.Array, number: int = 0)
 
 def keys(uri: str, where: str | None = None) -> list[int]:
     """What pylance reads, after a look at the whole table."""
-    dataset: Any = lance.dataset(uri)
-    dataset.validate()
+    dataset = judged(uri)
     return sorted(dataset.to_table(columns=["k"], filter=where)["k"].to_pylist())
 
 

@@ -9,11 +9,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import lance as pylance
 import numpy as np
 import pyarrow as pa
 import pytest
 from lance.file import LanceFileReader, LanceFileWriter
+from tests.pylance import judged, lance
 
 from lancewood.data.file_root import FileRoot
 from lancewood.data.reader import FragmentReader
@@ -26,8 +26,6 @@ from lancewood.model.ids import FieldId
 from lancewood.model.schema import Field, Schema
 from lancewood.proto import table_pb2
 from lancewood.store.disk import DiskStore
-
-lance: Any = pylance
 
 POINT = pa.struct([("x", pa.int32()), ("y", pa.list_(pa.string()))])
 NEW = ("2.1", "2.2")
@@ -227,8 +225,7 @@ def test_every_type_that_we_write_is_read_by_pylance(
         min(4, len(array) - at) for at in range(0, len(array), 4)
     ]
     publish(tmp_path, schema, fragments, version)
-    dataset = lance.dataset(tmp_path)
-    dataset.validate()
+    dataset = judged(tmp_path)
     found = read(tmp_path)
     found.validate(full=True)
     assert found.equals(dataset.to_table())

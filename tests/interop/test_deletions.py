@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-import lance as pylance
 import pyarrow as pa
 import pytest
 from pyroaring import BitMap
+from tests.pylance import lance
 
 import lancewood as lw
 from lancewood.engine.location.vectors import deletion_key
@@ -20,15 +20,8 @@ from lancewood.model.ids import FragmentId
 from lancewood.proto import table_pb2
 from lancewood.testing.manifests import decode_fragments, edit_manifest, put_fragments
 
-lance: Any = pylance
-
 ROWS = 20_000
 SYSTEM = ["_rowid", "_rowaddr", "_row_created_at_version", "_row_last_updated_at_version"]
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t")
 
 
 def rows(count: int, first: int = 0) -> pa.Table:
@@ -74,7 +67,7 @@ def test_line_29_deletions_by_pylance_of_either_kind_are_read(
 def test_line_30_rows_that_we_delete_are_gone_for_pylance_which_deletes_more(
     uri: str, count: int, stable: bool
 ) -> None:
-    table = lw.create(uri, rows(ROWS), stable_row_ids=stable, fsync=False)
+    table = lw.create(uri, rows(ROWS), stable_row_ids=stable)
     table.delete(f"a % 4 = 1 and a < {4 * count}")
     (file,) = deletion_files(uri)
     assert file.suffix == (".bin" if count >= 5_000 else ".arrow")
@@ -139,7 +132,7 @@ def put_deletions(uri: str, kind: Any, data: bytes, count: int) -> None:
 def test_line_30_every_form_of_deletion_file_is_read_and_deleted_on_by_both(
     uri: str, kind: Any, encode: Bytes
 ) -> None:
-    lw.create(uri, rows(ROWS), fsync=False)
+    lw.create(uri, rows(ROWS))
     gone = BitMap(range(100, 8_000))
     put_deletions(uri, kind, encode(gone), len(gone))
     assert agree(uri).count_rows() == ROWS - len(gone)
@@ -151,7 +144,7 @@ def test_line_30_every_form_of_deletion_file_is_read_and_deleted_on_by_both(
 def test_line_31_a_fragment_that_we_delete_whole_is_gone_and_its_id_is_not_used_again(
     uri: str,
 ) -> None:
-    table = lw.create(uri, rows(300), max_rows_per_file=100, fsync=False)
+    table = lw.create(uri, rows(300), max_rows_per_file=100)
     mark = table._snapshot.manifest.max_fragment_id
     after = table.delete("a >= 150")
     assert [each.fragment_id for each in lance.dataset(uri).get_fragments()] == [0, 1]
@@ -168,7 +161,7 @@ def test_line_31_a_fragment_that_we_delete_whole_is_gone_and_its_id_is_not_used_
 
 
 def test_line_32_a_signed_or_misnamed_column_is_read_but_never_written(uri: str) -> None:
-    lw.create(uri, rows(100), fsync=False)
+    lw.create(uri, rows(100))
     column = pa.array([1, 2, 3], pa.int32())
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, pa.schema([("rows", pa.int32())])) as writer:
@@ -185,7 +178,7 @@ def test_line_32_a_signed_or_misnamed_column_is_read_but_never_written(uri: str)
 
 
 def test_pylance_decodes_our_delete_with_its_condition(uri: str) -> None:
-    lw.create(uri, rows(100), max_rows_per_file=50, fsync=False).delete("a < 60")
+    lw.create(uri, rows(100), max_rows_per_file=50).delete("a < 60")
     operation = lance.dataset(uri).read_transaction(2).operation
     assert isinstance(operation, lance.LanceOperation.Delete)
     assert operation.predicate == "a < 60"
@@ -195,7 +188,7 @@ def test_pylance_decodes_our_delete_with_its_condition(uri: str) -> None:
 
 @pytest.mark.parametrize("kind", ["BTREE", "BITMAP"])
 def test_an_index_of_pylance_answers_right_after_our_delete(uri: str, kind: str) -> None:
-    lw.create(uri, rows(1000), max_rows_per_file=300, fsync=False)
+    lw.create(uri, rows(1000), max_rows_per_file=300)
     lance.dataset(uri).create_scalar_index("a", kind)
     lw.open(uri).delete("a % 3 = 0")
     for where in ("a = 3", "a = 4", "a > 900", "a in (5, 6, 7)"):

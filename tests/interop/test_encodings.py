@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import lance as pylance
 import numpy as np
 import pyarrow as pa
 import pytest
 from lance.file import LanceFileReader
+from tests.pylance import judged, lance
 
 import lancewood as lw
 from lancewood.errors import InvalidInputError, UnsupportedError
-
-lance: Any = pylance
 
 ALL = ("2.0", "2.1", "2.2")
 COMPRESSION = "lance-encoding:compression"
@@ -158,8 +156,7 @@ def test_a_packed_struct_is_one_column_and_read_by_both(
     (file,) = ours.fragments[0].files
     assert len(file.fields) == 3
     assert ours.to_arrow().equals(table)
-    dataset = lance.dataset(tmp_path / "t")
-    dataset.validate()
+    dataset = judged(tmp_path / "t")
     assert dataset.to_table().equals(table)
     lance.write_dataset(table, dataset, mode="append")
     assert lw.open(tmp_path / "t").to_arrow().equals(lance.dataset(tmp_path / "t").to_table())

@@ -7,7 +7,6 @@ reads out of our transactions.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import lance
@@ -37,11 +36,6 @@ def rows(first: int, count: int, *, with_nulls: bool = True) -> pa.Table:
             "v": pa.array([[float(each), 1.0] for each in numbers], pa.list_(pa.float32(), 2)),
         }
     )
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t.lance")
 
 
 def create(uri: str, file_version: str = "2.2", *, stable_row_ids: bool = True) -> lw.Table:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import lance as pylance
 import pyarrow as pa
 import pytest
+from tests.pylance import LINEAGE, judged, lance
 
 import lancewood as lw
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
@@ -24,9 +24,6 @@ from lancewood.testing.manifests import (
     put_fragments,
 )
 
-lance: Any = pylance
-
-LINEAGE = ("_rowid", "_row_created_at_version", "_row_last_updated_at_version")
 INLINE = {
     "inline_row_ids": "external_row_ids",
     "inline_created_at_versions": "external_created_at_versions",
@@ -249,8 +246,7 @@ def test_a_table_numbered_like_the_specification_s_example_is_read_and_appended_
                 field.parent_id = -1 if field.parent_id == 0 else field.parent_id
 
         edit_manifest(uri, repair)
-        dataset = lance.dataset(uri)
-        dataset.validate()
+        dataset = judged(uri)
         assert dataset.to_table().equals(lw.open(uri).to_arrow())
 
 

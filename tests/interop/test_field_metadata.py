@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import lance as pylance
 import pyarrow as pa
 import pytest
+from tests.pylance import lance
 
 import lancewood as lw
 from lancewood.errors import IncompatibleConflictError, InvalidInputError
 from lancewood.model.operations import MapUpdate, UpdateConfig
 from lancewood.testing.manifests import newest_manifest
-
-lance: Any = pylance
 
 KEY = "lance-schema:unenforced-primary-key"
 POSITION = f"{KEY}:position"

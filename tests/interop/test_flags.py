@@ -9,6 +9,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.proto import table_pb2, transaction_pb2
@@ -90,8 +91,7 @@ def test_field_ids_are_not_reused_where_the_table_forbids_it(uri: str) -> None:
     assert [each.id for each in manifest.fields] == [6, 7]
     assert manifest.message.max_allocated_field_id == 7
     assert manifest.writer_flags & 32768
-    dataset = lance.dataset(uri)
-    dataset.validate()
+    dataset = judged(uri)
     assert dataset.to_table() == ROWS
     assert table.restore(1).to_arrow() == ROWS
     assert newest_manifest(uri).message.max_allocated_field_id == 7
@@ -125,8 +125,7 @@ def test_line_65_a_commit_carries_everything_along(uri: str) -> None:
     assert b"\xfa\x3f\x05hello" in after.message.SerializeToString()
     assert after.table_metadata == {"owner": "me"}
     assert after.config == {"lance.auto_cleanup.interval": "1000", "mine": "1", "ours": "1"}
-    dataset = lance.dataset(uri)
-    dataset.validate()
+    dataset = judged(uri)
     assert {each.name for each in dataset.describe_indices()} == {"a_idx", "s_idx"}
     assert dataset.to_table(filter="a = 2").num_rows == 2
     assert [each.name for each in table.indices] == ["a_idx", "s_idx"]

@@ -10,6 +10,7 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
+from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.engine.commit.commit import CommitPolicy
@@ -26,11 +27,6 @@ from lancewood.testing.manifests import edit_manifest, manifest_path
 ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "s": ["x", "y", "z"]})
 MORE = pa.table({"a": pa.array([4], pa.int64()), "s": ["w"]})
 VERSIONS = ["2.0", "2.1", "2.2"]
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t.lance")
 
 
 @pytest.mark.parametrize("file_version", VERSIONS)
@@ -52,8 +48,7 @@ def test_line_2_pylance_reads_a_first_write_by_us(
     uri: str, file_version: str, stable: bool
 ) -> None:
     lw.create(uri, ROWS, file_version=file_version, stable_row_ids=stable)
-    dataset = lance.dataset(uri)
-    dataset.validate()
+    dataset = judged(uri)
     assert dataset.count_rows() == 3
     assert dataset.to_table() == ROWS
     assert dataset.data_storage_version == file_version

@@ -40,7 +40,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("git") is None:
         pytest.skip("stock git is the judge here, and there is none on this machine")
     path = tmp_path_factory.mktemp("packed") / "repo"
-    repository = GitRepository.init(path, fsync=False)
+    repository = GitRepository.init(path)
     chance = random.Random(3)
     lines = [f"line {number} {chance.random()}" for number in range(600)]
     for number in range(40):
@@ -107,7 +107,7 @@ def test_packed_refs_are_moved_and_deleted_and_a_download_is_whole(
     assert git(copy, "rev-parse", "exp") == new
     assert git(copy, "tag", "--list") == ""
     assert git(copy, "rev-parse", "exp@{1}") == exp
-    again = GitRepository.open(copy, fsync=False)
+    again = GitRepository.open(copy)
     assert again.refs.names() == ours.refs.names()
     assert [*again.refs.log(MAIN)] == [*ours.refs.log(MAIN)]
 
@@ -121,7 +121,7 @@ def test_a_download_with_markers_in_it_says_what_the_bucket_says_and_is_whole_on
     store.put("refs/heads/new", making())
     ours, copy = opened(bucket), tmp_path / "copy"
     bucket.download(copy)
-    there = GitRepository.open(copy, fsync=False)
+    there = GitRepository.open(copy)
     assert there.refs.names() == ours.refs.names()
     assert there.refs.every_name() == ours.refs.every_name()
     assert there.refs.read("refs/tags/v1") is None
@@ -199,7 +199,7 @@ def test_damage_gives_the_right_bytes_or_an_error_of_ours(
         for _ in range(1 + seed):
             data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
         store.put(key, bytes(data[: len(data) - chance.randrange(2) * chance.randrange(2000)]))
-    ours, whole = opened(bucket), GitRepository.open(packed, fsync=False)
+    ours, whole = opened(bucket), GitRepository.open(packed)
     for each in walk(whole.objects, [resolve(whole, "main")]):
         with suppress(FormatError, NotFoundError):
             assert ours.objects.commit(each.hash) == each

@@ -20,7 +20,7 @@ MAIN = "refs/heads/main"
 
 @pytest.fixture
 def repository(tmp_path: Path) -> GitRepository:
-    return GitRepository.init(tmp_path / "repo", fsync=False)
+    return GitRepository.init(tmp_path / "repo")
 
 
 def loose(path: Path) -> list[str]:
@@ -173,7 +173,7 @@ def test_a_repository_that_borrows_objects_is_read(
     git(repository.path, "gc", "-q")
     after = commit(repository, "two")
     git(tmp_path, "clone", "-q", "--bare", "--shared", str(repository.path), "clone")
-    borrower = GitRepository.open(tmp_path / "clone", fsync=False)
+    borrower = GitRepository.open(tmp_path / "clone")
     assert everything(borrower, after) == ["two two", "one one"]
     assert tip in borrower.objects
     commit(borrower, "three")

@@ -40,7 +40,7 @@ def git(path: Path, *words: str) -> str:
 def repository(tmp_path_factory: pytest.TempPathFactory) -> GitRepository:
     """Made by us, filled by git: a merge, an octopus, tags of both kinds, packed refs."""
     path = tmp_path_factory.mktemp("repo")
-    made = GitRepository.init(path, fsync=False)
+    made = GitRepository.init(path)
     tree = git(path, "hash-object", "-t", "tree", "-w", "/dev/null")
 
     def commit(message: str, *parents: str) -> str:

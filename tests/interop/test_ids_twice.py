@@ -34,7 +34,7 @@ CHANGES: dict[str, Callable[[lw.Table], object]] = {
 def uri(tmp_path: Path) -> str:
     """Two versions; the second has two fragments of three rows each."""
     location = str(tmp_path / "t.lance")
-    lw.create(location, ROWS.slice(0, 3), fsync=False).append(ROWS.slice(3))
+    lw.create(location, ROWS.slice(0, 3)).append(ROWS.slice(3))
     return location
 
 

@@ -16,6 +16,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.format.manifest_file import decode_manifest_file, encode_manifest_file
@@ -103,8 +104,7 @@ def filters(column: str, name: str) -> Iterator[str]:
 
 def check(uri: str, names: dict[str, str] | None = None) -> None:
     """Every index that is there answers as if it were not, and is asked if it covers anything."""
-    dataset: Any = lance.dataset(uri)
-    dataset.validate()
+    dataset = judged(uri)
     table = lw.open(uri)
     live = {each.id for each in table.fragments}
     for index in table.indices:
@@ -349,8 +349,7 @@ def test_line_64_deferred_remapping_is_carried_along_and_not_compacted(tmp_path:
     def still_right() -> None:
         now = lw.open(uri)
         assert [each for each in now.indices if each.name == FRAGMENT_REUSE] == reuse
-        dataset = lance.dataset(uri)
-        dataset.validate()
+        dataset = judged(uri)
         for condition in ("btree = 3", "bitmap = 3", "btree = 99999"):
             check_filter(dataset, condition, None)
 

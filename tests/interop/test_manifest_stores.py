@@ -86,8 +86,7 @@ def _latest(store: ManifestStore, uri: str) -> ManifestEntry:
     return found
 
 
-def test_of_what_four_processes_commit_nothing_is_lost(manifests: str, tmp_path: Path) -> None:
-    uri = str(tmp_path / "t.lance")
+def test_of_what_four_processes_commit_nothing_is_lost(manifests: str, uri: str) -> None:
     options: dict[str, Any] = {"manifest_store": manifests}
     table = lw.create(uri, ROWS, manifest_store=manifests)
     made = _finished([_started("settings", uri, 4, options, 4)])

@@ -135,7 +135,7 @@ Worlds: TypeAlias = Callable[[bool], World]
 
 
 @pytest.fixture(scope="module")
-def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worlds]:
+def worlds(tmp_path_factory: pytest.TempPathFactory) -> Worlds:
     """The tables with and without stable row ids, made when first asked for."""
     made: dict[bool, World] = {}
 
@@ -144,9 +144,7 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worlds]:
             made[stable] = World(tmp_path_factory.mktemp("world"), stable)
         return made[stable]
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LANCEWOOD_FSYNC", "0")
-        yield world
+    return world
 
 
 def test_the_matrix_has_every_pair() -> None:

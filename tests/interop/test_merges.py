@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.pylance import LINEAGE, judged
 
 import lancewood as lw
 from lancewood.engine.versions.history import load_transaction
@@ -24,15 +25,9 @@ from lancewood.model.operations import Update
 from lancewood.proto.transaction_pb2 import KeyExistenceFilter
 from lancewood.testing.manifests import newest_manifest
 
-EXAMPLES = int(os.environ.get("LANCEWOOD_LAW_EXAMPLES", "30"))
-LINEAGE = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
+EXAMPLES = int(os.environ.get("LANCEWOOD_LAW_EXAMPLES", "12"))
 PRIMARY = {b"lance-schema:unenforced-primary-key": b"true"}
 SCHEMA = pa.schema([pa.field("k", pa.int64()), pa.field("v", pa.string()), pa.field("n", "int32")])
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t.lance")
 
 
 def rows(keys: Sequence[int | None], v: str, n: int = 0, schema: pa.Schema = SCHEMA) -> pa.Table:
@@ -55,8 +50,7 @@ def upsert(dataset: Any) -> Any:
 
 def check(uri: str) -> pa.Table:
     """Both read the same, and pylance finds nothing wrong."""
-    dataset: Any = lance.dataset(uri)
-    dataset.validate()
+    dataset = judged(uri)
     names = [*dataset.schema.names, *LINEAGE]
     theirs = dataset.scanner(columns=names, with_row_address=True).to_table()
     mine = lw.open(uri).scan(names, with_row_address=True).to_arrow()
@@ -255,8 +249,7 @@ def test_json_and_blobs_survive_a_merge(uri: str, way: Literal["rows", "columns"
     lance.write_dataset(data, uri, data_storage_version="2.1")
     some = pa.table({"k": [1, 3], "j": pa.array(['{"m":1}', None], pa.json_())})
     lw.open(uri).merge(some, "k", not_matched="ignore", rewrite=way)
-    dataset: Any = lance.dataset(uri)
-    dataset.validate()
+    dataset = judged(uri)
     found = dataset.to_table(columns=["k", "v", "j"]).sort_by("k").to_pydict()
     assert found == {
         "k": [0, 1, 2, 3],
@@ -279,8 +272,7 @@ def test_blobs_are_merged_with_their_rows_and_not_in_place(uri: str) -> None:
     with pytest.raises(lw.UnsupportedError, match="in place"):
         lw.open(uri).merge(new, "k", not_matched="ignore", rewrite="columns")
     lw.open(uri).merge(new, "k")
-    dataset: Any = lance.dataset(uri)
-    dataset.validate()
+    dataset = judged(uri)
     assert dataset.to_table(columns=["k"])["k"].to_pylist() == [0, 1, 2, 9]
     blobs = lw.open(uri).take_blobs("b", range(4))
     found = [None if each is None else each.readall() for each in blobs]

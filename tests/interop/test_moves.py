@@ -19,13 +19,13 @@ import pytest
 from lance import DatasetBasePath, LanceOperation
 from lance.file import LanceFileWriter
 from lance.fragment import DataFile
+from tests.pylance import LINEAGE, judged
 
 import lancewood as lw
 from lancewood.jobs.job import MoveCounts
 from lancewood.jobs.runner import LocalRunner
 
 ROWS, PER_FILE = 40, 10
-LINEAGE = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
 FileRoots = dict[int, list[int | None]]
 
 
@@ -58,17 +58,11 @@ def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return make(tmp_path, stable=request.param)
 
 
-def opened(uri: str) -> Any:
-    dataset = lance.dataset(uri)
-    dataset.validate()
-    return dataset
-
-
 def file_roots(uri: str) -> FileRoots:
     """The base ids of the files of every fragment, as pylance sees them."""
     return {
         each.fragment_id: [file.base_id for file in each.metadata.files]
-        for each in opened(uri).get_fragments()
+        for each in judged(uri).get_fragments()
     }
 
 
@@ -81,7 +75,7 @@ def seen(uri: str, version: int | None = None) -> list[dict[str, Any]]:
 
 
 def keys(uri: str) -> list[int]:
-    found: list[int] = opened(uri).to_table(columns=["k"]).column("k").to_pylist()
+    found: list[int] = judged(uri).to_table(columns=["k"]).column("k").to_pylist()
     assert lw.open(uri).scan(["k"]).to_arrow().column("k").to_pylist() == found
     return sorted(found)
 
@@ -89,13 +83,13 @@ def keys(uri: str) -> list[int]:
 def covered(uri: str) -> dict[str, list[int]]:
     return {
         each.name: sorted(n for segment in each.segments for n in segment.fragment_ids)
-        for each in opened(uri).describe_indices()
+        for each in judged(uri).describe_indices()
     }
 
 
 def check_index(uri: str) -> None:
     """The index answers, and answers right."""
-    dataset = opened(uri)
+    dataset = judged(uri)
     for k in (3, 12, 33, 100):
         through = dataset.to_table(filter=f"k = {k}")
         scanned = dataset.to_table(filter=f"k = {k}", use_scalar_index=False)
@@ -123,7 +117,7 @@ def test_a_move_is_not_to_be_seen_in_rows_lineage_or_indices(
     copies = [each for each in cold.iterdir() if each.is_file()]
     assert {each.name for each in copies} == {after.fragments[at].files[0].path for at in (0, 2)}
     assert after.counts.bytes == sum(each.stat().st_size for each in copies)
-    transaction = opened(uri).read_transaction(after.version)
+    transaction = judged(uri).read_transaction(after.version)
     assert isinstance(transaction.operation, LanceOperation.Update)
     assert transaction.operation.fields_modified == []
     assert [each.message for each in after.versions(1)] == ["to the cellar"]
@@ -441,9 +435,9 @@ def test_the_bytes_of_blobs_go_along(tmp_path: Path, version: str, is_root: bool
     assert found == BLOBS
     if version == "2.1":
         with pytest.raises(ValueError, match="Not found"):
-            opened(uri).take_blobs("b", indices=every)[0].read()
+            judged(uri).take_blobs("b", indices=every)[0].read()
     else:
-        theirs = [each and each.read() for each in opened(uri).take_blobs("b", indices=every)]
+        theirs = [each and each.read() for each in judged(uri).take_blobs("b", indices=every)]
         assert theirs == BLOBS
     back = moved.move_fragments(base=None)
     shutil.rmtree(cold)

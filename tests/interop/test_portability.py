@@ -19,6 +19,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.engine.location.base_paths import moved_bases
@@ -75,9 +76,9 @@ def change_by_pylance(dataset: Any, level: int) -> None:
 
 def make_by_us(uri: str, level: int, branch: str | None, parent: str | None) -> None:
     if branch is None:
-        table = lw.create(uri, rows(0, 20), max_rows_per_file=5, fsync=False)
+        table = lw.create(uri, rows(0, 20), max_rows_per_file=5)
     else:
-        source = lw.open(uri, fsync=False) if parent is None else lw.open(uri, branch=parent)
+        source = lw.open(uri) if parent is None else lw.open(uri, branch=parent)
         table = source.branches.create(branch)
         extra = {f"added{n}": pa.array(range(10), pa.int64()) for n in range(level)}
         table = table.append(rows(100 * level, 10, **extra))
@@ -159,7 +160,7 @@ def move(template: Made, tmp_path: Path, fate: Callable[[Path], None] = delete_i
 
 
 def ours(uri: str, branch: str | None, **options: Any) -> lw.Table:
-    return lw.open(uri, branch=branch or "main", fsync=False, **options)
+    return lw.open(uri, branch=branch or "main", **options)
 
 
 def test_every_level_is_read_at_the_new_place(moved: Made) -> None:
@@ -563,7 +564,7 @@ def test_a_base_that_moved_along_takes_new_files_where_it_is(
 
 def test_new_files_of_a_moved_branch_never_go_to_the_old_place(tmp_path: Path) -> None:
     old, new = tmp_path / "old.lance", tmp_path / "new.lance"
-    lw.create(old, rows(0, 20), fsync=False).branches.create("one").branches.create("two")
+    lw.create(old, rows(0, 20)).branches.create("one").branches.create("two")
     shutil.move(old, new)
     table = ours(str(new), "two")
     assert [each.name for each in table.base_paths] == [None, "one"]
@@ -600,8 +601,7 @@ def test_the_work_on_a_moved_branch_is_published_and_pylance_reads_it(
     assert sorted(table.to_arrow()["id"].to_pylist()) == sorted(
         moved.contents["one"]["id"].to_pylist()
     )
-    dataset = lance.dataset(moved.uri)
-    dataset.validate()
+    dataset = judged(moved.uri)
     assert dataset.to_table() == table.to_arrow()
     assert table.verify().ok
     for branch in ("one/two", "three"):

@@ -17,13 +17,13 @@ from typing import Any, TypeAlias
 import lance
 import pyarrow as pa
 import pytest
+from tests.pylance import MARKS, judged
 
 import lancewood as lw
 from lancewood.jobs.publishing.publish import Published
 from lancewood.model.closing import PUBLISHED_KEY
 
 Change: TypeAlias = Callable[[lw.Table], lw.Table]
-LINEAGE = ["_row_created_at_version", "_row_last_updated_at_version"]
 
 
 def rows(first: int, stop: int) -> pa.Table:
@@ -261,12 +261,12 @@ def check_indices(uri: str) -> None:
 def check_rows(table: lw.Table) -> None:
     found = dataset(table)
     found.validate()
-    facts = found.to_table(columns=["_rowid", *LINEAGE])
+    facts = found.to_table(columns=["_rowid", *MARKS])
     ids = facts["_rowid"].to_pylist()
     assert len(set(ids)) == len(ids)
     if table.has_stable_row_ids and ids:
         assert max(ids) < table._snapshot.manifest.next_row_id
-        for name in LINEAGE:
+        for name in MARKS:
             assert max(facts[name].to_pylist()) <= table.version
     assert table.verify().problems == ()
 
@@ -294,14 +294,14 @@ def check_life_goes_on(uri: str) -> None:
 
 def fresh(directory: Path, *, stable: bool = True) -> lw.Table:
     uri = str(directory / "t.lance")
-    return lw.create(uri, rows(0, 40), max_rows_per_file=10, stable_row_ids=stable, fsync=False)
+    return lw.create(uri, rows(0, 40), max_rows_per_file=10, stable_row_ids=stable)
 
 
 def branch_of(table: lw.Table, *, by_pylance: bool = False) -> lw.Table:
     if not by_pylance:
         return table.branches.create("exp")
     dataset(table).create_branch("exp")
-    return lw.open(f"{table.uri}@exp", fsync=False)
+    return lw.open(f"{table.uri}@exp")
 
 
 def expected(directory: Path, *orders: Sequence[Change], stable: bool) -> list[str]:
@@ -783,16 +783,15 @@ def test_pylance_reads_what_the_work_is_recorded_as(
     assert next(iter(after.versions())).operation == operation
 
 
-def test_bytes_of_blobs_come_along(tmp_path: Path) -> None:
+def test_bytes_of_blobs_come_along(uri: str) -> None:
     """They lie in a directory beside the data file, which has the file's name."""
-    uri = str(tmp_path / "t.lance")
     pylance: Any = lance
 
     def blobs(*values: bytes) -> pa.Table:
         schema = pa.schema([("k", pa.int64()), pylance.blob_field("b")])
-        return pa.table([range(len(values)), pylance.blob_array([*values])], schema=schema)
+        return pa.table([range(len(values)), lance.blob_array([*values])], schema=schema)
 
-    pylance.write_dataset(
+    lance.write_dataset(
         blobs(b"small"), uri, data_storage_version="2.2", enable_stable_row_ids=True
     )
     lance.dataset(uri).create_branch("exp")
@@ -837,7 +836,6 @@ def test_files_in_other_homes_stay_there(tmp_path: Path) -> None:
         rows(0, 20),
         max_rows_per_file=10,
         bases=[lw.BasePath(tmp_path / "cold", name="cold")],
-        fsync=False,
     )
     branch = table.branches.create("exp").add_base(tmp_path / "colder", name="colder")
     branch = branch.append(rows(100, 105), bases=["cold"])
@@ -942,8 +940,7 @@ def test_a_branch_in_a_bucket_is_published(s3_root: str, s3_options: dict[str, s
         branch.append(rows(0, 1))
     assert after.branches.reset("exp").count_rows() == 26
     after.branches.delete("exp")
-    found = lance.dataset(uri, storage_options=s3_options)
-    found.validate()
+    found = judged(uri, storage_options=s3_options)
     assert sorted(found.to_table()["k"].to_pylist()) == sorted(
         {*range(20), *range(100, 105), *range(200, 203)} - {3, 101}
     )

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import lance
 import pyarrow as pa
 import pytest
+from tests.pylance import judged
 
 import lancewood as lw
 
@@ -25,7 +26,7 @@ def rows(first: int, stop: int, *names: str) -> pa.Table:
 def fresh(directory: Path) -> lw.Table:
     """Three fragments, with a column ``d`` in files of its own."""
     uri = str(directory / "t.lance")
-    table = lw.create(uri, rows(0, 30, "k", "a"), max_rows_per_file=10, fsync=False)
+    table = lw.create(uri, rows(0, 30, "k", "a"), max_rows_per_file=10)
     return table.add_columns({"d": "k * 7"})
 
 
@@ -84,7 +85,7 @@ def test_an_id_that_the_branch_gave_to_another_column_does_not_meet_rows_of_the_
     with pytest.raises(lw.RetryableConflictError, match="'d' was given to 'c'"):
         table.branches.publish("exp")
     assert table.latest().version == before.version
-    lw.open(f"{table.uri}@exp", fsync=False).set_config({"it": "is open"})
+    lw.open(f"{table.uri}@exp").set_config({"it": "is open"})
 
 
 def test_an_id_that_the_target_gave_to_another_column_does_not_meet_compacted_rows(
@@ -110,8 +111,7 @@ def test_nobody_writes_to_a_column_whose_id_means_another_one_after_publishing(
         table.append(late)
     with pytest.raises(OSError, match="incompatible"):
         dataset.insert(late)
-    dataset = lance.dataset(table.uri)
-    dataset.validate()
+    dataset = judged(table.uri)
     assert dataset.count_rows() == 30
     assert dataset.count_rows("c IS NOT NULL") == 0
     assert after.changes(since=table.version).updated.count() == 3
@@ -140,7 +140,7 @@ def test_a_clone_that_pylance_made_of_a_closed_branch_is_open(tmp_path: Path) ->
     table.branches.publish("exp")
     closed: Any = lance.dataset(f"{table.uri}/tree/exp")
     closed.shallow_clone(str(tmp_path / "clone.lance"), closed.version)
-    clone = lw.open(str(tmp_path / "clone.lance"), fsync=False)
+    clone = lw.open(str(tmp_path / "clone.lance"))
     assert clone.delete("k = 4").count_rows() == 28
 
 
@@ -184,8 +184,7 @@ def test_a_branch_in_an_object_store_is_published_and_reset(
     again = after.branches.reset("exp/s3").update({"a": "a + 1"}, "k = 100")
     after = again.branches.publish("exp/s3")
     after.branches.delete("exp/s3")
-    dataset: Any = lance.dataset(uri, storage_options=s3_options)
-    dataset.validate()
+    dataset = judged(uri, storage_options=s3_options)
     found = dataset.to_table(columns=["k", "_rowid"])
     assert len(set(found["k"].to_pylist())) == len(set(found["_rowid"].to_pylist())) == 43
     assert dataset.count_rows("k = 100 AND a = 101") == 1

@@ -23,7 +23,7 @@ MORE = pa.table({"a": range(100, 105)})
 def uri(tmp_path: Path) -> str:
     """Three versions by us, the last with a deletion."""
     location = str(tmp_path / "t.lance")
-    lw.create(location, ROWS, fsync=False, max_rows_per_file=4).append(MORE).delete("a = 3")
+    lw.create(location, ROWS, max_rows_per_file=4).append(MORE).delete("a = 3")
     return location
 
 

@@ -226,9 +226,6 @@ def run(path: Path, seed: int, steps: int) -> Histories:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_random_history_holds_what_the_model_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
-    monkeypatch.setenv("LANCEWOOD_FSYNC", "0")
+def test_a_random_history_holds_what_the_model_says(tmp_path: Path, seed: int) -> None:
     histories = run(tmp_path / "r", seed, 40)
     assert len(histories.done) > len(histories.refused), histories.refused

@@ -22,9 +22,8 @@ def rows(*values: int) -> pa.Table:
 
 
 @pytest.fixture
-def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> lw.Repository:
+def repo(tmp_path: Path) -> lw.Repository:
     """One table on main with an index by pylance, and a branch exp at the same commit."""
-    monkeypatch.setenv("LANCEWOOD_FSYNC", "0")
     made = lw.Repository.init(tmp_path / "r")
     with made.transaction("main", "begin") as changes:
         changes.create_table("photos", rows(*range(1, 11)))
@@ -180,6 +179,7 @@ def _fail(*_: object, **__: object) -> None:
     raise OSError("no answer")
 
 
+@pytest.mark.usefixtures("pages_decoded_here")
 def test_pylance_s_work_on_a_branch_is_merged_and_leaves_the_branch_free(
     repo: lw.Repository,
 ) -> None:

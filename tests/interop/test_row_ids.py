@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import lance
 import pyarrow as pa
 import pytest
+from tests.pylance import LINEAGE, judged
 
 import lancewood as lw
 from lancewood.proto import table_pb2
@@ -17,13 +17,6 @@ from lancewood.testing.manifests import (
     newest_manifest,
     put_fragments,
 )
-
-LINEAGE = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t.lance")
 
 
 def rows(start: int, stop: int) -> pa.Table:
@@ -76,8 +69,7 @@ def test_line_46_our_appends_hand_out_ids_that_pylance_validates(uri: str) -> No
     lance.write_dataset(rows(15, 18), uri, mode="append")
     table = table.append(rows(18, 20))
     assert newest_manifest(uri).next_row_id == 20
-    dataset: Any = lance.dataset(uri)
-    dataset.validate()
+    dataset = judged(uri)
     check(uri)
     got = dataset.scanner(columns=["k", *LINEAGE]).to_table()
     assert got.column("_rowid").to_pylist() == list(range(20))

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyroaring import BitMap
+from tests.pylance import LINEAGE, judged
 
 from lancewood.errors import FormatError
 from lancewood.format.deletion import decode_deletions, deletion_file_name
@@ -23,8 +24,6 @@ from lancewood.model.rowids import RowIdSequence, RowVersions
 from lancewood.proto.rowids_pb2 import EncodedU64Array, U64Segment
 from lancewood.proto.rowids_pb2 import RowIdSequence as Message
 from lancewood.proto.table_pb2 import DataFragment, Manifest
-
-LINEAGE = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
 
 
 def _manifest_path(root: Path, version: int) -> Path:
@@ -59,8 +58,7 @@ def _table_with(root: Path, rows: int, **sequences: bytes) -> None:
 
 
 def _column(root: Path, name: str) -> list[int]:
-    dataset: Any = lance.dataset(root)
-    dataset.validate()
+    dataset = judged(root)
     table = dataset.to_table(columns=["a", name])
     assert table["a"].to_pylist() == list(range(table.num_rows))
     values: list[int] = table[name].to_pylist()

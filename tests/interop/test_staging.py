@@ -13,6 +13,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.breadth import daily
+from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.engine.base.limits import FileLimits
@@ -51,7 +53,7 @@ def detached(uri: str, landing: Landing, branch: str | None = None) -> Any:
 
 def new_stage(uri: str) -> Stage:
     return Stage.new(
-        Location(DiskStore(uri, fsync=False)),
+        Location(DiskStore(uri)),
         ROWS,
         NewTable(
             file_version="2.2",
@@ -70,8 +72,8 @@ def uri(tmp_path: Path) -> str:
 
 
 def test_pylance_opens_the_staged_state_by_number_and_nothing_else_moved(uri: str) -> None:
-    lw.create(uri, ROWS, fsync=False)
-    stage = Stage(lw.open(uri, fsync=False)._snapshot)
+    lw.create(uri, ROWS)
+    stage = Stage(lw.open(uri)._snapshot)
     staged = change(lw.Table(stage.snapshot))
     landing = stage.publish()
     dataset = detached(uri, landing)
@@ -85,14 +87,13 @@ def test_pylance_opens_the_staged_state_by_number_and_nothing_else_moved(uri: st
 
 
 def test_pylance_opens_the_staged_state_of_a_branch(uri: str) -> None:
-    branch = lw.create(uri, ROWS, fsync=False).branches.create("exp").append(MORE)
+    branch = lw.create(uri, ROWS).branches.create("exp").append(MORE)
     stage = Stage(branch._snapshot)
     staged = change(lw.Table(stage.snapshot))
     landing = stage.publish()
     assert rows(detached(uri, landing, "exp")) == ours(staged)
     assert land(stage.location, landing).is_exact
-    dataset = lance.dataset(uri).checkout_version(("exp", None))
-    dataset.validate()
+    dataset = judged(uri).checkout_version(("exp", None))
     assert rows(dataset) == ours(staged)
     assert dataset.version == staged.version
 
@@ -105,18 +106,16 @@ def test_pylance_opens_the_staged_state_of_a_table_that_is_not_made_yet(uri: str
     with pytest.raises(ValueError, match="not found"):
         lance.dataset(uri)
     assert land(stage.location, landing).versions == (1, 2, 3, 4)
-    dataset = lance.dataset(uri)
-    dataset.validate()
+    dataset = judged(uri)
     assert rows(dataset) == ours(staged)
 
 
 def test_a_landed_history_is_like_any_other(uri: str) -> None:
-    lw.create(uri, ROWS, fsync=False)
-    stage = Stage(lw.open(uri, fsync=False)._snapshot)
+    lw.create(uri, ROWS)
+    stage = Stage(lw.open(uri)._snapshot)
     staged = change(lw.Table(stage.snapshot))
     land(stage.location, stage.publish())
-    dataset = lance.dataset(uri)
-    dataset.validate()
+    dataset = judged(uri)
     assert [each["version"] for each in dataset.versions()] == [1, 2, 3, 4]
     assert [each["timestamp"] for each in dataset.versions()] == sorted(
         each["timestamp"] for each in dataset.versions()
@@ -135,9 +134,9 @@ def test_a_landed_history_is_like_any_other(uri: str) -> None:
 
 
 def test_indices_stay_with_staged_and_landed_states(uri: str) -> None:
-    lw.create(uri, ROWS, fsync=False)
+    lw.create(uri, ROWS)
     lance.dataset(uri).create_scalar_index("k", "BTREE")
-    stage = Stage(lw.open(uri, fsync=False)._snapshot)
+    stage = Stage(lw.open(uri)._snapshot)
     lw.Table(stage.snapshot).append(MORE)
     landing = stage.publish()
     land(stage.location, landing)
@@ -150,8 +149,8 @@ def test_indices_stay_with_staged_and_landed_states(uri: str) -> None:
 
 
 def test_pylance_as_the_writer_from_outside_costs_a_rebase_or_a_divergence(uri: str) -> None:
-    lw.create(uri, ROWS, fsync=False)
-    base = lw.open(uri, fsync=False)._snapshot
+    lw.create(uri, ROWS)
+    base = lw.open(uri)._snapshot
     fine, clash = Stage(base), Stage(base)
     lw.Table(fine.snapshot).append(MORE).set_config({"a": "1"})
     lw.Table(clash.snapshot).delete("k = 1")
@@ -159,8 +158,7 @@ def test_pylance_as_the_writer_from_outside_costs_a_rebase_or_a_divergence(uri: 
     lance.dataset(uri).delete("k = 1")
     done = land(base.location, landings[0])
     assert (done.versions, done.is_exact) == ((3, 4), False)
-    dataset = lance.dataset(uri)
-    dataset.validate()
+    dataset = judged(uri)
     assert dataset.to_table()["k"].to_pylist() == [2, 3, 4, 5, 6]
     assert find_landing(base.location, landings[1]).is_diverged
     with pytest.raises(lw.RetryableConflictError):
@@ -170,8 +168,8 @@ def test_pylance_as_the_writer_from_outside_costs_a_rebase_or_a_divergence(uri: 
 
 
 def test_pylance_overwriting_meanwhile_is_a_divergence_and_the_state_still_reads(uri: str) -> None:
-    lw.create(uri, ROWS, fsync=False)
-    stage = Stage(lw.open(uri, fsync=False)._snapshot)
+    lw.create(uri, ROWS)
+    stage = Stage(lw.open(uri)._snapshot)
     staged = lw.Table(stage.snapshot).append(MORE)
     landing = stage.publish()
     lance.write_dataset(MORE, uri, mode="overwrite")
@@ -228,7 +226,9 @@ def facts(uri: str) -> list[Any]:
 
 
 @settings(
-    max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
+    max_examples=daily(12, of=30),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    derandomize=True,
 )
 @given(names=st.lists(st.sampled_from(sorted(VERBS)), min_size=1, max_size=6), on=st.booleans())
 def test_verbs_staged_and_landed_equal_the_same_verbs_committed(
@@ -237,13 +237,13 @@ def test_verbs_staged_and_landed_equal_the_same_verbs_committed(
     root = tmp_path_factory.mktemp("pair")
     plain, staged = str(root / "plain.lance"), str(root / "staged.lance")
     for uri in (plain, staged):
-        lw.create(uri, ROWS, fsync=False, max_rows_per_file=3)
+        lw.create(uri, ROWS, max_rows_per_file=3)
         if on:
             lw.open(uri).branches.create("exp")
             lw.open(uri, branch="exp").append(MORE)
     branch = "exp" if on else None
-    direct = lw.open(plain, branch=branch, fsync=False)
-    stage = Stage(lw.open(staged, branch=branch, fsync=False)._snapshot)
+    direct = lw.open(plain, branch=branch)
+    stage = Stage(lw.open(staged, branch=branch)._snapshot)
     table = lw.Table(stage.snapshot)
     for name in names:
         if name == "restore" and on:
@@ -265,8 +265,8 @@ def test_verbs_staged_and_landed_equal_the_same_verbs_committed(
 
 
 def test_digests_survive_a_copy_and_relocate(uri: str, tmp_path: Path) -> None:
-    lw.create(uri, ROWS, fsync=False).branches.create("exp").append(MORE)
-    stage = Stage(lw.open(uri, branch="exp", fsync=False)._snapshot)
+    lw.create(uri, ROWS).branches.create("exp").append(MORE)
+    stage = Stage(lw.open(uri, branch="exp")._snapshot)
     change(lw.Table(stage.snapshot))
     landing = stage.publish()
     land(stage.location, landing)
@@ -296,7 +296,7 @@ def test_digests_survive_a_copy_and_relocate(uri: str, tmp_path: Path) -> None:
 
 
 def test_content_changes_with_rows_and_schema_only(uri: str) -> None:
-    table = lw.create(uri, ROWS, fsync=False)
+    table = lw.create(uri, ROWS)
 
     def content(table: lw.Table) -> str:
         return content_digest(table._snapshot.manifest.message)
@@ -320,9 +320,9 @@ def clean(snapshot: Snapshot) -> Any:
 
 
 def test_cleanup_keeps_what_is_staged_on_main_and_on_branches(uri: str) -> None:
-    main = lw.create(uri, ROWS, fsync=False)
+    main = lw.create(uri, ROWS)
     main.branches.create("exp").append(MORE)
-    stages = [Stage(lw.open(uri, branch=each, fsync=False)._snapshot) for each in (None, "exp")]
+    stages = [Stage(lw.open(uri, branch=each)._snapshot) for each in (None, "exp")]
     expected = [ours(change(lw.Table(each.snapshot))) for each in stages]
     landings = [each.publish() for each in stages]
     for each in stages:
@@ -348,7 +348,7 @@ def test_cleanup_keeps_what_is_staged_of_a_table_that_is_not_made_yet(uri: str) 
     with pytest.raises(NotFoundError, match="nothing was removed"):
         clean(stage.published)
     assert rows(detached(uri, landing)) == expected
-    lw.create(uri, MORE, fsync=False).append(MORE)
+    lw.create(uri, MORE).append(MORE)
     report = clean(load_snapshot(stage.location))
     assert (report.detached, report.versions) == (4, (1,))
     assert rows(detached(uri, landing)) == expected

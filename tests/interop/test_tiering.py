@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from lance import DatasetBasePath
+from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.store.base import Store
@@ -60,9 +61,7 @@ class Tiers:
         )
 
     def theirs(self, version: int | None = None) -> Any:
-        dataset = lance.dataset(self.hot, version=version, storage_options=self.options or None)
-        dataset.validate()
-        return dataset
+        return judged(self.hot, version=version, storage_options=self.options or None)
 
     def append(self, rows: pa.Table) -> None:
         lance.write_dataset(rows, self.hot, mode="append", storage_options=self.options or None)
@@ -268,8 +267,7 @@ def test_regions_have_their_own_storage_options(
     assert [each.files[0].base_id for each in moved.fragments] == [1, 1, None, None]
     assert moved.to_arrow() == some_rows(0, ROWS)
     assert moved.scan(bases="far").count() == 2 * PER_FILE
-    reached = lance.dataset(hot, storage_options=s3_options)
-    reached.validate()
+    reached = judged(hot, storage_options=s3_options)
     assert reached.count_rows("k < 150") == 150
     lost = {**s3_options, "aws_endpoint": "http://127.0.0.1:9", "client_retry_timeout": "1"}
     with pytest.raises(lw.StorageError):

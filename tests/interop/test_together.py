@@ -5,12 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
-import lance
 import pyarrow as pa
 import pytest
+from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.testing.manifests import newest_manifest
@@ -53,8 +51,7 @@ def run_together(uri: str, scripts: dict[str, str], times: int) -> None:
 
 
 def check(uri: str, writers: list[str], times: int) -> None:
-    dataset: Any = lance.dataset(uri)
-    dataset.validate()
+    dataset = judged(uri)
     table = lw.open(uri)
     assert table.version == dataset.version == 1 + len(writers) * times
     got = table.scan(with_row_id=True).to_arrow()
@@ -70,15 +67,13 @@ def check(uri: str, writers: list[str], times: int) -> None:
 
 
 @pytest.mark.parametrize("stable", [True, False])
-def test_line_42_two_of_theirs_and_one_of_ours_lose_nothing(tmp_path: Path, stable: bool) -> None:
-    uri = str(tmp_path / "t.lance")
+def test_line_42_two_of_theirs_and_one_of_ours_lose_nothing(uri: str, stable: bool) -> None:
     lw.create(uri, pa.schema([("who", pa.string()), ("n", pa.int64())]), stable_row_ids=stable)
     run_together(uri, {"p1": THEIRS, "p2": THEIRS, "us": OURS}, times=60)
     check(uri, ["p1", "p2", "us"], times=60)
 
 
-def test_four_of_ours_lose_nothing(tmp_path: Path) -> None:
-    uri = str(tmp_path / "t.lance")
+def test_four_of_ours_lose_nothing(uri: str) -> None:
     lw.create(uri, pa.schema([("who", pa.string()), ("n", pa.int64())]))
     writers = ["a", "b", "c", "d"]
     run_together(uri, dict.fromkeys(writers, OURS), times=40)

@@ -9,6 +9,7 @@ import lance
 import pyarrow as pa
 import pytest
 from lance.commit import CommitConflictError
+from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.model.ids import Version
@@ -29,11 +30,6 @@ ROWS = pa.table({"a": [1, 2, 3]})
 MORE = pa.table({"a": [4]})
 
 
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t.lance")
-
-
 @pytest.mark.parametrize("stable", [True, False])
 def test_line_33_two_appends_on_one_version_both_land(uri: str, stable: bool) -> None:
     ours = lw.create(uri, ROWS, stable_row_ids=stable)
@@ -41,8 +37,7 @@ def test_line_33_two_appends_on_one_version_both_land(uri: str, stable: bool) ->
     lance.write_dataset(pa.table({"a": [5, 6]}), theirs, mode="append")
     ours.append(MORE)
     lance.write_dataset(pa.table({"a": [7]}), theirs, mode="append")
-    dataset = lance.dataset(uri)
-    dataset.validate()
+    dataset = judged(uri)
     assert sorted(dataset.to_table().column("a").to_pylist()) == [1, 2, 3, 4, 5, 6, 7]
     ids = dataset.scanner(with_row_id=True).to_table().column("_rowid").to_pylist()
     assert len(set(ids)) == 7
@@ -165,8 +160,7 @@ def test_line_44_restore_brings_rows_back_and_ids_do_not_collide(uri: str, stabl
     table = lw.create(uri, ROWS, stable_row_ids=stable).append(MORE).overwrite(MORE)
     table = table.restore(2)
     assert table.version == 4
-    dataset = lance.dataset(uri)
-    dataset.validate()
+    dataset = judged(uri)
     assert dataset.to_table().column("a").to_pylist() == [1, 2, 3, 4]
     lance.write_dataset(MORE, uri, mode="append")
     table.latest().append(MORE)
@@ -242,8 +236,7 @@ def test_a_list_of_operations_becomes_consecutive_versions(uri: str) -> None:
         "Append",
         "Overwrite",
     ]
-    dataset = lance.dataset(uri)
-    dataset.validate()
+    dataset = judged(uri)
     assert dataset.count_rows() == 5
     uuids = {dataset.read_transaction(n).uuid for n in (2, 3, 4)}
     assert len(uuids) == 3

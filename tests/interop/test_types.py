@@ -12,17 +12,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import lance as pylance
 import numpy as np
 import pyarrow as pa
 import pytest
 from lance.arrow import bfloat16_array
+from tests.pylance import judged, lance
 
 import lancewood as lw
 from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
 from lancewood.testing.manifests import edit_manifest
-
-lance: Any = pylance
 
 ALL = ("2.0", "2.1", "2.2")
 MAPS = ("2.2",)
@@ -273,11 +271,6 @@ COLUMNS: dict[str, tuple[pa.Array, tuple[str, ...]]] = {
 CASES = [(name, version) for name, (_, versions) in COLUMNS.items() for version in versions]
 
 
-@pytest.fixture(autouse=True)
-def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LANCEWOOD_FSYNC", "0")
-
-
 def shapes(array: pa.Array) -> Iterator[pa.ChunkedArray]:
     """The same values as input comes: whole, cut, in pieces, without any."""
     yield pa.chunked_array([array])
@@ -336,8 +329,7 @@ def test_line_14_every_type_that_we_write_is_read_by_pylance(
     for number, column in enumerate(shapes(COLUMNS[name][0])):
         uri, table = tmp_path / str(number), table_of(column)
         ours = lw.create(uri, table, file_version=version, max_rows_per_file=2)
-        dataset = lance.dataset(uri)
-        dataset.validate()
+        dataset = judged(uri)
         expected, found = values(table), ours.to_arrow()
         assert values(dataset.to_table()) == expected
         assert values(found) == expected

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import lance as pylance
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.breadth import daily
+from tests.pylance import LINEAGE, lance
 
 import lancewood as lw
 from lancewood.errors import UnsupportedError
@@ -22,15 +23,7 @@ from lancewood.testing.manifests import (
     put_fragments,
 )
 
-lance: Any = pylance
-
 WAYS = ["rows", "columns"]
-LINEAGE = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t")
 
 
 def rows(first: int, count: int, *, null_structs: bool = True) -> pa.Table:
@@ -99,7 +92,7 @@ def test_line_45_after_our_updates_pylance_reads_the_same_and_goes_on(
 
 
 def test_line_46_an_update_hands_out_no_new_row_ids(uri: str) -> None:
-    table = lw.create(uri, rows(0, 20), fsync=False)
+    table = lw.create(uri, rows(0, 20))
     for rewrite in WAYS:
         table = table.update({"v": "'x'"}, "k < 10", rewrite=rewrite)  # type: ignore[arg-type]
         assert newest_manifest(uri).next_row_id == 20
@@ -109,7 +102,7 @@ def test_line_46_an_update_hands_out_no_new_row_ids(uri: str) -> None:
 
 
 def test_line_47_pylance_finds_a_moved_row_under_its_old_id_at_a_new_address(uri: str) -> None:
-    table = lw.create(uri, rows(0, 20), max_rows_per_file=8, fsync=False).append(rows(20, 4))
+    table = lw.create(uri, rows(0, 20), max_rows_per_file=8).append(rows(20, 4))
     before = by_id(table)
     after = table.update({"v": "'moved'"}, "k in (3, 9, 21)", rewrite="rows")
     assert after.counts == RowCounts(updated=3)
@@ -132,7 +125,7 @@ def test_line_47_pylance_finds_a_moved_row_under_its_old_id_at_a_new_address(uri
 def test_line_47_rows_that_stay_in_place_are_stamped_and_their_neighbours_are_not(
     uri: str,
 ) -> None:
-    table = lw.create(uri, rows(0, 20), max_rows_per_file=8, fsync=False)
+    table = lw.create(uri, rows(0, 20), max_rows_per_file=8)
     before = by_id(table)
     table.update({"v": "'set'"}, "k in (3, 9)", rewrite="columns")
     found = by_id(agree(uri))
@@ -144,7 +137,7 @@ def test_line_47_rows_that_stay_in_place_are_stamped_and_their_neighbours_are_no
 
 @pytest.mark.parametrize("rewrite", WAYS)
 def test_pylance_decodes_our_updates(uri: str, rewrite: str) -> None:
-    table = lw.create(uri, rows(0, 20), max_rows_per_file=10, fsync=False)
+    table = lw.create(uri, rows(0, 20), max_rows_per_file=10)
     table.update({"v": "'x'"}, "k < 3", rewrite=rewrite)  # type: ignore[arg-type]
     operation = lance.dataset(uri).read_transaction(2).operation
     assert isinstance(operation, lance.LanceOperation.Update)
@@ -169,7 +162,7 @@ def test_pylance_decodes_our_updates(uri: str, rewrite: str) -> None:
 def test_indices_of_pylance_answer_right_after_our_updates(
     uri: str, rewrite: Any, stable: bool, column: str, kind: str, filters: list[str]
 ) -> None:
-    lw.create(uri, rows(0, 60), max_rows_per_file=25, stable_row_ids=stable, fsync=False)
+    lw.create(uri, rows(0, 60), max_rows_per_file=25, stable_row_ids=stable)
     lance.dataset(uri).create_scalar_index(column, kind)
     changes: list[tuple[dict[str, Any], str]] = [
         ({"k": "k + 100"}, "k % 10 = 3"),
@@ -213,7 +206,7 @@ def test_columns_that_pylance_renamed_added_or_cast_are_updated(uri: str, rewrit
 
 @pytest.mark.parametrize("rewrite", WAYS)
 def test_a_struct_that_is_split_over_files_is_compacted_by_pylance(uri: str, rewrite: Any) -> None:
-    lw.create(uri, rows(0, 30), max_rows_per_file=12, fsync=False)
+    lw.create(uri, rows(0, 30), max_rows_per_file=12)
     agree(uri).update({"in.x": 1}, "k < 20", rewrite="columns")
     agree(uri).update({"in.deep.z": "'z'"}, "k > 5", rewrite="columns")
     table = agree(uri).update({"in.deep.y": "in.x"}, "k > 10", rewrite=rewrite)
@@ -257,7 +250,7 @@ def test_a_dictionary_with_nulls_is_updated_in_some_rows(
         "d": pa.array(words, kind),
         "in": pa.array([{"d": each} for each in words], pa.struct([("d", kind)])),
     }
-    table = lw.create(uri, pa.table(columns), file_version=version, fsync=False)
+    table = lw.create(uri, pa.table(columns), file_version=version)
     after = table.update({"d": "'new'", "in.d": "'new'"}, "k in (0, 1)", rewrite=rewrite)
     assert after.counts == RowCounts(updated=2)
     expected = {0: "new", 1: "new", 2: "b", 3: "a", 4: None}
@@ -311,7 +304,7 @@ def move_ids_out(uri: str) -> None:
 
 @pytest.mark.parametrize("rewrite", WAYS)
 def test_rows_whose_ids_are_outside_the_manifest_keep_them(uri: str, rewrite: Any) -> None:
-    lw.create(uri, rows(0, 20), max_rows_per_file=8, fsync=False)
+    lw.create(uri, rows(0, 20), max_rows_per_file=8)
     move_ids_out(uri)
     table = lw.open(uri)
     before = by_id(table)
@@ -336,7 +329,7 @@ STEPS = st.lists(
 
 @given(steps=STEPS, stable=st.booleans())
 @settings(
-    max_examples=12,
+    max_examples=daily(6, of=12),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -344,7 +337,7 @@ def test_any_order_of_deletes_and_updates_gives_what_plain_dicts_give(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]], stable: bool
 ) -> None:
     uri = str(tmp_path_factory.mktemp("law") / "t")
-    lw.create(uri, rows(0, 24), max_rows_per_file=7, stable_row_ids=stable, fsync=False)
+    lw.create(uri, rows(0, 24), max_rows_per_file=7, stable_row_ids=stable)
     model = {each["k"]: each for each in rows(0, 24).to_pylist()}
     for kind, low, step in steps:
         where = f"k >= {low} and k % {step} = 0"

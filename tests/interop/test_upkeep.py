@@ -14,6 +14,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.jobs.upkeep.problems import ProblemKind
@@ -23,11 +24,6 @@ pytestmark = pytest.mark.usefixtures("no_commit_under_way")
 
 ROWS = pa.table({"a": range(100), "s": [f"text {i}" for i in range(100)]})
 NEVER = timedelta(0)
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t.lance")
 
 
 def files(location: str, directory: str = "") -> list[str]:
@@ -173,6 +169,7 @@ def test_names_of_scheme_v1_are_cleaned_up_as_they_are(uri: str) -> None:
     assert lance.dataset(uri).to_table().equals(ROWS)
 
 
+@pytest.mark.usefixtures("pages_decoded_here")
 def test_data_in_another_base_is_never_touched(uri: str, tmp_path: Path) -> None:
     base = tmp_path / "base"
     base.mkdir()
@@ -201,6 +198,7 @@ def test_a_detached_version_of_pylance_stays_with_its_files(uri: str) -> None:
     assert lance.dataset(uri, version=detached.version).count_rows() == 200
 
 
+@pytest.mark.usefixtures("pages_decoded_here")
 def test_tables_of_pylance_verify(uri: str) -> None:
     dataset = with_refs(uri, enable_stable_row_ids=True)
     dataset.create_scalar_index("s", "INVERTED")
@@ -218,6 +216,7 @@ def test_tables_of_pylance_verify(uri: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2", "2.3"])
+@pytest.mark.usefixtures("pages_decoded_here")
 def test_every_file_version_of_pylance_verifies(uri: str, version: str) -> None:
     rows = pa.table(
         {
@@ -237,8 +236,7 @@ def test_deferred_compaction_verifies_and_is_cleaned_up(uri: str) -> None:
     dataset.optimize.compact_files(defer_index_remap=True)
     assert lw.open(uri).verify().problems == ()
     lw.open(uri).cleanup(keep_versions=1)
-    dataset = lance.dataset(uri)
-    dataset.validate()
+    dataset = judged(uri)
     assert dataset.to_table(filter="a = 17").num_rows == 1
 
 
@@ -251,8 +249,7 @@ def test_a_lost_file_of_a_branch_is_found_and_led_back(uri: str) -> None:
     assert ProblemKind.DATA_FILE in {each.kind for each in table.verify().problems}
     assert [each.action for each in repair(location).proposals] == ["restore version 3"]
     repair(location, dry_run=False)
-    dataset = lance.dataset(location)
-    dataset.validate()
+    dataset = judged(location)
     assert dataset.to_table().num_rows == 95
 
 
@@ -285,8 +282,7 @@ def test_a_bucket_is_cleaned_up_verified_and_repaired(
     report = table.cleanup(keep_versions=2)
     assert report.versions == (1, 2, 3)
     assert (report.data_files, report.deletion_files, report.transactions) == (1, 1, 3)
-    dataset = lance.dataset(location, storage_options=s3_options)
-    dataset.validate()
+    dataset = judged(location, storage_options=s3_options)
     assert dataset.count_rows() == 198
     assert [each["version"] for each in dataset.versions()] == [4, 5]
     store = table._snapshot.location.store

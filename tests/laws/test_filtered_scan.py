@@ -30,7 +30,7 @@ from lancewood.engine.rows.scan import ScanPlan, plan_scan
 from lancewood.model.schema import SYSTEM_COLUMNS
 
 ROWS = 260
-EXAMPLES = int(os.environ.get("LANCEWOOD_LAW_EXAMPLES", "10"))
+EXAMPLES = int(os.environ.get("LANCEWOOD_LAW_EXAMPLES", "5"))
 
 
 def rows(first: int, *, extra: bool) -> pa.Table:
@@ -59,7 +59,6 @@ class World:
             file_version=file_version,
             stable_row_ids=stable_row_ids,
             max_rows_per_file=ROWS // 2,
-            fsync=False,
         )
         table.append(rows(ROWS, extra=False)).append(rows(2 * ROWS, extra=True))
         lance.dataset(uri).delete("a % 7 = 3")

@@ -13,19 +13,16 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import lance as pylance
 import pyarrow as pa
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.pylance import lance
 
 import lancewood as lw
 
-lance: Any = pylance
-
 _ASKED = os.environ.get("LANCEWOOD_LAW_EXAMPLES")
 law = settings(
-    max_examples=int(_ASKED or 20),
+    max_examples=int(_ASKED or 10),
     derandomize=_ASKED is None,
     deadline=None,
     database=None,
@@ -167,11 +164,6 @@ def cases(draw: st.DrawFn) -> Case:
             columns.append(pa.chunked_array([array.slice(0, cut), array.slice(cut)]))
         writes.append(pa.Table.from_arrays(columns, schema=schema))
     return Case(version, schema, tuple(writes), draw(st.integers(1, 4)))
-
-
-@pytest.fixture(autouse=True)
-def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LANCEWOOD_FSYNC", "0")
 
 
 def _seen(table: pa.Table) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from tests.breadth import EVERY_CASE
+from tests.breadth import daily
 from tests.sql_scene import Queries, make_tables
 
 import lancewood as lw
@@ -25,7 +25,7 @@ from lancewood.query.reads import Read
 from lancewood.query.settings import Settings
 from lancewood.query.sources import Sources
 
-QUERIES = 3_000 if EVERY_CASE else 150
+QUERIES = daily(80, of=3_000)
 SEED = int(os.environ.get("LANCEWOOD_SQL_SEED", "0"))
 
 

@@ -55,7 +55,7 @@ class Scene:
         return {"storage_options": self.options, "manifest_store": self.manifests}
 
     def create(self, rows: pa.Table, **how: Any) -> lw.Table:
-        return lw.create(self.uri, rows, fsync=False, **self.reached, **how)
+        return lw.create(self.uri, rows, **self.reached, **how)
 
     def main(self) -> lw.Table:
         return lw.open(self.uri, **self.reached)

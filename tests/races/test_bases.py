@@ -9,63 +9,47 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from tests.breadth import daily
+from tests.metadata import FIELDS, PERSISTENT, QUIET, SHARED, begun
+from tests.metadata import fragment as fragment_of
 
-from lancewood.engine.commit.commit import CommitPolicy, commit
 from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import load_snapshot
 from lancewood.engine.versions.finding import list_versions, load_version
 from lancewood.errors import ConflictError
-from lancewood.format.layout import NamingScheme
-from lancewood.format.manifest import empty_manifest
 from lancewood.jobs.base_changes import add_base_path, set_base_path
-from lancewood.jobs.job import CommitOptions, Persistence
-from lancewood.model.fragment import DataFile, Fragment
-from lancewood.model.ids import BaseId, FieldId, Version
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import BaseId
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import Append, Overwrite
 from lancewood.model.transaction import Transaction
-from lancewood.proto import schema_pb2, table_pb2
+from lancewood.proto import table_pb2
 from lancewood.store.base import Store
-from lancewood.store.memory import MemoryStore
 from lancewood.testing.schedule import ScheduleOutcome, Writer, explore
 
-FIELDS = (schema_pb2.Field(id=0, name="a", parent_id=-1, logical_type="int64"),)
 OLD, NEW = "memory://old", "memory://new"
 COLD = BaseId(1)
-SHARED = {"names", "put_new"}
-MANY = 120
-
-
-def policy() -> CommitPolicy:
-    return CommitPolicy(sleep=lambda seconds: None)
-
-
-def commit_options() -> CommitOptions:
-    return CommitOptions(policy=policy(), persistence=Persistence(sleep=lambda seconds: None))
+MANY = daily(50, of=120)
 
 
 def fragment(name: str) -> Fragment:
-    return Fragment.make([DataFile.make(name, [FieldId(0)], [0], (2, 2), 1, COLD)], 6)
+    return fragment_of(name, 6, base=COLD)
 
 
 def fresh() -> Store:
     """A table at version 1 that declares one base path, and has a fragment there."""
-    store = MemoryStore()
     base = table_pb2.BasePath(id=COLD, path=OLD, name="cold")
-    first = Overwrite((fragment("first"),), FIELDS, initial_bases=(base,))
-    transaction = Transaction.new(Version(0), first)
-    commit(Location(store), empty_manifest("2.2", flags=2), NamingScheme.V2, transaction, policy())
-    return store
+    return begun(Overwrite((fragment("first"),), FIELDS, initial_bases=(base,)))
 
 
 def sets(store: Store) -> Manifest:
     snapshot = load_snapshot(Location(store))
-    return set_base_path(snapshot, "cold", NEW, commit_options(), check=False).manifest
+    return set_base_path(snapshot, "cold", NEW, PERSISTENT, check=False).manifest
 
 
 def adds(path: str) -> Writer:
     def act(store: Store) -> Manifest:
-        return add_base_path(load_snapshot(Location(store)), path, commit_options()).manifest
+        return add_base_path(load_snapshot(Location(store)), path, PERSISTENT).manifest
 
     return act
 
@@ -77,7 +61,7 @@ def writes(make: Callable[[Fragment], Append | Overwrite], name: str) -> Writer:
         snapshot = load_snapshot(Location(store))
         written = fragment(f"{name} at {_bare(snapshot.manifest.base_paths[0].path)}")
         transaction = Transaction.new(snapshot.manifest.version, make(written))
-        return snapshot.commit(transaction, policy()).manifest
+        return snapshot.commit(transaction, QUIET).manifest
 
     return act
 

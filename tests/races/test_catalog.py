@@ -7,45 +7,35 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.breadth import daily
+from tests.metadata import FIELDS, begun
 
 from lancewood.catalog.marks import protect, protection_tag, unprotect
 from lancewood.catalog.membership import join, repositories_of
-from lancewood.engine.commit.commit import CommitPolicy, commit
 from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.engine.versions.refs import load_tag
 from lancewood.errors import NotFoundError, RetryableConflictError
 from lancewood.format.layout import NamingScheme, manifest_key
-from lancewood.format.manifest import empty_manifest
 from lancewood.jobs.runner import LocalRunner
 from lancewood.jobs.upkeep.cleanup import clean_up
 from lancewood.jobs.upkeep.retention import Retention
 from lancewood.model.ids import Version
-from lancewood.model.operations import MapUpdate, Operation, Overwrite, UpdateConfig
-from lancewood.model.transaction import Transaction
-from lancewood.proto import schema_pb2
+from lancewood.model.operations import MapUpdate, Overwrite, UpdateConfig
 from lancewood.store.base import Store
-from lancewood.store.memory import MemoryStore
 from lancewood.testing.schedule import explore
 
 pytestmark = pytest.mark.usefixtures("no_commit_under_way")
 
-FIELDS = (schema_pb2.Field(id=0, name="a", parent_id=-1, logical_type="int64"),)
 ID = "1234abcd-0000-4000-8000-000000000000"
 REF = "refs/tags/v1"
-ORDERS = 150
+ORDERS = daily(60, of=150)
 
 
 def fresh() -> Store:
     """Versions 1, 2 and 3 of an empty table."""
-    store = MemoryStore()
-    location, base = Location(store), empty_manifest("2.2", flags=2)
-    steps: list[Operation] = [Overwrite((), FIELDS)]
-    steps += [UpdateConfig(config=MapUpdate({"n": str(each)})) for each in range(2)]
-    for each in steps:
-        transaction = Transaction.new(base.version, each)
-        base = commit(location, base, NamingScheme.V2, transaction, CommitPolicy())
-    return store
+    steps = [UpdateConfig(config=MapUpdate({"n": str(each)})) for each in range(2)]
+    return begun(Overwrite((), FIELDS), *steps)
 
 
 def at(store: Store, version: int) -> Snapshot:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.breadth import daily
+from tests.metadata import FIELDS, begin, commit_to, put_fragment
 
 from lancewood.engine.commit.commit import CommitPolicy, commit
 from lancewood.engine.commit.publish import Detached
@@ -18,7 +20,6 @@ from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.engine.versions.finding import load_version
 from lancewood.errors import CommitUnknownError, ConflictError, FormatError, NotFoundError
 from lancewood.format.layout import VERSIONS_DIR, NamingScheme, manifest_key
-from lancewood.format.manifest import empty_manifest
 from lancewood.format.manifest_file import decode_manifest_file
 from lancewood.format.refs import branch_key, encode_branch, encode_tag, tag_key
 from lancewood.jobs.runner import LocalRunner
@@ -26,48 +27,25 @@ from lancewood.jobs.upkeep import retention
 from lancewood.jobs.upkeep.cleanup import clean_up
 from lancewood.jobs.upkeep.reachable import names_in
 from lancewood.jobs.upkeep.retention import Retention
-from lancewood.model.fragment import DataFile, Fragment
-from lancewood.model.ids import FieldId, Version
-from lancewood.model.operations import Append, Operation, Overwrite, Restore
+from lancewood.model.ids import Version
+from lancewood.model.operations import Append, Overwrite, Restore
 from lancewood.model.refs import Branch, BranchName, Tag, TagName
 from lancewood.model.transaction import Transaction
-from lancewood.proto import schema_pb2
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
 from lancewood.testing.schedule import ScheduleOutcome, explore
 
 pytestmark = pytest.mark.usefixtures("no_commit_under_way")
 
-FIELDS = (schema_pb2.Field(id=0, name="a", parent_id=-1, logical_type="int64"),)
-ORDERS = 120
+ORDERS = daily(60, of=120)
 """How many orders of each case are tried."""
-
-
-def fragment(store: Store, name: str) -> Fragment:
-    """A fragment whose file is written."""
-    store.put(f"data/{name}.lance", b"x")
-    return Fragment.make([DataFile.make(f"{name}.lance", [FieldId(0)], [0], (2, 2), 1)], 10)
-
-
-def policy() -> CommitPolicy:
-    return CommitPolicy(sleep=lambda seconds: None)
-
-
-def write(store: Store, operation: Operation, base: int | None = None) -> None:
-    manifest, scheme = load_version(store, base)
-    commit(
-        Location(store), manifest, scheme, Transaction.new(manifest.version, operation), policy()
-    )
 
 
 def fresh() -> Store:
     """Version 1, and 2 and 3 which share nothing with it; 4 adds to 3."""
     store = MemoryStore()
-    first = Transaction.new(Version(0), Overwrite((fragment(store, "one"),), FIELDS))
-    commit(Location(store), empty_manifest("2.2", flags=2), NamingScheme.V2, first, policy())
-    write(store, Overwrite((fragment(store, "two"),), FIELDS))
-    write(store, Overwrite((fragment(store, "three"),), FIELDS))
-    write(store, Append((fragment(store, "four"),)))
+    one, two, three, four = (put_fragment(store, each) for each in ("one", "two", "three", "four"))
+    begin(store, *(Overwrite((each,), FIELDS) for each in (one, two, three)), Append((four,)))
     return store
 
 
@@ -101,19 +79,17 @@ def expected(outcome: ScheduleOutcome) -> None:
 
 
 def append(store: Store) -> object:
-    write(store, Append((fragment(store, "new"),)), 4)
+    commit_to(store, Append((put_fragment(store, "new"),)), read=4)
     return "done"
 
 
 def append_from_an_old_handle(store: Store) -> object:
-    base, scheme = load_version(store, 3)
-    added = Append((fragment(store, "new"),))
-    commit(Location(store), base, scheme, Transaction.new(base.version, added), policy())
+    commit_to(store, Append((put_fragment(store, "new"),)), read=3)
     return "done"
 
 
 def overwrite(store: Store) -> object:
-    write(store, Overwrite((fragment(store, "new"),), FIELDS), 4)
+    commit_to(store, Overwrite((put_fragment(store, "new"),), FIELDS), read=4)
     return "done"
 
 
@@ -168,7 +144,7 @@ def restore(store: Store) -> object:
     """The commit looks whether the restored version is still there: whoever removes it from then
     on sees the new one, and leaves its files alone."""
     try:
-        write(store, Restore(Version(1)), 4)
+        commit_to(store, Restore(Version(1)), read=4)
     except NotFoundError:
         return "gone before"
     except CommitUnknownError:
@@ -183,7 +159,7 @@ def detach(store: Store) -> object:
     except NotFoundError:
         return "gone before"
     alone = CommitPolicy(publisher=Detached())
-    added = Append((fragment(store, "new"),))
+    added = Append((put_fragment(store, "new"),))
     try:
         commit(Location(store), old, scheme, Transaction.new(old.version, added), alone)
     except CommitUnknownError:
@@ -269,12 +245,14 @@ def test_a_commit_that_hits_a_number_that_became_free_is_withdrawn_and_told(
 
     def append_twice_and_clean(store: Store) -> object:
         for name in ("one more", "two more"):
-            write(store, Append((fragment(store, name),)))
+            commit_to(store, Append((put_fragment(store, name),)))
         return cleaner()(store)
 
     monkeypatch.setattr(retention, "COMMITTING", timedelta(minutes=minutes))
     told = 0
-    for outcome in explore(fresh, [append_twice_and_clean, append], limit=600, seed=5):
+    for outcome in explore(
+        fresh, [append_twice_and_clean, append], limit=daily(300, of=600), seed=5
+    ):
         assert not lost(outcome), outcome
         told += isinstance(outcome.results[1], ConflictError)
     assert (told > 0) == (minutes == 0)

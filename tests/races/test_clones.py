@@ -9,26 +9,22 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.breadth import daily
+from tests.metadata import FIELDS, begin, put_fragment
 
-from lancewood.engine.commit.commit import CommitPolicy, commit
 from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.engine.upkeep.pins import CLEANUPS_DIR
 from lancewood.engine.versions.finding import load_version, newest_version
 from lancewood.errors import CommitUnknownError, NotFoundError, RetryableConflictError
-from lancewood.format.layout import NamingScheme
-from lancewood.format.manifest import empty_manifest
 from lancewood.format.refs import TAGS_DIR
 from lancewood.jobs.cloning.clone import clone_shallow
 from lancewood.jobs.runner import LocalRunner
 from lancewood.jobs.upkeep.cleanup import clean_up
 from lancewood.jobs.upkeep.reachable import names_in
 from lancewood.jobs.upkeep.retention import Retention
-from lancewood.model.fragment import DataFile, Fragment
-from lancewood.model.ids import FieldId, Version
+from lancewood.model.ids import Version
 from lancewood.model.operations import Overwrite
-from lancewood.model.transaction import Transaction
-from lancewood.proto import schema_pb2
 from lancewood.store.base import Store
 from lancewood.store.locate import open_store
 from lancewood.store.memory import MemoryStore
@@ -36,23 +32,14 @@ from lancewood.testing.schedule import explore
 
 pytestmark = pytest.mark.usefixtures("no_commit_under_way")
 
-FIELDS = (schema_pb2.Field(id=0, name="a", parent_id=-1, logical_type="int64"),)
-ORDERS = 250
-
-
-def overwrite(store: Store, name: str) -> Overwrite:
-    store.put(f"data/{name}.lance", b"x")
-    file = DataFile.make(f"{name}.lance", [FieldId(0)], [0], (2, 2), 1)
-    return Overwrite((Fragment.make([file], 10),), FIELDS)
+ORDERS = daily(100, of=250)
 
 
 def fresh() -> Store:
     """Versions 1 to 3, which share nothing."""
     store = MemoryStore()
-    manifest, scheme = empty_manifest("2.2", flags=2), NamingScheme.V2
-    for name in ("one", "two", "three"):
-        transaction = Transaction.new(manifest.version, overwrite(store, name))
-        manifest = commit(Location(store), manifest, scheme, transaction, CommitPolicy())
+    images = [put_fragment(store, each) for each in ("one", "two", "three")]
+    begin(store, *(Overwrite((each,), FIELDS) for each in images))
     return store
 
 

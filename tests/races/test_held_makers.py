@@ -42,7 +42,7 @@ def test_a_creator_makes_the_table_or_is_told(disk: Scene) -> None:
     for others in (make_go_on_and_clean, make_and_drop):
         for at in range(1, MOST_CALLS):
             each = replace(disk, uri=f"{disk.uri}-{next(disk.names)}.lance")
-            store = HeldStore(open_store(each.uri, fsync=False), at, partial(others, each))
+            store = HeldStore(open_store(each.uri), at, partial(others, each))
             told: Exception | None = None
             try:
                 create_table(Location(store), MINE, NewTable())

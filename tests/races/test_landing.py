@@ -9,20 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
-from tests.breadth import EVERY_CASE
+from tests.breadth import EVERY_CASE, daily
+from tests.metadata import FIELDS, QUIET, SHARED, fragment
 from tests.races.test_two_and_three_writers import (
     CONFIG,
     CONFIG_TOO,
-    FIELDS,
     OVER,
     A,
     B,
     C,
     check_ids,
     content,
-    fragment,
     fresh,
-    policy,
     writer,
 )
 
@@ -43,10 +41,7 @@ from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
 from lancewood.testing.schedule import ScheduleOutcome, explore
 
-SHARED = {"names", "put_new"}
-"""All that does not commute: the rest is reads of files that never change, and files with names of
-their own."""
-ORDERS = 300
+ORDERS = daily(100, of=300)
 
 
 class Prepared:
@@ -70,13 +65,13 @@ class Prepared:
         stage = Stage(begin)
         for each in self._operations:
             newest = stage.snapshot.manifest.version
-            stage.snapshot.commit(Transaction.new(newest, each), policy())
+            stage.snapshot.commit(Transaction.new(newest, each), QUIET)
         for made in stage.snapshot.manifest.fragments:
             location.store.put(f"data/{made.files[0].path}", b"rows")
         return stage.publish()
 
     def lander(self, store: Store) -> object:
-        return land(Location(store), self.landing(store), policy())
+        return land(Location(store), self.landing(store), QUIET)
 
     def landing(self, store: Store) -> Landing:
         return self.landings[store.uri]

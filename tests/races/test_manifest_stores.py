@@ -10,25 +10,21 @@ from collections.abc import Callable
 from uuid import uuid4
 
 import pytest
+from tests.breadth import daily
+from tests.metadata import FIELDS, begin, commit_to
 
-from lancewood.engine.commit.commit import CommitPolicy, commit
-from lancewood.engine.location.location import Location
 from lancewood.engine.versions.finding import list_versions, load_manifest, load_version
 from lancewood.external.base import final_name
 from lancewood.external.store import ExternalStore
 from lancewood.format.layout import NamingScheme
-from lancewood.format.manifest import empty_manifest
 from lancewood.model.ids import Version
 from lancewood.model.operations import MapUpdate, Overwrite, UpdateConfig
-from lancewood.model.transaction import Transaction
-from lancewood.proto import schema_pb2
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
 from lancewood.testing.faults import CarelessStore, WatchedStore
 from lancewood.testing.manifests import MemoryManifests, WatchedManifests
 from lancewood.testing.schedule import explore
 
-FIELDS = (schema_pb2.Field(id=0, name="a", parent_id=-1, logical_type="int64"),)
 STEPS = {
     *("names", "head", "copy", "delete"),
     *("latest", "entry", "put_if_not_exists", "put_if_exists"),
@@ -47,14 +43,8 @@ class Scene(CarelessStore):
 def fresh() -> Scene:
     """A table at version 1, whose config is empty."""
     scene = Scene()
-    first = Transaction.new(Version(0), Overwrite((), FIELDS, file_version="2.2"))
-    base = empty_manifest("2.2", flags=2)
-    commit(Location(seen(scene, scene)), base, NamingScheme.V2, first, policy())
+    begin(seen(scene, scene), Overwrite((), FIELDS, file_version="2.2"))
     return scene
-
-
-def policy() -> CommitPolicy:
-    return CommitPolicy(sleep=lambda seconds: None)
 
 
 def seen(store: WatchedStore, scene: Scene) -> ExternalStore:
@@ -71,10 +61,8 @@ def writer(key: str) -> Callable[[Store], object]:
     def write(store: Store) -> object:
         assert isinstance(store, WatchedStore)
         table = seen(store, scene_of(store))
-        base, scheme = load_version(table, 1)
         change = UpdateConfig(config=MapUpdate({key: str(uuid4())}))
-        transaction = Transaction.new(base.version, change)
-        return int(commit(Location(table), base, scheme, transaction, policy()).version)
+        return int(commit_to(table, change, read=1))
 
     return write
 
@@ -93,7 +81,9 @@ def reader(store: Store) -> object:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_two_writers_and_a_reader_lose_and_skip_nothing(seed: int) -> None:
     completed_by_another = 0
-    for outcome in explore(fresh, [writer("a"), writer("b"), reader], 250, seed=seed, verbs=STEPS):
+    for outcome in explore(
+        fresh, [writer("a"), writer("b"), reader], daily(100, of=250), seed=seed, verbs=STEPS
+    ):
         first, second, read = outcome.results
         assert {first, second} == {2, 3}, outcome
         assert isinstance(read, list), outcome

@@ -11,16 +11,15 @@ from typing import TypeAlias
 import pytest
 from pyroaring import BitMap
 from tests.breadth import EVERY_CASE
+from tests.metadata import SHARED, begun, data_file, field, live_rows, writer
+from tests.metadata import fragment as fragment_of
 
-from lancewood.engine.commit.commit import CommitPolicy, commit
 from lancewood.engine.location.location import Location
 from lancewood.engine.location.vectors import load_deletions, write_deletions
 from lancewood.engine.versions.finding import list_versions, load_version
 from lancewood.errors import RetryableConflictError
-from lancewood.format.layout import NamingScheme
-from lancewood.format.manifest import empty_manifest
-from lancewood.model.fragment import DataFile, Fragment
-from lancewood.model.ids import BaseId, FieldId, FragmentId, Version
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import BaseId, FieldId, FragmentId
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import (
     Append,
@@ -30,45 +29,27 @@ from lancewood.model.operations import (
     Update,
 )
 from lancewood.model.rowids import RowIdSequence
-from lancewood.model.transaction import Transaction
-from lancewood.proto import schema_pb2, table_pb2
+from lancewood.proto import table_pb2
 from lancewood.rules.moves import moved_files, same_elsewhere
 from lancewood.store.base import Store
-from lancewood.store.memory import MemoryStore
 from lancewood.testing.schedule import ScheduleOutcome, explore
 
-FIELDS = (
-    schema_pb2.Field(id=0, name="a", parent_id=-1, logical_type="int64"),
-    schema_pb2.Field(id=1, name="b", parent_id=-1, logical_type="int64"),
-)
+FIELDS = (field(0, "a"), field(1, "b"))
 COLD = table_pb2.BasePath(id=1, name="cold", path="memory://cold")
 ROWS = 6
 ZERO, ONE = FragmentId(0), FragmentId(1)
-SHARED = {"names", "put_new"}
 Build: TypeAlias = Callable[[Store, Manifest], Operation]
 FileRoots: TypeAlias = dict[str, BaseId | None]
 
 
-def file(name: str, *fields: int) -> DataFile:
-    ids = [FieldId(each) for each in fields]
-    return DataFile.make(name, ids, range(len(ids)), (2, 2), 1)
-
-
 def fragment(name: str, rows: int = ROWS) -> Fragment:
-    return Fragment.make([file(name, 0, 1)], rows)
-
-
-def policy() -> CommitPolicy:
-    return CommitPolicy(sleep=lambda seconds: None)
+    return fragment_of(name, rows, 0, 1)
 
 
 def fresh() -> Store:
     """A table at version 1: two fragments in the own root, and a base path."""
-    store = MemoryStore()
     images = (fragment("first"), fragment("second"))
-    begin = Transaction.new(Version(0), Overwrite(images, FIELDS, initial_bases=(COLD,)))
-    commit(Location(store), empty_manifest("2.2", flags=2), NamingScheme.V2, begin, policy())
-    return store
+    return begun(Overwrite(images, FIELDS, initial_bases=(COLD,)))
 
 
 def moves(*numbers: FragmentId, name: str = "cold") -> Build:
@@ -116,7 +97,7 @@ def updates(*rows: int) -> Build:
 
 def rewrites_a_column(store: Store, manifest: Manifest) -> Operation:
     now = manifest.fragment(ZERO)
-    image = now.with_columns(file("column", 1))
+    image = now.with_columns(data_file("column", 1))
     return Update((), (image,), (), (FieldId(1),), rewrites_columns=True)
 
 
@@ -124,30 +105,12 @@ def appends(store: Store, manifest: Manifest) -> Operation:
     return Append((fragment("more", 2),))
 
 
-def writer(build: Build) -> Callable[[Store], object]:
-    """Builds on version 1, and commits once."""
-
-    def write(store: Store) -> object:
-        base, scheme = load_version(store, 1)
-        transaction = Transaction.new(base.version, build(store, base))
-        return commit(Location(store), base, scheme, transaction, policy()).version
-
-    return write
-
-
 def file_roots(manifest: Manifest) -> FileRoots:
     return {file.path: file.base_id for each in manifest.fragments for file in each.files}
 
 
-def live_rows(store: Store, manifest: Manifest) -> list[int]:
-    """The ids of all live rows; each of their fragments knows as many deletions as it has."""
-    found: list[int] = []
-    for each in manifest.fragments:
-        assert each.row_ids is not None
-        gone = load_deletions(Location(store), manifest, each) or BitMap()
-        assert each.num_deleted_rows == len(gone)
-        found += each.row_ids.without(gone)
-    return sorted(found)
+def all_rows(store: Store) -> list[int]:
+    return sorted(row for each in live_rows(store).values() for row in each)
 
 
 def check(outcome: ScheduleOutcome, may_fail: Sequence[int] = ()) -> tuple[Manifest, set[int]]:
@@ -179,7 +142,7 @@ def test_a_move_and_another_both_land_in_every_order(
     for outcome in explore(fresh, [writer(moves(ZERO)), writer(build)], verbs=SHARED):
         newest, landed = check(outcome)
         assert landed == {0, 1}
-        assert live_rows(outcome.store, newest) == rows
+        assert all_rows(outcome.store) == rows
         assert file_roots(newest) == {"second": None, **wanted}
         runs += 1
     assert runs >= 6
@@ -191,7 +154,7 @@ def test_a_move_never_brings_back_a_fragment_that_was_deleted_whole() -> None:
         newest, landed = check(outcome)
         assert landed == {0, 1}
         assert file_roots(newest) == {"cold-second": BaseId(1)}
-        assert live_rows(outcome.store, newest) == [*range(6, 12)]
+        assert all_rows(outcome.store) == [*range(6, 12)]
 
 
 def test_a_column_rewritten_on_the_old_files_is_run_again_after_a_move_never_before() -> None:
@@ -237,6 +200,6 @@ def test_a_move_a_delete_and_an_append_all_land_in_every_order() -> None:
         assert landed == {0, 1, 2}
         cold = BaseId(1)
         assert file_roots(newest) == {"cold-first": cold, "cold-second": cold, "more": None}
-        assert live_rows(outcome.store, newest) == sorted({*range(14)} - {3})
+        assert all_rows(outcome.store) == sorted({*range(14)} - {3})
         runs += 1
     assert runs > 90

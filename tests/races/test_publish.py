@@ -11,10 +11,11 @@ from typing import TypeAlias
 
 import pytest
 from pyroaring import BitMap
+from tests.breadth import daily
+from tests.metadata import FIELDS, PERSISTENT, SHARED, begun, fragment, live_rows
 
-from lancewood.engine.commit.commit import CommitPolicy, commit
 from lancewood.engine.location.location import Location
-from lancewood.engine.location.vectors import load_deletions, write_deletions
+from lancewood.engine.location.vectors import write_deletions
 from lancewood.engine.snapshot.revisions import branch_location
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.engine.versions.finding import list_versions, load_version
@@ -22,54 +23,30 @@ from lancewood.engine.versions.history import load_transaction_of
 from lancewood.engine.write.cloning import write_clone
 from lancewood.errors import ConflictError, IncompatibleConflictError
 from lancewood.format.layout import NamingScheme
-from lancewood.format.manifest import empty_manifest
 from lancewood.format.refs import branch_key, encode_branch
-from lancewood.jobs.job import Change, CommitOptions, Persistence, execute
+from lancewood.jobs.job import Change, execute
 from lancewood.jobs.publishing.publish import BRANCH_PROPERTY, publish
 from lancewood.jobs.publishing.reset import reset
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.closing import PUBLISHED_KEY
-from lancewood.model.fragment import DataFile, Fragment
-from lancewood.model.ids import FieldId, FragmentId, Version
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import FragmentId, Version
 from lancewood.model.operations import Append, Delete, Operation, Overwrite
 from lancewood.model.refs import Branch, BranchName
-from lancewood.model.transaction import Transaction
-from lancewood.proto import schema_pb2
 from lancewood.store.base import Store
-from lancewood.store.memory import MemoryStore
 from lancewood.testing.schedule import ScheduleOutcome, explore
 
 Writer: TypeAlias = Callable[[Store], object]
-FIELDS = (schema_pb2.Field(id=0, name="a", parent_id=-1, logical_type="int64"),)
 EXP = BranchName("exp")
-MANY = 120
+MANY = daily(50, of=120)
 """How many orders of a case that has more are tried."""
-SHARED = {"names", "put_new"}
-"""Listing and publishing are all that does not commute, but for reads of the newest version, whose
-number a listing tells."""
-
-
-def fragment(name: str, rows: int, base: int | None = None) -> Fragment:
-    file = DataFile.make(name, [FieldId(0)], [0], (2, 2), 1, base)  # type: ignore[arg-type]
-    return Fragment.make([file], rows)
-
-
-def commit_options() -> CommitOptions:
-    return CommitOptions(
-        policy=CommitPolicy(sleep=lambda seconds: None),
-        persistence=Persistence(sleep=lambda seconds: None),
-    )
 
 
 def fresh() -> Store:
     """Version 1 has rows 0 to 5; on the branch row 1 is gone, and two rows were appended, of which
     one is gone."""
-    store = MemoryStore()
+    store = begun(Overwrite((fragment("first", 6),), FIELDS))
     location = Location(store)
-    first = Transaction.new(Version(0), Overwrite((fragment("first", 6),), FIELDS))
-    commit(
-        location, empty_manifest("2.2", flags=2), NamingScheme.V2, first, commit_options().policy
-    )
     made = write_clone(load_snapshot(location), branch_location(location, EXP), branch=EXP)
     record = Branch(
         name=EXP,
@@ -79,7 +56,7 @@ def fresh() -> Store:
         manifest_size=made.manifest.size,
     )
     store.put(branch_key(EXP), encode_branch(record))
-    branch = change(made, lambda _: Append((fragment("work", 2, 0),)))
+    branch = change(made, lambda _: Append((fragment("work", 2, base=0),)))
     change(branch, lambda now: Delete((without(now, 0, [1]), without(now, 1, [0])), ()))
     return store
 
@@ -94,7 +71,7 @@ def without(snapshot: Snapshot, number: int, offsets: Sequence[int]) -> Fragment
 
 
 def change(snapshot: Snapshot, build: Callable[[Snapshot], Operation]) -> Snapshot:
-    done, _ = execute(snapshot, lambda now: Change(build(now), None), commit_options())
+    done, _ = execute(snapshot, lambda now: Change(build(now), None), PERSISTENT)
     return done
 
 
@@ -105,7 +82,7 @@ def publishes(store: Store) -> object:
         "exp",
         None,
         adopt=True,
-        commit_options=commit_options(),
+        commit_options=PERSISTENT,
         runner=LocalRunner(1),
     )
     return found.manifest.version
@@ -121,7 +98,7 @@ def appends(name: str) -> Writer:
 
 def appends_to_the_branch(store: Store) -> object:
     branch = load_snapshot(branch_location(Location(store), EXP), version=3)
-    return change(branch, lambda _: Append((fragment("late", 3, 0),))).manifest.version
+    return change(branch, lambda _: Append((fragment("late", 3, base=0),))).manifest.version
 
 
 def deletes(row: int) -> Writer:
@@ -134,21 +111,6 @@ def deletes(row: int) -> Writer:
 
 def resets(store: Store) -> object:
     return reset(load_snapshot(Location(store)), "exp", None, force=False).manifest.version
-
-
-def live_rows(store: Store) -> dict[str, list[int]]:
-    """The ids of the rows that are there, by the file they are in."""
-    manifest = load_version(store)[0]
-    found = {}
-    for each in manifest.fragments:
-        assert each.row_ids is not None
-        gone = load_deletions(Location(store), manifest, each) or BitMap()
-        assert each.num_deleted_rows == len(gone)
-        found[each.files[0].path] = list(each.row_ids.without(gone))
-    ids = [row for each in found.values() for row in each]
-    assert len(set(ids)) == len(ids)
-    assert all(row < manifest.next_row_id for row in ids)
-    return found
 
 
 def publishings(store: Store) -> list[int]:

@@ -10,13 +10,14 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+from tests.breadth import daily
+from tests.metadata import FIELDS, begin, commit_to, put_fragment
 
-from lancewood.engine.commit.commit import CommitPolicy, commit
 from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.descent import manifest_names
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.engine.upkeep.pins import CLEANUPS_DIR
-from lancewood.engine.versions.finding import list_versions, load_version
+from lancewood.engine.versions.finding import list_versions
 from lancewood.engine.versions.refs import load_refs
 from lancewood.errors import (
     AlreadyExistsError,
@@ -26,8 +27,7 @@ from lancewood.errors import (
     NotFoundError,
     RetryableConflictError,
 )
-from lancewood.format.layout import VERSIONS_DIR, NamingScheme
-from lancewood.format.manifest import empty_manifest
+from lancewood.format.layout import VERSIONS_DIR
 from lancewood.format.manifest_file import decode_manifest_file
 from lancewood.jobs.naming.creation import create_branch
 from lancewood.jobs.naming.deletion import delete_branch
@@ -38,43 +38,23 @@ from lancewood.jobs.runner import LocalRunner
 from lancewood.jobs.upkeep.cleanup import clean_up
 from lancewood.jobs.upkeep.reachable import names_in
 from lancewood.jobs.upkeep.retention import Retention
-from lancewood.model.fragment import DataFile, Fragment
-from lancewood.model.ids import FieldId, Version
+from lancewood.model.ids import Version
 from lancewood.model.operations import Append, Overwrite
-from lancewood.model.transaction import Transaction
-from lancewood.proto import schema_pb2
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
 from lancewood.testing.schedule import ScheduleOutcome, explore
 
-FIELDS = (schema_pb2.Field(id=0, name="a", parent_id=-1, logical_type="int64"),)
-ORDERS = 150
+ORDERS = daily(60, of=150)
 """How many orders of each case are tried."""
 
 Writer = Callable[[Store], object]
 
 
-def fragment(store: Store, name: str) -> Fragment:
-    """A fragment whose file is a name with a byte in it: nobody looks into files here."""
-    store.put(f"data/{name}.lance", b"x")
-    return Fragment.make([DataFile.make(f"{name}.lance", [FieldId(0)], [0], (2, 2), 1)], 10)
-
-
-def policy() -> CommitPolicy:
-    return CommitPolicy(sleep=lambda seconds: None)
-
-
 def fresh() -> Store:
     """Three versions that share nothing, and branch ``p`` from the second, with a commit."""
     store = MemoryStore()
-    first = Transaction.new(Version(0), Overwrite((fragment(store, "one"),), FIELDS))
-    commit(Location(store), empty_manifest("2.2", flags=2), NamingScheme.V2, first, policy())
-    for name in ("two", "three"):
-        manifest, scheme = load_version(store)
-        change = Overwrite((fragment(store, name),), FIELDS)
-        commit(
-            Location(store), manifest, scheme, Transaction.new(manifest.version, change), policy()
-        )
+    images = [put_fragment(store, each) for each in ("one", "two", "three")]
+    begin(store, *(Overwrite((each,), FIELDS) for each in images))
     create_branch(load_snapshot(Location(store)), "p", 2)
     append_to(store, "p")
     return store
@@ -82,10 +62,7 @@ def fresh() -> Store:
 
 def append_to(store: Store, branch: str) -> Version:
     root = store.at(f"tree/{branch}")
-    manifest, scheme = load_version(root)
-    change = Append((fragment(root, f"of-{branch}"),))
-    transaction = Transaction.new(manifest.version, change)
-    return commit(Location(root), manifest, scheme, transaction, policy()).version
+    return commit_to(root, Append((put_fragment(root, f"of-{branch}"),)))
 
 
 def handle(store: Store, version: int = 3) -> Snapshot:

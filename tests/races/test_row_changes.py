@@ -12,52 +12,32 @@ from typing import TypeAlias
 
 import pytest
 from pyroaring import BitMap
-from tests.breadth import EVERY_CASE
+from tests.breadth import EVERY_CASE, daily
+from tests.metadata import FIELDS, PERSISTENT, SHARED, begun, fragment, live_rows, writer
 
-from lancewood.engine.commit.commit import CommitPolicy, commit
 from lancewood.engine.location.location import Location
 from lancewood.engine.location.vectors import load_deletions, write_deletions
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
-from lancewood.engine.versions.finding import list_versions, load_version
+from lancewood.engine.versions.finding import list_versions
 from lancewood.errors import ConflictError, RetryableConflictError
-from lancewood.format.layout import NamingScheme
-from lancewood.format.manifest import empty_manifest
-from lancewood.jobs.job import Change, CommitOptions, Persistence, execute
-from lancewood.model.fragment import DataFile, Fragment
-from lancewood.model.ids import FieldId, FragmentId, Version
+from lancewood.jobs.job import Change, execute
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import FragmentId
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import Append, Delete, Operation, Overwrite, Update
 from lancewood.model.rowids import RowIdSequence
-from lancewood.model.transaction import Transaction
-from lancewood.proto import schema_pb2
 from lancewood.store.base import Store
-from lancewood.store.memory import MemoryStore
 from lancewood.testing.schedule import ScheduleOutcome, explore
 
-FIELDS = (schema_pb2.Field(id=0, name="a", parent_id=-1, logical_type="int64"),)
 ROWS = 6
 ZERO = FragmentId(0)
-MANY = 150
+MANY = daily(50, of=150)
 """How many orders of a case that has more are tried."""
-SHARED = {"names", "put_new"}
-"""Listing and publishing are all that does not commute: the rest is reads of files that never
-change, and writes under names of one's own."""
-
-
-def fragment(name: str, rows: int = ROWS) -> Fragment:
-    return Fragment.make([DataFile.make(name, [FieldId(0)], [0], (2, 2), 1)], rows)
-
-
-def policy() -> CommitPolicy:
-    return CommitPolicy(sleep=lambda seconds: None)
 
 
 def fresh() -> Store:
     """A table at version 1: one fragment whose rows have the ids 0 to 5."""
-    store = MemoryStore()
-    first = Transaction.new(Version(0), Overwrite((fragment("first"),), FIELDS))
-    commit(Location(store), empty_manifest("2.2", flags=2), NamingScheme.V2, first, policy())
-    return store
+    return begun(Overwrite((fragment("first", ROWS),), FIELDS))
 
 
 def image(store: Store, manifest: Manifest, rows: Sequence[int]) -> Fragment | None:
@@ -103,28 +83,6 @@ class Appends:
 Build: TypeAlias = Deletes | Updates | Appends
 
 
-def writer(build: Build) -> Callable[[Store], object]:
-    """Builds on version 1, and commits once."""
-
-    def write(store: Store) -> object:
-        base, scheme = load_version(store, 1)
-        transaction = Transaction.new(base.version, build(store, base))
-        return commit(Location(store), base, scheme, transaction, policy()).version
-
-    return write
-
-
-def live_rows(store: Store, manifest: Manifest) -> dict[str, list[int]]:
-    """The ids of the rows that are there, by the file they are in."""
-    found = {}
-    for each in manifest.fragments:
-        assert each.row_ids is not None
-        gone = load_deletions(Location(store), manifest, each) or BitMap()
-        assert each.num_deleted_rows == len(gone)
-        found[each.files[0].path] = list(each.row_ids.without(gone))
-    return found
-
-
 Result: TypeAlias = tuple[dict[str, list[int]], set[int]]
 
 
@@ -139,7 +97,7 @@ def serial_results(builds: Sequence[Build]) -> list[Result]:
                 landed.add(number)
             except ConflictError:
                 pass
-        found.append((live_rows(store, load_version(store)[0]), landed))
+        found.append((live_rows(store), landed))
     return found
 
 
@@ -150,11 +108,9 @@ def check(outcome: ScheduleOutcome, builds: Sequence[Build], serial: list[Result
     assert landed
     versions = list_versions(outcome.store).versions
     assert versions == tuple(range(1 + len(landed), 0, -1))
-    newest = load_version(outcome.store)[0]
-    rows = live_rows(outcome.store, newest)
+    rows = live_rows(outcome.store)
     assert (rows, landed) in serial, (rows, landed, outcome.calls)
     check_rows(rows, [builds[each] for each in landed])
-    assert all(row < newest.next_row_id for each in rows.values() for row in each)
 
 
 def check_rows(rows: dict[str, list[int]], landed: Sequence[Build]) -> None:
@@ -222,11 +178,8 @@ def persistent(build: Build) -> Callable[[Store], object]:
         return Change(build(snapshot.location.store, snapshot.manifest), None)
 
     def write(store: Store) -> object:
-        commit_options = CommitOptions(
-            policy=policy(), persistence=Persistence(sleep=lambda seconds: None)
-        )
         first = load_snapshot(Location(store), version=1)
-        return execute(first, prepare, commit_options)[0].manifest.version
+        return execute(first, prepare, PERSISTENT)[0].manifest.version
 
     return write
 
@@ -236,5 +189,4 @@ def test_deletes_that_are_run_again_all_land() -> None:
     writers = [persistent(each) for each in builds]
     for outcome in explore(fresh, writers, verbs=SHARED, limit=MANY, seed=13):
         assert sorted(outcome.results) == [2, 3, 4], outcome  # type: ignore[type-var]
-        newest = load_version(outcome.store)[0]
-        assert live_rows(outcome.store, newest) == {"first": [0, 4, 5]}
+        assert live_rows(outcome.store) == {"first": [0, 4, 5]}

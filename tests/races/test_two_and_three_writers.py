@@ -9,7 +9,8 @@ import itertools
 from collections.abc import Callable, Sequence
 
 import pytest
-from tests.breadth import EVERY_CASE
+from tests.breadth import EVERY_CASE, daily
+from tests.metadata import FIELDS, begun, commit_to, fragment
 
 from lancewood.engine.commit.commit import CommitPolicy, commit
 from lancewood.engine.location.location import Location
@@ -17,8 +18,7 @@ from lancewood.engine.versions.finding import list_versions, load_manifest, load
 from lancewood.errors import ConflictError, LancewoodError
 from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest
-from lancewood.model.fragment import DataFile, Fragment
-from lancewood.model.ids import FieldId, Version
+from lancewood.model.ids import Version
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import (
     Append,
@@ -29,42 +29,23 @@ from lancewood.model.operations import (
     UpdateConfig,
 )
 from lancewood.model.transaction import Transaction
-from lancewood.proto import schema_pb2
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
 from lancewood.testing.schedule import ScheduleOutcome, explore
 
-FIELDS = (schema_pb2.Field(id=0, name="a", parent_id=-1, logical_type="int64"),)
-SMALL = 400
+SMALL = daily(150, of=400)
 """How many orders of a case that has more are tried."""
-MANY = None if EVERY_CASE else 1_000
+MANY = None if EVERY_CASE else 300
 """The same for a case of which ``make campaigns`` tries all."""
-
-
-def fragment(name: str, rows: int = 10) -> Fragment:
-    return Fragment.make([DataFile.make(name, [FieldId(0)], [0], (2, 2), 1)], rows)
-
-
-def policy() -> CommitPolicy:
-    return CommitPolicy(sleep=lambda seconds: None)
 
 
 def fresh() -> Store:
     """A table at version 1 with one fragment."""
-    store = MemoryStore()
-    first = Transaction.new(Version(0), Overwrite((fragment("first"),), FIELDS))
-    commit(Location(store), empty_manifest("2.2", flags=2), NamingScheme.V2, first, policy())
-    return store
+    return begun(Overwrite((fragment("first"),), FIELDS))
 
 
 def writer(*operations: Operation) -> Callable[[Store], object]:
-    def write(store: Store) -> object:
-        base, scheme = load_version(store, 1)
-        return commit(
-            Location(store), base, scheme, Transaction.new(base.version, *operations), policy()
-        ).version
-
-    return write
+    return lambda store: commit_to(store, *operations, read=1)
 
 
 def content(manifest: Manifest) -> object:

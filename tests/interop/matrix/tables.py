@@ -19,6 +19,7 @@ from typing import Any
 
 import lance
 import pyarrow as pa
+from tests.pylance import MARKS, judged
 
 import lancewood as lw
 from lancewood.model.index import Index
@@ -32,7 +33,6 @@ BASE = 11
 """The version that both sides have read."""
 RESERVED = 5
 """The first of the fragment ids that are set aside for our compactions."""
-LINEAGE = ["_row_created_at_version", "_row_last_updated_at_version"]
 _PRIMARY_KEY = {"lance-schema:unenforced-primary-key": "true"}
 
 
@@ -89,12 +89,11 @@ def late_index(table: lw.Table) -> Index:
 
 def seen(uri: Path) -> dict[str, Any]:
     """What pylance reads, rows with ids and lineage; raises if it finds the table broken."""
-    dataset: Any = lance.dataset(uri)
-    dataset.validate()
+    dataset = judged(uri)
     manifest = newest_manifest(uri)
     columns = [*dataset.schema.names, "_rowaddr"]
     if manifest.has_stable_row_ids:
-        columns += LINEAGE
+        columns += MARKS
     live = {each.fragment_id for each in dataset.get_fragments()}
     return {
         "rows": dataset.scanner(columns=columns, with_row_id=True).to_table().to_pylist(),
@@ -112,13 +111,13 @@ def seen(uri: Path) -> dict[str, Any]:
 def values(state: dict[str, Any]) -> list[dict[str, Any]]:
     """The rows, without which version last changed them."""
     return [
-        {name: value for name, value in row.items() if name != LINEAGE[1]} for row in state["rows"]
+        {name: value for name, value in row.items() if name != MARKS[1]} for row in state["rows"]
     ]
 
 
 def unordered(state: dict[str, Any], stable: bool) -> list[dict[str, Any]]:
     """The rows wherever they stand, under their ids if these are stable."""
-    moving = {"_rowaddr", LINEAGE[1]} if stable else {"_rowaddr", "_rowid"}
+    moving = {"_rowaddr", MARKS[1]} if stable else {"_rowaddr", "_rowid"}
     rows = [{n: value for n, value in row.items() if n not in moving} for row in state["rows"]]
     return sorted(rows, key=lambda row: row["k"])
 

@@ -40,8 +40,8 @@ def repository(path: Path, *, config: str = f"[lancewood]\n\tid = {ID}\n") -> Pa
 
 
 def made(path: Path) -> Snapshot:
-    lw.create(path, ROWS, fsync=False)
-    return load_snapshot(Location(DiskStore(path, fsync=False)))
+    lw.create(path, ROWS)
+    return load_snapshot(Location(DiskStore(path)))
 
 
 def test_a_table_of_its_own_belongs_to_nobody(tmp_path: Path) -> None:

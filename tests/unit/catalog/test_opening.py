@@ -123,7 +123,7 @@ def test_migrated_names_do_not_break_old_pins(world: World) -> None:
 
 
 def test_a_table_elsewhere_is_opened_by_its_full_uri(world: World, tmp_path: Path) -> None:
-    lw.create(tmp_path / "away.lance", ROWS, fsync=False)
+    lw.create(tmp_path / "away.lance", ROWS)
     snapshot = load_snapshot(Location(open_store(tmp_path / "away.lance")))
     pin = pin_of(snapshot, pinned_uri(snapshot.location.uri, world.path))
     assert pin.uri == str(tmp_path / "away.lance")
@@ -142,7 +142,7 @@ def test_a_version_that_was_made_again_with_other_rows_is_an_integrity_error(
 ) -> None:
     pin = world.create("photos")
     lw.drop(world.home("photos"))
-    lw.create(world.home("photos"), pa.table({"a": [7]}), fsync=False)
+    lw.create(world.home("photos"), pa.table({"a": [7]}))
     with pytest.raises(IntegrityError) as caught:
         open_pin(pin, world.path)
     assert f"version 1 of main of {world.home('photos')} is not what the commit" in str(

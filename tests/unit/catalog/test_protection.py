@@ -47,12 +47,12 @@ ROWS = pa.table({"a": [1, 2, 3]})
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
     location = str(tmp_path / "t.lance")
-    lw.create(location, ROWS, fsync=False).append(ROWS).append(ROWS).append(ROWS)
+    lw.create(location, ROWS).append(ROWS).append(ROWS).append(ROWS)
     return location
 
 
 def at(uri: str, **revision: Any) -> Snapshot:
-    return open_revision(Location(DiskStore(uri, fsync=False)), **revision)
+    return open_revision(Location(DiskStore(uri)), **revision)
 
 
 def tags(uri: str) -> dict[str, int]:

@@ -21,7 +21,7 @@ class Counted(Objects):
     """Objects that count what is asked of them."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, fsync=False)
+        super().__init__(path)
         self.calls: Counter[str] = Counter()
 
     def put_blob(self, data: bytes) -> Hash:

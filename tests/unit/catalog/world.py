@@ -39,7 +39,7 @@ class World:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.git = GitRepository.init(path, fsync=False)
+        self.git = GitRepository.init(path)
         self.git.set("lancewood", "id", ID)
         self._clock = itertools.count(1_700_000_000)
 
@@ -73,11 +73,11 @@ class World:
 
     def create(self, name: str, rows: pa.Table = ROWS) -> Pin:
         """A table as it stands."""
-        lw.create(self.home(name), rows, fsync=False)
+        lw.create(self.home(name), rows)
         return self.standing(name)
 
     def location(self, name: str, branch: str | None = None) -> Location:
-        main = Location(DiskStore(self.home(name), fsync=False))
+        main = Location(DiskStore(self.home(name)))
         return branch_location(main, None if branch is None else BranchName(branch))
 
     def head(self, name: str, branch: str | None = None) -> Snapshot:
@@ -98,4 +98,4 @@ class World:
 
     def land(self, pin: Pin) -> Landed:
         assert pin.landing is not None
-        return land(location_of(pin, self.path, fsync=False), pin.landing)
+        return land(location_of(pin, self.path), pin.landing)

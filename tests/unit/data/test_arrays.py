@@ -137,7 +137,7 @@ def test_lists_over_a_slice_of_nothing_are_written(values: list[Any], tmp_path: 
     none = pa.array(values).slice(1, 0)
     empty = pa.ListArray.from_arrays(pa.array([0, 0, 0], pa.int32()), none)
     data = pa.table({"a": empty, "b": pa.StructArray.from_arrays([empty], ["x"])})
-    found = lw.create(tmp_path / "t.lance", data, fsync=False).to_arrow()
+    found = lw.create(tmp_path / "t.lance", data).to_arrow()
     assert found.to_pylist() == [{"a": [], "b": {"x": []}}] * 2
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import lance as pylance
 import pyarrow as pa
 import pytest
+from tests.pylance import lance
 
 from lancewood.data.lance_dataset import open_with_pylance
 from lancewood.errors import NotFoundError, StorageError
 from lancewood.model.ids import Version
-
-lance: Any = pylance
 
 
 def test_exactly_the_version_that_was_asked_for_is_opened(tmp_path: Path) -> None:

@@ -390,7 +390,7 @@ def test_a_file_of_many_columns_is_not_looked_through_for_each_of_them(
 
     columns = 400
     data = pa.table({f"c{each}": [each] for each in range(columns)})
-    made = lw.create(tmp_path / "t.lance", data, fsync=False)
+    made = lw.create(tmp_path / "t.lance", data)
     monkeypatch.setattr(Field, "is_blob_v2", property(counted))
     assert made.to_arrow() == data
     assert asked < 40 * columns

@@ -205,6 +205,7 @@ def test_line_58_an_id_that_is_not_declared_once_raises(
 # Writing
 
 
+@pytest.mark.usefixtures("pages_decoded_here")
 def test_files_go_to_the_homes_in_turn(tmp_path: Path) -> None:
     cold = lw.BasePath(tmp_path / "cold", name="cold", is_dataset_root=True)
     bases: list[NewBase] = [cold, tmp_path / "flat"]

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import lance as pylance
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.pylance import lance
 
 import lancewood as lw
 from lancewood.data import open_files
@@ -22,7 +22,6 @@ from lancewood.model.transaction import Transaction
 from lancewood.proto import table_pb2
 from lancewood.testing.manifests import edit_manifest
 
-lance: Any = pylance
 FRAGMENTS, ROWS = 5, 20
 
 
@@ -118,7 +117,7 @@ def test_a_cast_below_a_column_and_a_drop_of_all_that_is_stored_update_nothing(
     data = rows(0).append_column(
         "l", pa.array([[{"a": 1, "b": each}] for each in range(ROWS)], items)
     )
-    table = lw.create(str(tmp_path / "t"), data, file_version=file_version, fsync=False)
+    table = lw.create(str(tmp_path / "t"), data, file_version=file_version)
     for path in ("l.item.a", "p.x"):
         table = table.cast_column(path, pa.int32())
         assert table.changes(table.version - 1).counts == table.changes(1).counts == RowCounts()
@@ -181,7 +180,7 @@ def test_changes_are_read_by_whoever_takes_a_stream(table: lw.Table) -> None:
 
 
 def test_a_column_called_change_is_in_the_way_of_one_table_only(tmp_path: Path) -> None:
-    made = lw.create(str(tmp_path / "c"), pa.table({"_change": [1, 2]}), fsync=False)
+    made = lw.create(str(tmp_path / "c"), pa.table({"_change": [1, 2]}))
     found = made.append(pa.table({"_change": [3]})).changes(1)
     assert found.inserted.to_arrow().column("_change").to_pylist() == [3]
     with pytest.raises(InvalidInputError, match="each by itself"):

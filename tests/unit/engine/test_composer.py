@@ -5,18 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
+from tests.metadata import FIELDS, QUIET, commit_to
+from tests.metadata import fragment as fragment_of
 
 from lancewood.engine.commit.commit import CommitPolicy, commit
 from lancewood.engine.commit.composer import Composition
 from lancewood.engine.location.location import Location
-from lancewood.engine.versions.finding import list_versions, load_version
+from lancewood.engine.versions.finding import list_versions
 from lancewood.engine.versions.history import load_transaction
 from lancewood.errors import IncompatibleConflictError
 from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest
 from lancewood.model.closing import PUBLISHED_KEY
-from lancewood.model.fragment import DataFile, Fragment
-from lancewood.model.ids import FieldId, FragmentId, Version
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import FragmentId, Version
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import (
     Append,
@@ -28,17 +30,13 @@ from lancewood.model.operations import (
 )
 from lancewood.model.patch import HeadChanges
 from lancewood.model.transaction import Transaction
-from lancewood.proto import schema_pb2
 from lancewood.rules.patching import make_patch
 from lancewood.store.base import PutOutcome, Store
 from lancewood.store.memory import MemoryStore
 
-FIELDS = (schema_pb2.Field(id=0, name="a", parent_id=-1, logical_type="int64"),)
-QUIET = CommitPolicy(sleep=lambda seconds: None)
-
 
 def fragment(name: str) -> Fragment:
-    return Fragment.make([DataFile.make(name, [FieldId(0)], [0], (2, 2), 1)], 5)
+    return fragment_of(name, 5)
 
 
 @dataclass
@@ -73,9 +71,7 @@ def table(branch: str = "") -> tuple[Store, Manifest]:
 
 
 def append(store: Store, name: str) -> None:
-    newest, scheme = load_version(store)
-    transaction = Transaction.new(newest.version, Append((fragment(name),)))
-    commit(Location(store), newest, scheme, transaction, QUIET)
+    commit_to(store, Append((fragment(name),)))
 
 
 def many(base: Manifest) -> Transaction:

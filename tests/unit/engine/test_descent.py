@@ -97,7 +97,7 @@ def test_a_branch_whose_record_cannot_be_read_has_its_own_versions_only(
 
 
 def test_a_branch_that_was_brought_elsewhere_has_its_own_versions_only(tmp_path: Path) -> None:
-    table = lw.create(tmp_path / "t", rows(1), fsync=False).append(rows(2))
+    table = lw.create(tmp_path / "t", rows(1)).append(rows(2))
     table.branches.create("exp")
     (tmp_path / "t/tree/exp").rename(tmp_path / "x")
     brought = lw.open(tmp_path / "x")
@@ -280,7 +280,7 @@ def test_what_changes_asks_of_the_store_does_not_grow_with_the_versions(
 ) -> None:
     asked = []
     for versions in (3, 30):
-        main = lw.create(str(tmp_path / f"t{versions}"), rows(1), fsync=False)  # 1
+        main = lw.create(str(tmp_path / f"t{versions}"), rows(1))  # 1
         table = main.branches.create("exp").append(rows(2)).append(rows(3))
         for number in range(versions):
             table = table.set_config({"a.b": str(number)})

@@ -10,6 +10,7 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
+from tests.faults.hurting import every_call
 
 import lancewood as lw
 from lancewood.engine.upkeep.doctor import examine
@@ -20,6 +21,7 @@ from lancewood.store.memory import MemoryStore
 from lancewood.testing.faults import FaultyStore, Killed, Mode, WatchedStore
 from lancewood.testing.manifests import edit_manifest
 
+pytestmark = pytest.mark.usefixtures("no_waiting")
 ROWS = pa.table({"a": [1, 2, 3]})
 
 
@@ -29,11 +31,6 @@ def report(store: Store, *, read_only: bool = False) -> dict[str, StoreCheck]:
 
 def statuses(store: Store) -> dict[str, str]:
     return {name: each.status.value for name, each in report(store).items()}
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lancewood.store.readback.time.sleep", lambda seconds: None)
 
 
 def test_a_good_place_passes_every_check(tmp_path: Path) -> None:
@@ -178,14 +175,9 @@ def test_reading_only_writes_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["before", "after"])
 def test_nothing_is_left_whatever_call_fails(mode: Mode) -> None:
-    for at in range(1, 80):
-        inner = MemoryStore()
-        store = FaultyStore(inner, at=at, mode=mode)
-        report(store)
-        assert [each.key for each in inner.list()] == []
-        if len(store.calls) < at:
-            return
-    pytest.fail("the checks never came to their end")
+    for attempt in every_call(mode, lambda _: MemoryStore()):
+        report(attempt.store)
+        assert [each.key for each in attempt.inner.list()] == []
 
 
 def test_what_cannot_be_removed_is_named() -> None:
@@ -254,8 +246,7 @@ def table_report(uri: str) -> dict[str, StoreCheck]:
     return report(DiskStore(uri), read_only=True)
 
 
-def test_a_sound_table_passes(tmp_path: Path) -> None:
-    uri = str(tmp_path / "t.lance")
+def test_a_sound_table_passes(uri: str) -> None:
     lw.create(uri, ROWS).append(ROWS)
     found = table_report(uri)
     assert found["table"].figure == "2 versions, the newest is 2"
@@ -305,8 +296,7 @@ def test_a_hint_is_compared_with_what_is_there(
     assert figure in found.figure
 
 
-def test_a_flag_that_forbids_writing_is_a_warning(tmp_path: Path) -> None:
-    uri = str(tmp_path / "t.lance")
+def test_a_flag_that_forbids_writing_is_a_warning(uri: str) -> None:
     lw.create(uri, ROWS)
 
     def fence(message: object) -> None:

@@ -16,7 +16,7 @@ from lancewood.store.disk import DiskStore
 
 
 def test_a_version_is_doomed_while_it_is_removed_and_on_its_branch_only(tmp_path: Path) -> None:
-    store = DiskStore(tmp_path, fsync=False)
+    store = DiskStore(tmp_path)
     with announced(store, "exp", [Version(3), Version(1)]):
         with pytest.raises(RetryableConflictError, match=r"version 3 of exp of .* is being"):
             check_not_being_removed(store, "exp", Version(3))
@@ -33,7 +33,7 @@ def test_nothing_is_announced_where_nothing_goes(tmp_path: Path) -> None:
 
 
 def test_a_cleanup_that_died_is_believed_for_an_hour(tmp_path: Path) -> None:
-    store = DiskStore(tmp_path, fsync=False)
+    store = DiskStore(tmp_path)
     with pytest.raises(KeyboardInterrupt), announced(store, None, [Version(3)]):
         raise KeyboardInterrupt
     (left,) = (tmp_path / CLEANUPS_DIR).iterdir()
@@ -54,14 +54,14 @@ def test_how_old_an_announcement_is_is_told_by_the_clock_of_the_store(
             return datetime.now(tz) + timedelta(days=30)
 
     monkeypatch.setattr("lancewood.store.clock.datetime", Ahead)
-    store = DiskStore(tmp_path, fsync=False)
+    store = DiskStore(tmp_path)
     with announced(store, None, [Version(3)]), pytest.raises(RetryableConflictError):
         check_not_being_removed(store, None, Version(3))
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"branch": null, "versions": 3}'])
 def test_an_announcement_that_is_damaged_is_named(tmp_path: Path, data: bytes) -> None:
-    store = DiskStore(tmp_path, fsync=False)
+    store = DiskStore(tmp_path)
     store.put(f"{CLEANUPS_DIR}/x.json", data)
     with pytest.raises(FormatError, match=r"cleanups/x\.json"):
         check_not_being_removed(store, None, Version(3))

@@ -62,7 +62,7 @@ def test_what_is_not_small_stays_by_itself(
 
 def test_dictionaries_are_not_joined(tmp_path: Path) -> None:
     column = pa.array(["a", "b", "a"]).dictionary_encode()
-    made = lw.create(tmp_path / "d", pa.table({"d": column}), max_rows_per_file=1, fsync=False)
+    made = lw.create(tmp_path / "d", pa.table({"d": column}), max_rows_per_file=1)
     assert sizes(made) == [1, 1, 1]
 
 
@@ -73,7 +73,6 @@ def test_a_group_knows_of_its_rows_what_each_fragment_knows(tmp_path: Path, stab
         pa.table({"n": range(50)}),
         stable_row_ids=stable,
         max_rows_per_file=10,
-        fsync=False,
     )
     made.append(pa.table({"n": range(50, 70)}), max_rows_per_file=10)
     made.latest().update({"n": "n + 1000"}, "n % 4 = 1")

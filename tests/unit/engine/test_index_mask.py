@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import lance as pylance
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.pylance import lance
 
 import lancewood as lw
 from lancewood.engine.snapshot.snapshot import Snapshot
@@ -17,13 +16,7 @@ from lancewood.model.fragment import Fragment
 from lancewood.proto import table_pb2
 from lancewood.testing.manifests import decode_fragments, edit_manifest, put_fragments
 
-lance: Any = pylance
 ROWS = pa.table({"k": pa.array(range(40), pa.int64()), "s": [str(each % 3) for each in range(40)]})
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t")
 
 
 def indexed(uri: str, kind: str, *, stable: bool = True) -> lw.Table:
@@ -141,7 +134,7 @@ def test_an_unknown_name_is_told_with_the_names_that_there_are(uri: str) -> None
     table = indexed(uri, "BTREE")
     with pytest.raises(NotFoundError, match=r"index 'j' not found .* it has 'i'"):
         table.index_mask("j")
-    bare = lw.create(uri + "2", ROWS, fsync=False)
+    bare = lw.create(uri + "2", ROWS)
     with pytest.raises(NotFoundError, match="it has no index"):
         bare.index_mask("i")
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.metadata import FIELDS, QUIET
 from tests.unit.engine.test_staging import (
-    FIELDS,
-    QUIET,
     ROWS,
     Adding,
     append,
@@ -135,9 +134,9 @@ def test_a_long_directory_is_not_listed_by_the_writer(
 ) -> None:
     monkeypatch.setattr("lancewood.engine.versions.finding.WORTH_IT", 1)
     uri = tmp_path / "p.lance"
-    lw.create(uri, ROWS, fsync=False)
+    lw.create(uri, ROWS)
     for outsider in (False, True):
-        store = FaultyStore(DiskStore(uri, fsync=False))
+        store = FaultyStore(DiskStore(uri))
         stage = Stage(load_snapshot(Location(store)))
         lw.Table(stage.snapshot).set_config({"k": str(outsider)}).set_metadata({"m": "1"})
         before = len(store.calls)
@@ -220,7 +219,7 @@ def test_tables_with_old_names_keep_them() -> None:
 
 
 def test_an_empty_table_keeps_its_file_version(tmp_path: Path) -> None:
-    photos = lw.create(tmp_path / "p.lance", ROWS, file_version="2.1", fsync=False)
+    photos = lw.create(tmp_path / "p.lance", ROWS, file_version="2.1")
     stage = Stage(photos._snapshot)
     lw.Table(stage.snapshot).overwrite(ROWS.schema, file_version="2.0")
     landing = stage.publish()
@@ -291,7 +290,7 @@ def test_what_does_not_go_together_has_diverged() -> None:
 
 
 def test_steps_that_depend_on_each_other_have_diverged(tmp_path: Path) -> None:
-    photos = lw.create(tmp_path / "p.lance", ROWS, fsync=False)
+    photos = lw.create(tmp_path / "p.lance", ROWS)
     stage = Stage(photos._snapshot)
     lw.Table(stage.snapshot).append(ROWS).delete("a = 1")
     landing = stage.publish()
@@ -303,7 +302,7 @@ def test_steps_that_depend_on_each_other_have_diverged(tmp_path: Path) -> None:
 
 
 def test_the_rest_of_dependent_steps_lands_after_a_writer_from_outside(tmp_path: Path) -> None:
-    photos = lw.create(tmp_path / "p.lance", ROWS, fsync=False)
+    photos = lw.create(tmp_path / "p.lance", ROWS)
     stage = Stage(photos._snapshot)
     lw.Table(stage.snapshot).append(ROWS).delete("a = 1")
     landing = stage.publish()
@@ -316,7 +315,7 @@ def test_the_rest_of_dependent_steps_lands_after_a_writer_from_outside(tmp_path:
 
 def test_rows_deleted_on_both_sides_are_rebased_or_diverged(tmp_path: Path) -> None:
     for mine, theirs, left in (("a = 1", "a = 3", [2]), ("a < 3", "a = 2", None)):
-        photos = lw.create(tmp_path / f"{theirs[-1]}.lance", ROWS, fsync=False)
+        photos = lw.create(tmp_path / f"{theirs[-1]}.lance", ROWS)
         stage = Stage(photos._snapshot)
         lw.Table(stage.snapshot).delete(mine)
         landing = stage.publish()
@@ -379,10 +378,10 @@ def test_a_rebased_batch_is_marked_and_one_that_was_loaded_is_not_loaded_again()
 
 def test_a_new_table_meets_one_that_somebody_made(tmp_path: Path) -> None:
     uri = tmp_path / "new.lance"
-    stage = new_stage(Location(DiskStore(uri, fsync=False)))
+    stage = new_stage(Location(DiskStore(uri)))
     landing = stage.publish()
     assert find_landing(stage.location, landing).is_waiting
-    lw.create(uri, ROWS.select(["a"]), fsync=False)
+    lw.create(uri, ROWS.select(["a"]))
     with pytest.raises(IncompatibleConflictError, match="somebody else made one"):
         land(stage.location, landing)
     assert find_landing(stage.location, landing).is_diverged
@@ -392,7 +391,7 @@ def test_a_new_table_meets_one_that_somebody_made(tmp_path: Path) -> None:
 
 def test_a_new_table_that_went_on_has_landed(tmp_path: Path) -> None:
     uri = tmp_path / "new.lance"
-    stage = new_stage(Location(DiskStore(uri, fsync=False)))
+    stage = new_stage(Location(DiskStore(uri)))
     lw.Table(stage.snapshot).append(ROWS)
     landing = stage.publish()
     put_steps(stage.location, landing, 1)
@@ -532,7 +531,7 @@ def test_a_state_whose_files_are_gone_never_becomes_a_version(has_outsider: bool
 
 
 def test_a_state_whose_deletion_file_is_gone_never_becomes_a_version(tmp_path: Path) -> None:
-    photos = lw.create(tmp_path / "photos.lance", ROWS, fsync=False)
+    photos = lw.create(tmp_path / "photos.lance", ROWS)
     stage = Stage(photos._snapshot)
     lw.Table(stage.snapshot).delete("a = 1")
     landing = stage.publish()

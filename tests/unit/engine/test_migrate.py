@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from tests.faults.hurting import MODES, copied, every_call
 
 import lancewood as lw
 from lancewood.engine.upkeep.migrate import migrate_names
@@ -19,10 +19,10 @@ from lancewood.format.layout import NamingScheme, manifest_name, parse_manifest_
 from lancewood.model.ids import Version
 from lancewood.store.disk import DiskStore
 from lancewood.store.memory import MemoryStore
-from lancewood.testing.faults import FaultyStore, Killed, Mode
+from lancewood.testing.faults import FaultyStore, Mode
 
+pytestmark = pytest.mark.usefixtures("no_waiting")
 ROWS = pa.table({"a": [1, 2, 3]})
-MODES: list[Mode] = ["before", "after", "kill", "kill-after"]
 
 
 def old_table(uri: str, versions: int = 4) -> None:
@@ -47,11 +47,6 @@ def contents(uri: str) -> list[list[dict[str, Any]]]:
         found.append(theirs)
     assert lw.open(uri).version == dataset.version == len(found)
     return found
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lancewood.store.readback.time.sleep", lambda seconds: None)
 
 
 @pytest.fixture
@@ -100,28 +95,18 @@ def test_a_migration_that_is_cut_off_anywhere_is_finished_by_the_next(
         for number in (1, 2, 3)
     }
     mixed = 0
-    for at in range(1, 60):
-        uri = str(tmp_path / f"{at}.lance")
-        shutil.copytree(pattern, uri)
-        store = FaultyStore(DiskStore(uri, fsync=False), at=at, mode=mode)
-        try:
-            migrate_names(store)
-        except (Killed, lw.StorageError, lw.CommitUnknownError):
-            pass
-        else:
+    for attempt in every_call(mode, lambda at: copied(pattern, tmp_path / f"{at}.lance")):
+        uri = attempt.store.uri
+        if attempt.run(migrate_names, attempt.store) == "done":
             assert schemes(uri) == {"V2"}
         check_between(uri, bytes_of)
         if schemes(uri) == {"V1", "V2"}:
             mixed += 1
             with pytest.raises(lw.FormatError, match="lw table migrate-names"):
                 lw.open(uri)
-        migrate_names(DiskStore(uri, fsync=False))
+        migrate_names(DiskStore(uri))
         assert schemes(uri) == {"V2"}
         assert contents(uri) == before
-        if len(store.calls) < at:
-            break
-    else:
-        pytest.fail("the migration never came to its end")
     assert mixed
 
 
@@ -142,22 +127,22 @@ def check_between(uri: str, bytes_of: dict[Version, bytes]) -> None:
 
 def test_a_store_that_lists_in_order_finds_the_newest_version_in_between() -> None:
     """There a reader stops at the first V2 name: it must be that of the newest version."""
-    for at in range(1, 40):
+
+    def begin(at: int) -> MemoryStore:
         store = MemoryStore()
         for number in range(1, 10):
             store.put(f"_versions/{number}.manifest", f"version {number}".encode())
-        faulty = FaultyStore(store, at=at, mode="kill")
-        with contextlib.suppress(Killed):
-            migrate_names(faulty)
+        return store
+
+    for attempt in every_call("kill", begin):
+        attempt.run(migrate_names, attempt.store)
+        store = attempt.inner
         try:
             newest = newest_version(store)
         except lw.FormatError:
             continue
         assert newest is not None
         assert newest.version == 9
-        if len(faulty.calls) < at:
-            return
-    pytest.fail("the migration never came to its end")
 
 
 def test_branches_are_migrated_too(uri: str) -> None:

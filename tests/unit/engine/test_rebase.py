@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 from pyroaring import BitMap
+from tests.metadata import data_file
 from tests.unit.rules.manifests import (
     after,
     coverage,
-    file,
     fragment,
     get,
     index,
@@ -141,21 +141,21 @@ def test_a_fragment_that_is_to_go_must_be_as_it_was() -> None:
     assert rebased(BASE, after(BASE, delete(BASE, 1, 0)), mine) == mine
     with pytest.raises(RetryableConflictError, match="this operation removes it"):
         rebased(BASE, after(BASE, delete(BASE, 0, 1)), mine)
-    column = DataReplacement((Replacement(ZERO, file("h", 1)),))
+    column = DataReplacement((Replacement(ZERO, data_file("h", 1)),))
     with pytest.raises(RetryableConflictError, match="this operation removes it"):
         rebased(BASE, after(BASE, column), mine)
 
 
 def test_columns_that_were_written_meanwhile_are_a_conflict() -> None:
     mine = delete(BASE, 0, 1)
-    image = get(BASE, 0).with_columns(file("h", 1))
+    image = get(BASE, 0).with_columns(data_file("h", 1))
     newest = after(BASE, Update((), (image,), (), (FieldId(1),), rewrites_columns=True))
     with pytest.raises(RetryableConflictError, match="other files now"):
         rebased(BASE, newest, mine)
 
 
 def test_columns_that_were_dropped_are_none() -> None:
-    base = start(Fragment.make([file("f", 0), file("g", 1)], 6))
+    base = start(Fragment.make([data_file("f", 0), data_file("g", 1)], 6))
     mine = delete(base, 0, 1)
     newest = after(after(base, Project(base.fields[:1])), delete(base, 0, 4))
     done = rebased(base, newest, mine)
@@ -166,7 +166,7 @@ def test_columns_that_were_dropped_are_none() -> None:
 
 
 def in_place(offsets: BitMap | None, manifest: Manifest = BASE) -> Update:
-    image = get(manifest, 0).with_columns(file("h", 1))
+    image = get(manifest, 0).with_columns(data_file("h", 1))
     known = {} if offsets is None else {ZERO: offsets}
     return Update((), (image,), (), (FieldId(1),), rewrites_columns=True, updated_offsets=known)
 
@@ -190,7 +190,7 @@ def test_a_row_that_was_written_in_place_and_deleted_is_a_conflict(offsets: BitM
 
 def test_rows_deleted_with_an_update_in_place_are_joined() -> None:
     update = in_place(BitMap([1]))
-    image = without(BASE, 0, 5).with_columns(file("h", 1))
+    image = without(BASE, 0, 5).with_columns(data_file("h", 1))
     mine = Update((), (image,), (), (FieldId(1),), (), True, updated_offsets=update.updated_offsets)
     newest = after(BASE, delete(BASE, 0, 4))
     done = rebased(BASE, newest, mine)
@@ -203,16 +203,16 @@ def test_rows_deleted_with_an_update_in_place_are_joined() -> None:
 
 
 def replaced(manifest: Manifest) -> Manifest:
-    return after(manifest, DataReplacement((Replacement(ONE, file("h", 1)),)))
+    return after(manifest, DataReplacement((Replacement(ONE, data_file("h", 1)),)))
 
 
 def written_in_place(manifest: Manifest) -> Manifest:
-    image = get(manifest, 1).with_columns(file("h", 1))
+    image = get(manifest, 1).with_columns(data_file("h", 1))
     return after(manifest, Update((), (image,), (), (FieldId(1),), rewrites_columns=True))
 
 
 def merged(manifest: Manifest) -> Manifest:
-    images = [get(manifest, 0), get(manifest, 1).with_columns(file("h", 1))]
+    images = [get(manifest, 0), get(manifest, 1).with_columns(data_file("h", 1))]
     return after(manifest, Merge(tuple(images), manifest.fields))
 
 

@@ -73,7 +73,7 @@ def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def main(uri: str) -> Snapshot:
     """Version 3; branch ``exp`` left version 2 and has version 3, branch ``exp/deep`` left that."""
-    table = lw.create(uri, ROWS, fsync=False).append(ROWS)
+    table = lw.create(uri, ROWS).append(ROWS)
     exp = lw.Table(branched(table._snapshot, "exp")).append(ROWS.slice(0, 1))
     branched(exp._snapshot, "exp/deep")
     tagged(table._snapshot, "v1", 1)
@@ -191,7 +191,7 @@ def test_what_is_not_there_is_told_with_what_is(main: Snapshot) -> None:
 
 
 def test_a_table_without_refs_says_so(uri: str) -> None:
-    bare = lw.create(uri, ROWS, fsync=False)._snapshot
+    bare = lw.create(uri, ROWS)._snapshot
     with pytest.raises(NotFoundError, match=r"there is no branch$"):
         open_revision(bare.location, branch="x")
     with pytest.raises(NotFoundError, match=r"there is no branch, there is no tag$"):
@@ -246,7 +246,7 @@ def test_a_branch_root_opens_as_a_path_and_finds_the_refs(main: Snapshot, uri: s
 
 
 def test_a_branch_that_was_brought_elsewhere_opens_but_has_no_refs(tmp_path: Path) -> None:
-    table = lw.create(tmp_path / "t", ROWS, fsync=False)
+    table = lw.create(tmp_path / "t", ROWS)
     branched(table._snapshot, "exp")
     (tmp_path / "t/tree/exp").rename(tmp_path / "x")
     brought = lw.open(tmp_path / "x")
@@ -260,7 +260,7 @@ def test_a_branch_that_was_brought_elsewhere_opens_but_has_no_refs(tmp_path: Pat
 
 
 def test_a_table_below_some_directory_called_tree_is_no_branch(tmp_path: Path) -> None:
-    table = lw.create(tmp_path / "tree/t", ROWS, fsync=False)
+    table = lw.create(tmp_path / "tree/t", ROWS)
     branched(table._snapshot, "exp")
     assert lw.open(tmp_path / "tree/t", branch="exp").branch == "exp"
     assert lw.open(str(tmp_path / "tree/t") + "@exp").checkout(branch="main").branch is None
@@ -323,15 +323,15 @@ def test_a_uri_with_a_slash_before_its_revision_is_the_same(main: Snapshot, uri:
 
 def test_a_uri_whose_revision_is_longer_than_a_file_name_is_parted(tmp_path: Path) -> None:
     root, name = tmp_path / f"{'long' * 20}.lance", "b" * 200
-    lw.create(root, ROWS, fsync=False).branches.create(name)
+    lw.create(root, ROWS).branches.create(name)
     assert lw.open(f"{root}@{name}").branch == name
     assert not lw.exists(f"{root}@{name * 3}")
 
 
 def test_a_uri_that_is_itself_a_table_wins(tmp_path: Path) -> None:
     root = tmp_path / "u.lance"
-    lw.create(root, ROWS, fsync=False)
-    lw.create(Path(f"{root}@exp"), ROWS.slice(0, 3), fsync=False)
+    lw.create(root, ROWS)
+    lw.create(Path(f"{root}@exp"), ROWS.slice(0, 3))
     branched(lw.open(root)._snapshot, "exp")
     assert lw.open(f"{root}@exp").count_rows() == 3
     assert lw.open(f"{root}@exp:").count_rows() == 10
@@ -339,7 +339,7 @@ def test_a_uri_that_is_itself_a_table_wins(tmp_path: Path) -> None:
 
 def test_a_uri_is_parted_at_the_first_at_sign_after_a_table(tmp_path: Path) -> None:
     root = str(tmp_path / "a@b" / "t@c")
-    table = lw.create(root, ROWS, fsync=False)
+    table = lw.create(root, ROWS)
     branched(table._snapshot, "exp")
     assert lw.open(root).branch is None
     assert lw.open(f"{root}@exp").branch == "exp"
@@ -350,12 +350,12 @@ def test_a_uri_is_parted_at_the_first_at_sign_after_a_table(tmp_path: Path) -> N
 
 
 def test_a_path_never_carries_a_revision(tmp_path: Path) -> None:
-    table = lw.create(tmp_path / "t", ROWS, fsync=False)
+    table = lw.create(tmp_path / "t", ROWS)
     branched(table._snapshot, "exp")
     with pytest.raises(NotFoundError, match=r"no table at .*t@exp"):
         lw.open(tmp_path / "t@exp")
     assert not lw.exists(tmp_path / "t@exp")
-    assert lw.create(tmp_path / "t@exp", ROWS, fsync=False).branch is None
+    assert lw.create(tmp_path / "t@exp", ROWS).branch is None
 
 
 def test_a_uri_with_a_revision_and_another_wish_is_refused(main: Snapshot, uri: str) -> None:
@@ -402,7 +402,7 @@ def test_verbs_on_whole_tables_refuse_a_revision(
 
 def test_a_table_may_have_an_at_sign_in_its_name(tmp_path: Path) -> None:
     uri = str(tmp_path / "mail@home.lance")
-    lw.create(uri, ROWS, fsync=False)
+    lw.create(uri, ROWS)
     assert lw.open(uri).count_rows() == 10
     assert lw.exists(uri)
     lw.drop(uri)
@@ -423,14 +423,14 @@ def test_an_at_sign_costs_one_listing_and_nothing_else_costs_any(
         if name != "plain@exp":
             with monkeypatch.context() as real:
                 real.undo()
-                lw.create(uri, ROWS, fsync=False)
+                lw.create(uri, ROWS)
         monkeypatch.setattr("lancewood.engine.snapshot.access.open_table_store", opened)
         Access(uri).find()
         assert [verb for each in stores for verb, _ in each.calls] == calls
 
 
 def test_tags_that_lancewood_keeps_for_itself_are_not_offered(uri: str) -> None:
-    table = lw.create(uri, ROWS, fsync=False)._snapshot
+    table = lw.create(uri, ROWS)._snapshot
     tagged(table, "lw.clone.1")
     with pytest.raises(NotFoundError, match=r"tag 'lw.clone' .*: there is no tag$"):
         open_revision(table.location, tag="lw.clone")

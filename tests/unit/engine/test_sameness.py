@@ -14,8 +14,7 @@ ROWS = pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]})
 
 
 @pytest.fixture
-def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> lw.Table:
-    monkeypatch.setenv("LANCEWOOD_FSYNC", "0")
+def table(tmp_path: Path) -> lw.Table:
     return lw.create(tmp_path / "t.lance", ROWS).append(ROWS)
 
 

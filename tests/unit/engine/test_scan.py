@@ -39,14 +39,9 @@ def rows(first: int, count: int = ROWS, **more: Any) -> pa.Table:
 
 
 @pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t.lance")
-
-
-@pytest.fixture
 def table(uri: str) -> lw.Table:
     """Four fragments, one a version."""
-    made = lw.create(uri, rows(0), fsync=False)
+    made = lw.create(uri, rows(0))
     for number in range(1, FRAGMENTS):
         made = made.append(rows(number * ROWS))
     return made
@@ -218,7 +213,7 @@ def test_a_column_that_no_file_holds_is_null_without_looking(
     uri: str, where: str, fragments: list[int], asked: list[tuple[str, tuple[str, ...] | None]]
 ) -> None:
     whole = rows(0, late=pa.array(range(ROWS)), p=pa.array([{"x": each} for each in range(ROWS)]))
-    made = lw.create(uri, whole.schema, fsync=False)
+    made = lw.create(uri, whole.schema)
     for each in (rows(0), whole, rows(2 * ROWS)):
         made = made.append(each)
     found = plan(made, where=where, columns=["n"])
@@ -229,7 +224,7 @@ def test_a_column_that_no_file_holds_is_null_without_looking(
 
 
 def test_a_filter_is_not_asked_about_deleted_rows(uri: str) -> None:
-    lw.create(uri, pa.table({"n": [1, 2, 3], "t": ["1", "two", "3"]}), fsync=False)
+    lw.create(uri, pa.table({"n": [1, 2, 3], "t": ["1", "two", "3"]}))
     lance.dataset(uri).delete("n = 2")
     made = lw.open(uri)
     for how in Fetching:
@@ -255,7 +250,7 @@ def test_expressions_are_computed_for_rows_that_pass(table: lw.Table) -> None:
 
 
 def test_an_expression_cannot_fail_on_rows_that_do_not_pass(uri: str) -> None:
-    made = lw.create(uri, pa.table({"n": [1, 2, 3], "t": ["1", "two", "3"]}), fsync=False)
+    made = lw.create(uri, pa.table({"n": [1, 2, 3], "t": ["1", "two", "3"]}))
     for how in Fetching:
         request = ScanRequest(columns={"n": "CAST(t AS BIGINT)"}, where="n <> 2", fetching=how)
         assert numbers(ScanPlan(made._snapshot, request)) == [1, 3]
@@ -263,7 +258,7 @@ def test_an_expression_cannot_fail_on_rows_that_do_not_pass(uri: str) -> None:
 
 def test_a_column_under_another_name_keeps_its_field(uri: str) -> None:
     field = pa.field("v", pa.list_(pa.float32(), 2), nullable=False, metadata={"unit": "m"})
-    made = lw.create(uri, pa.table({"v": [[1.0, 2.0]]}, schema=pa.schema([field])), fsync=False)
+    made = lw.create(uri, pa.table({"v": [[1.0, 2.0]]}, schema=pa.schema([field])))
     schema = made.scan({"w": "v"}).schema
     assert schema.field("w").equals(made.schema.field("v").with_name("w"), check_metadata=True)
     assert made.scan({"w": "v"}).to_arrow().schema.equals(schema, check_metadata=True)
@@ -342,7 +337,7 @@ def test_dictionaries_of_several_batches_stay_apart(uri: str, how: Fetching) -> 
         )
         for at in (0, 100)
     ]
-    made = lw.create(uri, parts[0], fsync=False).append(parts[1])
+    made = lw.create(uri, parts[0]).append(parts[1])
     for where in ("n % 3 = 0", "d <> 'v7'"):
         request = ScanRequest(where=where, columns=["d", "n"], fetching=how, batch_rows=30)
         found = pa.Table.from_batches(ScanPlan(made._snapshot, request).batches())

@@ -77,7 +77,7 @@ def test_span_beyond_the_fragment_is_empty(table: lw.Table) -> None:
 
 
 def test_span_of_a_fragment_whose_rows_are_all_deleted_is_empty(tmp_path: Path) -> None:
-    made = lw.create(tmp_path / "t.lance", pa.table({"n": range(100)}), fsync=False)
+    made = lw.create(tmp_path / "t.lance", pa.table({"n": range(100)}))
     (fragment,) = made.fragments
     every = made.delete("n < 99")._snapshot
     (left,) = every.manifest.fragments

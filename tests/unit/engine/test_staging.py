@@ -9,10 +9,12 @@ from threading import Thread
 
 import pyarrow as pa
 import pytest
+from tests.metadata import FIELDS, QUIET, begin
+from tests.metadata import fragment as fragment_of
 
 import lancewood as lw
 from lancewood.engine.base.limits import FileLimits
-from lancewood.engine.commit.commit import CommitPolicy, commit
+from lancewood.engine.commit.commit import CommitPolicy
 from lancewood.engine.commit.composer import Composition
 from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
@@ -32,12 +34,11 @@ from lancewood.errors import (
     RetryableConflictError,
 )
 from lancewood.format.layout import NamingScheme, manifest_key
-from lancewood.format.manifest import empty_manifest
 from lancewood.format.manifest_digest import content_digest
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.applied import AppliedBatch, decode_mark
-from lancewood.model.fragment import DataFile, Fragment
-from lancewood.model.ids import FieldId, FragmentId, Version, is_detached
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import FragmentId, Version, is_detached
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import (
     Append,
@@ -52,13 +53,10 @@ from lancewood.model.operations import (
 )
 from lancewood.model.patch import HeadChanges
 from lancewood.model.transaction import EXACT_PROPERTY, STAGED_PROPERTY, Transaction, step_uuid
-from lancewood.proto import schema_pb2
 from lancewood.rules.patching import make_patch
 from lancewood.store.disk import DiskStore
 from lancewood.store.memory import MemoryStore
 
-FIELDS = (schema_pb2.Field(id=0, name="a", parent_id=-1, logical_type="int64"),)
-QUIET = CommitPolicy(sleep=lambda seconds: None)
 ROWS = pa.table({"a": [1, 2, 3], "s": ["x", "y", "z"]})
 
 
@@ -66,7 +64,7 @@ STAGED = ("one", "two", "mine", "theirs", "composed")
 
 
 def fragment(name: str, rows: int = 5) -> Fragment:
-    return Fragment.make([DataFile.make(name, [FieldId(0)], [0], (2, 2), 1)], rows)
+    return fragment_of(name, rows)
 
 
 def table(branch: str | None = None) -> Snapshot:
@@ -75,11 +73,8 @@ def table(branch: str | None = None) -> Snapshot:
     location = Location(MemoryStore())
     for name in STAGED:
         location.store.put(f"data/{name}", b"rows")
-    first = Transaction.new(Version(0), Overwrite((fragment("first"),), FIELDS))
-    empty = empty_manifest("2.2", flags=2, branch=branch)
-    return Snapshot(
-        location, commit(location, empty, NamingScheme.V2, first, QUIET), NamingScheme.V2
-    )
+    made = begin(location.store, Overwrite((fragment("first"),), FIELDS), branch=branch)
+    return Snapshot(location, made, NamingScheme.V2)
 
 
 def append(on: Snapshot, name: str) -> Snapshot:
@@ -101,7 +96,7 @@ def names(location: Location) -> list[str]:
 
 @pytest.fixture
 def photos(tmp_path: Path) -> lw.Table:
-    return lw.create(tmp_path / "photos.lance", ROWS, fsync=False)
+    return lw.create(tmp_path / "photos.lance", ROWS)
 
 
 # Building
@@ -358,7 +353,7 @@ def new_stage(location: Location) -> Stage:
 
 def test_a_new_table_is_no_table_until_it_lands(tmp_path: Path) -> None:
     uri = tmp_path / "new.lance"
-    stage = new_stage(Location(DiskStore(uri, fsync=False)))
+    stage = new_stage(Location(DiskStore(uri)))
     assert stage.base.version == 0
     assert lw.Table(stage.snapshot).append(ROWS).to_arrow().num_rows == 6
     assert not uri.joinpath("_versions").exists()
@@ -378,8 +373,8 @@ def test_a_new_table_is_refused_where_one_is(photos: lw.Table) -> None:
 
 def test_a_new_table_is_not_built_anew_on_one_that_somebody_made(tmp_path: Path) -> None:
     uri = tmp_path / "new.lance"
-    stage = new_stage(Location(DiskStore(uri, fsync=False)))
-    other = lw.create(uri, ROWS, fsync=False)
+    stage = new_stage(Location(DiskStore(uri)))
+    other = lw.create(uri, ROWS)
     with pytest.raises(IncompatibleConflictError, match="somebody else made one"):
         stage.rebuild(other._snapshot)
 

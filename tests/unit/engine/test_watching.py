@@ -27,7 +27,7 @@ NOW = (time.time_ns() // SECOND + 1_000_000) * SECOND
 
 @pytest.fixture
 def table(tmp_path: Path) -> lw.Table:
-    made = lw.create(str(tmp_path / "t.lance"), ROWS, fsync=False)
+    made = lw.create(str(tmp_path / "t.lance"), ROWS)
     if made._snapshot.location.store.stamp("_versions") is None:
         pytest.skip("the times of directories are not believed on this file system")
     return made

@@ -263,8 +263,7 @@ def test_what_cannot_be_written_is_refused() -> None:
         encode_tag(odd)
 
 
-def test_pylance_reads_our_refs_and_we_read_those_of_pylance(tmp_path: Path) -> None:
-    uri = str(tmp_path / "t")
+def test_pylance_reads_our_refs_and_we_read_those_of_pylance(uri: str) -> None:
     table = lance.write_dataset(pa.table({"a": [1, 2]}), uri)
     table = lance.write_dataset(pa.table({"a": [3]}), uri, mode="append")
     on_branch = table.create_branch("p", 1)
@@ -304,8 +303,7 @@ def test_pylance_reads_our_refs_and_we_read_those_of_pylance(tmp_path: Path) -> 
     assert lance.dataset(uri).checkout_version(("p/grün", None)).count_rows() == 2
 
 
-def test_a_rewrite_by_pylance_is_read_again(tmp_path: Path) -> None:
-    uri = str(tmp_path / "t")
+def test_a_rewrite_by_pylance_is_read_again(uri: str) -> None:
     table = lance.write_dataset(pa.table({"a": [1, 2]}), uri)
     table = lance.write_dataset(pa.table({"a": [3]}), uri, mode="append")
     tag = Tag(name=TagName("v"), branch=None, version=Version(1), manifest_size=5, created_at_ns=0)

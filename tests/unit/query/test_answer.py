@@ -31,7 +31,7 @@ Tables = dict[str, Any]
 
 @pytest.fixture
 def tables(tmp_path: Path) -> Tables:
-    photos = lw.create(tmp_path / "photos.lance", ROWS, max_rows_per_file=2, fsync=False)
+    photos = lw.create(tmp_path / "photos.lance", ROWS, max_rows_per_file=2)
     photos.tags.create("v1.0")
     photos.branches.create("exp").append(ROWS)
     photos.delete("id = 1")
@@ -64,7 +64,7 @@ def test_an_answer_keeps_its_versions_and_can_be_read_again(tables: Tables) -> N
 
 
 def test_an_answer_comes_in_batches(tmp_path: Path) -> None:
-    many = lw.create(tmp_path / "t.lance", pa.table({"id": range(300_000)}), fsync=False)
+    many = lw.create(tmp_path / "t.lance", pa.table({"id": range(300_000)}))
     batches = lw.sql("SELECT id + 1 AS n FROM t", tables={"t": many}).to_batches()
     assert 0 < next(batches).num_rows < 300_000
     batches.close()  # type: ignore[attr-defined]
@@ -302,7 +302,7 @@ VECTORS = pa.array([[1.0, 2.0], None], pa.list_(pa.float32(), 2))
 def test_columns_have_the_types_of_spark(
     tmp_path: Path, array: pa.Array, kind: pa.DataType
 ) -> None:
-    made = lw.create(tmp_path / "t.lance", pa.table({"c": array}), fsync=False)
+    made = lw.create(tmp_path / "t.lance", pa.table({"c": array}))
     found = lw.sql("SELECT c FROM t", tables={"t": made}).to_arrow()
     assert found.schema.field("c").type == kind
     assert found["c"].to_pylist() == made.to_arrow()["c"].to_pylist()
@@ -310,7 +310,7 @@ def test_columns_have_the_types_of_spark(
 
 def test_a_column_that_duckdb_cannot_have_is_no_trouble_until_somebody_asks(tmp_path: Path) -> None:
     data = pa.table({"id": [1], "span": pa.array([5], pa.duration("us"))})
-    made = lw.create(tmp_path / "t.lance", data, fsync=False)
+    made = lw.create(tmp_path / "t.lance", data)
     assert rows("SELECT id FROM t", {"t": made}) == [{"id": 1}]
     for query in ("SELECT span FROM t", "SELECT * FROM t"):
         with pytest.raises(UnsupportedError, match=r"'span'.*--spark"):
@@ -318,7 +318,7 @@ def test_a_column_that_duckdb_cannot_have_is_no_trouble_until_somebody_asks(tmp_
 
 
 def test_names_that_differ_in_case_alone_are_kept_apart(tmp_path: Path) -> None:
-    made = lw.create(tmp_path / "t.lance", pa.table({"a": [1], "A": [2]}), fsync=False)
+    made = lw.create(tmp_path / "t.lance", pa.table({"a": [1], "A": [2]}))
     assert lw.sql("SELECT * FROM t", tables={"t": made}).to_arrow().to_pydict() == {
         "a": [1],
         "A": [2],

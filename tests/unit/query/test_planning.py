@@ -47,12 +47,12 @@ class Session:
 
 @pytest.fixture
 def tables(tmp_path: Path) -> dict[str, Source]:
-    photos = lw.create(tmp_path / "photos.lance", ROWS, fsync=False)
+    photos = lw.create(tmp_path / "photos.lance", ROWS)
     photos.tags.create("v1.0")
     photos.branches.create("exp").append(ROWS)
     photos.delete("id = 1")
     labels = pa.table({"label": ["cat"], "n": [1]})
-    made = lw.create(tmp_path / "labels.lance", labels, fsync=False)
+    made = lw.create(tmp_path / "labels.lance", labels)
     return {"photos": str(tmp_path / "photos.lance"), "labels": made}
 
 
@@ -487,7 +487,7 @@ def test_a_plan_is_told_in_words(tables: dict[str, Source]) -> None:
 class TestInARepository:
     @pytest.fixture
     def repo(self, tmp_path: Path) -> lw.Repository:
-        made = lw.Repository.init(tmp_path / "repo", fsync=False)
+        made = lw.Repository.init(tmp_path / "repo")
         with made.transaction("main", message="one") as changes:
             changes.create_table("photos", ROWS)
         made.tags.create("v1")
@@ -540,7 +540,7 @@ class TestInARepository:
         assert sources.version("photos", None).manifest.row_count == 3
 
     def test_an_empty_repository_has_no_tables(self, tmp_path: Path) -> None:
-        empty = lw.Repository.init(tmp_path / "empty", fsync=False)
+        empty = lw.Repository.init(tmp_path / "empty")
         settings = Settings()
         sources = Sources(None, empty, None, None, settings)
         with pytest.raises(NotFoundError, match="there are no tables here"):

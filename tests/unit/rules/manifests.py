@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyroaring import BitMap
+from tests.metadata import data_file
 
 from lancewood.format.manifest import VersionStamp, empty_manifest, splice
 from lancewood.format.manifest_file import decode_manifest_file
-from lancewood.model.fragment import DataFile, DeletionFile, Fragment
-from lancewood.model.ids import FieldId, FragmentId, Version
+from lancewood.model.fragment import DeletionFile, Fragment
+from lancewood.model.ids import FragmentId, Version
 from lancewood.model.index import Index
 from lancewood.model.manifest import FLAG_STABLE_ROW_IDS, Manifest
 from lancewood.model.operations import CreateIndex, Operation, Overwrite
@@ -27,14 +28,9 @@ def field(number: int, name: str, parent: int = -1, kind: str = "int64") -> sche
 FIELDS = (field(0, "a"), field(1, "b"))
 
 
-def file(path: str, *fields: int) -> DataFile:
-    ids = [FieldId(each) for each in fields]
-    return DataFile.make(path, ids, range(len(ids)), (2, 2), 1)
-
-
 def fragment(path: str, rows: int, *fields: int) -> Fragment:
     """A fragment of one file, which holds fields 0 and 1 unless told otherwise."""
-    return Fragment.make([file(path, *(fields or (0, 1)))], rows)
+    return Fragment.make([data_file(path, *(fields or (0, 1)))], rows)
 
 
 def with_deleted(fragment: Fragment, count: int) -> Fragment:
@@ -59,13 +55,13 @@ def start(*fragments: Fragment, stable: bool = True) -> Manifest:
     return after(empty_manifest("2.2", flags=flags), Overwrite(fragments, FIELDS))
 
 
-def after(source: Manifest, operation: Operation) -> Manifest:
+def after(source: Manifest, operation: Operation, restored: Manifest | None = None) -> Manifest:
     """The manifest after an operation, through bytes and back."""
-    patch = apply(source, Transaction.new(source.version, operation))
+    patch = apply(source, Transaction.new(source.version, operation), restored)
     stamp = VersionStamp(
         Version(source.version + 1), 1_700_000_000_000_000_001, "t.txn", b"", "x", "1.2.3"
     )
-    _, data = splice(source, patch, stamp)
+    _, data = splice(restored or source, patch, stamp)
     return decode_manifest_file(data, name="m")
 
 

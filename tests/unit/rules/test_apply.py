@@ -1,18 +1,18 @@
 from __future__ import annotations
 
 import pytest
+from tests.unit.rules.manifests import FIELDS, after, field
+from tests.unit.rules.manifests import fragment as fragment_of
 
 from lancewood.errors import InvalidInputError, RetryableConflictError, UnsupportedError
-from lancewood.format.manifest import VersionStamp, empty_manifest, splice
-from lancewood.format.manifest_file import decode_manifest_file
-from lancewood.model.fragment import DataFile, DeletionFile, Fragment
+from lancewood.format.manifest import empty_manifest
+from lancewood.model.fragment import DeletionFile, Fragment
 from lancewood.model.ids import FieldId, FragmentId, Version
 from lancewood.model.manifest import FLAG_STABLE_ROW_IDS, Manifest
 from lancewood.model.operations import (
     Append,
     Delete,
     MapUpdate,
-    Operation,
     Overwrite,
     Project,
     ReserveFragments,
@@ -22,31 +22,12 @@ from lancewood.model.operations import (
     UpdateMemWalState,
 )
 from lancewood.model.transaction import Transaction
-from lancewood.proto import schema_pb2, table_pb2
+from lancewood.proto import table_pb2
 from lancewood.rules.apply import apply, needed_version
 
 
-def field(number: int, name: str) -> schema_pb2.Field:
-    return schema_pb2.Field(id=number, name=name, parent_id=-1, logical_type="int64")
-
-
 def fragment(rows: int = 10, *fields: int) -> Fragment:
-    ids = [FieldId(each) for each in fields or (0, 1)]
-    return Fragment.make([DataFile.make("f.lance", ids, range(len(ids)), (2, 2), 1)], rows)
-
-
-def after(source: Manifest, operation: Operation, restored: Manifest | None = None) -> Manifest:
-    """The manifest after an operation, through bytes and back."""
-    transaction = Transaction.new(source.version, operation)
-    patch = apply(source, transaction, restored)
-    stamp = VersionStamp(
-        Version(source.version + 1), 1_700_000_000_000_000_001, "t.txn", b"", "x", "1.2.3"
-    )
-    _, data = splice(restored or source, patch, stamp)
-    return decode_manifest_file(data, name="m")
-
-
-FIELDS = (field(0, "a"), field(1, "b"))
+    return fragment_of("f.lance", rows, *fields)
 
 
 @pytest.fixture(params=[True, False], ids=["stable ids", "addresses"])

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import pytest
+from tests.metadata import data_file
 from tests.unit.rules.manifests import (
     FIELDS,
     after,
     coverage,
     created_at,
     field,
-    file,
     fragment,
     get,
     index,
@@ -70,7 +70,7 @@ def test_dropping_a_column_stamps_no_row(table: Manifest) -> None:
 def merged(table: Manifest, *numbers: int) -> tuple[Fragment, ...]:
     """All fragments; those named have a new column."""
     return tuple(
-        each.with_columns(file(f"c{each.id}", 2)) if each.id in numbers else each
+        each.with_columns(data_file(f"c{each.id}", 2)) if each.id in numbers else each
         for each in table.fragments
     )
 
@@ -119,7 +119,7 @@ def test_a_merge_does_not_lose_a_fragment_that_came_since(table: Manifest) -> No
 
 def test_indices_on_columns_that_come_from_other_files_lose_the_fragment(table: Manifest) -> None:
     table = with_indices(table, index("a", [0], [0, 1], "BTree"), index("b", [1], [0, 1], "BTree"))
-    images = (get(table, 0), get(table, 1).with_columns(file("h", 1)))
+    images = (get(table, 0), get(table, 1).with_columns(data_file("h", 1)))
     assert coverage(after(table, Merge(images, FIELDS))) == {"a": {0, 1}, "b": {0}}
 
 
@@ -143,7 +143,7 @@ def test_a_merge_with_a_field_id_that_was_used_is_run_again_where_ids_are_not_re
     table = Manifest(message, name="m")
     with pytest.raises(RetryableConflictError, match="up to 2"):
         after(table, Merge(merged(table, 0), (*FIELDS, C)))
-    images = (get(table, 0).with_columns(file("c", 3)),)
+    images = (get(table, 0).with_columns(data_file("c", 3)),)
     new = after(table, Merge(images, (*FIELDS, field(3, "c"))))
     assert new.message.max_allocated_field_id == 3
 
@@ -156,25 +156,25 @@ def replacement(new: DataFile, *numbers: int) -> DataReplacement:
 
 
 def test_a_file_of_the_same_columns_takes_the_place_of_the_old_one(table: Manifest) -> None:
-    new = after(table, replacement(file("h", 0, 1), 0))
+    new = after(table, replacement(data_file("h", 0, 1), 0))
     assert paths(get(new, 0)) == [("h", (0, 1))]
     assert paths(get(new, 1)) == [("g", (0, 1))]
 
 
 def test_a_file_of_some_columns_leaves_tombstones_in_the_old_one(table: Manifest) -> None:
-    new = after(table, replacement(file("h", 1), 0))
+    new = after(table, replacement(data_file("h", 1), 0))
     assert paths(get(new, 0)) == [("f", (0, -2)), ("h", (1,))]
 
 
 def test_a_file_whose_columns_are_all_replaced_goes() -> None:
-    table = start(Fragment.make([file("f", 0), file("g", 1)], 3))
-    new = after(table, replacement(file("h", 0, 1), 0))
+    table = start(Fragment.make([data_file("f", 0), data_file("g", 1)], 3))
+    new = after(table, replacement(data_file("h", 0, 1), 0))
     assert paths(get(new, 0)) == [("h", (0, 1))]
 
 
 def test_a_file_of_columns_that_were_null_so_far_is_added() -> None:
     table = start(fragment("f", 3, 0))
-    new = after(table, replacement(file("h", 1), 0))
+    new = after(table, replacement(data_file("h", 1), 0))
     assert paths(get(new, 0)) == [("f", (0,)), ("h", (1,))]
 
 
@@ -187,7 +187,7 @@ def test_a_file_of_another_version_does_not_take_the_place(table: Manifest) -> N
 
 def test_a_replacement_stamps_its_fragments_and_leaves_deletions(table: Manifest) -> None:
     table = after(table, Delete((with_deleted(get(table, 0), 1),), ()))
-    new = after(table, replacement(file("h", 1), 0))
+    new = after(table, replacement(data_file("h", 1), 0))
     assert get(new, 0).num_rows == 3
     if table.has_stable_row_ids:
         assert stamps(new) == [[4, 4, 4, 4], [2, 2, 2]]
@@ -195,7 +195,7 @@ def test_a_replacement_stamps_its_fragments_and_leaves_deletions(table: Manifest
 
 def test_indices_on_replaced_columns_lose_the_fragment(table: Manifest) -> None:
     table = with_indices(table, index("a", [0], [0, 1], "Bitmap"), index("b", [1], [0], "BTree"))
-    assert coverage(after(table, replacement(file("h", 1), 0, 1))) == {"a": {0, 1}, "b": set()}
+    assert coverage(after(table, replacement(data_file("h", 1), 0, 1))) == {"a": {0, 1}, "b": set()}
 
 
 @pytest.mark.parametrize(
@@ -204,14 +204,14 @@ def test_indices_on_replaced_columns_lose_the_fragment(table: Manifest) -> None:
         (
             DataReplacement(
                 (
-                    Replacement(FragmentId(0), file("h", 0)),
-                    Replacement(FragmentId(1), file("i", 1)),
+                    Replacement(FragmentId(0), data_file("h", 0)),
+                    Replacement(FragmentId(1), data_file("i", 1)),
                 )
             ),
             "same fields",
         ),
-        (replacement(file("h", 0), 0, 0), "twice"),
-        (replacement(file("h", 7), 0), "id 7"),
+        (replacement(data_file("h", 0), 0, 0), "twice"),
+        (replacement(data_file("h", 7), 0), "id 7"),
     ],
 )
 def test_replacements_that_contradict_themselves_are_refused(
@@ -223,4 +223,4 @@ def test_replacements_that_contradict_themselves_are_refused(
 
 def test_a_replacement_in_a_fragment_that_is_gone_is_refused(table: Manifest) -> None:
     with pytest.raises(NotFoundError, match="fragment 9"):
-        after(table, replacement(file("h", 0), 9))
+        after(table, replacement(data_file("h", 0), 9))

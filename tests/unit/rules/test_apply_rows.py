@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 from pyroaring import BitMap
+from tests.metadata import data_file
 from tests.unit.rules.manifests import (
     after,
     coverage,
     created_at,
-    file,
     fragment,
     get,
     index,
@@ -56,7 +56,7 @@ def ids(*values: int) -> RowIdSequence:
 def test_a_delete_takes_nothing_but_the_deletion_file_from_its_image(table: Manifest) -> None:
     """The image is old: since then the fragment has got another file."""
     image = with_deleted(get(table, 0), 1)
-    newer = get(table, 0).with_columns(file("h", 1))
+    newer = get(table, 0).with_columns(data_file("h", 1))
     table = after(table, Update((), (newer,), (), (B,), rewrites_columns=True))
     new = get(after(table, Delete((image,), ())), 0)
     assert [each.path for each in new.files] == ["f", "h"]
@@ -191,7 +191,7 @@ def test_no_index_follows_without_stable_ids() -> None:
 
 
 def test_columns_written_in_place_stamp_the_rows_that_changed(table: Manifest) -> None:
-    images = tuple(each.with_columns(file(f"h{each.id}", 1)) for each in table.fragments)
+    images = tuple(each.with_columns(data_file(f"h{each.id}", 1)) for each in table.fragments)
     offsets = {ZERO: BitMap([1, 3])}
     change = Update((), images, (), (B,), rewrites_columns=True, updated_offsets=offsets)
     new = after(table, change)
@@ -203,7 +203,7 @@ def test_columns_written_in_place_stamp_the_rows_that_changed(table: Manifest) -
 
 
 def test_an_offset_beyond_the_rows_is_refused(table: Manifest) -> None:
-    image = get(table, 0).with_columns(file("h", 1))
+    image = get(table, 0).with_columns(data_file("h", 1))
     change = Update(
         (), (image,), (), (B,), rewrites_columns=True, updated_offsets={ZERO: BitMap([4])}
     )
@@ -212,16 +212,16 @@ def test_an_offset_beyond_the_rows_is_refused(table: Manifest) -> None:
 
 
 def test_a_dropped_column_does_not_come_back_with_its_new_file(table: Manifest) -> None:
-    image = get(table, 0).with_columns(file("h", 1))
+    image = get(table, 0).with_columns(data_file("h", 1))
     table = after(table, Project(table.fields[:1]))
     new = get(after(table, Update((), (image,), (), (B,), rewrites_columns=True)), 0)
     assert [(each.path, each.fields) for each in new.files] == [("f", (0, -2))]
 
 
 def test_nor_does_the_old_file_of_another_column_that_was_dropped() -> None:
-    two = Fragment.make([file("f", 0), file("g", 1)], 3)
+    two = Fragment.make([data_file("f", 0), data_file("g", 1)], 3)
     table = start(two)
-    image = get(table, 0).with_columns(file("h", 1))
+    image = get(table, 0).with_columns(data_file("h", 1))
     table = after(table, Project(table.fields[1:]))
     new = get(after(table, Update((), (image,), (), (B,), rewrites_columns=True)), 0)
     assert [each.path for each in new.files] == ["h"]
@@ -229,7 +229,7 @@ def test_nor_does_the_old_file_of_another_column_that_was_dropped() -> None:
 
 def test_indices_on_columns_written_in_place_lose_the_fragment(table: Manifest) -> None:
     table = with_indices(table, *INDICES)
-    image = get(table, 0).with_columns(file("h", 1))
+    image = get(table, 0).with_columns(data_file("h", 1))
     new = after(table, Update((), (image,), (), (B,), rewrites_columns=True))
     assert coverage(new) == {
         "a by id": {0, 1},
@@ -241,14 +241,14 @@ def test_indices_on_columns_written_in_place_lose_the_fragment(table: Manifest) 
 
 def test_also_if_the_writer_forgot_to_name_the_column(table: Manifest) -> None:
     table = with_indices(table, *INDICES)
-    image = get(table, 0).with_columns(file("h", 1))
+    image = get(table, 0).with_columns(data_file("h", 1))
     new = after(table, Update((), (image,), (), (), rewrites_columns=True))
     assert coverage(new)["b by id"] == {1}
     assert coverage(new)["a by id"] == {0, 1}
 
 
 def test_an_update_in_place_may_insert_rows_too(table: Manifest) -> None:
-    image = get(table, 0).with_columns(file("h", 1))
+    image = get(table, 0).with_columns(data_file("h", 1))
     change = Update((), (image,), (fragment("new", 2),), (B,), rewrites_columns=True)
     new = after(table, change)
     assert row_ids(get(new, 2)) == [7, 8]

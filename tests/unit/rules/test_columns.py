@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.unit.rules.manifests import FIELDS, field, file, fragment, index
+from tests.metadata import data_file
+from tests.unit.rules.manifests import FIELDS, field, fragment, index
 
 from lancewood.model.ids import FieldId, FragmentId
 from lancewood.model.operations import (
@@ -29,7 +30,7 @@ DROP_B = Project((A,))
 MINE: dict[str, Operation] = {
     "append": Append((fragment("f", 1),)),
     "update": Update((), (), (fragment("f", 1),)),
-    "replacement": DataReplacement((Replacement(FragmentId(0), file("f", 1)),)),
+    "replacement": DataReplacement((Replacement(FragmentId(0), data_file("f", 1)),)),
     "index": CreateIndex((index("i", [1], [0], "BTree"),), ()),
 }
 
@@ -122,7 +123,7 @@ def test_values_given_to_a_column_that_is_dropped_are_not_lost_without_a_word() 
     image = (fragment("f", 0),)
     moved = Update((), image, (fragment("g", 1),), fields_for_preserving_frag_bitmap=(FieldId(1),))
     in_place = Update((), image, (), fields_modified=(FieldId(1),), rewrites_columns=True)
-    replaced = DataReplacement((Replacement(FragmentId(0), file("f", 1)),))
+    replaced = DataReplacement((Replacement(FragmentId(0), data_file("f", 1)),))
     for each in (moved, in_place, replaced):
         assert reason(each) == "it gave new values to column 'b', which the branch drops"
         assert reason(each, FIELDS) == ""

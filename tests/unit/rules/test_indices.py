@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 from pyroaring import BitMap
-from tests.unit.rules.manifests import field, file, fragment, index
+from tests.metadata import data_file
+from tests.unit.rules.manifests import field, fragment, index
 
 from lancewood.errors import UnsupportedError
 from lancewood.model.fragment import Fragment
@@ -53,16 +54,16 @@ def test_relatives_are_what_is_above_and_what_is_below() -> None:
 
 
 def test_columns_change_with_the_file_they_come_from() -> None:
-    old = Fragment.make([file("f", 0, 1), file("g", 2)], 3)
+    old = Fragment.make([data_file("f", 0, 1), data_file("g", 2)], 3)
     assert changed_fields(old, old) == set()
-    assert changed_fields(old, old.with_columns(file("h", 1))) == {1}
-    assert changed_fields(old, old.with_columns(file("h", 0, 1, 2))) == {0, 1, 2}
+    assert changed_fields(old, old.with_columns(data_file("h", 1))) == {1}
+    assert changed_fields(old, old.with_columns(data_file("h", 0, 1, 2))) == {0, 1, 2}
     assert changed_fields(old, old.with_files(old.files[:1])) == {2}
 
 
 def test_a_column_that_was_null_so_far_has_changed_too() -> None:
     old = fragment("f", 3, 0)
-    assert changed_fields(old, old.with_columns(file("h", 1))) == {1}
+    assert changed_fields(old, old.with_columns(data_file("h", 1))) == {1}
 
 
 def test_an_index_goes_with_one_of_its_columns() -> None:

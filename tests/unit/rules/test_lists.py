@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.rules.manifests import FIELDS, file, fragment, index, start, with_deleted
+from tests.metadata import data_file
+from tests.unit.rules.manifests import FIELDS, fragment, index, start, with_deleted
 
 from lancewood.errors import InvalidInputError
 from lancewood.model.fragment import DataFile, Fragment
@@ -33,7 +34,7 @@ ON_ZERO: list[Operation] = [
     Delete((), (ZERO,)),
     Update((), (with_deleted(F0, 1),), ()),
     Rewrite((RewriteGroup((F0,), (F1,)),)),
-    DataReplacement((Replacement(ZERO, file("h", 0)),)),
+    DataReplacement((Replacement(ZERO, data_file("h", 0)),)),
     Merge((F0, F1), FIELDS),
 ]
 
@@ -75,7 +76,7 @@ def test_steps_that_name_only_what_the_base_has_could_have_been_built_on_it() ->
         (Delete((), (FragmentId(2),)), "Delete rests on fragment 2"),
         (Update((), (with_deleted(F2, 1),), (F0,)), "Update rests on fragment 2"),
         (Rewrite((RewriteGroup((F0,), (F2,)),)), "Rewrite rests on fragment 2"),
-        (DataReplacement((Replacement(FragmentId(2), file("h", 0)),)), "rests on fragment 2"),
+        (DataReplacement((Replacement(FragmentId(2), data_file("h", 0)),)), "rests on fragment 2"),
         (Merge((F0, F1, F2), FIELDS), "Merge rests on fragment 2"),
         (CreateIndex((index("i", [0], [0, 2], "BTree"),), ()), "CreateIndex rests on fragment 2"),
         (Restore(Version(2)), "goes back to version 2"),

@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.metadata import data_file
 from tests.unit.rules.manifests import (
     FIELDS,
     after,
     coverage,
     field,
-    file,
     fragment,
     get,
     index,
@@ -91,7 +91,7 @@ def delete(*numbers: int, whole: tuple[int, ...] = ()) -> Delete:
 
 
 def in_place(*numbers: int) -> Update:
-    images = tuple(image(each).with_columns(file("n", 1)) for each in numbers)
+    images = tuple(image(each).with_columns(data_file("n", 1)) for each in numbers)
     return Update((), images, (), (FieldId(1),), rewrites_columns=True)
 
 
@@ -104,7 +104,7 @@ def rewrite(number: int) -> Rewrite:
 
 
 def replacement(number: int) -> DataReplacement:
-    return DataReplacement((Replacement(FragmentId(number), file("n", 0)),))
+    return DataReplacement((Replacement(FragmentId(number), data_file("n", 0)),))
 
 
 MERGE = Merge(tuple(TABLE.fragments), (*FIELDS, field(2, "c")), preserves_nullability=True)
@@ -200,7 +200,7 @@ def test_a_fragment_that_is_gone_is_left_out() -> None:
 
 
 def test_a_file_that_was_replaced_meanwhile_is_left_as_it_is() -> None:
-    newest = after(TABLE, DataReplacement((Replacement(ZERO, file("n", 0, 1)),)))
+    newest = after(TABLE, DataReplacement((Replacement(ZERO, data_file("n", 0, 1)),)))
     moved = rebased_move(TABLE, newest, to_cold(TABLE, 0, 1))
     assert [each.id for each in moved.updated_fragments] == [1]
     done = after(newest, moved)
@@ -217,7 +217,7 @@ def test_a_column_rewritten_meanwhile_stays_and_the_rest_of_its_fragment_moves()
 
 
 def test_a_column_added_meanwhile_stays_where_it_was_written() -> None:
-    images = [each.with_columns(file(f"c{each.id}", 2)) for each in TABLE.fragments]
+    images = [each.with_columns(data_file(f"c{each.id}", 2)) for each in TABLE.fragments]
     newest = after(TABLE, replace(MERGE, fragments=tuple(images)))
     done = after(newest, rebased_move(TABLE, newest, to_cold(TABLE, 0)))
     assert places(get(done, 0)) == [("cold-f", 1), ("c0", None)]
@@ -282,13 +282,13 @@ def test_a_deletion_file_may_have_another_home_too() -> None:
 
 
 def test_files_of_other_columns_are_refused() -> None:
-    wrong = moved_files([image(0).with_files([file("f", 0)])])
+    wrong = moved_files([image(0).with_files([data_file("f", 0)])])
     with pytest.raises(InvalidInputError, match="fragment 0 has other columns"):
         after(TABLE, wrong)
 
 
 def test_a_copy_keeps_what_a_newer_writer_said_of_the_file() -> None:
-    raw = file("f", 0).message.SerializeToString() + b"\xf8\x06\x05"  # field 111
+    raw = data_file("f", 0).message.SerializeToString() + b"\xf8\x06\x05"  # field 111
     copy = same_elsewhere(DataFile(table_pb2.DataFile.FromString(raw)), "g", AT_COLD)
     assert copy.message.SerializeToString().endswith(b"\xf8\x06\x05")
 
