@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 from lancewood.engine.location import Location
 from lancewood.engine.rows import ScanPlan, plan_scan
-from lancewood.engine.snapshot import Access, Snapshot
+from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.versions import load_manifest
+from lancewood.engine.write import WriteRequest, plan_write
 from lancewood.errors import InvalidInputError, NotFoundError, RetryableConflictError
 from lancewood.format.layout import NamingScheme
-from lancewood.jobs.job import TASKS_PER_SLOT
+from lancewood.jobs.job import TASKS_PER_SLOT, CommitOptions
 from lancewood.model.ids import Version
 from lancewood.model.manifest import ManifestHead
 from lancewood.model.schema import ROW_ADDRESS, ROW_ID
@@ -39,8 +40,6 @@ from lancewood.spark.source.stream_doors import open_reader, open_stream_schema,
 from lancewood.spark.streaming.task import TaskSize
 from lancewood.spark.types import spark_schema
 from lancewood.spark.writing.job import WriteJob
-from lancewood.spark.writing.plan import plan_write
-from lancewood.table.door import open as open_table
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -165,45 +164,34 @@ class TableSource:
         self, schema: StructType, overwrite: bool, *, is_in_stream: bool = False
     ) -> WriteJob:
         asked = self._asked
-        access = Access(
-            asked.path,
-            storage_options=asked.storage_options,
-            base_storage_options=asked.base_storage_options,
-            manifest_store=asked.manifest_store,
-        )
-        return plan_write(
-            access,
-            schema,
+        request = WriteRequest(
             mode="overwrite" if overwrite else "append",
             branch=asked.branch,
             max_rows_per_file=asked.max_rows_per_file,
             max_bytes_per_file=asked.max_bytes_per_file,
             stable_row_ids=asked.stable_row_ids,
             file_version=asked.file_version,
+        )
+        commit_options = CommitOptions.of(
+            asked.message,
+            asked.properties,
+            serializable=asked.serializable,
             app=None if is_in_stream else asked.app,
             batch=asked.batch,
-            message=asked.message,
-            properties=asked.properties,
-            serializable=asked.serializable,
         )
+        plan = plan_write(asked.access, request, commit_options.policy.applied)
+        return WriteJob.of(plan, schema, commit_options)
 
     def _found(self) -> Snapshot:
         """The version that this source and its copies read."""
         if self._pin is not None:
             return self._pin.load()
         asked = self._asked
-        table = open_table(
-            asked.path,
-            branch=asked.branch,
-            version=asked.version,
-            tag=asked.tag,
-            as_of=asked.as_of,
-            storage_options=asked.storage_options,
-            base_storage_options=asked.base_storage_options,
-            manifest_store=asked.manifest_store,
+        snapshot = asked.access.open(
+            branch=asked.branch, version=asked.version, tag=asked.tag, as_of=asked.as_of
         )
-        self._pin = PinnedVersion.of(table._snapshot)
-        return table._snapshot
+        self._pin = PinnedVersion.of(snapshot)
+        return snapshot
 
 
 _CLASSES = {"LanceSource": (TableSource, "pyspark.sql.datasource.DataSource")}

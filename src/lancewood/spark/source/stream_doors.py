@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from lancewood.engine.snapshot import Access, Snapshot
+from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.model.revision import OnBranch, parse_revision
 from lancewood.spark.source import stream_reader as readers
@@ -68,11 +68,7 @@ def _check_path(opened: Snapshot, asked: SourceOptions) -> None:
     """Raises InvalidInputError for a path that carries a tag or a single version."""
     if "@" not in asked.path:
         return
-    _, revision = Access(
-        asked.path,
-        storage_options=asked.storage_options,
-        manifest_store=asked.manifest_store,
-    ).find()
+    _, revision = asked.access.find()
     if revision is None:
         return
     meant = parse_revision(revision)

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
-from uuid import UUID, uuid5
 
 import pyarrow as pa
 
@@ -84,9 +83,8 @@ class StreamWriter:
         job, answers = _of_batch(messages, batchId), answers_in(messages)
         if job is None or _is_idle(job, answers):
             return
-        assert job.applied is not None
         if job.commit(answers).skipped:
-            _check_latest(job, job.applied)
+            _check_latest(job)
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
         """On the driver, where something failed; after a commit that raised, too."""
@@ -110,8 +108,7 @@ def _of_batch(messages: Sequence[Any], batch: int) -> WriteJob | None:
             "Spark does not say which query this is, so that nobody could tell its batches from "
             "those of others; name it with option app"
         )
-    applied = AppliedBatch(app, batch)
-    return replace(job, applied=applied, uuid=str(uuid5(UUID(job.uuid), f"{batch} {app}")))
+    return job.of_batch(AppliedBatch(app, batch))
 
 
 def _brought(messages: Sequence[Any]) -> WriteJob | None:
@@ -122,14 +119,16 @@ def _brought(messages: Sequence[Any]) -> WriteJob | None:
 
 def _is_idle(job: WriteJob, answers: Sequence[bytes | None]) -> bool:
     """Whether there is nothing to commit: no rows are added to a table that is there."""
-    if job.is_new or job.mode == "overwrite":
+    if job.is_new or job.plan.kind == "overwrite":
         return False
     found = decode_answers(answers)
     return not found.fragments and not found.errors
 
 
-def _check_latest(job: WriteJob, applied: AppliedBatch) -> None:
+def _check_latest(job: WriteJob) -> None:
     """Raises for a batch before the newest: Spark only ever runs the newest one again."""
+    applied = job.commit_options.policy.applied
+    assert applied is not None
     found = newest_batch(load_snapshot(job.base.location).manifest.config, applied.app)
     if found is not None and found > applied.batch:
         raise BatchAppliedError(
