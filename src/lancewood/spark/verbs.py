@@ -26,7 +26,14 @@ from lancewood.jobs.merging.source import Choices, Matched, NotMatched, NotMatch
 from lancewood.jobs.rows.updating import Rewriting
 from lancewood.spark.merging.merge import FrameMerge
 from lancewood.spark.writing.job import WriteJob
-from lancewood.spark.writing.work import Written, is_nothing, write_rows
+from lancewood.spark.writing.work import (
+    Written,
+    as_planned,
+    as_skipped,
+    as_written,
+    is_nothing,
+    write_rows,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -159,14 +166,14 @@ def write(
     columns = _sort_columns(df, sort_by)
     plan = plan_write(access, request, commit_options.policy.applied)
     if plan.kind == "nothing":
-        return Written.skipping(plan.before, dry_run=dry_run)
+        return as_skipped(plan.before, dry_run=dry_run)
     spread = df if partitions is None else df.repartition(partitions)
     if plan.kind == "merge":
         merge = FrameMerge(spread, plan.before, choices, deleted=deleted)
-        return Written.planned(plan.before) if dry_run else _merge(merge, plan, commit_options)
+        return as_planned(plan.before) if dry_run else _merge(merge, plan, commit_options)
     job = WriteJob.of(plan, df.schema, commit_options)
     if dry_run:
-        return Written.planned(plan.before)
+        return as_planned(plan.before)
     return _run(
         spread.sortWithinPartitions(*columns) if columns else spread,
         job,
@@ -178,7 +185,7 @@ def _run(df: DataFrame, job: WriteJob, *, skip_empty: bool) -> Written:
     assert job.work is not None
     answers = write_rows(df, job.work)
     if skip_empty and is_nothing(answers):
-        return Written.skipping(job.base)
+        return as_skipped(job.base)
     try:
         return job.commit(answers)
     except Exception:
@@ -190,8 +197,8 @@ def _merge(merge: FrameMerge, plan: PlannedWrite, commit_options: CommitOptions)
     try:
         after, counts = merge.run(commit_options)
     except BatchAppliedError:
-        return Written.skipping(load_snapshot(plan.before.location))
-    return Written.at(after, counts, None, None)
+        return as_skipped(load_snapshot(plan.before.location))
+    return as_written(after, counts)
 
 
 def _check_mode(

@@ -483,16 +483,21 @@ def test_an_answer_that_is_none_is_refused() -> None:
     assert error.facts == {"column": "a"}
 
 
+def as_frame(rows: pa.Table) -> Any:
+    """Rows as what ``write`` takes for a DataFrame."""
+    return Frame(rows)
+
+
 @pytest.mark.parametrize("mode", ["append", "overwrite", "error", "ignore"])
 def test_a_dry_run_says_what_is_known_and_writes_nothing(uri: Path, mode: Any) -> None:
-    new = write(Frame(ROWS), uri, mode, dry_run=True)
+    new = write(as_frame(ROWS), uri, mode, dry_run=True)
     assert new == Written(str(uri), None, 0, None, None, None, dry_run=True)
     assert not uri.exists()
     if mode == "error":
         return
     done(uri, ROWS)
     before = sorted(uri.rglob("*"))
-    frame = Frame(MORE)
+    frame = as_frame(MORE)
     planned = write(frame, uri, mode, dry_run=True)
     if mode == "ignore":
         assert planned == Written(str(uri), None, 1, skipped=True, dry_run=True)
@@ -504,9 +509,9 @@ def test_a_dry_run_says_what_is_known_and_writes_nothing(uri: Path, mode: Any) -
 
 def test_a_dry_run_of_a_merge_computes_nothing_and_refuses_what_a_merge_refuses(uri: Path) -> None:
     with pytest.raises(lw.NotFoundError, match="to merge into"):
-        write(Frame(MORE), uri, "merge", on="id", dry_run=True)
+        write(as_frame(MORE), uri, "merge", on="id", dry_run=True)
     done(uri, ROWS)
-    frame = Frame(MORE)
+    frame = as_frame(MORE)
     planned = write(frame, uri, "merge", on="id", dry_run=True)
     assert planned == Written(str(uri), None, 1, None, None, None, dry_run=True)
     assert not frame.computed
@@ -532,7 +537,7 @@ def test_an_argument_of_another_mode_is_refused_by_its_name(
     uri: Path, mode: Any, wishes: dict[str, Any], name: str
 ) -> None:
     with pytest.raises(lw.InvalidInputError, match=f"^{name} is not for mode '{mode}'; leave it"):
-        write(Frame(ROWS), uri, mode, **wishes)
+        write(as_frame(ROWS), uri, mode, **wishes)
 
 
 def test_the_driver_commits_under_the_commit_lock(uri: Path) -> None:
@@ -543,6 +548,6 @@ def test_the_driver_commits_under_the_commit_lock(uri: Path) -> None:
         held.append(version)
         yield
 
-    write(Frame(ROWS), uri, "append", commit_lock=lock)
-    write(Frame(MORE), uri, "append", commit_lock=lock)
+    write(as_frame(ROWS), uri, "append", commit_lock=lock)
+    write(as_frame(MORE), uri, "append", commit_lock=lock)
     assert held == [1, 2]

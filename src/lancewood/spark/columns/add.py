@@ -55,7 +55,7 @@ from lancewood.spark.running.answers import Shared, answered, as_rows, dumps, lo
 from lancewood.spark.running.arriving import Answering
 from lancewood.spark.tasks import messages_of
 from lancewood.spark.types import Reading, Writing
-from lancewood.spark.writing.work import Written
+from lancewood.spark.writing.work import Written, as_planned, as_skipped, as_written
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -111,19 +111,19 @@ def add_columns(
     )
     snapshot = access.open(branch=branch)
     if is_applied(snapshot.manifest.config, commit_options.policy.applied):
-        return Written.skipping(snapshot, dry_run=dry_run)
+        return as_skipped(snapshot, dry_run=dry_run)
     source = ExpressionColumns(spark, asked)
     files = ExpressionFiles(snapshot, source, batch_rows, progress)
     job = AddColumns(snapshot, source, files)
     if dry_run:
         snapshot.check_writable()
         snapshot.check_open()
-        return Written.planned(snapshot, RowCounts(), len(snapshot.manifest.fragments))
+        return as_planned(snapshot, RowCounts(), len(snapshot.manifest.fragments))
     try:
         after = job.run(commit_options)
     except BatchAppliedError:
-        return Written.skipping(snapshot.newest())
-    return Written.at(after, RowCounts(), len(files), files.bytes)
+        return as_skipped(snapshot.newest())
+    return as_written(after, RowCounts(), len(files), files.bytes)
 
 
 class ExpressionColumns:

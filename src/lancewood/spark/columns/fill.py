@@ -35,7 +35,7 @@ from lancewood.model.schema import Schema
 from lancewood.spark.columns.add import ExpressionColumns, ExpressionFiles
 from lancewood.spark.columns.expressions import Checked, ColumnExpressions, check_expressions
 from lancewood.spark.runner import SparkRunner
-from lancewood.spark.writing.work import Written
+from lancewood.spark.writing.work import Written, as_planned, as_skipped, as_written
 from lancewood.table.table import Table
 
 if TYPE_CHECKING:
@@ -97,8 +97,8 @@ def fill_columns(
         table = table.add_columns(pa.schema(added), message=message)
     after = filling.run(table._snapshot)
     if after.manifest.version == before.manifest.version:
-        return Written.skipping(after)
-    return Written.at(after, RowCounts(updated=filling.rows), filling.files, filling.bytes)
+        return as_skipped(after)
+    return as_written(after, RowCounts(updated=filling.rows), filling.files, filling.bytes)
 
 
 def check_fill(
@@ -167,9 +167,9 @@ class _Filling:
         """What would be done; ``adds`` says that columns would be added first."""
         found = [lacking for _, lacking in self._together(snapshot)]
         if not found and not adds:
-            return Written.skipping(snapshot, dry_run=True)
+            return as_skipped(snapshot, dry_run=True)
         rows = max((sum(each.rows for each in lacking) for lacking in found), default=0)
-        return Written.planned(snapshot, RowCounts(updated=rows), sum(map(len, found)))
+        return as_planned(snapshot, RowCounts(updated=rows), sum(map(len, found)))
 
     def _together(self, snapshot: Snapshot) -> list[tuple[list[str], list[Lacking]]]:
         """Columns that lack values in the same fragments, which are filled together."""

@@ -108,8 +108,8 @@ class FrameMerge:
     ``deleted`` names a boolean column that the frame has and the table has not: where it is true,
     the row of that key is deleted, and a key that is not there is passed over.
 
-    What is wrong with the columns is told when this is made, by an InvalidInputError; what is wrong
-    with the rows by ``prepare``, before anything of the table changes.
+    Raises InvalidInputError for columns that do not fit; ``prepare`` does for rows that do not,
+    before anything of the table changes.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class FrameMerge:
         """The version after the merge, and what became of rows.
 
         Raises what ``Table.merge`` raises, and what Spark raises for the frame itself. The two rows
-        of a key that occurs twice are not told: rows of a frame have no numbers.
+        of a key that occurs twice are not named: rows of a frame have no numbers.
         """
         try:
             return execute(self._snapshot, self.prepare, commit_options)
@@ -267,8 +267,8 @@ def _change(
         return Change(None, counts)
     keys = None
     if inserted:
-        told = [each.hashes for each in done if each.hashes is not None]
-        keys = key_filter(source.key, np.concatenate(told) if told else None)
+        hashes = [each.hashes for each in done if each.hashes is not None]
+        keys = key_filter(source.key, np.concatenate(hashes) if hashes else None)
     operation = merge_operation(
         source, [each.changes for each in done], keys, by_columns=by_columns
     )

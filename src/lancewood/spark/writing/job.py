@@ -44,6 +44,8 @@ from lancewood.spark.writing.work import (
     Answers,
     WriteWork,
     Written,
+    as_skipped,
+    as_written,
     decode_answers,
 )
 from lancewood.store.base import is_there
@@ -196,7 +198,7 @@ class WriteJob:
         meanwhile.
         """
         if self.work is None:
-            return Written.skipping(self.base)
+            return as_skipped(self.base)
         found = decode_answers(answers)
         if found.errors:
             self.abort(answers)
@@ -226,7 +228,7 @@ class WriteJob:
             if skipped is None:
                 raise
             return skipped
-        return Written.at(after, RowCounts(inserted=found.rows), found.files, found.bytes)
+        return as_written(after, RowCounts(inserted=found.rows), found.files, found.bytes)
 
     def abort(self, answers: Sequence[bytes | None]) -> None:
         """On the driver: remove the files of a job that will not be committed, as far as possible.
@@ -255,14 +257,14 @@ class WriteJob:
     def _settle(self, refused: LancewoodError) -> Written | None:
         """The result if a refused commit was not needed; None if it failed."""
         if isinstance(refused, BatchAppliedError):
-            return Written.skipping(load_snapshot(self.base.location))
+            return as_skipped(load_snapshot(self.base.location))
         if not self.is_new or not isinstance(refused, ConflictError):
             return None
         there, mode = load_snapshot(self.base.location), self.plan.request.mode
         if mode == "ignore" or is_applied(
             there.manifest.config, self.commit_options.policy.applied
         ):
-            return Written.skipping(there)
+            return as_skipped(there)
         if mode == "error":
             raise table_exists(self.uri) from refused
         raise RetryableConflictError(

@@ -86,31 +86,27 @@ class Written:
     dry_run: bool = False
     """Everything was checked, and nothing written."""
 
-    @classmethod
-    def at(
-        cls, after: Snapshot, counts: RowCounts, files: int | None, bytes: int | None
-    ) -> Written:
-        """Of a write that made this version."""
-        manifest = after.manifest
-        return cls(after.location.uri, manifest.branch, manifest.version, counts, files, bytes)
 
-    @classmethod
-    def skipping(cls, there: Snapshot, *, dry_run: bool = False) -> Written:
-        """Of a write that was not needed."""
-        uri, manifest = there.location.uri, there.manifest
-        return cls(uri, manifest.branch, manifest.version, skipped=True, dry_run=dry_run)
+def as_written(
+    after: Snapshot, counts: RowCounts, files: int | None = None, size: int | None = None
+) -> Written:
+    """The result of a write that made this version."""
+    manifest = after.manifest
+    return Written(after.location.uri, manifest.branch, manifest.version, counts, files, size)
 
-    @classmethod
-    def planned(
-        cls, before: Snapshot, counts: RowCounts | None = None, files: int | None = None
-    ) -> Written:
-        """Of a dry run that would write."""
-        manifest = before.manifest
-        return cls(
-            *(before.location.uri, manifest.branch, manifest.version),
-            *(counts, files, None),
-            dry_run=True,
-        )
+
+def as_skipped(there: Snapshot, *, dry_run: bool = False) -> Written:
+    """The result of a write that was not needed."""
+    uri, manifest = there.location.uri, there.manifest
+    return Written(uri, manifest.branch, manifest.version, skipped=True, dry_run=dry_run)
+
+
+def as_planned(
+    before: Snapshot, counts: RowCounts | None = None, files: int | None = None
+) -> Written:
+    """The result of a dry run that would write."""
+    uri, manifest = before.location.uri, before.manifest
+    return Written(uri, manifest.branch, manifest.version, counts, files, None, dry_run=True)
 
 
 @dataclass(frozen=True)
