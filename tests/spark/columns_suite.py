@@ -184,7 +184,7 @@ def dry_run_says_what_would_be_written_and_writes_nothing(spark: Any, root: Path
     assert added == Written(*place, RowCounts(), many, None, dry_run=True)
     new = fill_columns(spark, uri, {"n": "-id"}, dry_run=True)
     assert new == Written(*place, RowCounts(updated=rows), many, None, dry_run=True)
-    there = fill_columns(spark, uri, {"id": "x"}, dry_run=True)
+    there = fill_columns(spark, uri, {"id": "-id"}, dry_run=True)
     assert there == Written(*place, skipped=True, dry_run=True)
     with pytest.raises(lw.InvalidInputError):
         add_columns(spark, uri, {"n": "nothing + 1"}, dry_run=True)

@@ -15,7 +15,6 @@ from lancewood.engine.write.column_file import ColumnFileWriter, laid_over, mark
 from lancewood.engine.write.plan import (
     FileWriter,
     PlannedWrite,
-    WriteKind,
     WriteMode,
     WriteRequest,
     not_for,
@@ -40,7 +39,6 @@ __all__ = [
     "NewTable",
     "PlannedWrite",
     "Residents",
-    "WriteKind",
     "WriteMode",
     "WriteRequest",
     "check_clonable",

@@ -153,11 +153,6 @@ class PlannedWrite:
     """The base paths that a new table declares."""
 
     @property
-    def is_new(self) -> bool:
-        """Whether it makes the table."""
-        return self.kind == "create"
-
-    @property
     def roots(self) -> Manifest:
         """What declares the base paths that its files may be in."""
         if not self.declared:
@@ -202,7 +197,8 @@ class PlannedWrite:
         if into is not None:
             return file_roots_to_write(location, self.roots, into)
         # Pylance 14 finds blobs of the first layout in the table's own root only.
-        if self.kind != "append" and any(each.is_blob_v1 for each in schema.walk()):
+        has_new_blobs = self.kind == "overwrite" and any(e.is_blob_v1 for e in schema.walk())
+        if self.kind == "create" or has_new_blobs:
             return [own_file_root(location)]
         return [self.before.default_file_root]
 

@@ -50,8 +50,11 @@ def write_append(snapshot: Snapshot, data: Any, limits: FileLimits, bases: Bases
     snapshot.check_writable()
     snapshot.check_open()
     reader = as_reader(data, snapshot.arrow_schema)
-    plan = PlannedWrite("append", snapshot, _request(limits, into=bases))
-    return Append(plan.files(reader.schema).write(reader))
+    request = WriteRequest(
+        max_rows_per_file=limits.max_rows, max_bytes_per_file=limits.max_bytes, into=bases
+    )
+    files = PlannedWrite("append", snapshot, request).files(reader.schema)
+    return Append(files.write(reader))
 
 
 def write_overwrite(
@@ -65,14 +68,14 @@ def write_overwrite(
     """Write rows that will replace everything, under the data's schema or the given one."""
     snapshot.check_writable()
     snapshot.check_open()
-    request = _request(limits, schema=schema, into=bases, file_version=file_version)
-    return _write_anew(PlannedWrite("overwrite", snapshot, request), data)
-
-
-def _request(limits: FileLimits, **said: Any) -> WriteRequest:
-    return WriteRequest(
-        max_rows_per_file=limits.max_rows, max_bytes_per_file=limits.max_bytes, **said
+    request = WriteRequest(
+        schema=schema,
+        max_rows_per_file=limits.max_rows,
+        max_bytes_per_file=limits.max_bytes,
+        into=bases,
+        file_version=file_version,
     )
+    return _write_anew(PlannedWrite("overwrite", snapshot, request), data)
 
 
 def _write_anew(plan: PlannedWrite, data: Any) -> Overwrite:
@@ -158,9 +161,10 @@ def create_table(location: Location, data: Any, new: NewTable) -> Snapshot:
 
 def write_first(location: Location, data: Any, new: NewTable) -> FirstWrite:
     """Write the files of a new table, and commit nothing. Raises AlreadyExistsError."""
-    request = _request(
-        new.limits,
+    request = WriteRequest(
         schema=new.schema,
+        max_rows_per_file=new.limits.max_rows,
+        max_bytes_per_file=new.limits.max_bytes,
         into=new.into,
         stable_row_ids=bool(new.stable_row_ids),
         file_version=new.file_version,

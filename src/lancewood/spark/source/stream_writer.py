@@ -83,8 +83,9 @@ class StreamWriter:
         job, answers = _of_batch(messages, batchId), answers_in(messages)
         if job is None or _is_idle(job, answers):
             return
+        assert job.applied is not None
         if job.commit(answers).skipped:
-            _check_latest(job)
+            _check_latest(job, job.applied)
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
         """On the driver, where something failed; after a commit that raised, too."""
@@ -125,10 +126,8 @@ def _is_idle(job: WriteJob, answers: Sequence[bytes | None]) -> bool:
     return not found.fragments and not found.errors
 
 
-def _check_latest(job: WriteJob) -> None:
+def _check_latest(job: WriteJob, applied: AppliedBatch) -> None:
     """Raises for a batch before the newest: Spark only ever runs the newest one again."""
-    applied = job.commit_options.policy.applied
-    assert applied is not None
     found = newest_batch(load_snapshot(job.base.location).manifest.config, applied.app)
     if found is not None and found > applied.batch:
         raise BatchAppliedError(

@@ -13,14 +13,14 @@ to cleanup, which goes by age.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4, uuid5
 
 import pyarrow as pa
 
-from lancewood.engine.commit import find_landed
+from lancewood.engine.commit import CommitPolicy, find_landed
 from lancewood.engine.location import discard, new_data_files
 from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.engine.versions import load_manifest
@@ -133,7 +133,9 @@ class WriteJob:
     work: WriteWork | None
     """What executors do; None if there is nothing to do, because the table has the batch already
     or is to be left alone."""
-    commit_options: CommitOptions = field(repr=False)
+    properties: Mapping[str, str]
+    serializable: bool = False
+    applied: AppliedBatch | None = None
     uuid: str = field(default_factory=lambda: str(uuid4()))
     is_whole: bool = field(default=True, repr=False)
     """Whether ``base`` has its fragments, which are not pickled."""
@@ -146,7 +148,8 @@ class WriteJob:
         commit to.
         """
         work = None if plan.kind == "nothing" else WriteWork.of(plan, frame)
-        return cls(plan, work, commit_options)
+        policy = commit_options.policy
+        return cls(plan, work, commit_options.properties, policy.serializable, policy.applied)
 
     def __getstate__(self) -> dict[str, Any]:
         if self.is_new:
@@ -156,10 +159,8 @@ class WriteJob:
 
     def of_batch(self, applied: AppliedBatch) -> WriteJob:
         """The same write as that of one batch of a stream, with a uuid of its own."""
-        policy = replace(self.commit_options.policy, applied=applied)
         uuid = uuid5(UUID(self.uuid), f"{applied.batch} {applied.app}")
-        options = replace(self.commit_options, policy=policy)
-        return replace(self, commit_options=options, uuid=str(uuid))
+        return replace(self, applied=applied, uuid=str(uuid))
 
     @property
     def base(self) -> Snapshot:
@@ -173,7 +174,7 @@ class WriteJob:
     @property
     def is_new(self) -> bool:
         """Whether the commit makes the table."""
-        return self.plan.is_new
+        return self.plan.kind == "create"
 
     @property
     def is_skipped(self) -> bool:
@@ -216,8 +217,8 @@ class WriteJob:
             if not was_tried:
                 self.work.check_there(found.fragments)
             # A table can be made only once, whatever others do.
-            policy = self.commit_options.policy
-            policy = replace(policy, serializable=policy.serializable or self.is_new)
+            serializable = self.serializable or self.is_new
+            policy = CommitPolicy(serializable=serializable, applied=self.applied)
             after = base.commit(self._transaction(self.work, found), policy)
         except CommitUnknownError:
             raise
@@ -247,8 +248,7 @@ class WriteJob:
 
     def _transaction(self, work: WriteWork, answers: Answers) -> Transaction:
         operation = self.plan.operation(work.files, answers.fragments)
-        properties = self.commit_options.properties
-        return Transaction(self.base.manifest.version, self.uuid, (operation,), properties)
+        return Transaction(self.base.manifest.version, self.uuid, (operation,), self.properties)
 
     @property
     def _trace(self) -> Trace:
@@ -261,9 +261,7 @@ class WriteJob:
         if not self.is_new or not isinstance(refused, ConflictError):
             return None
         there, mode = load_snapshot(self.base.location), self.plan.request.mode
-        if mode == "ignore" or is_applied(
-            there.manifest.config, self.commit_options.policy.applied
-        ):
+        if mode == "ignore" or is_applied(there.manifest.config, self.applied):
             return as_skipped(there)
         if mode == "error":
             raise table_exists(self.uri) from refused
