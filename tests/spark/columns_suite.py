@@ -11,8 +11,9 @@ import pytest
 from tests.spark.job_suite import make_table
 
 import lancewood as lw
-from lancewood.spark import add_columns
+from lancewood.spark import RowCounts, Written, add_columns
 from lancewood.spark.columns.expressions import ColumnExpressions, check_expressions
+from lancewood.spark.columns.fill import fill_columns
 
 
 def data_files(uri: Path) -> set[Path]:
@@ -173,6 +174,26 @@ def batch_of_an_app_is_applied_once_also_on_a_branch(spark: Any, root: Path) -> 
     assert lw.open(uri).version == main.version
 
 
+def dry_run_says_what_would_be_written_and_writes_nothing(spark: Any, root: Path) -> None:
+    uri = root / "t.lance"
+    before = make_table(uri)
+    files, rows = data_files(uri), before.count_rows()
+    place = (before.uri, None, before.version)
+    many = len(before.fragments)
+    added = add_columns(spark, uri, {"n": "-id"}, dry_run=True)
+    assert added == Written(*place, RowCounts(), many, None, dry_run=True)
+    new = fill_columns(spark, uri, {"n": "-id"}, dry_run=True)
+    assert new == Written(*place, RowCounts(updated=rows), many, None, dry_run=True)
+    there = fill_columns(spark, uri, {"id": "-id"}, dry_run=True)
+    assert there == Written(*place, skipped=True, dry_run=True)
+    with pytest.raises(lw.InvalidInputError):
+        add_columns(spark, uri, {"n": "nothing + 1"}, dry_run=True)
+    assert lw.open(uri).version == before.version
+    assert data_files(uri) == files
+    filled = fill_columns(spark, uri, {"n": "-id"})
+    assert (filled.counts, filled.files) == (new.counts, new.files)
+
+
 CHECKS: tuple[Callable[[Any, Path], None], ...] = (
     values_are_those_of_the_rows_and_nothing_else_is_written,
     columns_structs_lists_and_functions_of_python_can_be_computed,
@@ -180,6 +201,7 @@ CHECKS: tuple[Callable[[Any, Path], None], ...] = (
     what_is_not_row_by_row_is_refused_before_anything_is_written,
     rows_that_another_writer_adds_meanwhile_get_values_too,
     batch_of_an_app_is_applied_once_also_on_a_branch,
+    dry_run_says_what_would_be_written_and_writes_nothing,
     failing_expression_is_told_and_changes_nothing,
 )
 """The one that costs Spark its Python workers comes last."""

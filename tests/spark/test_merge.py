@@ -18,10 +18,11 @@ from lancewood.errors import InvalidInputError
 from lancewood.format.arrow import schema_from_arrow
 from lancewood.jobs.job import RowCounts
 from lancewood.jobs.merging.keys import resolve_key
+from lancewood.jobs.merging.source import Choices
 from lancewood.spark import write
 from lancewood.spark.merging import key_join, merge
 from lancewood.spark.merging.key_join import KeyJoin
-from lancewood.spark.merging.merge import merge_frame
+from lancewood.spark.merging.merge import FrameMerge
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -135,7 +136,7 @@ def test_a_frame_is_merged_as_a_table_of_the_same_rows_is(
         new = there.select(["n", "k"]).append_column("v", pa.array(["new"] * there.num_rows))
         new = new.slice(3, count // 2)
     frame = spark.createDataFrame(new).repartition(3)
-    after, counts = merge_frame(frame, mine, on=on, **choices)
+    after, counts = FrameMerge(frame, mine._snapshot, Choices(on=on, **choices)).run()
     source = pa.Table.from_batches(frame.toArrow().to_batches()).cast(new.schema)
     expected = other.merge(source, on, **choices)
     assert counts == expected.counts
@@ -155,10 +156,10 @@ def test_two_rows_with_one_key_are_refused_and_a_null_too_and_nothing_changes(
     before = data_files(tmp_path / "t.lance")
     twice = spark.range(100).selectExpr("id % 99 + 5 as k", "'x' as v").repartition(4)
     with pytest.raises(InvalidInputError, match="two rows of the source have the same key k = 5"):
-        merge_frame(twice, table, on="k")
+        FrameMerge(twice, table._snapshot, Choices(on="k")).run()
     nulls = spark.range(100).selectExpr("id as k", "if(id = 77, null, 'x') as v").repartition(4)
     with pytest.raises(InvalidInputError, match="'v' may not be null"):
-        merge_frame(nulls, table, on="k")
+        FrameMerge(nulls, table._snapshot, Choices(on="k")).run()
     assert data_files(tmp_path / "t.lance") == before
     assert table.latest().version == 1
 
@@ -179,7 +180,7 @@ def test_a_frame_that_answers_differently_each_time_is_asked_once(
     columns = {"k": range(1_000), "v": [-1.0] * 1_000, "w": [-1.0] * 1_000}
     table = lw.create(tmp_path / "t.lance", pa.table(columns), max_rows_per_file=300)
     frame = spark.range(0, 2_000, 1, 3).mapInArrow(moody, "k bigint, v double, w double")
-    after, counts = merge_frame(frame, table, on="k")
+    after, counts = FrameMerge(frame, table._snapshot, Choices(on="k")).run()
     rows = lance.dataset(table.uri).to_table().to_pylist()
     touched = [each for each in rows if each["v"] >= 0]
     assert len(touched) == counts.updated + counts.inserted
@@ -203,7 +204,7 @@ def test_a_conflict_is_met_on_the_newest_version(
 
     monkeypatch.setattr(KeyJoin, "run", late)
     frame = spark.createDataFrame(new_rows(pa.array([3, 100, 200])))
-    after, counts = merge_frame(frame, table, on="k")
+    after, counts = FrameMerge(frame, table._snapshot, Choices(on="k")).run()
     assert counts == RowCounts(inserted=1, updated=2)
     assert after.manifest.version == 3
     found = lw.Table(after)

@@ -52,7 +52,7 @@ def check(spark: Any, here: Path, rows: pa.Table) -> None:
     expected = by_pylance(first)  # JSON is not stored letter by letter
     frame = lws.read(spark, first)
     made = lws.write(frame, second, schema=rows.schema, file_version=VERSION)
-    assert (made.version, made.counts.inserted) == (1, rows.num_rows)
+    assert (made.version, made.counts) == (1, lw.RowCounts(inserted=rows.num_rows))
     assert by_pylance(second) == expected
     assert lws.read(spark, second).toArrow() == frame.toArrow()
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from lancewood.lazy_names import lazy_names
 
 # Not lazily: once a module is loaded, its package has it under the name that the function needs.
-from lancewood.spark.runner import runner
+from lancewood.spark.runner import SparkRunner, runner
 from lancewood.spark.session import session
 
 if TYPE_CHECKING:
+    from lancewood.jobs.job import RowCounts
     from lancewood.spark.columns.add import add_columns
     from lancewood.spark.querying import explain_sql, sql
     from lancewood.spark.reading.read import count, read
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from lancewood.spark.writing.work import Written
 
 __all__ = [
+    "RowCounts",
+    "SparkRunner",
     "Written",
     "add_columns",
     "count",
@@ -39,6 +42,7 @@ _MODULES = {
     "metadata": "lancewood.spark.source.metadata",
     "sql": "lancewood.spark.querying",
     "write": "lancewood.spark.verbs",
+    "RowCounts": "lancewood.jobs.job",
     "Written": "lancewood.spark.writing.work",
 }
 __getattr__, __dir__ = lazy_names(globals(), _MODULES)

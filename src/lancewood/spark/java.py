@@ -70,7 +70,7 @@ def find_java(environ: Mapping[str, str]) -> Java:
 
 
 def look_for_java(environ: Mapping[str, str], passed_over: list[str]) -> Java | None:
-    """What ``find_java`` finds, or None; ``passed_over`` is told of each that will not do."""
+    """What ``find_java`` finds, or None; ``passed_over`` is called with each that will not do."""
     for location, executable in _own_javas(environ):
         java = ask_java(executable, environ)
         if java is not None and java.version >= OLDEST_JAVA:

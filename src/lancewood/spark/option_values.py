@@ -1,6 +1,6 @@
 """Texts that people give as options, turned into values; each raises InvalidInputError.
 
-Knows no option by name but the one it is told, and never shows a text that may be a secret.
+Knows options only by the name that a caller gives, and never shows a text that may be a secret.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def texts(name: str, given: str) -> dict[str, str]:
 
 
 def nested_texts(name: str, given: str) -> dict[str, dict[str, str]]:
-    """A JSON object of JSON objects of texts; what is wrong with one is told without it."""
+    """A JSON object of JSON objects of texts; the error does not show it."""
     found = _json(name, given)
     inner = list(found.values()) if isinstance(found, dict) else [None]
     if not all(

@@ -1,4 +1,4 @@
-"""What Spark is told to hide: values of options whose names say that they are secrets.
+"""What Spark has to hide: values of options whose names say that they are secrets.
 
 Spark writes options of sources into plans and event logs, over Connect whole requests, and its
 settings, too. It hides a value by a pattern for names, and for whole texts by one that finds what

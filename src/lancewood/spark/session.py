@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
-from lancewood.spark.batches import ADVISED_BYTES
 from lancewood.spark.java import find_java
 from lancewood.spark.redaction import OF_SETTINGS, hide_secrets
 from lancewood.spark.tasks import is_connect
+from lancewood.spark.writing.work import ADVISED_BYTES
 from lancewood.version import how_to_install
 
 if TYPE_CHECKING:

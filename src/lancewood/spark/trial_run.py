@@ -36,8 +36,12 @@ def attempt(trial: Trial) -> dict[str, Any]:
     spark = session(trial.master, app_name="lancewood doctor", conf=trial.conf)
     started = time.monotonic() - begun
     try:
-        told = spread(spark, [b""] * (2 * slots(spark))).mapInArrow(_tell, "seen string").collect()
-        workers = [json.loads(each) for each in sorted({row.seen for row in told})]
+        seen = (
+            spread(spark, [b""] * (2 * slots(spark)))
+            .mapInArrow(_versions_here, "seen string")
+            .collect()
+        )
+        workers = [json.loads(each) for each in sorted({row.seen for row in seen})]
         return {
             "spark": spark.version,
             "seconds": round(started, 1),
@@ -75,7 +79,7 @@ def _try_table(spark: Any, trial: Trial) -> str | None:
     return f"{ROWS} rows written and read back, by read() and by format('lance')"
 
 
-def _tell(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _versions_here(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """On an executor: what this Python is."""
     for _ in batches:
         pass

@@ -1,37 +1,43 @@
 """``lancewood.spark.write``: a frame into a table, in any of five modes.
 
-Rows are planned in ``writing.plan`` and committed by ``writing.job``; frames are merged by
-``merging``. A plan belongs to one write, and is collected exactly once.
+``engine.write`` says what the write is; rows are written by ``writing``, and frames merged by
+``merging``.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lancewood.engine.base import check_choice, check_number
+from lancewood.engine.base import check_number
 from lancewood.engine.location import Bases, NewBase
 from lancewood.engine.schema import Parameters
-from lancewood.engine.snapshot import Access
-from lancewood.errors import BatchAppliedError, InvalidInputError, NotFoundError
+from lancewood.engine.snapshot import Access, load_snapshot
+from lancewood.engine.write import PlannedWrite, WriteMode, WriteRequest, not_for, plan_write
+from lancewood.errors import BatchAppliedError, InvalidInputError
 from lancewood.external.base import ManifestStore
+from lancewood.external.lock import CommitLock
 from lancewood.jobs.job import CommitOptions
-from lancewood.jobs.merging.source import Matched, NotMatched, NotMatchedBySource
+from lancewood.jobs.merging.source import Choices, Matched, NotMatched, NotMatchedBySource
 from lancewood.jobs.rows.updating import Rewriting
-from lancewood.rules.applied import is_applied
-from lancewood.spark.merging.merge import merge_frame
-from lancewood.spark.writing.job import WriteJob, write_rows
-from lancewood.spark.writing.plan import WriteTarget, find_target, plan_write
-from lancewood.spark.writing.work import Written, is_nothing
-from lancewood.table.table import Table
+from lancewood.spark.merging.merge import FrameMerge
+from lancewood.spark.writing.job import WriteJob
+from lancewood.spark.writing.work import (
+    Written,
+    as_planned,
+    as_skipped,
+    as_written,
+    is_nothing,
+    write_rows,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-WriteMode: TypeAlias = Literal["append", "overwrite", "ignore", "error", "merge"]
 _MOST_PARTITIONS = 1_000_000
 
 
@@ -53,20 +59,22 @@ def write(
     stable_row_ids: bool | None = None,
     file_version: str | None = None,
     bases: Sequence[NewBase] = (),
-    matched: Matched | None = None,
-    not_matched: NotMatched | None = None,
-    not_matched_by_source: NotMatchedBySource | None = None,
+    matched: Matched = "update",
+    not_matched: NotMatched = "insert",
+    not_matched_by_source: NotMatchedBySource = "keep",
     matched_where: str | None = None,
     parameters: Parameters = None,
-    rewrite: Rewriting | None = None,
+    rewrite: Rewriting = "auto",
     deleted: str | None = None,
     skip_empty: bool = False,
+    dry_run: bool = False,
     message: str | None = None,
     properties: Mapping[str, str] | None = None,
     serializable: bool = False,
     storage_options: Mapping[str, str] | None = None,
     base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
     manifest_store: str | ManifestStore | None = None,
+    commit_lock: CommitLock | None = None,
     unsafe: bool = False,
     fsync: bool | None = None,
 ) -> Written:
@@ -96,6 +104,11 @@ def write(
     ``file_version`` and ``bases`` are for a new table, as in ``lancewood.create``; for an existing
     table they must match it.
 
+    With ``dry_run`` everything is checked that does not depend on the rows, and no Spark job runs.
+    The result then has the version that the write would build on and says whether it would be
+    skipped; counts, files and bytes are None. ``commit_lock`` is as for ``lancewood.open``, and is
+    taken by the driver, which alone commits.
+
     If a task fails, Spark tries it again. If the job fails, no version changes, and at most files
     are left that cleanup removes by age. Errors that another attempt would not change (a null that
     is not allowed) are raised once all tasks have ended.
@@ -109,32 +122,40 @@ def write(
     says that a commit may have landed, StorageError that the store failed at every attempt, and
     FormatError that the table is damaged. Errors of the frame itself are Spark's own exceptions.
     """
-    check_choice("mode", mode, WriteMode)
     _check_frame(df)
-    rows_only = {
-        "sort_by": sort_by,
-        "max_rows_per_file": max_rows_per_file,
-        "max_bytes_per_file": max_bytes_per_file,
-        "into": into,
-        "schema": schema,
-        "stable_row_ids": stable_row_ids,
-        "file_version": file_version,
-        "bases": tuple(bases) or None,
-    }
-    merge_only = {
-        "on": on,
-        "matched": matched,
-        "not_matched": not_matched,
-        "not_matched_by_source": not_matched_by_source,
-        "matched_where": matched_where,
-        "parameters": parameters,
-        "rewrite": rewrite,
-        "deleted": deleted,
-    }
-    for name in _given(merge_only if mode != "merge" else rows_only):
-        raise InvalidInputError(f"{name} is not for mode {mode!r}; leave it out")
-    if skip_empty and mode != "append":
-        raise InvalidInputError(f"skip_empty is for mode 'append', not for {mode!r}: leave it out")
+    request = WriteRequest(
+        mode=mode,
+        branch=branch,
+        schema=schema,
+        max_rows_per_file=max_rows_per_file,
+        max_bytes_per_file=max_bytes_per_file,
+        into=into,
+        stable_row_ids=stable_row_ids,
+        file_version=file_version,
+        bases=bases,
+    )
+    choices = Choices(
+        on=on,
+        matched=matched,
+        not_matched=not_matched,
+        not_matched_by_source=not_matched_by_source,
+        matched_where=matched_where,
+        parameters=parameters,
+        rewrite=rewrite,
+    )
+    _check_mode(mode, choices, deleted=deleted, skip_empty=skip_empty, sort_by=sort_by)
+    commit_options = CommitOptions.of(
+        message, properties, serializable=serializable, app=app, batch=batch
+    )
+    access = Access(
+        uri,
+        storage_options=storage_options,
+        base_storage_options=base_storage_options,
+        manifest_store=manifest_store,
+        commit_lock=commit_lock,
+        unsafe=unsafe,
+        fsync=fsync,
+    )
     if partitions is not None:
         partitions = check_number("partitions", partitions, least=1)
         if partitions > _MOST_PARTITIONS:
@@ -142,44 +163,58 @@ def write(
                 f"partitions is at most {_MOST_PARTITIONS}, got {partitions}: each is a task that "
                 "writes a file"
             )
-    access = Access(
-        uri,
-        storage_options=storage_options,
-        base_storage_options=base_storage_options,
-        manifest_store=manifest_store,
-        unsafe=unsafe,
-        fsync=fsync,
-    )
-    facts: dict[str, Any] = {
-        "message": message,
-        "properties": properties,
-        "serializable": serializable,
-        "app": app,
-        "batch": batch,
-    }
-    if mode == "merge":
-        commit_options = CommitOptions.of(**facts)
-        target = find_target(access, branch)
-        return merge(_spread(df, partitions), target, commit_options, _given(merge_only))
     columns = _sort_columns(df, sort_by)
-    rows = _given(rows_only, but="sort_by")
-    job = plan_write(access, df.schema, mode=mode, branch=branch, **rows, **facts)
-    frame = _spread(df, partitions)
-    frame = frame.sortWithinPartitions(*columns) if columns else frame
-    return _run(frame, job, skip_empty=skip_empty and not job.is_new)
+    plan = plan_write(access, request, commit_options.policy.applied)
+    if plan.kind == "nothing":
+        return as_skipped(plan.before, dry_run=dry_run)
+    spread = df if partitions is None else df.repartition(partitions)
+    if plan.kind == "merge":
+        merge = FrameMerge(spread, plan.before, choices, deleted=deleted)
+        return as_planned(plan.before) if dry_run else _merge(merge, plan, commit_options)
+    job = WriteJob.of(plan, df.schema, commit_options)
+    if dry_run:
+        return as_planned(plan.before)
+    return _run(
+        spread.sortWithinPartitions(*columns) if columns else spread,
+        job,
+        skip_empty=skip_empty and not job.is_new,
+    )
 
 
 def _run(df: DataFrame, job: WriteJob, *, skip_empty: bool) -> Written:
-    if job.work is None:
-        return job.commit(())
+    assert job.work is not None
     answers = write_rows(df, job.work)
     if skip_empty and is_nothing(answers):
-        return job.left_alone()
+        return as_skipped(job.base)
     try:
         return job.commit(answers)
     except Exception:
         job.abort(answers)
         raise
+
+
+def _merge(merge: FrameMerge, plan: PlannedWrite, commit_options: CommitOptions) -> Written:
+    try:
+        after, counts = merge.run(commit_options)
+    except BatchAppliedError:
+        return as_skipped(load_snapshot(plan.before.location))
+    return as_written(after, counts)
+
+
+def _check_mode(
+    mode: WriteMode, choices: Choices, *, deleted: str | None, skip_empty: bool, sort_by: Any
+) -> None:
+    """Raise InvalidInputError for arguments that are not for this mode."""
+    if mode == "merge" and sort_by is not None:
+        raise not_for("sort_by", mode)
+    if mode != "merge":
+        for each in fields(choices):
+            if getattr(choices, each.name) != each.default:
+                raise not_for(each.name, mode)
+        if deleted is not None:
+            raise not_for("deleted", mode)
+    if skip_empty and mode != "append":
+        raise InvalidInputError(f"skip_empty is for mode 'append', not for {mode!r}: leave it out")
 
 
 def _check_frame(df: Any) -> None:
@@ -193,14 +228,6 @@ def _check_frame(df: Any) -> None:
             "write takes a frame that ends, and this one is a stream: use "
             "df.writeStream.format('lance'), or foreachBatch with app= and batch="
         )
-
-
-def _given(values: Mapping[str, Any], *, but: str = "") -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None and name != but}
-
-
-def _spread(df: DataFrame, partitions: int | None) -> DataFrame:
-    return df if partitions is None else df.repartition(partitions)
 
 
 def _sort_columns(df: DataFrame, sort_by: Any) -> list[Any]:
@@ -222,32 +249,3 @@ def _sort_columns(df: DataFrame, sort_by: Any) -> list[Any]:
     if not listed:
         raise InvalidInputError("sort_by is an empty list; name a column, or leave it out")
     return listed
-
-
-def merge(
-    frame: Any, target: WriteTarget, commit_options: CommitOptions, choices: dict[str, Any]
-) -> Written:
-    """Merge a frame into a table; a batch that the table already has is skipped.
-
-    Raises NotFoundError if there is no table.
-    """
-    there = target.snapshot
-    if there is None:
-        raise NotFoundError(
-            f"no table at {target.location.uri} to merge into; write the first rows with mode "
-            "'append', or create an empty table",
-            table=target.location.uri,
-        )
-    table = Table(there)
-    if is_applied(there.manifest.config, commit_options.policy.applied):
-        return _skipped(table)
-    try:
-        after, counts = merge_frame(frame, table, commit_options=commit_options, **choices)
-    except BatchAppliedError:
-        return _skipped(table.latest())
-    manifest = after.manifest
-    return Written(table.uri, manifest.branch, manifest.version, counts, None, None)
-
-
-def _skipped(table: Table) -> Written:
-    return Written(table.uri, table.branch, table.version, skipped=True)

@@ -51,7 +51,7 @@ def test_frames_are_written_in_every_mode_and_read_back_through_both_doors(
 ) -> None:
     uri = tmp_path / "photos.lance"
     made = write(rows(any_spark, 0, 100), uri, schema=SCHEMA, max_rows_per_file=20)
-    assert (made.version, made.counts.inserted, made.skipped) == (1, 100, False)
+    assert (made.version, made.counts, made.skipped) == (1, lw.RowCounts(inserted=100), False)
     assert judged(uri) == expected(range(100))
     old = read(any_spark, uri, columns=["id"])
     with pytest.raises(AlreadyExistsError):
@@ -95,5 +95,5 @@ def test_merge_is_that_of_the_local_runner(any_spark: Any, tmp_path: Path) -> No
     done = write(news, uri, "merge", on="id")
     theirs = ours.merge(news.toArrow(), on="id")
     assert done.counts == theirs.counts
-    assert (done.counts.updated, done.counts.inserted) == (5, 5)
+    assert done.counts == lw.RowCounts(updated=5, inserted=5)
     assert judged(uri) == judged(local)

@@ -70,7 +70,7 @@ class TestKilled:
         dying.faults.arm(Fault("write", "kill", under=str(uri)))
         done = write(numbers(dying.spark, ROWS, 2 * ROWS), uri, mode="append")
         assert dying.faults.left() == 0
-        assert (done.counts.inserted, done.files) == (ROWS, 4)
+        assert (done.counts, done.files) == (lw.RowCounts(inserted=ROWS), 4)
         before = [(each, each) for each in range(ROWS)]
         assert without_ids(rows_of(uri)) == before + [(n, 2 * n) for n in range(ROWS, 2 * ROWS)]
 
@@ -141,5 +141,5 @@ class TestSpeculated:
         speculating.faults.arm(Fault("write", "stall", partition=0, attempt=0))
         done = write(numbers(speculating.spark, 0, ROWS), uri)
         assert speculating.faults.left() == 0
-        assert done.counts.inserted == ROWS
+        assert done.counts == lw.RowCounts(inserted=ROWS)
         assert without_ids(rows_of(uri)) == [(n, 2 * n) for n in range(ROWS)]

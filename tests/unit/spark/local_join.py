@@ -1,4 +1,5 @@
-"""Merging frames without a Spark: partitions in memory, keys joined here, tasks one by one."""
+"""Writing and merging frames without a Spark: partitions in memory, keys joined here, tasks one by
+one."""
 
 from __future__ import annotations
 
@@ -9,14 +10,27 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from lancewood.spark.batches import ADVISED_BYTES, BYTES, ROWS
+from lancewood.engine.snapshot import Access
+from lancewood.engine.write import WriteRequest, plan_write
+from lancewood.jobs.job import CommitOptions
 from lancewood.spark.merging.key_join import FoundIn, KeyJoin, Wanted
 from lancewood.spark.merging.keys import code_names, coded_schema
 from lancewood.spark.merging.planning import ChangeTasks
 from lancewood.spark.merging.task_rows import SOURCE, TARGET, TaskRows, read_rows
 from lancewood.spark.tasks import MESSAGE, TASK
+from lancewood.spark.writing.job import WriteJob
+from lancewood.spark.writing.work import ADVISED_BYTES, BYTES, ROWS
 
 T = TypeVar("T")
+_OF_THE_COMMIT = ("message", "properties", "serializable", "app", "batch")
+
+
+def planned_write(access: Access, frame: Any, **wishes: Any) -> WriteJob:
+    """A write as ``lancewood.spark.write`` plans it; an append unless ``mode`` says otherwise."""
+    said = {each: wishes.pop(each) for each in _OF_THE_COMMIT if each in wishes}
+    options = CommitOptions.of(said.pop("message", None), said.pop("properties", None), **said)
+    request = WriteRequest(mode=wishes.pop("mode", "append"), **wishes)
+    return WriteJob.of(plan_write(access, request, options.policy.applied), frame, options)
 
 
 class Settings:
@@ -44,6 +58,7 @@ class Frame:
     """Rows in partitions, with the few verbs of a DataFrame that staging uses."""
 
     sparkSession = Session()
+    isStreaming = False
 
     def __init__(self, rows: pa.Table, partitions: int = 1, *, travels: bool = True) -> None:
         """``travels``: work is pickled, as on its way to executors."""

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import types as t
 from tests.unit.spark.local_join import Session
 
-from lancewood.spark.batches import (
+from lancewood.spark.writing.work import (
     NO_BOUND,
     NUMBER_ROWS,
     TEXT_ROWS,

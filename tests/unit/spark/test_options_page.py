@@ -130,7 +130,7 @@ def test_no_argument_is_said_to_be_of_something_else() -> None:
 
 def test_defaults_of_a_merge_are_those_of_the_code() -> None:
     told = {row[0]: row[3] for row in PAGE["Arguments"] if words(row[1]) == {"write"}}
-    texts = {each.name: each.default for each in fields(Choices) if isinstance(each.default, str)}
+    texts = {e.name: repr(e.default) for e in fields(Choices) if isinstance(e.default, str)}
     assert texts
     assert {name: told[name] for name in texts} == texts
 

@@ -31,7 +31,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from lancewood.spark.source import lance_source, reader, writer
+from lancewood.spark.source import lance_source
 from lancewood.spark.source.shape import BatchShape, check_names, shape_of, spark_class
 
 
@@ -70,23 +70,23 @@ def rows_of(found: Any, schema: Any = None) -> list[dict[str, Any]]:
 def test_spark_sees_classes_of_its_own_and_they_pickle_by_name() -> None:
     expected = {
         lance_source.LanceSource: DataSource,
-        reader.LanceReader: DataSourceReader,
-        writer.LanceWriter: DataSourceArrowWriter,
-        writer.FilesWritten: WriterCommitMessage,
+        lance_source.LanceReader: DataSourceReader,
+        lance_source.LanceWriter: DataSourceArrowWriter,
+        lance_source.FilesWritten: WriterCommitMessage,
     }
     for made, base in expected.items():
         assert issubclass(made, base)
         assert pickle.loads(pickle.dumps(made)) is made
     assert lance_source.LanceSource.name() == "lance"
     with pytest.raises(AttributeError, match="has no attribute 'Other'"):
-        _ = reader.Other
-    assert spark_class(vars(reader), {"LanceReader": (object, "x")}, "LanceReader") is (
-        reader.LanceReader
+        _ = lance_source.Other
+    assert spark_class(vars(lance_source), {"LanceReader": (object, "x")}, "LanceReader") is (
+        lance_source.LanceReader
     )
 
 
 def test_filters_are_never_pushed_because_spark_would_mix_those_of_two_queries() -> None:
-    assert reader.LanceReader.pushFilters is DataSourceReader.pushFilters
+    assert lance_source.LanceReader.pushFilters is DataSourceReader.pushFilters
 
 
 def test_finding_the_source_loads_neither_pylance_nor_sqlglot() -> None:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import lance
 import pyarrow as pa
 import pytest
+from tests.unit.spark.local_join import Frame, planned_write
 
 import lancewood as lw
 from lancewood.engine.snapshot import Access
 from lancewood.jobs.job import RowCounts
+from lancewood.spark.verbs import write
 from lancewood.spark.writing.job import WriteJob
-from lancewood.spark.writing.plan import plan_write as plan_write_to
-from lancewood.spark.writing.work import decode_answers, encode_error
+from lancewood.spark.writing.work import Written, decode_answers, encode_error
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
@@ -51,7 +53,7 @@ def ran(job: WriteJob, *partitions: pa.Table) -> list[bytes]:
 
 def plan_write(uri: Path | str, columns: Any, **wishes: Any) -> WriteJob:
     options = wishes.pop("storage_options", None)
-    return plan_write_to(Access(uri, storage_options=options), columns, **wishes)
+    return planned_write(Access(uri, storage_options=options), columns, **wishes)
 
 
 def done(uri: Path | str, *partitions: pa.Table, text: str = TWO, **wishes: Any) -> Any:
@@ -479,3 +481,73 @@ def test_an_answer_that_is_none_is_refused() -> None:
     error = decode_answers([encode_error(lw.InvalidInputError("no", column="a"))]).errors[0]
     assert isinstance(error, lw.InvalidInputError)
     assert error.facts == {"column": "a"}
+
+
+def as_frame(rows: pa.Table) -> Any:
+    """Rows as what ``write`` takes for a DataFrame."""
+    return Frame(rows)
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite", "error", "ignore"])
+def test_a_dry_run_says_what_is_known_and_writes_nothing(uri: Path, mode: Any) -> None:
+    new = write(as_frame(ROWS), uri, mode, dry_run=True)
+    assert new == Written(str(uri), None, 0, None, None, None, dry_run=True)
+    assert not uri.exists()
+    if mode == "error":
+        return
+    done(uri, ROWS)
+    before = sorted(uri.rglob("*"))
+    frame = as_frame(MORE)
+    planned = write(frame, uri, mode, dry_run=True)
+    if mode == "ignore":
+        assert planned == Written(str(uri), None, 1, skipped=True, dry_run=True)
+    else:
+        assert planned == Written(str(uri), None, 1, None, None, None, dry_run=True)
+    assert sorted(uri.rglob("*")) == before
+    assert not frame.computed
+
+
+def test_a_dry_run_of_a_merge_computes_nothing_and_refuses_what_a_merge_refuses(uri: Path) -> None:
+    with pytest.raises(lw.NotFoundError, match="to merge into"):
+        write(as_frame(MORE), uri, "merge", on="id", dry_run=True)
+    done(uri, ROWS)
+    frame = as_frame(MORE)
+    planned = write(frame, uri, "merge", on="id", dry_run=True)
+    assert planned == Written(str(uri), None, 1, None, None, None, dry_run=True)
+    assert not frame.computed
+    with pytest.raises(lw.InvalidInputError, match="nope"):
+        write(frame, uri, "merge", on="nope", dry_run=True)
+    assert lw.open(uri).version == 1
+
+
+@pytest.mark.parametrize(
+    ("mode", "wishes", "name"),
+    [
+        ("append", {"on": "id"}, "on"),
+        ("overwrite", {"matched": "delete"}, "matched"),
+        ("append", {"deleted": "gone"}, "deleted"),
+        ("merge", {"sort_by": "id"}, "sort_by"),
+        ("merge", {"schema": VECTORS}, "schema"),
+        ("merge", {"bases": ["cold"]}, "bases"),
+        ("merge", {"max_rows_per_file": 3}, "max_rows_per_file"),
+        ("merge", {"max_bytes_per_file": 3}, "max_bytes_per_file"),
+    ],
+)
+def test_an_argument_of_another_mode_is_refused_by_its_name(
+    uri: Path, mode: Any, wishes: dict[str, Any], name: str
+) -> None:
+    with pytest.raises(lw.InvalidInputError, match=f"^{name} is not for mode '{mode}'; leave it"):
+        write(as_frame(ROWS), uri, mode, **wishes)
+
+
+def test_the_driver_commits_under_the_commit_lock(uri: Path) -> None:
+    held: list[int] = []
+
+    @contextmanager
+    def lock(version: int) -> Iterator[None]:
+        held.append(version)
+        yield
+
+    write(as_frame(ROWS), uri, "append", commit_lock=lock)
+    write(as_frame(MORE), uri, "append", commit_lock=lock)
+    assert held == [1, 2]

@@ -14,11 +14,11 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from tests.unit.spark.local_join import planned_write
 
 import lancewood as lw
 from lancewood.engine.snapshot import Access
 from lancewood.spark.writing.job import WriteJob
-from lancewood.spark.writing.plan import plan_write
 from lancewood.store.base import Store
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import FaultyStore, Killed, Mode
@@ -39,14 +39,15 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 def planned(uri: str, **wishes: Any) -> WriteJob:
     from pyspark.sql.types import LongType, StructType
 
-    return plan_write(Access(uri, fsync=False), StructType().add("a", LongType()), **wishes)
+    return planned_write(Access(uri, fsync=False), StructType().add("a", LongType()), **wishes)
 
 
 def through(job: WriteJob, store: Store) -> WriteJob:
     """The same job, as it travels, on another store."""
     sent: WriteJob = pickle.loads(pickle.dumps(job))
     location = replace(sent.base.location, store=store)
-    return replace(sent, base=replace(sent.base, location=location))
+    before = replace(sent.base, location=location)
+    return replace(sent, plan=replace(sent.plan, before=before))
 
 
 def outcome_of(job: WriteJob, messages: list[bytes]) -> str:

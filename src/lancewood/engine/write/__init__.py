@@ -1,5 +1,5 @@
-"""Writing files that a commit will name: rows, columns, deletions, copies; the first version of a
-table, a branch or a clone.
+"""What a write is, and writing files that a commit will name: rows, columns, deletions, copies; the
+first version of a table, a branch or a clone.
 """
 
 from __future__ import annotations
@@ -12,12 +12,20 @@ from lancewood.engine.write.cloning import (
     write_deep_clone,
 )
 from lancewood.engine.write.column_file import ColumnFileWriter, laid_over, mark_deleted
+from lancewood.engine.write.plan import (
+    FileWriter,
+    PlannedWrite,
+    WriteMode,
+    WriteRequest,
+    not_for,
+    plan_write,
+    table_exists,
+)
 from lancewood.engine.write.switching import CopiedFile, CopiedFragment, Residents, copy_fragments
 from lancewood.engine.write.write import (
     NewTable,
     commit_written,
     create_table,
-    first_field_id,
     write_append,
     write_first,
     write_overwrite,
@@ -27,16 +35,22 @@ __all__ = [
     "ColumnFileWriter",
     "CopiedFile",
     "CopiedFragment",
+    "FileWriter",
     "NewTable",
+    "PlannedWrite",
     "Residents",
+    "WriteMode",
+    "WriteRequest",
     "check_clonable",
     "check_source",
     "commit_written",
     "copy_fragments",
     "create_table",
-    "first_field_id",
     "laid_over",
     "mark_deleted",
+    "not_for",
+    "plan_write",
+    "table_exists",
     "write_append",
     "write_clone",
     "write_clone_after",

@@ -7,52 +7,38 @@ proven to have failed are removed again; where there is doubt they stay.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-from lancewood.data.align import align_schema
-from lancewood.data.encodings import check_encoding_keys
-from lancewood.data.file_root import FileRoot
-from lancewood.data.writer import write_fragments
-from lancewood.engine.base import FileLimits, as_reader, check_file_version
-from lancewood.engine.commit import CommitPolicy, PutIfAbsent, manifest_store_mark
+from lancewood.engine.base import FileLimits, as_reader
+from lancewood.engine.commit import CommitPolicy
 from lancewood.engine.location import (
     Bases,
     Location,
     NewBase,
     discard,
-    file_roots_to_write,
-    new_base_paths,
     new_data_files,
-    own_file_root,
 )
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.versions import newest_version
+from lancewood.engine.write.plan import PlannedWrite, WriteRequest, plan_first
 from lancewood.errors import (
     AlreadyExistsError,
     CommitUnknownError,
     ConflictError,
-    InvalidInputError,
     LancewoodError,
 )
-from lancewood.format.arrow import schema_from_arrow
-from lancewood.format.layout import NamingScheme
-from lancewood.format.manifest import empty_manifest
-from lancewood.format.schema import encode_schema
 from lancewood.model.file_version import DEFAULT_FILE_VERSION
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version
 from lancewood.model.manifest import (
-    FLAG_FIELD_IDS_NOT_REUSED,
-    FLAG_STABLE_ROW_IDS,
     Manifest,
     ManifestHead,
 )
 from lancewood.model.operations import Append, Overwrite
-from lancewood.model.schema import Schema
 from lancewood.model.transaction import Transaction, commit_properties
 
 
@@ -63,12 +49,12 @@ def write_append(snapshot: Snapshot, data: Any, limits: FileLimits, bases: Bases
     """
     snapshot.check_writable()
     snapshot.check_open()
-    file_roots = _file_roots(snapshot, bases)
     reader = as_reader(data, snapshot.arrow_schema)
-    version = snapshot.manifest.file_version
-    return Append(
-        tuple(_write(snapshot.location, file_roots, reader, snapshot.schema, version, limits))
+    request = WriteRequest(
+        max_rows_per_file=limits.max_rows, max_bytes_per_file=limits.max_bytes, into=bases
     )
+    files = PlannedWrite("append", snapshot, request).files(reader.schema)
+    return Append(files.write(reader))
 
 
 def write_overwrite(
@@ -82,87 +68,22 @@ def write_overwrite(
     """Write rows that will replace everything, under the data's schema or the given one."""
     snapshot.check_writable()
     snapshot.check_open()
-    version = snapshot.manifest.file_version
-    if file_version is not None:
-        version = check_file_version(file_version)
-    return write_anew(
-        snapshot.location,
-        _file_roots(snapshot, bases),
-        data,
-        schema,
-        version,
-        limits,
-        first_field_id(snapshot.manifest),
-        blob_file_root=own_file_root(snapshot.location) if bases is None else None,
-    )
-
-
-def _file_roots(snapshot: Snapshot, bases: Bases) -> list[FileRoot]:
-    if bases is None:
-        return [snapshot.default_file_root]
-    return file_roots_to_write(snapshot.location, snapshot.manifest, bases)
-
-
-def write_anew(
-    location: Location,
-    file_roots: Sequence[FileRoot],
-    data: Any,
-    schema: pa.Schema | None,
-    file_version: str,
-    limits: FileLimits,
-    first_id: int = 0,
-    *,
-    blob_file_root: FileRoot | None = None,
-) -> Overwrite:
-    """Write rows under a new schema, whose field ids count from ``first_id``.
-
-    ``blob_home`` is for files with blobs of the first layout, if those go elsewhere.
-    """
-    if schema is not None and not isinstance(schema, pa.Schema):
-        raise InvalidInputError(f"schema takes a pyarrow.Schema, got {schema!r}")
-    reader = as_reader(data, schema)
-    new = schema_from_arrow(reader.schema if schema is None else schema, first_id=first_id)
-    if not new.fields:
-        raise InvalidInputError("a table needs at least one column, the data has none")
-    check_encoding_keys(new)
-    if blob_file_root is not None and any(each.is_blob_v1 for each in new.walk()):
-        file_roots = [blob_file_root]
-    fragments = _write(location, file_roots, reader, new, file_version, limits)
-    return Overwrite(
-        tuple(fragments), tuple(encode_schema(new)), new.metadata, file_version=file_version
-    )
-
-
-def _write(
-    location: Location,
-    file_roots: Sequence[FileRoot],
-    reader: pa.RecordBatchReader,
-    table: Schema,
-    file_version: str,
-    limits: FileLimits,
-) -> list[Fragment]:
-    """Write the columns of ``table`` that the reader has, as fragments without ids.
-
-    Nothing is written to a store that could not be trusted with the commit.
-    """
-    alignment = align_schema(table, reader.schema)
-    PutIfAbsent().check_trust(location.store)
-    return write_fragments(
-        reader,
-        alignment.schema,
-        alignment=alignment,
-        file_roots=file_roots,
+    request = WriteRequest(
+        schema=schema,
+        max_rows_per_file=limits.max_rows,
+        max_bytes_per_file=limits.max_bytes,
+        into=bases,
         file_version=file_version,
-        max_rows=limits.max_rows,
-        max_bytes=limits.max_bytes,
     )
+    return _write_anew(PlannedWrite("overwrite", snapshot, request), data)
 
 
-def first_field_id(head: ManifestHead) -> int:
-    """Where the field ids of a new schema start: anew, unless the table never reuses them."""
-    if head.writer_flags & FLAG_FIELD_IDS_NOT_REUSED:
-        return head.message.max_allocated_field_id + 1
-    return 0
+def _write_anew(plan: PlannedWrite, data: Any) -> Overwrite:
+    """Write rows under a new schema."""
+    schema = plan.request.schema
+    reader = as_reader(data, schema)
+    files = plan.files(reader.schema, schema)
+    return plan.overwrite(files, files.write(reader))
 
 
 def commit_written(
@@ -240,23 +161,21 @@ def create_table(location: Location, data: Any, new: NewTable) -> Snapshot:
 
 def write_first(location: Location, data: Any, new: NewTable) -> FirstWrite:
     """Write the files of a new table, and commit nothing. Raises AlreadyExistsError."""
-    check_file_version(new.file_version)
+    request = WriteRequest(
+        schema=new.schema,
+        max_rows_per_file=new.limits.max_rows,
+        max_bytes_per_file=new.limits.max_bytes,
+        into=new.into,
+        stable_row_ids=bool(new.stable_row_ids),
+        file_version=new.file_version,
+        bases=new.bases,
+    )
     facts = commit_properties(new.message, new.properties)
     if newest_version(location.store) is not None:
         raise _exists(location)
-    declared = new_base_paths(location, (), new.bases)
-    flags = FLAG_STABLE_ROW_IDS if new.stable_row_ids else 0
-    nothing = empty_manifest(new.file_version, flags=flags)
-    nothing.message.config.update(manifest_store_mark(location.store))
-    with_bases = empty_manifest(new.file_version)
-    with_bases.message.base_paths.extend(declared)
-    file_roots = [own_file_root(location)]
-    if new.into is not None:
-        file_roots = file_roots_to_write(location, with_bases, new.into)
-    written = write_anew(location, file_roots, data, new.schema, new.file_version, new.limits)
-    overwrite = replace(written, initial_bases=declared)
-    transaction = Transaction.new(Version(0), overwrite, properties=facts)
-    return FirstWrite(Snapshot(location, nothing, NamingScheme.V2), transaction, with_bases)
+    plan = plan_first(location, request)
+    transaction = Transaction.new(Version(0), _write_anew(plan, data), properties=facts)
+    return FirstWrite(plan.before, transaction, plan.roots)
 
 
 def _exists(location: Location) -> AlreadyExistsError:

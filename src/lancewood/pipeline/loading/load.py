@@ -76,7 +76,8 @@ def load_target(
     loading = _Loading(spark, context, target, frames, listener or Silence(), location)
     done = loading.run()
     after = location.opened()
-    files, size = done.files, done.bytes
+    files, size, counts = done.files, done.bytes, done.counts
+    assert counts is not None
     if files is None or size is None:
         files, size = new_files(before, after)
     return TargetFacts(
@@ -84,9 +85,9 @@ def load_target(
         mode=f"{target.mode.value}, full refresh" if target.is_anew else target.mode.value,
         rows_before=before.count_rows() if was_there else None,
         rows_after=after.count_rows(),
-        inserted=done.counts.inserted,
-        updated=done.counts.updated,
-        deleted=done.counts.deleted,
+        inserted=counts.inserted,
+        updated=counts.updated,
+        deleted=counts.deleted,
         replaced=before.count_rows() if target.replaces_all else None,
         duplicates=loading.duplicates,
         columns_added=tuple(each for each in after.schema.names if each not in before.schema.names),

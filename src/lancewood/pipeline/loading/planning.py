@@ -31,8 +31,7 @@ from lancewood.pipeline.loading.quarantine import check_quarantine
 from lancewood.repo.writing.preparing import check_not_exclusive
 from lancewood.spark.columns.fill import check_fill
 from lancewood.spark.merging.staged_source import check_frame
-from lancewood.spark.types import Writing
-from lancewood.spark.writing.plan import kept_columns
+from lancewood.spark.types import Writing, kept_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -75,6 +75,7 @@ def load_quarantine(
         storage_options=location.options,
         message=f"{pipeline.name} {context.run}: bad rows",
     )
+    assert done.counts is not None
     facts.rows = done.counts.inserted
     if facts.rows:
         counts = _counts(spark, context, limit.table, location)

@@ -20,9 +20,10 @@ import pyarrow as pa
 from lancewood.engine.base import check_number
 from lancewood.engine.rows import RowShape, scan_each
 from lancewood.engine.schema import NewColumns, project
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.snapshot import Access, Snapshot
 from lancewood.errors import BatchAppliedError, InvalidInputError, UnsupportedError
 from lancewood.external.base import ManifestStore
+from lancewood.external.lock import CommitLock
 from lancewood.jobs.columns.add import WHAT, AddColumns
 from lancewood.jobs.columns.files import (
     Batches,
@@ -32,7 +33,7 @@ from lancewood.jobs.columns.files import (
     read_fields,
     write_columns,
 )
-from lancewood.jobs.job import CommitOptions, gather, pack_fragments
+from lancewood.jobs.job import CommitOptions, RowCounts, gather, pack_fragments
 from lancewood.jobs.runner import Progress
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId
@@ -54,9 +55,7 @@ from lancewood.spark.running.answers import Shared, answered, as_rows, dumps, lo
 from lancewood.spark.running.arriving import Answering
 from lancewood.spark.tasks import messages_of
 from lancewood.spark.types import Reading, Writing
-from lancewood.spark.writing.work import Written
-from lancewood.table.door import open as open_table
-from lancewood.table.table import Table
+from lancewood.spark.writing.work import Written, as_planned, as_skipped, as_written
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -77,7 +76,9 @@ def add_columns(
     storage_options: Mapping[str, str] | None = None,
     base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
     manifest_store: str | ManifestStore | None = None,
+    commit_lock: CommitLock | None = None,
     progress: Progress | None = None,
+    dry_run: bool = False,
 ) -> Written:
     """Add columns whose values are Spark expressions over the other columns of a row.
 
@@ -88,8 +89,9 @@ def add_columns(
 
     At most ``batch_rows`` rows go to Spark at once. If another writer commits first, values for new
     or changed rows are computed again; an expression that is not deterministic then gives other
-    values. A batch of an app that the table already has is skipped. The other arguments are those
-    of ``write``.
+    values. A batch of an app that the table already has is skipped. With ``dry_run`` everything is
+    checked, expressions by Spark, and nothing computed; the result has the number of files that
+    would be written. The other arguments are those of ``write``.
 
     Raises InvalidInputError, before anything is written, for a name that is taken and for an
     expression that Spark does not understand.
@@ -100,30 +102,28 @@ def add_columns(
     commit_options = CommitOptions.of(
         message, properties, serializable=serializable, app=app, batch=batch
     )
-    table = open_table(
+    access = Access(
         uri,
-        branch=branch,
         storage_options=storage_options,
         base_storage_options=base_storage_options,
         manifest_store=manifest_store,
+        commit_lock=commit_lock,
     )
-    snapshot = table._snapshot
+    snapshot = access.open(branch=branch)
     if is_applied(snapshot.manifest.config, commit_options.policy.applied):
-        return _skipped(table)
+        return as_skipped(snapshot, dry_run=dry_run)
     source = ExpressionColumns(spark, asked)
     files = ExpressionFiles(snapshot, source, batch_rows, progress)
+    job = AddColumns(snapshot, source, files)
+    if dry_run:
+        snapshot.check_writable()
+        snapshot.check_open()
+        return as_planned(snapshot, RowCounts(), len(snapshot.manifest.fragments))
     try:
-        after = AddColumns(snapshot, source, files).run(commit_options)
+        after = job.run(commit_options)
     except BatchAppliedError:
-        return _skipped(table.latest())
-    manifest = after.manifest
-    return Written(
-        table.uri, manifest.branch, manifest.version, files=len(files), bytes=files.bytes
-    )
-
-
-def _skipped(table: Table) -> Written:
-    return Written(table.uri, table.branch, table.version, skipped=True)
+        return as_skipped(snapshot.newest())
+    return as_written(after, RowCounts(), len(files), files.bytes)
 
 
 class ExpressionColumns:

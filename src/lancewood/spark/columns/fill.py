@@ -21,9 +21,10 @@ import pyarrow as pa
 
 from lancewood.engine.rows import ScanPlan, ScanRequest
 from lancewood.engine.schema import NewColumns
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.snapshot import Access, Snapshot
 from lancewood.errors import InvalidInputError, RetryableConflictError
 from lancewood.external.base import ManifestStore
+from lancewood.external.lock import CommitLock
 from lancewood.jobs.columns.files import ColumnWriter
 from lancewood.jobs.job import Change, CommitOptions, RowCounts, pack_fragments
 from lancewood.jobs.runner import Progress, Runner
@@ -34,8 +35,7 @@ from lancewood.model.schema import Schema
 from lancewood.spark.columns.add import ExpressionColumns, ExpressionFiles
 from lancewood.spark.columns.expressions import Checked, ColumnExpressions, check_expressions
 from lancewood.spark.runner import SparkRunner
-from lancewood.spark.writing.work import Written
-from lancewood.table.door import open as open_table
+from lancewood.spark.writing.work import Written, as_planned, as_skipped, as_written
 from lancewood.table.table import Table
 
 if TYPE_CHECKING:
@@ -56,8 +56,11 @@ def fill_columns(
     overwrite: bool = False,
     message: str | None = None,
     storage_options: Mapping[str, str] | None = None,
+    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
     manifest_store: str | ManifestStore | None = None,
+    commit_lock: CommitLock | None = None,
     progress: Progress | None = None,
+    dry_run: bool = False,
 ) -> Written:
     """Compute values with Spark expressions for every row that has none.
 
@@ -68,30 +71,34 @@ def fill_columns(
     values stay. ``overwrite`` computes every row anew.
 
     The result counts the rows that had no value as updated, and is skipped if there was nothing to
-    do. Adding columns makes a version, and so does each set of columns filled together, usually
-    one. Raises InvalidInputError, before anything is written, for what ``check_fill`` refuses, and
-    RetryableConflictError if another writer came in between.
+    do. With ``dry_run`` rows without a value are looked for, and none is computed: the result has
+    their number, and that of the files. Adding columns makes a version, and so does each set of
+    columns filled together, usually one. Raises InvalidInputError, before anything is written, for
+    what ``check_fill`` refuses, and RetryableConflictError if another writer came in between.
     """
     asked = ColumnExpressions(columns)
-    table = open_table(
-        uri, branch=branch, storage_options=storage_options, manifest_store=manifest_store
+    access = Access(
+        uri,
+        storage_options=storage_options,
+        base_storage_options=base_storage_options,
+        manifest_store=manifest_store,
+        commit_lock=commit_lock,
     )
-    before = table.version
+    before = access.open(branch=branch)
+    table = Table(before)
     checked = check_fill(spark, columns, table.schema, types)
     added = [each for each in checked.schema if each.name not in table.schema.names]
+    filling = _Filling(spark, asked, overwrite, CommitOptions.of(message, None), progress)
+    if dry_run:
+        before.check_writable()
+        before.check_open()
+        return filling.planned(before, adds=bool(added))
     if added:
         table = table.add_columns(pa.schema(added), message=message)
-    filling = _Filling(spark, asked, overwrite, CommitOptions.of(message, None), progress)
-    table = filling.run(table)
-    return Written(
-        table.uri,
-        table.branch,
-        table.version,
-        RowCounts(updated=filling.rows),
-        filling.files,
-        filling.bytes,
-        skipped=table.version == before,
-    )
+    after = filling.run(table._snapshot)
+    if after.manifest.version == before.manifest.version:
+        return as_skipped(after)
+    return as_written(after, RowCounts(updated=filling.rows), filling.files, filling.bytes)
 
 
 def check_fill(
@@ -146,24 +153,37 @@ class _Filling:
         self._spark = spark
         self._asked = asked
         self._overwrite = overwrite
-        self._wishes = commit_options
+        self._commit_options = commit_options
         self._progress = progress
         self.rows = self.files = self.bytes = 0
 
-    def run(self, table: Table) -> Table:
-        """The table afterwards. Columns that lack values in the same fragments are filled
-        together."""
-        snapshot = table._snapshot
+    def run(self, snapshot: Snapshot) -> Snapshot:
+        """The version afterwards."""
+        for names, lacking in self._together(snapshot):
+            snapshot = self._filled(snapshot, names, lacking)
+        return snapshot
+
+    def planned(self, snapshot: Snapshot, *, adds: bool) -> Written:
+        """What would be done; ``adds`` says that columns would be added first."""
+        found = [lacking for _, lacking in self._together(snapshot)]
+        if not found and not adds:
+            return as_skipped(snapshot, dry_run=True)
+        rows = max((sum(each.rows for each in lacking) for lacking in found), default=0)
+        return as_planned(snapshot, RowCounts(updated=rows), sum(map(len, found)))
+
+    def _together(self, snapshot: Snapshot) -> list[tuple[list[str], list[Lacking]]]:
+        """Columns that lack values in the same fragments, which are filled together."""
         together: dict[tuple[tuple[FragmentId, bool], ...], tuple[list[str], list[Lacking]]] = {}
         runner = SparkRunner(self._spark, self._progress)
         for name in self._asked.names:
-            found = all_rows(snapshot) if self._overwrite else find_lacking(snapshot, name, runner)
+            is_new = name not in snapshot.schema.by_name
+            if self._overwrite or is_new:
+                found = all_rows(snapshot)
+            else:
+                found = find_lacking(snapshot, name, runner)
             where = tuple((each.fragment.id, each.is_partly) for each in found)
             together.setdefault(where, ([], found))[0].append(name)
-        for names, lacking in together.values():
-            if lacking:
-                snapshot = self._filled(snapshot, names, lacking)
-        return Table(snapshot)
+        return [each for each in together.values() if each[1]]
 
     def _filled(
         self, snapshot: Snapshot, names: Sequence[str], lacking: Sequence[Lacking]
@@ -175,7 +195,7 @@ class _Filling:
         source = ExpressionColumns(self._spark, ColumnExpressions(expressions), known)
         files = ExpressionFiles(snapshot, source, None, self._progress)
         job = _Fill(snapshot, source, files, names, lacking)
-        after, _ = files.committed(snapshot, job.prepare, self._wishes)
+        after, _ = files.committed(snapshot, job.prepare, self._commit_options)
         self.rows = max(self.rows, sum(each.rows for each in lacking))
         self.files += len(files)
         self.bytes += files.bytes

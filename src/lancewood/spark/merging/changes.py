@@ -1,6 +1,6 @@
 """What an executor does for a merge once rows are paired: judge the pairs, write what changes.
 
-It does to its rows what ``jobs.merging`` does on one machine, and has a little to tell: new
+It does to its rows what ``jobs.merging`` does on one machine, and answers with little: new
 fragments, counts, hashes of keys. Nothing refers to its files until the driver commits; run twice,
 it writes other files.
 """
@@ -52,7 +52,7 @@ class MergeChanges:
     condition: MatchCondition | None
     by_columns: bool = False
     wants_hashes: bool = False
-    """Whether the keys of inserted rows are to be told."""
+    """Whether the answer is to have the keys of inserted rows."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is worked out again elsewhere."""

@@ -4,8 +4,8 @@ Only coded keys and addresses travel. Knows frames, and nothing of tables or fil
 writes them comes as functions that run on executors. Works on classic sessions and over Connect.
 
 Spark guesses the size of what a Python function gives from the size of what it takes, which here
-is next to nothing, and would send a whole table's keys to every executor. So every join is told
-how to be done.
+is next to nothing, and would send a whole table's keys to every executor. So every join
+names its strategy.
 """
 
 from __future__ import annotations
@@ -154,8 +154,8 @@ class KeyJoin:
         """Bring each task its rows: those of the table that are ``wanted``, and its unmatched rows
         of the source; gives the results in the order of the tasks.
 
-        Raises the error of a task. Then ``leftover`` is told the results of those that finished,
-        as far as they are known.
+        Raises the error of a task. Then ``leftover`` is called with the results of those that
+        finished, as far as they are known.
         """
         count = len(tasks.messages)
         frame = self._placed(tasks, wanted).repartitionById(max(1, count), TASK)

@@ -18,7 +18,6 @@ import numpy as np
 
 from lancewood.data.align import Alignment
 from lancewood.engine.commit import PutIfAbsent
-from lancewood.engine.schema import Parameters
 from lancewood.engine.snapshot import Snapshot
 from lancewood.jobs.job import Change, CommitOptions, RowCounts, execute
 from lancewood.jobs.merging.condition import MatchCondition
@@ -26,14 +25,11 @@ from lancewood.jobs.merging.keys import Key, same_key
 from lancewood.jobs.merging.merge import is_by_columns, key_filter, merge_operation
 from lancewood.jobs.merging.source import (
     Choices,
-    Matched,
-    NotMatched,
-    NotMatchedBySource,
     fit_condition,
     fit_schema,
 )
 from lancewood.jobs.rows.matching import check_movable
-from lancewood.jobs.rows.updating import Rewriting, sample
+from lancewood.jobs.rows.updating import sample
 from lancewood.model.schema import Schema
 from lancewood.rules.inserted_keys import MOST_EXACT
 from lancewood.spark.merging.changes import MergeChanges, TaskDone, Weight, change, weigh_ways
@@ -54,7 +50,6 @@ from lancewood.spark.merging.staged_source import (
     stage,
     without_flag,
 )
-from lancewood.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -62,45 +57,6 @@ if TYPE_CHECKING:
 _FEW_BYTES = 128 << 20
 _MARKS_PER_ROW = 8
 """To mark so many rows as deleted is the work of writing one."""
-
-
-def merge_frame(
-    df: DataFrame,
-    table: Table,
-    *,
-    on: str | Sequence[str] | None = None,
-    matched: Matched = "update",
-    not_matched: NotMatched = "insert",
-    not_matched_by_source: NotMatchedBySource = "keep",
-    matched_where: str | None = None,
-    parameters: Parameters = None,
-    rewrite: Rewriting = "auto",
-    deleted: str | None = None,
-    commit_options: CommitOptions | None = None,
-) -> tuple[Snapshot, RowCounts]:
-    """The version after the merge, and what became of rows; see ``Table.merge``.
-
-    ``deleted`` names a boolean column that the frame has and the table has not: where it is true,
-    the row of that key is deleted, and a key that is not there is passed over.
-
-    Raises what ``Table.merge`` raises, and what Spark raises for the frame itself. The two rows of
-    a key that occurs twice are not told: rows of a frame have no numbers.
-    """
-    choices = Choices(
-        on=on,
-        matched=matched,
-        not_matched=not_matched,
-        not_matched_by_source=not_matched_by_source,
-        matched_where=matched_where,
-        parameters=parameters,
-        rewrite=rewrite,
-    )
-    snapshot = table._snapshot
-    job = FrameMerge(df, snapshot, choices, deleted=deleted)
-    try:
-        return execute(snapshot, job.prepare, commit_options)
-    finally:
-        job.close()
 
 
 @dataclass(frozen=True)
@@ -147,10 +103,13 @@ class _Fit:
 
 
 class FrameMerge:
-    """What a caller wants to be merged.
+    """The merge of a frame into a table: what ``Table.merge`` does.
 
-    What is wrong with the columns is told when this is made, by an InvalidInputError; what is wrong
-    with the rows by ``prepare``, before anything of the table changes.
+    ``deleted`` names a boolean column that the frame has and the table has not: where it is true,
+    the row of that key is deleted, and a key that is not there is passed over.
+
+    Raises InvalidInputError for columns that do not fit; ``prepare`` does for rows that do not,
+    before anything of the table changes.
     """
 
     def __init__(
@@ -163,12 +122,24 @@ class FrameMerge:
         deleted: str | None = None,
     ) -> None:
         self._df = df
+        self._snapshot = snapshot
         self._choices = choices
         self._join = KeyJoin(df.sparkSession) if join is None else join
         self._deleted = deleted
         self._fit = _Fit.of(df, snapshot, choices, deleted)
         self._staged: StagedFiles | None = None
         self._source: StagedSource | None = None
+
+    def run(self, commit_options: CommitOptions | None = None) -> tuple[Snapshot, RowCounts]:
+        """The version after the merge, and what became of rows.
+
+        Raises what ``Table.merge`` raises, and what Spark raises for the frame itself. The two rows
+        of a key that occurs twice are not named: rows of a frame have no numbers.
+        """
+        try:
+            return execute(self._snapshot, self.prepare, commit_options)
+        finally:
+            self.close()
 
     def prepare(self, snapshot: Snapshot) -> Change[RowCounts]:
         """Find what changes in one version, and write it."""
@@ -296,8 +267,8 @@ def _change(
         return Change(None, counts)
     keys = None
     if inserted:
-        told = [each.hashes for each in done if each.hashes is not None]
-        keys = key_filter(source.key, np.concatenate(told) if told else None)
+        hashes = [each.hashes for each in done if each.hashes is not None]
+        keys = key_filter(source.key, np.concatenate(hashes) if hashes else None)
     operation = merge_operation(
         source, [each.changes for each in done], keys, by_columns=by_columns
     )

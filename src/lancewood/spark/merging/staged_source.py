@@ -24,6 +24,7 @@ from lancewood.engine.base import FileLimits, addresses_in, offsets_by_fragment
 from lancewood.engine.location import NewFile, new_data_files
 from lancewood.engine.rows import nameless, open_fragment, pick_rows
 from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.write import FileWriter
 from lancewood.errors import InvalidInputError
 from lancewood.format.arrow import schema_from_arrow, to_arrow_schema
 from lancewood.jobs.merging.keys import Key, Positions
@@ -34,8 +35,7 @@ from lancewood.model.ids import FragmentId
 from lancewood.model.manifest import decode_fragment
 from lancewood.model.schema import Schema
 from lancewood.spark.types import Writing
-from lancewood.spark.writing.job import write_rows
-from lancewood.spark.writing.work import WriteWork, decode_answers
+from lancewood.spark.writing.work import WriteWork, decode_answers, write_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -274,9 +274,9 @@ def stage(
         df = _chosen(df, names)
         writing = Writing(df.schema, pa.schema(fields))
     bare = snapshot.bare()
-    work = WriteWork(
-        writing, schema, (bare.default_file_root,), snapshot.manifest.file_version, FileLimits()
-    )
+    version, limits = snapshot.manifest.file_version, FileLimits()
+    files = FileWriter.of(schema, writing.schema, [bare.default_file_root], version, limits)
+    work = WriteWork(writing, files)
     answers = decode_answers(write_rows(df, work))
     if answers.errors:
         snapshot.discard(new_data_files(answers.fragments))

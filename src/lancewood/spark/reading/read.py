@@ -1,4 +1,4 @@
-"""The fast door for readers: rows of a table as a DataFrame, and how many there are.
+"""Rows of a table as a DataFrame, and how many there are.
 
 The version is found and the tasks are planned when the DataFrame is made; what others commit later
 does not change it. Knows sessions and nothing of how rows are read: that is ``plan`` and ``task``.
@@ -145,7 +145,7 @@ def count(
 ) -> int:
     """How many rows a version has, or how many of them meet a condition.
 
-    Without a condition that is told by the manifest, if its writers recorded it; else executors
+    Without a condition the manifest says it, if its writers recorded it; else executors
     read the columns of the condition, and each task answers with a number.
     Raises what ``read`` raises.
     """

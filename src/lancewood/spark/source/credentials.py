@@ -75,8 +75,10 @@ class _Sets:
             return {}
         found = self._found.get(name)
         if not isinstance(found, dict):
-            told = ", ".join(sorted(map(repr, self._found))) or "none"
-            raise NotFoundError(f"there are no credentials {name!r} in {self._path}: it has {told}")
+            known = ", ".join(sorted(map(repr, self._found))) or "none"
+            raise NotFoundError(
+                f"there are no credentials {name!r} in {self._path}: it has {known}"
+            )
         wrong = [key for key, each in found.items() if not isinstance(each, str)]
         if wrong:
             raise InvalidInputError(

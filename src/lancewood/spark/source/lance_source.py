@@ -11,39 +11,50 @@ Spark session here: sources live in worker processes beside the driver.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
 
 from lancewood.engine.location import Location
 from lancewood.engine.rows import ScanPlan, plan_scan
-from lancewood.engine.snapshot import Access, Snapshot
+from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.versions import load_manifest
+from lancewood.engine.write import WriteRequest, plan_write
 from lancewood.errors import InvalidInputError, NotFoundError, RetryableConflictError
 from lancewood.format.layout import NamingScheme
-from lancewood.jobs.job import TASKS_PER_SLOT
+from lancewood.jobs.job import TASKS_PER_SLOT, CommitOptions
 from lancewood.model.ids import Version
 from lancewood.model.manifest import ManifestHead
+from lancewood.model.revision import OnBranch, parse_revision
 from lancewood.model.schema import ROW_ADDRESS, ROW_ID
 from lancewood.spark.reading.plan import MOST, plan_read
-from lancewood.spark.source import reader as readers
-from lancewood.spark.source import writer as writers
+from lancewood.spark.source import stream_reader as readers
+from lancewood.spark.source import stream_writer as writers
 from lancewood.spark.source.credentials import with_credentials
 from lancewood.spark.source.metadata import plan_metadata
 from lancewood.spark.source.metadata_tables import METADATA_SCHEMAS, check_kind
 from lancewood.spark.source.options import SourceOptions, Use, check_use, parse_options
-from lancewood.spark.source.shape import check_names, shape_of, spark_class
-from lancewood.spark.source.stream_doors import open_reader, open_stream_schema, open_writer
+from lancewood.spark.source.shape import BatchShape, check_names, shape_of, spark_class
+from lancewood.spark.streaming.fitting import StreamColumns, stream_schema
+from lancewood.spark.streaming.options import (
+    STARTING_TAG,
+    STARTING_VERSION,
+    OnChange,
+    StreamOptions,
+)
 from lancewood.spark.streaming.task import TaskSize
 from lancewood.spark.types import spark_schema
 from lancewood.spark.writing.job import WriteJob
-from lancewood.spark.writing.plan import plan_write
-from lancewood.table.door import open as open_table
+from lancewood.spark.writing.work import answers_in
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+Work: TypeAlias = Callable[[bytes], Iterator[pa.RecordBatch]]
 
 MOST_BYTES = 256 << 20
 """Bytes that one task reads if the number of tasks is not given: slots are unknown here."""
@@ -119,7 +130,8 @@ class TableSource:
         if self._asked.metadata is not None:
             return _metadata_schema(self._asked.metadata)
         if self._asked.streaming:
-            return open_stream_schema(snapshot, self._asked)
+            options = StreamOptions.parsed(self._asked.streaming)
+            return stream_schema(snapshot, _stream_columns(self._asked, options))
         return spark_schema(_scan(snapshot, self._asked).schema)
 
     def reader(self, schema: StructType) -> Any:
@@ -130,7 +142,7 @@ class TableSource:
             found = plan_metadata(snapshot, self._asked.metadata)
             given = _metadata_schema(self._asked.metadata)
             check_names(schema, given.names)
-            return readers.LanceReader(found.work, found.messages, shape_of(schema, given))
+            return __getattr__("LanceReader")(found.work, found.messages, shape_of(schema, given))
         scan = _narrowed(_scan(snapshot, self._asked), schema)
         partitions = self._asked.partitions
         most_bytes = MOST_BYTES if partitions is None else MOST
@@ -140,73 +152,136 @@ class TableSource:
                 "option 'limit' cannot be kept to here together with 'filter': each task would "
                 "count for itself. Use df.limit(…), or lancewood.spark.read(limit=)"
             )
-        return readers.LanceReader(plan.work, plan.messages, shape_of(schema, plan.spark))
+        return __getattr__("LanceReader")(plan.work, plan.messages, shape_of(schema, plan.spark))
 
     def streamReader(self, schema: StructType) -> Any:
         """A stream of the changes of versions."""
         check_use(self._asked, Use.READ_STREAM)
         partitions = self._asked.partitions
         tasks = TaskSize(_slots(partitions), MOST_BYTES if partitions is None else MOST)
-        return open_reader(self._found(), schema, self._asked, tasks)
+        opened = self._found()
+        _check_path(opened, self._asked)
+        options = StreamOptions.parsed(self._asked.streaming)
+        columns = _stream_columns(self._asked, options)
+        return readers.LanceStreamReader(opened, schema, columns, options, tasks)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
         """A sink; each batch is planned before its rows are written."""
         check_use(self._asked, Use.WRITE_STREAM)
         plan = partial(self._plan_write, schema, overwrite, is_in_stream=True)
+        writer = writers.LanceStreamWriter(plan, self._asked.app)
         # Where a batch is planned the source is made anew; a copy only commits.
-        return open_writer(plan, self._asked, is_planned_now=not self._is_copy)
+        if not self._is_copy:
+            writer.prepare()
+        return writer
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
         """A planned write; everything is checked and nothing written."""
         check_use(self._asked, Use.WRITE)
-        return writers.LanceWriter(self._plan_write(schema, overwrite))
+        return __getattr__("LanceWriter")(self._plan_write(schema, overwrite))
 
     def _plan_write(
         self, schema: StructType, overwrite: bool, *, is_in_stream: bool = False
     ) -> WriteJob:
         asked = self._asked
-        access = Access(
-            asked.path,
-            storage_options=asked.storage_options,
-            base_storage_options=asked.base_storage_options,
-            manifest_store=asked.manifest_store,
-        )
-        return plan_write(
-            access,
-            schema,
+        request = WriteRequest(
             mode="overwrite" if overwrite else "append",
             branch=asked.branch,
             max_rows_per_file=asked.max_rows_per_file,
             max_bytes_per_file=asked.max_bytes_per_file,
             stable_row_ids=asked.stable_row_ids,
             file_version=asked.file_version,
+        )
+        commit_options = CommitOptions.of(
+            asked.message,
+            asked.properties,
+            serializable=asked.serializable,
             app=None if is_in_stream else asked.app,
             batch=asked.batch,
-            message=asked.message,
-            properties=asked.properties,
-            serializable=asked.serializable,
         )
+        plan = plan_write(asked.access, request, commit_options.policy.applied)
+        return WriteJob.of(plan, schema, commit_options)
 
     def _found(self) -> Snapshot:
         """The version that this source and its copies read."""
         if self._pin is not None:
             return self._pin.load()
         asked = self._asked
-        table = open_table(
-            asked.path,
-            branch=asked.branch,
-            version=asked.version,
-            tag=asked.tag,
-            as_of=asked.as_of,
-            storage_options=asked.storage_options,
-            base_storage_options=asked.base_storage_options,
-            manifest_store=asked.manifest_store,
+        snapshot = asked.access.open(
+            branch=asked.branch, version=asked.version, tag=asked.tag, as_of=asked.as_of
         )
-        self._pin = PinnedVersion.of(table._snapshot)
-        return table._snapshot
+        self._pin = PinnedVersion.of(snapshot)
+        return snapshot
 
 
-_CLASSES = {"LanceSource": (TableSource, "pyspark.sql.datasource.DataSource")}
+class Reader:
+    """One planned read, for which Spark asks partitions on the driver, and rows on executors.
+
+    Spark pickles the reader before it asks for the partitions, and sends it to every task: what
+    only the partitions need stays behind. There is no ``pushFilters``: Spark 4.3 would apply the
+    filter of one query to the next one of the same DataFrame.
+    """
+
+    def __init__(self, work: Work, messages: list[bytes], shape: BatchShape | None = None) -> None:
+        """``work`` is what the tasks share, and gives the rows of a message."""
+        self._work = work
+        self._messages = messages
+        self._shape = shape
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_messages": []}
+
+    def partitions(self) -> list[Any]:
+        """One for each task."""
+        from pyspark.sql.datasource import InputPartition
+
+        return [InputPartition(each) for each in self._messages]
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition. Spark asks for one without a value where there is none."""
+        if partition.value is None:
+            return
+        for batch in self._work(partition.value):
+            yield batch if self._shape is None else self._shape.fit(batch)
+
+
+class Writer:
+    """One planned write, run by executors, committed or aborted by the driver.
+
+    Spark makes the writer in one process, writes in others and commits in a third: nothing but the
+    messages comes back from the executors. After a commit that raised it calls ``abort`` with all
+    messages; the job itself finds out whether it landed.
+    """
+
+    def __init__(self, job: WriteJob) -> None:
+        self._job = job
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Any:
+        """On an executor: the rows of one partition into files."""
+        return __getattr__("FilesWritten")(self._job.run(iterator))
+
+    def commit(self, messages: Sequence[Any]) -> None:
+        """On the driver, once all partitions are written."""
+        self._job.commit(answers_in(messages))
+
+    def abort(self, messages: Sequence[Any]) -> None:
+        """On the driver, where something failed."""
+        self._job.abort(answers_in(messages))
+
+
+class Wrote:
+    """What a partition answers: see ``writing.work``."""
+
+    def __init__(self, answer: bytes) -> None:
+        self.answer = answer
+
+
+_CLASSES = {
+    "LanceSource": (TableSource, "pyspark.sql.datasource.DataSource"),
+    "LanceReader": (Reader, "pyspark.sql.datasource.DataSourceReader"),
+    "LanceWriter": (Writer, "pyspark.sql.datasource.DataSourceArrowWriter"),
+    "FilesWritten": (Wrote, "pyspark.sql.datasource.WriterCommitMessage"),
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -245,10 +320,39 @@ def _narrowed(scan: ScanPlan, schema: StructType) -> ScanPlan:
     return ScanPlan(scan.snapshot, request)
 
 
+def _stream_columns(asked: SourceOptions, options: StreamOptions) -> StreamColumns:
+    return StreamColumns(
+        columns=asked.columns,
+        where=asked.where,
+        with_row_id=asked.with_row_id,
+        with_row_address=asked.with_row_address,
+        batch_rows=asked.batch_rows,
+        with_changes=options.on_change is OnChange.CHANGES,
+    )
+
+
+def _check_path(opened: Snapshot, asked: SourceOptions) -> None:
+    """Raises InvalidInputError for a path that carries a tag or a single version."""
+    if "@" not in asked.path:
+        return
+    _, revision = asked.access.find()
+    if revision is None:
+        return
+    meant = parse_revision(revision)
+    is_branch = isinstance(meant, OnBranch) and meant.version is None
+    if not is_branch and str(meant) != (opened.manifest.branch or "main"):
+        raise InvalidInputError(
+            f"the path carries {revision!r}, which is one version, and a stream goes on with the "
+            f"versions of a branch; leave it out, and begin with {STARTING_VERSION} or "
+            f"{STARTING_TAG}",
+            revision=revision,
+        )
+
+
 def _slots(partitions: int | None) -> int:
     """How many tasks are assumed to run at once: by default the driver's own cores.
 
-    There is no session here that could tell.
+    There is no session here to ask.
     """
     if partitions is None:
         return os.cpu_count() or 1

@@ -37,6 +37,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from lancewood.engine.base import FileLimits
+from lancewood.engine.snapshot import Access
 from lancewood.errors import InvalidInputError
 from lancewood.spark import option_values as values
 from lancewood.spark.streaming.options import (
@@ -82,6 +83,16 @@ class SourceOptions:
     storage_options: StorageOptions | None = field(default=None, repr=False)
     base_storage_options: dict[str, dict[str, str]] | None = field(default=None, repr=False)
     manifest_store: str | None = field(default=None, repr=False)
+
+    @property
+    def access(self) -> Access:
+        """How the table is reached."""
+        return Access(
+            self.path,
+            storage_options=self.storage_options,
+            base_storage_options=self.base_storage_options,
+            manifest_store=self.manifest_store,
+        )
 
     @property
     def given(self) -> list[str]:

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
-from uuid import UUID, uuid5
 
 import pyarrow as pa
 
@@ -110,8 +109,7 @@ def _of_batch(messages: Sequence[Any], batch: int) -> WriteJob | None:
             "Spark does not say which query this is, so that nobody could tell its batches from "
             "those of others; name it with option app"
         )
-    applied = AppliedBatch(app, batch)
-    return replace(job, applied=applied, uuid=str(uuid5(UUID(job.uuid), f"{batch} {app}")))
+    return job.of_batch(AppliedBatch(app, batch))
 
 
 def _brought(messages: Sequence[Any]) -> WriteJob | None:
@@ -122,7 +120,7 @@ def _brought(messages: Sequence[Any]) -> WriteJob | None:
 
 def _is_idle(job: WriteJob, answers: Sequence[bytes | None]) -> bool:
     """Whether there is nothing to commit: no rows are added to a table that is there."""
-    if job.is_new or job.mode == "overwrite":
+    if job.is_new or job.plan.kind == "overwrite":
         return False
     found = decode_answers(answers)
     return not found.fragments and not found.errors

@@ -58,7 +58,7 @@ def stream_schema(snapshot: Snapshot, columns: StreamColumns) -> StructType:
 
     A stream of changes has three more columns: what became of the row, its id, and the version
     that did it. Raises InvalidInputError for names that are wrong, UnsupportedError for a table
-    whose changes cannot be told, and for types that Spark does not have.
+    whose changes are not known, and for types that Spark does not have.
     """
     from pyspark.sql.types import LongType, StringType, StructField, StructType
 

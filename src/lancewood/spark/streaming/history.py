@@ -58,7 +58,7 @@ class VersionKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class VersionStep:
-    """What one version did, as far as its transaction tells."""
+    """What one version did, as far as its transaction says."""
 
     version: Version
     kind: VersionKind
@@ -250,7 +250,7 @@ class History:
         if known is None:
             made = self._descent.transaction(version)
             if any(isinstance(each, MissingTransaction) for each in made.operations):
-                self.load(version)  # tells whether it is the version that is missing
+                self.load(version)  # raises if it is the version that is missing
             known = step_of(version, made)
         yield known
 

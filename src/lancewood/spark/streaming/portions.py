@@ -1,4 +1,4 @@
-"""Rows that a stream is to read, told by where they are; cut as finely as tasks need them.
+"""Rows that a stream is to read, given by where they are; cut as finely as tasks need them.
 
 Rows of whole fragments are counted with those that are deleted: only a task reads deletion files.
 Knows nothing of versions before and after.

@@ -269,10 +269,10 @@ def rows_for(
             "deleted": _count(found.deleted),
             "brought back": _count(found.returned),
         }
-        told = ", ".join(f"{name} {count}" for name, count in counted.items() if count)
+        listed = ", ".join(f"{name} {count}" for name, count in counted.items() if count)
         raise UnsupportedError(
             f"{step.describe()} of {uri} changed rows that are there"
-            + (f" ({told})" if told else "")
+            + (f" ({listed})" if listed else "")
             + ", and this stream emits only rows that are new. Set option onChange to 'ignore' to "
             "pass over such changes; with stable row ids 'changes' makes a stream of all of them",
             version=step.version,

@@ -7,6 +7,6 @@ file and needs no running Spark. Importing this does not load pyspark.
 from __future__ import annotations
 
 from lancewood.spark.types.reading import Reading, spark_schema
-from lancewood.spark.types.writing import Writing
+from lancewood.spark.types.writing import Writing, kept_columns
 
-__all__ = ["Reading", "Writing", "spark_schema"]
+__all__ = ["Reading", "Writing", "kept_columns", "spark_schema"]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lancewood.errors import InvalidInputError
+from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.format.arrow import RESERVED_NAMES, schema_from_arrow, to_arrow_schema
 from lancewood.format.logical_type import BFLOAT16
 from lancewood.model.field_keys import EXTENSION_NAME
@@ -35,6 +35,7 @@ from lancewood.spark.types.leaves import (
     is_list,
 )
 from lancewood.spark.types.new_table import arrow_schema, handed_over, leaf_type, way_out
+from lancewood.spark.types.reading import spark_schema
 from lancewood.spark.types.refusal import ColumnPath
 
 if TYPE_CHECKING:
@@ -321,3 +322,48 @@ def _unknown(name: str, names: Sequence[str], above: str) -> str:
     same = [each for each in names if each.casefold() == name.casefold()]
     close = same or difflib.get_close_matches(name, names[:_MOST_NAMES], n=1)
     return f"{text} (did you mean {above + close[0]!r}?)" if close else text
+
+
+def kept_columns(frame: StructType, table: pa.Schema) -> pa.Schema:
+    """The columns of a frame whose rows replace a table's, keeping Arrow types where possible."""
+    derived, fields = Writing(frame).table, []
+    for column in frame.fields:
+        at = table.get_field_index(column.name)
+        if at >= 0 and _holds(_spark_type(table.field(at)), column.dataType):
+            known = table.field(at)
+            fields.append(known.with_nullable(known.nullable or column.nullable))
+        else:
+            fields.append(derived.field(column.name))
+    return pa.schema(fields)
+
+
+def _holds(known: Any, given: Any) -> bool:
+    """Whether two Spark types are equal, except that the first may allow more nulls."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if type(known) is not type(given):
+        return False
+    if isinstance(known, ArrayType):
+        return (known.containsNull or not given.containsNull) and _holds(
+            known.elementType, given.elementType
+        )
+    if isinstance(known, MapType):
+        return (
+            (known.valueContainsNull or not given.valueContainsNull)
+            and _holds(known.keyType, given.keyType)
+            and _holds(known.valueType, given.valueType)
+        )
+    if isinstance(known, StructType):
+        return known.names == given.names and all(
+            (mine.nullable or not theirs.nullable) and _holds(mine.dataType, theirs.dataType)
+            for mine, theirs in zip(known.fields, given.fields, strict=True)
+        )
+    return bool(known == given)
+
+
+def _spark_type(field: pa.Field) -> Any:
+    """The Spark type of a column; None if Spark has none for it."""
+    try:
+        return spark_schema(pa.schema([field])).fields[0].dataType
+    except UnsupportedError:
+        return None

@@ -1,5 +1,11 @@
 """A planned write: what executors run, and how the driver ends it, with a commit or without.
 
+Every way to write through Spark has the same steps. ``engine.write.plan_write`` says what the write
+is, and ``WriteJob.of`` fits the frame, of which only the schema is needed. ``run`` is called on
+executors, once or more for each partition. ``commit`` is called once with their answers; it also
+makes a new table together with its rows, so that a failed job leaves none. ``abort`` removes files
+that are proven to be unused.
+
 The uuid of the transaction is fixed from the start, so that a commit whose answer was lost can be
 found again. Files are deleted only if it is proven that no version refers to them; the rest is left
 to cleanup, which goes by age.
@@ -8,10 +14,9 @@ to cleanup, which goes by age.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-from uuid import uuid4
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+from uuid import UUID, uuid4, uuid5
 
 import pyarrow as pa
 
@@ -19,8 +24,8 @@ from lancewood.engine.commit import CommitPolicy, find_landed
 from lancewood.engine.location import discard, new_data_files
 from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.engine.versions import load_manifest
+from lancewood.engine.write import PlannedWrite, table_exists
 from lancewood.errors import (
-    AlreadyExistsError,
     BatchAppliedError,
     CommitUnknownError,
     ConflictError,
@@ -29,31 +34,24 @@ from lancewood.errors import (
     RetryableConflictError,
 )
 from lancewood.format.layout import transaction_key, transaction_name
-from lancewood.format.schema import encode_schema
-from lancewood.jobs.job import RowCounts
+from lancewood.jobs.job import CommitOptions, RowCounts
 from lancewood.model.applied import AppliedBatch
 from lancewood.model.fragment import Fragment
-from lancewood.model.operations import Append, Overwrite
 from lancewood.model.transaction import Transaction
-from lancewood.proto import table_pb2
 from lancewood.rules.applied import is_applied
-from lancewood.spark.batches import batches_for
-from lancewood.spark.running.failures import our_error
 from lancewood.spark.writing.work import (
-    ANSWER_DDL,
     NOTHING,
     Answers,
     WriteWork,
     Written,
+    as_skipped,
+    as_written,
     decode_answers,
-    write_task,
 )
 from lancewood.store.base import is_there
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-Mode: TypeAlias = Literal["append", "overwrite", "error", "ignore"]
+    from pyspark.sql.types import StructType
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,46 +125,47 @@ def read_again(base: Snapshot) -> Snapshot:
     return Snapshot(base.location, now, base.scheme)
 
 
-def write_rows(df: DataFrame, work: WriteWork) -> list[bytes]:
-    """Write all rows of a frame, once; return the answers of its partitions, in order.
-
-    Raises our error if a task raised it at every attempt. Errors of the frame itself stay Spark's
-    own exceptions, which its owner knows.
-    """
-    plan = df.mapInArrow(partial(write_task, work), ANSWER_DDL)
-    try:
-        with batches_for(df):
-            return [bytes(each[0]) for each in plan.collect()]
-    except Exception as failure:
-        known = our_error(str(failure))
-        if known is None:
-            raise
-        raise known from failure
-
-
 @dataclass(frozen=True)
 class WriteJob:
-    """One write to one table. Made by ``plan_write``; pickles, and is then small."""
+    """One write to one table. Pickles, and is then small."""
 
+    plan: PlannedWrite
     work: WriteWork | None
     """What executors do; None if there is nothing to do, because the table has the batch already
     or is to be left alone."""
-    base: Snapshot = field(repr=False)
-    """The version that it was planned on; version 0 if there is no table."""
-    mode: Mode
-    properties: Mapping[str, str] = field(default_factory=dict)
-    applied: AppliedBatch | None = None
+    properties: Mapping[str, str]
     serializable: bool = False
-    bases: tuple[table_pb2.BasePath, ...] = field(default=(), repr=False)
-    """The base paths that a new table declares."""
+    applied: AppliedBatch | None = None
     uuid: str = field(default_factory=lambda: str(uuid4()))
     is_whole: bool = field(default=True, repr=False)
     """Whether ``base`` has its fragments, which are not pickled."""
 
+    @classmethod
+    def of(cls, plan: PlannedWrite, frame: StructType, commit_options: CommitOptions) -> WriteJob:
+        """The write of rows that have the columns of ``frame``, checked as far as possible.
+
+        Writes nothing except the probe of an object store that is not yet known to be safe to
+        commit to.
+        """
+        work = None if plan.kind == "nothing" else WriteWork.of(plan, frame)
+        policy = commit_options.policy
+        return cls(plan, work, commit_options.properties, policy.serializable, policy.applied)
+
     def __getstate__(self) -> dict[str, Any]:
         if self.is_new:
             return dict(self.__dict__)
-        return {**self.__dict__, "base": self.base.bare(), "is_whole": False}
+        bare = replace(self.plan, before=self.base.bare())
+        return {**self.__dict__, "plan": bare, "is_whole": False}
+
+    def of_batch(self, applied: AppliedBatch) -> WriteJob:
+        """The same write as that of one batch of a stream, with a uuid of its own."""
+        uuid = uuid5(UUID(self.uuid), f"{applied.batch} {applied.app}")
+        return replace(self, applied=applied, uuid=str(uuid))
+
+    @property
+    def base(self) -> Snapshot:
+        """The version that it was planned on; version 0 if there is no table."""
+        return self.plan.before
 
     @property
     def uri(self) -> str:
@@ -175,7 +174,7 @@ class WriteJob:
     @property
     def is_new(self) -> bool:
         """Whether the commit makes the table."""
-        return self.base.manifest.version == 0
+        return self.plan.kind == "create"
 
     @property
     def is_skipped(self) -> bool:
@@ -200,7 +199,7 @@ class WriteJob:
         meanwhile.
         """
         if self.work is None:
-            return self._skipped(self.base)
+            return as_skipped(self.base)
         found = decode_answers(answers)
         if found.errors:
             self.abort(answers)
@@ -230,18 +229,7 @@ class WriteJob:
             if skipped is None:
                 raise
             return skipped
-        return Written(
-            uri=self.uri,
-            branch=after.manifest.branch,
-            version=after.manifest.version,
-            counts=RowCounts(inserted=found.rows),
-            files=found.files,
-            bytes=found.bytes,
-        )
-
-    def left_alone(self) -> Written:
-        """The result if there is nothing to commit: the version that was planned on."""
-        return self._skipped(self.base)
+        return as_written(after, RowCounts(inserted=found.rows), found.files, found.bytes)
 
     def abort(self, answers: Sequence[bytes | None]) -> None:
         """On the driver: remove the files of a job that will not be committed, as far as possible.
@@ -259,17 +247,7 @@ class WriteJob:
         self._discard(found.fragments)
 
     def _transaction(self, work: WriteWork, answers: Answers) -> Transaction:
-        operation: Append | Overwrite
-        if self.mode == "overwrite" or self.is_new:
-            operation = Overwrite(
-                answers.fragments,
-                tuple(encode_schema(work.schema)),
-                work.schema.metadata,
-                initial_bases=self.bases,
-                file_version=work.file_version,
-            )
-        else:
-            operation = Append(answers.fragments)
+        operation = self.plan.operation(work.files, answers.fragments)
         return Transaction(self.base.manifest.version, self.uuid, (operation,), self.properties)
 
     @property
@@ -279,37 +257,20 @@ class WriteJob:
     def _settle(self, refused: LancewoodError) -> Written | None:
         """The result if a refused commit was not needed; None if it failed."""
         if isinstance(refused, BatchAppliedError):
-            return self._skipped(load_snapshot(self.base.location))
+            return as_skipped(load_snapshot(self.base.location))
         if not self.is_new or not isinstance(refused, ConflictError):
             return None
-        there = load_snapshot(self.base.location)
-        if self.mode == "ignore" or is_applied(there.manifest.config, self.applied):
-            return self._skipped(there)
-        if self.mode == "error":
+        there, mode = load_snapshot(self.base.location), self.plan.request.mode
+        if mode == "ignore" or is_applied(there.manifest.config, self.applied):
+            return as_skipped(there)
+        if mode == "error":
             raise table_exists(self.uri) from refused
         raise RetryableConflictError(
             f"another writer made a table at {self.uri} while this one was writing the first rows "
-            f"of it; run the {self.mode} again, on the table that is there now",
+            f"of it; run the {mode} again, on the table that is there now",
             uri=self.uri,
             version=there.manifest.version,
         ) from refused
 
-    def _skipped(self, there: Snapshot) -> Written:
-        return Written(
-            uri=self.uri, branch=there.manifest.branch, version=there.manifest.version, skipped=True
-        )
-
     def _discard(self, fragments: Sequence[Fragment]) -> None:
-        head = self.base.manifest
-        if self.is_new:
-            head = head.bare()
-            head.message.base_paths.extend(self.bases)
-        discard(self.base.location, head, new_data_files(fragments))
-
-
-def table_exists(uri: str) -> AlreadyExistsError:
-    return AlreadyExistsError(
-        f"there is a table at {uri} already: write with mode 'append' or 'overwrite', leave it "
-        "alone with 'ignore', or drop it first",
-        uri=uri,
-    )
+        discard(self.base.location, self.plan.roots, new_data_files(fragments))

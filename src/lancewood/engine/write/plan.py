@@ -1,0 +1,329 @@
+"""What a write of rows is: which table it goes to, whether it makes, extends or replaces one, and
+where and how its files are written.
+
+Everything is checked here and no file is written, so that Python, Spark and a dry run decide alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Literal, TypeAlias
+
+import pyarrow as pa
+
+from lancewood.data.align import Alignment, align_schema
+from lancewood.data.encodings import check_encoding_keys
+from lancewood.data.file_root import FileRoot
+from lancewood.data.writer import check_columns, write_fragments
+from lancewood.engine.base import FileLimits, as_list, check_choice, check_file_version
+from lancewood.engine.commit import PutIfAbsent, manifest_store_mark
+from lancewood.engine.location import (
+    BasePath,
+    Bases,
+    Location,
+    NewBase,
+    file_roots_to_write,
+    new_base_paths,
+    own_file_root,
+    uri_of_base,
+)
+from lancewood.engine.snapshot import TAG, Access, Snapshot, is_table, open_revision
+from lancewood.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from lancewood.format.arrow import schema_from_arrow
+from lancewood.format.layout import NamingScheme
+from lancewood.format.manifest import empty_manifest
+from lancewood.format.schema import encode_schema
+from lancewood.model.applied import AppliedBatch
+from lancewood.model.file_version import DEFAULT_FILE_VERSION
+from lancewood.model.fragment import Fragment
+from lancewood.model.manifest import (
+    FLAG_FIELD_IDS_NOT_REUSED,
+    FLAG_STABLE_ROW_IDS,
+    Manifest,
+    ManifestHead,
+)
+from lancewood.model.operations import Append, Overwrite
+from lancewood.model.refs import MAIN
+from lancewood.model.revision import AtTag, OnBranch, parse_revision
+from lancewood.model.schema import Schema
+from lancewood.proto import table_pb2
+from lancewood.rules.applied import is_applied
+
+WriteMode: TypeAlias = Literal["append", "overwrite", "ignore", "error", "merge"]
+WriteKind: TypeAlias = Literal["create", "append", "overwrite", "merge", "nothing"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteRequest:
+    """What a caller asks of a write, besides its rows and its commit; None leaves the choice.
+
+    Raises InvalidInputError for values of the wrong kind, and for those that a merge does not take.
+    """
+
+    mode: WriteMode = "error"
+    branch: str | None = None
+    schema: pa.Schema | None = None
+    """The columns of a new table, where they are not those of the rows."""
+    max_rows_per_file: int | None = None
+    max_bytes_per_file: int | None = None
+    into: Bases = None
+    """Which of the table's roots get the files."""
+    stable_row_ids: bool | None = None
+    file_version: str | None = None
+    bases: Iterable[NewBase] = ()
+    """Other roots for the files of a new table, that are declared with it."""
+
+    def __post_init__(self) -> None:
+        check_choice("mode", self.mode, WriteMode)
+        object.__setattr__(self, "bases", tuple(as_list("bases", self.bases)))
+        for each in fields(self)[2:] if self.mode == "merge" else ():
+            if getattr(self, each.name) is not each.default:
+                raise not_for(each.name, self.mode)
+        if self.schema is not None and not isinstance(self.schema, pa.Schema):
+            raise InvalidInputError(f"schema takes a pyarrow.Schema, got {self.schema!r}")
+        if self.stable_row_ids is not None and not isinstance(self.stable_row_ids, bool):
+            raise InvalidInputError(f"stable_row_ids is True or False, got {self.stable_row_ids!r}")
+        if self.file_version is not None:
+            check_file_version(self.file_version)
+        _ = self.limits
+
+    @property
+    def limits(self) -> FileLimits:
+        """When a file is closed."""
+        most, rows, size = FileLimits(), self.max_rows_per_file, self.max_bytes_per_file
+        return FileLimits.checked(
+            most.max_rows if rows is None else rows, most.max_bytes if size is None else size
+        )
+
+
+def not_for(name: str, mode: WriteMode) -> InvalidInputError:
+    """The error for an argument that another mode takes."""
+    return InvalidInputError(f"{name} is not for mode {mode!r}; leave it out")
+
+
+@dataclass(frozen=True)
+class FileWriter:
+    """Writes rows into new files, which nothing names yet. Small, and pickles."""
+
+    schema: Schema
+    """The table's, with the ids of its fields."""
+    alignment: Alignment
+    file_roots: tuple[FileRoot, ...] = field(repr=False)
+    file_version: str
+    limits: FileLimits
+
+    @classmethod
+    def of(
+        cls,
+        schema: Schema,
+        rows: pa.Schema,
+        file_roots: Sequence[FileRoot],
+        file_version: str,
+        limits: FileLimits,
+    ) -> FileWriter:
+        """For rows with the columns ``rows``; raises InvalidInputError if they do not fit."""
+        alignment = align_schema(schema, rows)
+        return cls(schema, alignment, tuple(file_roots), file_version, limits)
+
+    def write(self, rows: pa.RecordBatchReader) -> tuple[Fragment, ...]:
+        """New fragments without ids; on any error there is no file."""
+        return tuple(
+            write_fragments(
+                rows,
+                self.alignment.schema,
+                alignment=self.alignment,
+                file_roots=self.file_roots,
+                file_version=self.file_version,
+                max_rows=self.limits.max_rows,
+                max_bytes=self.limits.max_bytes,
+            )
+        )
+
+
+@dataclass(frozen=True)
+class PlannedWrite:
+    """What one write of rows is."""
+
+    kind: WriteKind
+    before: Snapshot = field(repr=False)
+    """The version that it builds on; version 0 of a table that it makes."""
+    request: WriteRequest
+    declared: tuple[table_pb2.BasePath, ...] = field(default=(), repr=False)
+    """The base paths that a new table declares."""
+
+    @property
+    def roots(self) -> Manifest:
+        """What declares the base paths that its files may be in."""
+        if not self.declared:
+            return self.before.manifest
+        head = empty_manifest(self.before.manifest.file_version)
+        head.message.base_paths.extend(self.declared)
+        return head
+
+    def files(self, rows: pa.Schema, table: pa.Schema | None = None) -> FileWriter:
+        """How rows with the columns ``rows`` are written.
+
+        ``table`` has the columns of a table that is made or replaced, where those are others.
+        Raises InvalidInputError for columns that do not fit, UnsupportedError for a type that the
+        file version cannot hold, and for a store that could not be trusted with the commit.
+        """
+        before = self.before
+        version = self.request.file_version or before.manifest.file_version
+        schema = before.schema
+        if self.kind != "append":
+            schema = _new_schema(rows if table is None else table, first_field_id(before.manifest))
+        made = FileWriter.of(schema, rows, self._file_roots(schema), version, self.request.limits)
+        check_columns(made.alignment.schema, version)
+        PutIfAbsent().check_trust(before.location.store)
+        return made
+
+    def operation(self, files: FileWriter, fragments: tuple[Fragment, ...]) -> Append | Overwrite:
+        """What a commit of written fragments does."""
+        return Append(fragments) if self.kind == "append" else self.overwrite(files, fragments)
+
+    def overwrite(self, files: FileWriter, fragments: tuple[Fragment, ...]) -> Overwrite:
+        """The same where a table is made or replaced."""
+        return Overwrite(
+            fragments,
+            tuple(encode_schema(files.schema)),
+            files.schema.metadata,
+            initial_bases=self.declared,
+            file_version=files.file_version,
+        )
+
+    def _file_roots(self, schema: Schema) -> list[FileRoot]:
+        location, into = self.before.location, self.request.into
+        if into is not None:
+            return file_roots_to_write(location, self.roots, into)
+        # Pylance 14 finds blobs of the first layout in the table's own root only.
+        has_new_blobs = self.kind == "overwrite" and any(e.is_blob_v1 for e in schema.walk())
+        if self.kind == "create" or has_new_blobs:
+            return [own_file_root(location)]
+        return [self.before.default_file_root]
+
+
+def plan_write(
+    access: Access, request: WriteRequest, applied: AppliedBatch | None = None
+) -> PlannedWrite:
+    """What a write is, as far as that does not depend on its columns: see ``PlannedWrite.files``.
+
+    It is nothing if the table has the batch already, or if ``mode`` is "ignore" and there is a
+    table. The uri may carry the name of a branch. Raises AlreadyExistsError in mode "error" if
+    there is a table; NotFoundError for a branch that does not exist, and for the table of a merge;
+    InvalidInputError for a uri that means a tag or a single version, and for a request that does
+    not hold for the table; IncompatibleConflictError for a branch that was published and closed.
+    """
+    location, there = _find_table(access, request.branch)
+    if there is None:
+        if request.mode == "merge":
+            raise NotFoundError(
+                f"no table at {location.uri} to merge into; write the first rows with mode "
+                "'append', or create an empty table",
+                table=location.uri,
+            )
+        return plan_first(location, request)
+    if request.mode == "error":
+        raise table_exists(there.location.uri)
+    if request.mode == "ignore" or is_applied(there.manifest.config, applied):
+        return PlannedWrite("nothing", there, request)
+    _check_same(there, request)
+    return PlannedWrite(request.mode, there, request)
+
+
+def plan_first(location: Location, request: WriteRequest) -> PlannedWrite:
+    """The write that makes a table; whether there is one already is not looked at."""
+    flags = 0 if request.stable_row_ids is False else FLAG_STABLE_ROW_IDS
+    nothing = empty_manifest(request.file_version or DEFAULT_FILE_VERSION, flags=flags)
+    nothing.message.config.update(manifest_store_mark(location.store))
+    before = Snapshot(location, nothing, NamingScheme.V2)
+    return PlannedWrite("create", before, request, new_base_paths(location, (), request.bases))
+
+
+def table_exists(uri: str) -> AlreadyExistsError:
+    """The error of mode "error"."""
+    return AlreadyExistsError(
+        f"there is a table at {uri} already: write with mode 'append' or 'overwrite', leave it "
+        "alone with 'ignore', or drop it first",
+        uri=uri,
+    )
+
+
+def first_field_id(head: ManifestHead) -> int:
+    """Where the field ids of a new schema start: anew, unless the table never reuses them."""
+    if head.writer_flags & FLAG_FIELD_IDS_NOT_REUSED:
+        return head.message.max_allocated_field_id + 1
+    return 0
+
+
+def _new_schema(columns: pa.Schema, first_id: int) -> Schema:
+    new = schema_from_arrow(columns, first_id=first_id)
+    if not new.fields:
+        raise InvalidInputError("a table needs at least one column, the data has none")
+    check_encoding_keys(new)
+    return new
+
+
+def _find_table(access: Access, branch: str | None) -> tuple[Location, Snapshot | None]:
+    """Where a writer's uri and branch lead, and the newest version that is there."""
+    location, revision = access.find()
+    if revision is None and not is_table(location.store):
+        if branch is not None and branch != MAIN:
+            raise NotFoundError(
+                f"no table at {location.uri}, so it has no branch {branch!r}: write to main first, "
+                "then create the branch",
+                table=location.uri,
+                branch=branch,
+            )
+        return location, None
+    snapshot = open_revision(location, branch=branch, in_uri=revision)
+    if revision is not None:
+        _check_branch(revision, snapshot)
+    snapshot.check_writable()
+    snapshot.check_open()
+    return snapshot.location, snapshot
+
+
+def _check_branch(revision: str, snapshot: Snapshot) -> None:
+    meant = parse_revision(revision)
+    is_version = isinstance(meant, OnBranch) and meant.version is not None
+    if is_version or isinstance(meant, AtTag) or TAG in snapshot.derived:
+        raise InvalidInputError(
+            f"the uri carries {revision!r}, which is one version of {snapshot.location.uri}, and "
+            "versions do not change; write to a branch: give its name there, or as branch=",
+            revision=revision,
+        )
+
+
+def _check_same(there: Snapshot, request: WriteRequest) -> None:
+    """Raise InvalidInputError for a request for a new table that does not hold for this one."""
+    uri, has_ids = there.location.uri, there.manifest.has_stable_row_ids
+    if request.stable_row_ids not in (None, has_ids):
+        raise InvalidInputError(
+            f"stable_row_ids={request.stable_row_ids} is asked for, but {uri} was "
+            f"made {'with' if has_ids else 'without'} them, and that does not change; leave it out"
+        )
+    there.location.settle(there.manifest)
+    known = {uri_of_base(there.location, each) for each in there.manifest.base_paths}
+    for each in request.bases:
+        path = (each if isinstance(each, BasePath) else BasePath(each)).path
+        if path not in known:
+            raise InvalidInputError(
+                f"base path {path!r} is asked for, but {uri} is there and does not "
+                "declare it; do so with add_base first",
+                path=path,
+            )
+    if request.mode != "append":
+        return
+    version = there.manifest.file_version
+    if request.file_version not in (None, version):
+        raise InvalidInputError(
+            f"file_version {request.file_version!r} is asked for, but {uri} has data "
+            f"files of version {version}, and new ones are like them; leave it out, or overwrite "
+            "the table"
+        )
+    if request.schema is not None and not request.schema.equals(there.arrow_schema):
+        raise InvalidInputError(
+            f"schema= is not the schema of {uri}, and rows that are added keep "
+            "that one; leave it out, or overwrite the table"
+        )
