@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from lancewood.repo.outcome import Committed, Divergence, NotLandedWarning, TableDone, TakenIn
     from lancewood.repo.ref_names import branch_ref, tag_ref
     from lancewood.repo.repository import Repository
+    from lancewood.repo.table_names import TableNames, location_of
 
 _MODULES = {
     "Branches": "lancewood.repo.naming.branches",
@@ -82,6 +83,7 @@ _MODULES = {
     "TableBranch": "lancewood.repo.gc.needed",
     "TableChange": "lancewood.repo.looking.comparing",
     "TableDone": "lancewood.repo.outcome",
+    "TableNames": "lancewood.repo.table_names",
     "TableStatus": "lancewood.repo.looking.status",
     "Tags": "lancewood.repo.naming.tags",
     "TakenIn": "lancewood.repo.outcome",
@@ -102,6 +104,7 @@ _MODULES = {
     "first_line": "lancewood.repo.identity",
     "is_uri": "lancewood.git.names",
     "lines": "lancewood.git.revisions",
+    "location_of": "lancewood.repo.table_names",
     "own_table": "lancewood.catalog.names",
     "own_table_uri": "lancewood.catalog.names",
     "pin_file": "lancewood.catalog.names",
@@ -136,6 +139,7 @@ __all__ = [
     "TableBranch",
     "TableChange",
     "TableDone",
+    "TableNames",
     "TableStatus",
     "Tags",
     "TakenIn",
@@ -155,6 +159,7 @@ __all__ = [
     "first_line",
     "is_uri",
     "lines",
+    "location_of",
     "own_table",
     "own_table_uri",
     "pin_file",
