@@ -74,6 +74,13 @@ class BranchMove:
     told: list[str] = field(default_factory=list)
     """What to say about tables that did not follow."""
 
+    def dry_run(self) -> Committed:
+        """What ``run`` would do now; raises as it does. Writes nothing."""
+        tip = self.context.tip(self.branch)
+        tables = tuple(sorted(self.plan(tip)))
+        is_new = bool(tables) or tip != self.target
+        return Committed(self.target, self.branch, tables, is_new, is_dry_run=True)
+
     def run(self, only_from: Hash | None = None) -> Committed | None:
         """Move the branch; None if it is not at ``only_from``.
 
@@ -260,7 +267,9 @@ def uncommitted(context: RepoContext, branch: str, pin: Pin) -> str | None:
     return f"it was written up to version {newest}, and that is not committed; commit() it first"
 
 
-def reset(context: RepoContext, branch: str, revision: str, *, soft: bool) -> Committed:
+def reset(
+    context: RepoContext, branch: str, revision: str, *, soft: bool, dry_run: bool
+) -> Committed:
     """See ``Repository.reset``."""
     move = BranchMove(
         context,
@@ -271,6 +280,8 @@ def reset(context: RepoContext, branch: str, revision: str, *, soft: bool) -> Co
         soft=soft,
         refused=f"branch {branch!r} cannot be reset to {revision!r}",
     )
+    if dry_run:
+        return move.dry_run()
     done = move.run()
     assert done is not None, "asked from wherever it is"
     return done

@@ -209,8 +209,8 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         table: str,
         schema: pa.Schema,
         *,
-        branch: str,
-        onto: str,
+        branch: str | None = None,
+        onto: str | None = None,
         uri: str | os.PathLike[str] | None = None,
     ) -> Table:
         """The same for a table that the branch does not have yet: empty, with these columns, and
@@ -220,7 +220,8 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         Raises AlreadyExistsError if another table is in its place.
         """
         context = self._context
-        name, target, by = context.branch(branch), context.branch(onto), author_of(context.git)
+        name, by = context.branch(branch), author_of(context.git)
+        target = name if onto is None else context.branch(onto)
         return prepare_new(context, name, table, schema, onto=target, by=by, uri=uri)
 
     def transaction(

@@ -40,8 +40,8 @@ class BringingVerbs:
     def merge(
         self,
         name: str,
-        into: str | None = None,
         *,
+        branch: str | None = None,
         message: str | None = None,
         author: str | None = None,
         dry_run: bool = False,
@@ -76,7 +76,7 @@ class BringingVerbs:
         return merge(
             context,
             name,
-            context.branch(into),
+            context.branch(branch),
             message=None if message is None else checked_message(message),
             author=author_of(context.git, author),
             dry_run=dry_run,
@@ -87,41 +87,55 @@ class BringingVerbs:
         )
 
     def reset(
-        self, revision: str = "HEAD", *, branch: str | None = None, soft: bool = False
+        self,
+        revision: str = "HEAD",
+        *,
+        branch: str | None = None,
+        soft: bool = False,
+        dry_run: bool = False,
     ) -> Committed:
         """Move a branch, by default the current one, to a commit, and its tables with it.
 
         Every table with other content gets a new version with that of the commit: version numbers
         only grow, and older versions stay. Uncommitted writes are given up. ``soft`` moves the
         branch only. If tables cannot follow, IncompatibleConflictError names all of them, and
-        nothing has changed.
+        nothing has changed. ``dry_run`` plans, and writes nothing.
         """
-        return reset(self._context, self._context.branch(branch), revision, soft=soft)
+        name = self._context.branch(branch)
+        return reset(self._context, name, revision, soft=soft, dry_run=dry_run)
 
     def revert(
-        self, revision: str, *, branch: str | None = None, author: str | None = None
+        self,
+        revision: str,
+        *,
+        branch: str | None = None,
+        author: str | None = None,
+        dry_run: bool = False,
     ) -> Committed:
         """Revert a commit, as a new commit on a branch, by default the current one.
 
         Each table that the commit changed becomes what it was before, if it still is what the
         commit made of it. If tables have changed since, IncompatibleConflictError names all of
         them, and nothing has changed. Reverting a merge reverts what it brought to its first
-        parent.
+        parent. ``dry_run`` plans, and writes nothing.
         """
         context = self._context
         by = author_of(context.git, author)
-        return revert(context, context.branch(branch), revision, author=by)
+        return revert(context, context.branch(branch), revision, author=by, dry_run=dry_run)
 
-    def cherry_pick(self, revision: str, *, branch: str | None = None) -> Committed:
+    def cherry_pick(
+        self, revision: str, *, branch: str | None = None, dry_run: bool = False
+    ) -> Committed:
         """Repeat what a commit did, as a new commit on a branch, by default the current one.
 
         Each table that the commit changed becomes what it is there, if it still is what it was
         before that commit. If tables are something else, IncompatibleConflictError names all of
-        them, and nothing has changed. Author and message are the commit's.
+        them, and nothing has changed. Author and message are the commit's. ``dry_run`` plans, and
+        writes nothing.
         """
         context = self._context
         by = author_of(context.git)
-        return cherry_pick(context, context.branch(branch), revision, by=by)
+        return cherry_pick(context, context.branch(branch), revision, by=by, dry_run=dry_run)
 
 
 class KeepingVerbs:
@@ -154,7 +168,9 @@ class KeepingVerbs:
         """Raise InvalidInputError if the table may be written in transactions only."""
         check_not_exclusive(self._context, table)
 
-    def exclusive(self, is_exclusive: bool, *, author: str | None = None) -> tuple[Committed, ...]:
+    def exclusive(
+        self, is_exclusive: bool, *, author: str | None = None, dry_run: bool = False
+    ) -> tuple[Committed, ...]:
         """Reserve the tables for transactions of this repository, or open them to every writer;
         returns the commits that changed tables, one for each branch.
 
@@ -163,9 +179,11 @@ class KeepingVerbs:
         added later get the setting with the first transaction that writes to them, and a branch
         whose work was merged gets it when it is brought up to date. Raises
         IncompatibleConflictError, after all other tables were changed, with tables that have
-        diverged or that another repository keeps.
+        diverged or that another repository keeps. ``dry_run`` says which tables would be changed,
+        and writes nothing.
         """
-        return fence(self._context, is_exclusive, author_of(self._context.git, author))
+        by = author_of(self._context.git, author)
+        return fence(self._context, is_exclusive, by, dry_run=dry_run)
 
     def gc(
         self,

@@ -53,7 +53,7 @@ def merge_command(
     What was written directly to a table that is merged into, and not committed, becomes part of
     the merge, and is named.
 
-    JSON keys: branch, hash, new, tables, diverged, taken_in, done, merged, fast_forward, dry_run.
+    JSON keys: branch, hash, new, tables, diverged, taken_in, done, dry_run, merged, fast_forward.
     In done each table has how it came: published, taken, restored, removed; what taken_in names
     has table, versions, message.
     """
@@ -63,7 +63,7 @@ def merge_command(
         theirs = repo.at(name).hash
         done = repo.merge(
             name,
-            into=into,
+            branch=into,
             message=paragraphs(message),
             author=author,
             adopt=adopt,
@@ -74,9 +74,8 @@ def merge_command(
             **_facts(done),
             "merged": name,
             "fast_forward": moved,
-            "dry_run": dry_run,
         }
-        told = _merged_text(repo, done, name, before, is_moved=moved, is_dry=dry_run)
+        told = _merged_text(repo, done, name, before, is_moved=moved)
         Output(as_json=json).document(document, told)
 
 
@@ -87,13 +86,11 @@ def _merged_text(
     before: Hash | None,
     *,
     is_moved: bool,
-    is_dry: bool,
 ) -> str:
     if not done.is_new:
         return "Already up to date."
-    if is_dry:
-        tables = ", ".join(done.tables) or "no table"
-        return f"would merge {name} into {done.branch}: {tables}; {UNCHANGED}"
+    if done.is_dry_run:
+        return _planned(done, f"merge {name} into {done.branch}")
     assert done.hash is not None
     if is_moved:
         first = [f"Updating {short(before)}..{short(done.hash)}", "Fast-forward"]
@@ -107,6 +104,7 @@ def revert_command(
     revision: OneRevision,
     author: Author = None,
     branch: OnBranch = None,
+    dry_run: options.DryRun = False,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -115,17 +113,18 @@ def revert_command(
     Each table that the commit changed gets the content it had before, where it is still what the
     commit made of it. Tables that were changed since are named, and nothing is done.
 
-    JSON keys: branch, hash, new, tables, diverged, taken_in, done.
+    JSON keys: branch, hash, new, tables, diverged, taken_in, done, dry_run.
     """
     with repository(storage_option) as repo:
-        done = repo.revert(revision, branch=branch, author=author)
-        told = committed_text(repo, done) if done.is_new else "nothing to commit, tables clean"
+        done = repo.revert(revision, branch=branch, author=author, dry_run=dry_run)
+        told = _text(repo, done, f"revert {revision} on {done.branch}")
         Output(as_json=json).document(_facts(done), told)
 
 
 def cherry_pick_command(
     revision: OneRevision,
     branch: OnBranch = None,
+    dry_run: options.DryRun = False,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -134,11 +133,11 @@ def cherry_pick_command(
     Each table that the commit changed gets the content it has there, where it is still what it was
     before that commit. Tables that differ are named, and nothing is done.
 
-    JSON keys: branch, hash, new, tables, diverged, taken_in, done.
+    JSON keys: branch, hash, new, tables, diverged, taken_in, done, dry_run.
     """
     with repository(storage_option) as repo:
-        done = repo.cherry_pick(revision, branch=branch)
-        told = committed_text(repo, done) if done.is_new else "nothing to commit, tables clean"
+        done = repo.cherry_pick(revision, branch=branch, dry_run=dry_run)
+        told = _text(repo, done, f"pick {revision} for {done.branch}")
         Output(as_json=json).document(_facts(done), told)
 
 
@@ -151,6 +150,7 @@ def reset_command(
         bool, typer.Option("--hard", help="What is done without --soft, for fingers used to git.")
     ] = False,
     branch: OnBranch = None,
+    dry_run: options.DryRun = False,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -159,17 +159,30 @@ def reset_command(
     Each table that differs gets a new version with the content of that commit: numbers only grow,
     and older versions stay. lw reflog tells where the branch was.
 
-    JSON keys: branch, hash, new, tables, diverged, taken_in, done.
+    JSON keys: branch, hash, new, tables, diverged, taken_in, done, dry_run.
     """
     if soft and hard:
         raise typer.BadParameter("--soft and --hard do not go together")
     with repository(storage_option) as repo:
-        done = repo.reset(revision, branch=branch, soft=soft)
+        done = repo.reset(revision, branch=branch, soft=soft, dry_run=dry_run)
         assert done.hash is not None
         name = "HEAD" if done.branch == repo.head.branch else done.branch
         told = f"{name} is now at {one_line(repo.at(done.hash).commit)}"
+        if dry_run:
+            told = _planned(done, f"reset {done.branch} to {short(done.hash)}")
         Output(as_json=json).document(_facts(done), told)
 
 
+def _text(repo: lw.Repository, done: Committed, what: str) -> str:
+    if not done.is_new:
+        return "nothing to commit, tables clean"
+    return _planned(done, what) if done.is_dry_run else committed_text(repo, done)
+
+
+def _planned(done: Committed, what: str) -> str:
+    return f"would {what}: {', '.join(done.tables) or 'no table'}; {UNCHANGED}"
+
+
 def _facts(done: Committed) -> dict[str, Any]:
-    return {**committed_facts(done), "done": {name: how.value for name, how in done.done}}
+    how = {name: each.value for name, each in done.done}
+    return {**committed_facts(done), "done": how, "dry_run": done.is_dry_run}

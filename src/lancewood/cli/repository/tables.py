@@ -14,7 +14,7 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.output import Output, count, counted
+from lancewood.cli.output import UNCHANGED, Output, count, counted
 from lancewood.cli.repository.names import repository
 from lancewood.cli.repository.telling import (
     Adopt,
@@ -173,23 +173,27 @@ def exclusive_command(
         typer.Argument(metavar="[on|off]", help="Without a word, what it is now is told."),
     ] = None,
     author: Author = None,
+    dry_run: options.DryRun = False,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
     """Keep the tables for transactions of the repository, or open them to every writer.
 
     Others (pylance, Spark, lw table) still read and tag them, and are refused everything else. The
-    tables are told by a commit on every branch. Work that was merged is left as it is.
+    tables get the setting by a commit on every branch. Work that was merged is left as it is.
 
-    JSON keys: exclusive, commits. A commit has branch, hash and tables.
+    JSON keys: exclusive, commits, dry_run. A commit has branch, hash and tables.
     """
     with repository(storage_option) as repo:
-        done = () if setting is None else repo.exclusive(setting is Setting.ON, author=author)
+        is_on = setting is Setting.ON
+        done = () if setting is None else repo.exclusive(is_on, author=author, dry_run=dry_run)
         is_exclusive = repo.is_exclusive
     told = ["exclusive: only transactions write to the tables" if is_exclusive else "open to all"]
-    told += [f"[{each.branch} {short(each.hash)}] {', '.join(each.tables)}" for each in done]
+    would = "would change on " if dry_run else ""
+    told += [f"[{would}{each.branch} {short(each.hash)}] {', '.join(each.tables)}" for each in done]
+    told += [UNCHANGED] if dry_run else []
     commits = [{"branch": e.branch, "hash": e.hash, "tables": list(e.tables)} for e in done]
-    document = {"exclusive": is_exclusive, "commits": commits}
+    document = {"exclusive": is_exclusive, "commits": commits, "dry_run": dry_run}
     Output(as_json=json).document(document, "\n".join(told))
 
 

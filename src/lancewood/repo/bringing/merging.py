@@ -204,10 +204,7 @@ class _Merging:
             refused=self._refused(),
         )
         tables = tuple(name for name, _ in done)
-        if dry_run:
-            move.plan(self.tip)
-            return Committed(self.theirs, self.into, tables, done=done, is_dry_run=True)
-        moved = move.run(only_from=self.tip)
+        moved = move.dry_run() if dry_run else move.run(only_from=self.tip)
         return None if moved is None else replace(moved, tables=tables, done=done)
 
     def _judge(self, steps: Sequence[TableMerge], *, dry_run: bool) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from lancewood.catalog.opening import pin_of
 from lancewood.catalog.pin import Pin
 from lancewood.engine.snapshot import Snapshot, load_snapshot, same_content
-from lancewood.engine.staging import Stage
+from lancewood.engine.staging import Stage, find_landing
 from lancewood.errors import (
     ConflictError,
     IncompatibleConflictError,
@@ -52,7 +52,9 @@ _EXPECTED = {
 }
 
 
-def revert(context: RepoContext, branch: str, revision: str, *, author: Signature) -> Committed:
+def revert(
+    context: RepoContext, branch: str, revision: str, *, author: Signature, dry_run: bool
+) -> Committed:
     """See ``Repository.revert``."""
     commit = context.git.objects.commit(context.commit(revision))
 
@@ -61,11 +63,13 @@ def revert(context: RepoContext, branch: str, revision: str, *, author: Signatur
 
     refused = f"{revision!r} cannot be reverted"
     files = FileChange(context, commit.hash, _parent(commit), refused)
-    task = _Redoing(context, branch, refused, "revert", exchange, files)
+    task = _Redoing(context, branch, refused, "revert", exchange, files, dry_run)
     return task.run(revert_message(commit), author, None)
 
 
-def cherry_pick(context: RepoContext, branch: str, revision: str, *, by: Signature) -> Committed:
+def cherry_pick(
+    context: RepoContext, branch: str, revision: str, *, by: Signature, dry_run: bool
+) -> Committed:
     """See ``Repository.cherry_pick``."""
     commit = context.git.objects.commit(context.commit(revision))
 
@@ -74,7 +78,7 @@ def cherry_pick(context: RepoContext, branch: str, revision: str, *, by: Signatu
 
     refused = f"{revision!r} cannot be picked for {branch!r}"
     files = FileChange(context, _parent(commit), commit.hash, refused)
-    task = _Redoing(context, branch, refused, "cherry-pick", exchange, files)
+    task = _Redoing(context, branch, refused, "cherry-pick", exchange, files, dry_run)
     return task.run(commit.message, commit.author, by)
 
 
@@ -108,6 +112,10 @@ class _Step:
     is_new: bool = False
 
 
+class _WaitsToLandError(LancewoodError):
+    """A dry run lands nothing, and what has not landed cannot be judged yet."""
+
+
 @dataclass
 class _Redoing:
     """One revert or pick: planned for a commit of the branch, and again if that has moved."""
@@ -120,6 +128,7 @@ class _Redoing:
     exchange: Callable[[], list[_Exchange]]
     """What the commit did, in the direction that is asked for; read anew at every attempt."""
     files: FileChange
+    dry_run: bool
     title: str = ""
     """What the versions of the tables carry of the message."""
 
@@ -142,23 +151,31 @@ class _Redoing:
 
     def _once(self, changes: Transaction, tip: Hash | None) -> Committed:
         """Everything is planned for the commit where the transaction began."""
-        pay_and_land(self.context, self.branch, tip)
+        if not self.dry_run:
+            pay_and_land(self.context, self.branch, tip)
         steps, refusals = dict[str, _Step](), Refusals()
         for each in self.exchange():
             try:
                 step = self._step(each, tip)
                 if step is not None:
                     steps[each.name] = step
+            except _WaitsToLandError:
+                steps[each.name] = _Step(TableDone.REPEATED)
             except LancewoodError as error:
                 refusals.add(each.name, error)
         refusals.check(self.refused)
         changes.bring_files(self.files)
+        done = tuple((name, step.done) for name, step in sorted(steps.items()))
+        if self.dry_run:
+            now = self.context.tree(tip).files
+            is_new = bool(steps) or self.files.applied(now) != now
+            tables = tuple(sorted(steps))
+            return Committed(tip, self.branch, tables, is_new, done=done, is_dry_run=True)
         for name, step in steps.items():
             if step.stage is None:
                 changes.pin(name, step.pin)
             else:
                 changes.bring(name, step.stage(), step.uri, is_new=step.is_new)
-        done = tuple((name, step.done) for name, step in sorted(steps.items()))
         return replace(changes.commit(), done=done)
 
     def _step(self, change: _Exchange, tip: Hash | None) -> _Step | None:
@@ -282,6 +299,10 @@ class _Redoing:
     def _landed(self, pin: Pin) -> Snapshot:
         found = landed_version(self.context, pin)
         if found is None:
+            if self.dry_run and pin.landing is not None:
+                state = find_landing(self.context.location(pin), pin.landing)
+                if state.is_waiting:
+                    raise _WaitsToLandError("it is not known before it has landed")
             raise IncompatibleConflictError(
                 f"it landed on its {called(pin.branch)} together with a write from outside, or not "
                 "at all: there is no version to take its work from"

@@ -28,7 +28,7 @@ from lancewood.errors import (
 )
 from lancewood.git.names import HEADS, below
 from lancewood.git.objects import Signature
-from lancewood.model.exclusive import EXCLUSIVE_KEY, keeping
+from lancewood.model.exclusive import EXCLUSIVE_KEY, keeper_of, keeping
 from lancewood.model.manifest_store import MANIFEST_STORE_KEY, manifest_store_of
 from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.context import RepoContext
@@ -145,12 +145,16 @@ def _beside(kind: str, or_else: str = "") -> UnsupportedError:
     )
 
 
-def fence(context: RepoContext, is_exclusive: bool, author: Signature) -> tuple[Committed, ...]:
+def fence(
+    context: RepoContext, is_exclusive: bool, author: Signature, *, dry_run: bool
+) -> tuple[Committed, ...]:
     """Make a repository exclusive or open; returns the commits that changed tables.
 
     Raises IncompatibleConflictError, after all other tables were changed, with the tables that have
     diverged or that another repository keeps for itself.
     """
+    if dry_run:
+        return _unfenced(context, context.id if is_exclusive else None)
     set_exclusive(context, is_exclusive)
     done, refused = [], dict[str, LancewoodError]()
     for ref in context.git.refs.names(HEADS):
@@ -167,6 +171,23 @@ def fence(context: RepoContext, is_exclusive: bool, author: Signature) -> tuple[
             tables=[*refused],
         ) from first
     return tuple(done)
+
+
+def _unfenced(context: RepoContext, wanted: str | None) -> tuple[Committed, ...]:
+    """The tables that do not have the setting yet, by branch."""
+    found = []
+    for ref, tip in context.git.refs.names(HEADS).items():
+        branch, tree = ref.removeprefix(HEADS), context.tree(tip)
+        pins = ((name, tree.pin(name)) for name in tree.names())
+        tables = tuple(
+            name
+            for name, pin in pins
+            if pin.branch == lance_branch(branch)
+            and keeper_of(load_snapshot(context.location(pin)).manifest) != wanted
+        )
+        if tables:
+            found.append(Committed(tip, branch, tables, is_dry_run=True))
+    return tuple(found)
 
 
 def _fenced(

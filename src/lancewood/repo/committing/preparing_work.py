@@ -108,6 +108,8 @@ def _begun_anew(table: Table) -> Table:
     """A table on a branch without what was written there before any commit of it knew the table:
     somebody gave that up."""
     head = table._snapshot
+    if head.manifest.branch is None:
+        return table
     work = load_work(head)
     if not work.steps:
         return table

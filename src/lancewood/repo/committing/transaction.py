@@ -17,13 +17,17 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
+import pyarrow as pa
+
 from lancewood.catalog.names import checked_table, own_table_uri
 from lancewood.catalog.opening import pin_of
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
+from lancewood.engine.base import FileLimits
 from lancewood.engine.snapshot import is_table, load_snapshot
 from lancewood.engine.staging import Stage, already_made, land
 from lancewood.engine.versions import versions_since
+from lancewood.engine.write import NewTable
 from lancewood.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -34,6 +38,7 @@ from lancewood.errors import (
 )
 from lancewood.git.hashes import Hash
 from lancewood.git.objects import Signature
+from lancewood.model.file_version import DEFAULT_FILE_VERSION
 from lancewood.repo.committing.creating import StagedTable, new_stage
 from lancewood.repo.committing.swapping import Beside, FileChange, FilesBeside, swap
 from lancewood.repo.context import RepoContext
@@ -183,12 +188,22 @@ class Transaction:
             self._stages[name] = self._begin(name)
         return StagedTable(self._stages[name].stage.snapshot)
 
-    def create_table(self, name: str, data: Any, **options: Any) -> StagedTable:
+    def create_table(
+        self,
+        name: str,
+        data: Any,
+        *,
+        schema: pa.Schema | None = None,
+        stable_row_ids: bool | None = None,
+        max_rows_per_file: int = FileLimits().max_rows,
+        max_bytes_per_file: int = FileLimits().max_bytes,
+        file_version: str | None = None,
+    ) -> StagedTable:
         """A new table below the repository, with the data, or empty for a ``pyarrow.Schema``.
 
-        ``options`` are those of ``lancewood.create``: ``schema``, ``stable_row_ids``,
-        ``max_rows_per_file``, ``max_bytes_per_file``, ``file_version``. A table that the branch had
-        before begins anew; commits that pin its old content still read. Raises AlreadyExistsError.
+        The options are those of ``lancewood.create``. A table that the branch had before begins
+        anew, with row ids of the same kind unless ``stable_row_ids`` says otherwise; commits that
+        pin its old content still read. Raises AlreadyExistsError.
         """
         self._check_open()
         checked_table(name)
@@ -196,7 +211,15 @@ class Transaction:
             raise AlreadyExistsError(
                 f"there is a table {name!r} on branch {self._branch!r} already", table=name
             )
-        stage = new_stage(self._context, self._branch, self._tip, name, data, options, self.title)
+        new = NewTable(
+            schema=schema,
+            stable_row_ids=stable_row_ids is not False,
+            file_version=file_version or DEFAULT_FILE_VERSION,
+            limits=FileLimits.checked(max_rows_per_file, max_bytes_per_file),
+            message=self.title,
+        )
+        keeps = stable_row_ids is None
+        stage = new_stage(self._context, self._branch, self._tip, name, data, new, keeps=keeps)
         self._pins.pop(name, None)
         self._stages[name] = Pending(stage, own_table_uri(name), is_new=True)
         return StagedTable(stage.snapshot)

@@ -13,7 +13,6 @@ and no tag or branch of the table depends on it. The others are left to ``gc``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -40,6 +39,7 @@ from lancewood.model.refs import BranchName
 from lancewood.repo.context import RepoContext
 from lancewood.repo.gc.needed import CommitNeeds
 from lancewood.repo.identity import author_of
+from lancewood.repo.naming.tags import NamedCommits
 from lancewood.repo.notes import (
     forget_all,
     forget_leaving,
@@ -52,15 +52,14 @@ from lancewood.repo.ref_names import branch_ref, lance_branch
 from lancewood.repo.writing.writable import is_ours
 
 
-class Branches:
-    """The branches of a repository, by name. Made by ``Repository.branches``.
+class Branches(NamedCommits):
+    """The branches of a repository, main included, by name. Made by ``Repository.branches``.
 
-    A new branch costs one small file. Tables get a branch of the same name when they are first
-    written on it.
+    ``branches["exp"]`` is the commit of a branch; iterating gives the names, sorted. A new branch
+    costs one small file. Tables get a branch of the same name when they are first written on it.
     """
 
-    def __init__(self, context: RepoContext) -> None:
-        self._context = context
+    _kind = "branch"
 
     def list(self, prefix: str = "") -> dict[str, Hash]:
         """The branches whose names begin with the prefix, sorted, and their commits."""
@@ -133,18 +132,6 @@ class Branches:
         """The branches whose deletion with ``tables`` is unfinished; deleting them again finishes
         it."""
         return tuple(leaving_branches(self._context))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.list())
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in self.list()
-
-    def __len__(self) -> int:
-        return len(self.list())
-
-    def __repr__(self) -> str:
-        return f"<branches of {self._context.root}>"
 
     def _empty_commit(self, by: Signature) -> Hash:
         return self._context.git.objects.put_commit(self._context.tree(None).put(), (), by, "begin")
