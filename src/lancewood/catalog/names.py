@@ -1,7 +1,7 @@
 """Names of tables and paths of files in a commit: which are allowed, and where tables and pins are.
 
 A table that lives below the repository is at ``tables/<name>.lance``, under the name that commits
-use for it, so the place of such a table tells which pins refer to it. A path is refused, with the
+use for it, so the location of such a table says which pins refer to it. A path is refused, with the
 rule it breaks, if git would refuse it, if it would leave the directory on checkout, or if it could
 be mistaken for a pin.
 """

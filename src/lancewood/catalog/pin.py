@@ -93,7 +93,7 @@ class Pin:
 
     @property
     def exact_version(self) -> Version:
-        """The version number of the state once it has landed, if nobody else wrote in between."""
+        """The version number of the state once it has landed, if nothing else was written since."""
         return self.version if self.landing is None else self.landing.last_exact_version
 
     def on(self, branch: BranchName | None) -> Pin:

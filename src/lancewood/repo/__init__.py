@@ -8,11 +8,14 @@ Begin at ``repository``, then ``committing.transaction``: stage, swap, land. Wor
     stage       the next states of one table, built and not visible yet (``engine.staging``)
     swap        a branch moves from its tip to the new commit, or not at all: the commit point
     land        a state that a commit pins becomes an ordinary version of the table's branch
-    diverged    it cannot land: a writer from outside made what does not go together with it
-    owe, pay    a branch was moved, and its tables are to follow; whoever writes next sees to it
-    cut         where all tables of a branch stand at one moment
+    diverged    it cannot land: a writer from outside made a version that conflicts with it
+    pending     of a table: its branch was moved, and the table must still follow. The next writer
+                sees to it, from a note (``notes``)
+    standing    of a table: as it is now, committed or not
     own         a table below the repository, in ``tables/``; other tables are elsewhere
-    given up    made by commits that no branch leads to any more, and still in the table
+    abandoned   made by commits that no branch leads to any more, and still in the table
+    retention   what keeps a version from cleanup: a pin in a commit that a ref or a reflog leads
+                to, or a protection tag in the table itself
 """
 
 from typing import TYPE_CHECKING

@@ -21,14 +21,14 @@ from lancewood.repo.fsck import FsckReport, check_repository
 from lancewood.repo.gc.collecting import collect_garbage
 from lancewood.repo.gc.needed import GcReport
 from lancewood.repo.identity import author_of, checked_message
-from lancewood.repo.looking.comparing import Shown, TableChange, compare, measured, told_apart
+from lancewood.repo.looking.comparing import Shown, TableChange, compare, mark_unrelated, measured
 from lancewood.repo.looking.status import Status, find_status, standing_tables
 from lancewood.repo.looking.view import View, changing, held_commits, paged
 from lancewood.repo.moving import reset
 from lancewood.repo.naming.tags import protect_commit, unprotect_commit
 from lancewood.repo.outcome import Committed
 from lancewood.repo.ref_names import full_ref
-from lancewood.repo.writing.preparing import check_not_exclusive
+from lancewood.repo.writing.writable import check_not_exclusive
 from lancewood.table.handle import runner_or_threads
 
 
@@ -64,10 +64,10 @@ class BringingVerbs:
         branch should be deleted afterwards, since it could be merged once more. ``files`` are put
         into the commit beside its tables and other files: bytes by path, or a function of the
         parent commit (None for the first commit) that returns them, returns None if nothing is left
-        to do, or raises a ConflictError; it is called again whenever somebody else was faster. A
+        to do, or raises a ConflictError; it is called again whenever another commit was faster. A
         squashed merge with ``files`` brings only those files.
 
-        Rows that somebody wrote beside the repository since the target's last commit become part of
+        Rows that were written beside the repository since the target's last commit become part of
         the commit, and ``taken_in`` of the result names them. For tables in ``only_committed`` they
         do not: if there are any, and the merge publishes work on such a table, it is refused with
         RetryableConflictError.
@@ -97,7 +97,7 @@ class BringingVerbs:
         """Move a branch, by default the current one, to a commit, and its tables with it.
 
         Every table with other content gets a new version with that of the commit: version numbers
-        only grow, and older versions stay. Uncommitted writes are given up. ``soft`` moves the
+        only grow, and older versions stay. Uncommitted writes are discarded. ``soft`` moves the
         branch only. If tables cannot follow, IncompatibleConflictError names all of them, and
         nothing has changed. ``dry_run`` plans, and writes nothing.
         """
@@ -199,7 +199,7 @@ class KeepingVerbs:
         no reflog leads to, branches of tables that this repository made and neither has nor pins
         any more, what was staged of tables that were never made, and locks of processes that are
         proven dead. Anything younger than ``in_flight`` stays, since its writer may still be at
-        work; if it is zero, nobody may write meanwhile.
+        work; if it is zero, nothing may be written meanwhile.
 
         Data files stay: ``tables=True`` runs the cleanup of each table afterwards, which removes
         files that no version names, and no versions. Objects of git stay: ``git gc`` packs them,
@@ -286,7 +286,7 @@ class LookingVerbs:
 
         With ``after`` None, the tables of the current branch as they are now. For tables that
         differ, manifests and row ids of changed rows are read; data files only to find out that a
-        small table was overwritten with the same rows. Where row ids cannot tell, ``counts`` is
+        small table was overwritten with the same rows. Where row ids do not say, ``counts`` is
         None, and the rest is what the pins say; two tables of one name that share no history are
         ``is_unrelated``.
         """
@@ -296,7 +296,7 @@ class LookingVerbs:
             return measured(context, compare(context.tree(one), standing_tables(context)))
         other = context.commit(after)
         found = measured(context, compare(context.tree(one), context.tree(other)))
-        return tuple(told_apart(context, found, one, other))
+        return tuple(mark_unrelated(context, found, one, other))
 
     def merge_base(self, one: str, other: str) -> Hash | None:
         """The best common ancestor; None if there is none."""

@@ -302,7 +302,7 @@ class Died(BaseException):
     """The process is gone."""
 
 
-@pytest.mark.parametrize("step", ["leave_leaving", "delete_noted_tables", "delete_branch"])
+@pytest.mark.parametrize("step", ["note_deletion", "finish_deletion", "delete_branch"])
 def test_a_deletion_that_was_cut_off_is_finished_by_the_next_one(
     repo: lw.Repository, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -316,7 +316,7 @@ def test_a_deletion_that_was_cut_off_is_finished_by_the_next_one(
         patch.setattr(branch_tables if step == "delete_branch" else branches, step, die)
         with pytest.raises(Died):
             repo.branches.delete("exp", force=True, tables=True)
-    assert repo.branches.leaving() == (() if step == "leave_leaving" else ("exp",))
+    assert repo.branches.leaving() == (() if step == "note_deletion" else ("exp",))
     again = lw.Repository.open(repo.path)
     again.branches.delete("exp", force=True, tables=True)
     assert (again.branches.leaving(), lance_branches(repo)) == ((), [])

@@ -39,7 +39,7 @@ from lancewood.repo.landing import pinned_state, same_table
 from lancewood.repo.moving import out_of_place, uncommitted
 from lancewood.repo.outcome import Refusals, TableDone
 from lancewood.repo.ref_names import lance_branch
-from lancewood.repo.writing.given_up import given_up_head
+from lancewood.repo.writing.abandoned import abandoned_head
 from lancewood.repo.writing.writable import working_location
 from lancewood.table.table import Table
 
@@ -162,7 +162,7 @@ class MergePlan:
             return why
         is_older = False
         if theirs.branch == wanted and (ours is None or ours.uri == theirs.uri):
-            is_older = ours is not None or given_up_head(self.context, theirs) is not None
+            is_older = ours is not None or abandoned_head(self.context, theirs) is not None
         return TableMerge(
             name, TableDone.RESTORED if is_older else TableDone.TAKEN, theirs, ours, base
         )

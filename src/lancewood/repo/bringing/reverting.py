@@ -1,8 +1,8 @@
-"""``Repository.revert`` and ``cherry_pick``: what a commit did is taken back, or done once more.
+"""``Repository.revert`` and ``cherry_pick``: what a commit did is undone, or done once more.
 
-Both are the same seen from two sides: where a table still is what it was on one side of the commit,
-it becomes what it was on the other. Content is compared, on whatever branches of the table it is.
-Tables that are something else by now refuse; all of them are told, and then nothing has changed.
+Both are the same in two directions: a table that still has the content of one side of the commit
+gets the content of the other side. Content is compared, whatever branch of the table it is on.
+Tables with other content refuse; the error names all of them, and nothing has changed.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from lancewood.repo.committing.swapping import FileChange
 from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.context import RepoContext
 from lancewood.repo.identity import revert_message
-from lancewood.repo.landing import landed_version, pay_and_land, pinned_state, same_table
+from lancewood.repo.landing import catch_up, landed_version, pinned_state, same_table
 from lancewood.repo.looking.comparing import compare
 from lancewood.repo.moving import out_of_place, uncommitted
 from lancewood.repo.outcome import Committed, Refusals, TableDone
 from lancewood.repo.ref_names import lance_branch
-from lancewood.repo.writing.given_up import given_up_head, given_up_since
+from lancewood.repo.writing.abandoned import abandoned_head, abandoned_since
 from lancewood.repo.writing.writable import writable_head
 
 _ATTEMPTS = 20
@@ -94,7 +94,7 @@ def _parent(commit: Commit) -> Hash | None:
 
 @dataclass(frozen=True, slots=True)
 class _Exchange:
-    """A table that must be like the one, and is to become like the other; None: is not there."""
+    """A table that must have one content, and gets another; None means that there is no table."""
 
     name: str
     expected: Pin | None
@@ -103,7 +103,7 @@ class _Exchange:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What is to be done with a table: pin it, or stage it when the time has come."""
+    """What to do with a table: pin it, or stage it once all tables are checked."""
 
     done: TableDone
     pin: Pin | None = None
@@ -123,7 +123,7 @@ class _Redoing:
     context: RepoContext
     branch: str
     refused: str
-    """What is said if tables refuse."""
+    """How the error begins if tables refuse."""
     verb: str
     exchange: Callable[[], list[_Exchange]]
     """What the commit did, in the direction that is asked for; read anew at every attempt."""
@@ -152,7 +152,7 @@ class _Redoing:
     def _once(self, changes: Transaction, tip: Hash | None) -> Committed:
         """Everything is planned for the commit where the transaction began."""
         if not self.dry_run:
-            pay_and_land(self.context, self.branch, tip)
+            catch_up(self.context, self.branch, tip)
         steps, refusals = dict[str, _Step](), Refusals()
         for each in self.exchange():
             try:
@@ -222,7 +222,7 @@ class _Redoing:
         if why is not None:
             raise IncompatibleConflictError(why)
         source = pinned_state(context, wanted)
-        head = None if wanted.branch != target else given_up_head(context, wanted)
+        head = None if wanted.branch != target else abandoned_head(context, wanted)
         if head is None:
             return _Step(TableDone.TAKEN, wanted)
 
@@ -235,7 +235,7 @@ class _Redoing:
         """A table that was made on another branch, for main."""
         main = self.context.location(wanted.on(None))
         work = load_work_onto(self._landed(wanted), None)
-        left = given_up_since(main, work.fork)
+        left = abandoned_since(main, work.fork)
         judged = judge_published(main, work) if left is None else None
         if judged is None and left is None:
             return _Step(TableDone.TAKEN, pin_of(load_snapshot(main), wanted.uri))

@@ -2,8 +2,8 @@
 
 Making a repository exclusive, or open again, writes the setting first, and then one commit for each
 branch that has tables of its own. A table that a branch has not written yet is changed on the
-branch of the table where it is. A table whose work was merged is left alone, since nobody continues
-there. If it is interrupted, it can be run again.
+branch of the table where it is. A table whose work was merged is left alone, since no work
+continues there. If it is interrupted, it can be run again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from lancewood.repo.context import RepoContext
 from lancewood.repo.notes import MERGED
 from lancewood.repo.outcome import Committed
 from lancewood.repo.ref_names import lance_branch
-from lancewood.repo.writing.preparing import set_exclusive, wanted_keeper
+from lancewood.repo.writing.writable import set_exclusive, wanted_keeper
 from lancewood.store.disk_root import refuse_links
 from lancewood.store.locate import open_store, table_of_ddb
 
@@ -45,7 +45,7 @@ def add_table(
 ) -> None:
     """Have a transaction pin a table as it stands.
 
-    A table elsewhere may be pinned already if the repository came from somebody else; it is then
+    A table elsewhere may be pinned already if the repository was received from others; it is then
     only marked as belonging to this repository.
     """
     written = _written_uri(context, uri)

@@ -30,7 +30,7 @@ from lancewood.model.refs import MAIN, BranchName
 from lancewood.repo.context import RepoContext
 from lancewood.repo.landing import land_rest
 from lancewood.repo.ref_names import lance_branch
-from lancewood.repo.writing.given_up import is_free, left_head
+from lancewood.repo.writing.abandoned import is_free, unpinned_head
 from lancewood.repo.writing.writable import own_head
 from lancewood.store.locate import open_store
 from lancewood.table.table import Table
@@ -135,7 +135,7 @@ def new_stage(
     location = new_location(context, name)
     wanted = lance_branch(branch)
     is_there = is_table(location.store)
-    before = left_head(context, branch, tip, name) if is_there else None
+    before = unpinned_head(context, branch, tip, name) if is_there else None
     if before is not None:
         return _stage_anew(before, name, data, new, keeps=keeps)
     if wanted is not None:

@@ -51,7 +51,7 @@ class CommitProposal(Protocol):
     def tree(self, tip: Hash | None) -> TableTree | None:
         """The tables of a commit that follows ``tip``; None if nothing is left to commit.
 
-        Called again with the new tip after somebody else was faster. Raises ConflictError if the
+        Called again with the new tip if another commit was faster. Raises ConflictError if the
         two are incompatible; nothing is visible then.
         """
 

@@ -1,6 +1,6 @@
 """A transaction over several tables: stage, swap, land.
 
-    1  each table's next states are built, and written as detached manifests that nobody sees
+    1  each table's next states are built, and written as detached manifests that no reader sees
     2  a commit that pins them is made, and the branch moves to it: from here on it is done
     3  the states land on the branches of the tables, as ordinary versions
 
@@ -43,11 +43,10 @@ from lancewood.repo.committing.creating import StagedTable, new_stage
 from lancewood.repo.committing.swapping import Beside, FileChange, FilesBeside, swap
 from lancewood.repo.context import RepoContext
 from lancewood.repo.identity import first_line
-from lancewood.repo.landing import join_tables, pay_and_land
+from lancewood.repo.landing import catch_up, join_tables
 from lancewood.repo.outcome import Committed, Divergence, NotLandedWarning, TakenIn
-from lancewood.repo.writing.given_up import find_taken_in
-from lancewood.repo.writing.preparing import keep_to_setting
-from lancewood.repo.writing.writable import BranchMovedError, writable_head
+from lancewood.repo.writing.abandoned import find_taken_in
+from lancewood.repo.writing.writable import BranchMovedError, keep_to_setting, writable_head
 
 _MOVED = (
     "the transaction has met another commit, and this handle is on a state from before: ask "
@@ -272,14 +271,14 @@ class Transaction:
         changed = tuple(sorted({*self._written(), *self._pins}))
         taken_in = tuple(each for _, each in sorted(self._taken_in.items()) if each is not None)
         self._result = Committed(commit, self._branch, changed, taken_in=taken_in)
-        diverged, told = self._land()
+        diverged, messages = self._land()
         self._result = replace(self._result, diverged=diverged)
-        for each in told:
+        for each in messages:
             warnings.warn(each, NotLandedWarning, stacklevel=3)
         return self._result
 
     def abandon(self) -> None:
-        """Give the transaction up; cleanup removes the files that were written for it."""
+        """Abandon the transaction; cleanup removes the files that were written for it."""
         self._end()
 
     def tree(self, tip: Hash | None) -> TableTree | None:
@@ -377,7 +376,7 @@ class Transaction:
                     "another commit; run the transaction again",
                     table=name,
                 )
-            for each in pay_and_land(self._context, self._branch, tip, [name]):
+            for each in catch_up(self._context, self._branch, tip, [name]):
                 raise each.conflict
             self._rebuild(name, staged)
         self._tree, self._tip = tree, tip
@@ -406,15 +405,17 @@ class Transaction:
     def _land(self) -> tuple[tuple[Divergence, ...], list[str]]:
         """Land every table; returns which diverged, and what to say about those that did not land.
         The commit is done, so nothing is raised."""
-        found, told = [], []
+        found, messages = [], []
         for name, each in self._written().items():
             try:
                 each.land()
             except ConflictError as conflict:
                 found.append(Divergence(name, conflict))
-                told.append(f"table {name!r} has diverged and could not land: {conflict.message}")
+                messages.append(
+                    f"table {name!r} has diverged and could not land: {conflict.message}"
+                )
             except (LancewoodError, OSError) as failure:
-                told.append(
+                messages.append(
                     f"table {name!r} could not land yet, the next writer does it: {failure}"
                 )
-        return tuple(found), told
+        return tuple(found), messages

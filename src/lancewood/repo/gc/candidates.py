@@ -169,7 +169,7 @@ class Orphans:
 
 
 def find_orphans(store: Store, is_needed: Callable[[Version], bool], stale: datetime) -> Orphans:
-    """The states in a root that nobody needs, and that were written before ``stale``."""
+    """The states in a root that are not needed, and that were written before ``stale``."""
     found, young, unreadable = [], 0, []
     for each in [*store.list(VERSIONS_DIR)]:
         name = parse_manifest_name(each.key.removeprefix(f"{VERSIONS_DIR}/"))
@@ -207,8 +207,8 @@ def unneeded_transactions(
     """The transaction files of states that no version of the history has too: a state may have
     landed long ago, under the same uuid, and lost its commit since."""
     names = {each.transaction for each in orphans if each.transaction is not None}
-    told = {name: found for name in names if (found := transaction_parts(name)) is not None}
-    parts = {name: found for name, found in told.items() if found[1] not in needed}
+    known = {name: found for name in names if (found := transaction_parts(name)) is not None}
+    parts = {name: found for name, found in known.items() if found[1] not in needed}
     if not parts:
         return []
     first = min(read for read, _ in parts.values())

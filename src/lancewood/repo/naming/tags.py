@@ -133,7 +133,7 @@ class Tags(NamedCommits):
             ) from gone
 
     def _protect_again(self, ref: str) -> None:
-        """Somebody may have made the same tag meanwhile, and needs the tags in the tables."""
+        """The same tag may have been made again meanwhile, and needs the tags in the tables."""
         found = self._context.git.refs.read(ref)
         if found is not None:
             protect(self._context, ref, self._context.git.objects.peel(found))
@@ -222,7 +222,7 @@ def unprotect_commit(context: RepoContext, commit: Hash) -> None:
     if not refs.move(ref, commit, None, why="unprotect", by=author_of(context.git)):
         raise NotFoundError(f"commit {commit[:12]} is not protected by itself", commit=commit)
     unprotect(context, ref, commit)
-    if refs.read(ref) is not None:  # somebody protected it meanwhile
+    if refs.read(ref) is not None:  # protected again meanwhile
         protect(context, ref, commit)
 
 
