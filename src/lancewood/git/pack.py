@@ -62,7 +62,7 @@ class PackDirectory:
                 location = pack.location(hash)
                 if location is not None:
                     return pack.read(location)
-            except NotFoundError:  # a pack that somebody removed
+            except NotFoundError:  # a pack that was removed
                 continue
         return None
 

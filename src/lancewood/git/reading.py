@@ -64,7 +64,7 @@ class PackedRefs:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock of the file, so that nobody packs refs while the block runs."""
+        """Hold the lock of the file, so that refs are not packed while the block runs."""
         self._refuse_link()
         with locked(self.file, self._root, self._patience):
             yield

@@ -307,7 +307,7 @@ class Refs:
 
     @contextmanager
     def _logs_of(self, name: str) -> Iterator[list[str]]:
-        """Which logs tell of a move: the ref's, and HEAD's, under its lock, if it names the ref."""
+        """Which logs record a move: the ref's, and HEAD's, under its lock, if it names the ref."""
         followed = SYMBOLIC + name
         if self._reader.loose(HEAD) != followed:
             yield [name]
@@ -361,7 +361,7 @@ class Refs:
         try:
             sync_paths(directories=directories)
         except FileNotFoundError:
-            pass  # somebody deleted the ref meanwhile, and its directory with it
+            pass  # the ref was deleted meanwhile, and its directory with it
         except OSError as cause:
             raise self._unknown(name, cause) from cause
         else:

@@ -27,7 +27,7 @@ from lancewood.git.repository import GitRepository
 from lancewood.git.revisions import resolve
 from lancewood.git.signature import LAST_OF_CALENDAR, Signature
 from lancewood.items.outcome import ItemDone, ItemOutcome, run_of
-from lancewood.repo.ref_names import tag_ref
+from lancewood.repo import tag_ref
 
 REFS = ("item", "ref", "kind", "hash", "commit", "target", "is_head")
 HISTORY = (

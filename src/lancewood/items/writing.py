@@ -37,10 +37,7 @@ from lancewood.items.birth import PackedObjects, make_whole
 from lancewood.items.folder import ItemFolder, checked_item
 from lancewood.items.outcome import ItemDone, ItemOutcome, check_claims_none, made_by, with_run
 from lancewood.model.refs import MAIN
-from lancewood.repo.committing.swapping import swap
-from lancewood.repo.context import ID, SECTION, RepoContext
-from lancewood.repo.identity import checked_message
-from lancewood.repo.ref_names import branch_ref
+from lancewood.repo import ID, SECTION, RepoContext, branch_ref, checked_message, swap
 from lancewood.store.disk import DiskStore
 
 Mode: TypeAlias = Literal["replace", "update"]

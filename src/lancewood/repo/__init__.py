@@ -44,8 +44,9 @@ if TYPE_CHECKING:
     from lancewood.git.signature import Signature
     from lancewood.model.refs import MAIN
     from lancewood.repo.bringing.merge_plan import check_nothing_beside
-    from lancewood.repo.committing.swapping import FilesBeside
+    from lancewood.repo.committing.swapping import FilesBeside, swap
     from lancewood.repo.committing.transaction import Transaction
+    from lancewood.repo.context import ID, SECTION, RepoContext
     from lancewood.repo.fsck import FsckReport
     from lancewood.repo.gc.needed import GcReport, TableBranch
     from lancewood.repo.identity import author_here, checked_author, checked_message, first_line
@@ -71,13 +72,16 @@ _MODULES = {
     "HEADS": "lancewood.git.names",
     "Hash": "lancewood.git.hashes",
     "Head": "lancewood.git.refs",
+    "ID": "lancewood.repo.context",
     "LogEntry": "lancewood.git.reflog",
     "MAIN": "lancewood.model.refs",
     "Marks": "lancewood.repo.naming.tags",
     "NotLandedWarning": "lancewood.repo.outcome",
     "Pin": "lancewood.catalog.pin",
+    "RepoContext": "lancewood.repo.context",
     "Repository": "lancewood.repo.repository",
     "RepositoryRoot": "lancewood.git.names",
+    "SECTION": "lancewood.repo.context",
     "Shown": "lancewood.repo.looking.comparing",
     "Signature": "lancewood.git.signature",
     "State": "lancewood.repo.looking.status",
@@ -111,13 +115,16 @@ _MODULES = {
     "own_table": "lancewood.catalog.names",
     "own_table_uri": "lancewood.catalog.names",
     "pin_file": "lancewood.catalog.names",
+    "swap": "lancewood.repo.committing.swapping",
     "tag_ref": "lancewood.repo.ref_names",
 }
 
 __all__ = [
     "HEAD",
     "HEADS",
+    "ID",
     "MAIN",
+    "SECTION",
     "TAGS",
     "ZERO",
     "Branches",
@@ -133,6 +140,7 @@ __all__ = [
     "Marks",
     "NotLandedWarning",
     "Pin",
+    "RepoContext",
     "Repository",
     "RepositoryRoot",
     "Shown",
@@ -166,6 +174,7 @@ __all__ = [
     "own_table",
     "own_table_uri",
     "pin_file",
+    "swap",
     "tag_ref",
 ]
 

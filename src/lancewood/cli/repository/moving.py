@@ -10,7 +10,7 @@ import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import UNCHANGED, Output
 from lancewood.cli.repository.names import repository
-from lancewood.cli.repository.telling import (
+from lancewood.cli.repository.showing import (
     Adopt,
     Author,
     Messages,
@@ -75,8 +75,8 @@ def merge_command(
             "merged": name,
             "fast_forward": moved,
         }
-        told = _merged_text(repo, done, name, before, is_moved=moved)
-        Output(as_json=json).document(document, told)
+        summary = _merged_text(repo, done, name, before, is_moved=moved)
+        Output(as_json=json).document(document, summary)
 
 
 def _merged_text(
@@ -117,8 +117,8 @@ def revert_command(
     """
     with repository(storage_option) as repo:
         done = repo.revert(revision, branch=branch, author=author, dry_run=dry_run)
-        told = _text(repo, done, f"revert {revision} on {done.branch}")
-        Output(as_json=json).document(_facts(done), told)
+        summary = _text(repo, done, f"revert {revision} on {done.branch}")
+        Output(as_json=json).document(_facts(done), summary)
 
 
 def cherry_pick_command(
@@ -137,8 +137,8 @@ def cherry_pick_command(
     """
     with repository(storage_option) as repo:
         done = repo.cherry_pick(revision, branch=branch, dry_run=dry_run)
-        told = _text(repo, done, f"pick {revision} for {done.branch}")
-        Output(as_json=json).document(_facts(done), told)
+        summary = _text(repo, done, f"pick {revision} for {done.branch}")
+        Output(as_json=json).document(_facts(done), summary)
 
 
 def reset_command(
@@ -157,7 +157,7 @@ def reset_command(
     """Put the branch and its tables back to a commit.
 
     Each table that differs gets a new version with the content of that commit: numbers only grow,
-    and older versions stay. lw reflog tells where the branch was.
+    and older versions stay. lw reflog shows where the branch was.
 
     JSON keys: branch, hash, new, tables, diverged, taken_in, done, dry_run.
     """
@@ -167,10 +167,10 @@ def reset_command(
         done = repo.reset(revision, branch=branch, soft=soft, dry_run=dry_run)
         assert done.hash is not None
         name = "HEAD" if done.branch == repo.head.branch else done.branch
-        told = f"{name} is now at {one_line(repo.at(done.hash).commit)}"
+        summary = f"{name} is now at {one_line(repo.at(done.hash).commit)}"
         if dry_run:
-            told = _planned(done, f"reset {done.branch} to {short(done.hash)}")
-        Output(as_json=json).document(_facts(done), told)
+            summary = _planned(done, f"reset {done.branch} to {short(done.hash)}")
+        Output(as_json=json).document(_facts(done), summary)
 
 
 def _text(repo: lw.Repository, done: Committed, what: str) -> str:

@@ -16,7 +16,7 @@ import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import UNCHANGED, Output, count, counted
 from lancewood.cli.repository.names import repository
-from lancewood.cli.repository.telling import (
+from lancewood.cli.repository.showing import (
     Adopt,
     Author,
     Messages,
@@ -170,7 +170,7 @@ class Setting(StrEnum):
 def exclusive_command(
     setting: Annotated[
         Setting | None,
-        typer.Argument(metavar="[on|off]", help="Without a word, what it is now is told."),
+        typer.Argument(metavar="[on|off]", help="If it is left out, the setting is shown."),
     ] = None,
     author: Author = None,
     dry_run: options.DryRun = False,
@@ -188,13 +188,15 @@ def exclusive_command(
         is_on = setting is Setting.ON
         done = () if setting is None else repo.exclusive(is_on, author=author, dry_run=dry_run)
         is_exclusive = repo.is_exclusive
-    told = ["exclusive: only transactions write to the tables" if is_exclusive else "open to all"]
+    lines = ["exclusive: only transactions write to the tables" if is_exclusive else "open to all"]
     would = "would change on " if dry_run else ""
-    told += [f"[{would}{each.branch} {short(each.hash)}] {', '.join(each.tables)}" for each in done]
-    told += [UNCHANGED] if dry_run else []
+    lines += [
+        f"[{would}{each.branch} {short(each.hash)}] {', '.join(each.tables)}" for each in done
+    ]
+    lines += [UNCHANGED] if dry_run else []
     commits = [{"branch": e.branch, "hash": e.hash, "tables": list(e.tables)} for e in done]
     document = {"exclusive": is_exclusive, "commits": commits, "dry_run": dry_run}
-    Output(as_json=json).document(document, "\n".join(told))
+    Output(as_json=json).document(document, "\n".join(lines))
 
 
 def protect_command(
@@ -218,6 +220,6 @@ def protect_command(
             repo.unprotect(view.hash)
         done = view.tables if delete else repo.protect(view.hash)
     action = "unprotected" if delete else "protected"
-    told = f"{action} {counted(len(done), 'table')} of {short(view.hash)}"
+    summary = f"{action} {counted(len(done), 'table')} of {short(view.hash)}"
     document = {"action": action, "hash": view.hash, "tables": list(done)}
-    Output(as_json=json).document(document, told)
+    Output(as_json=json).document(document, summary)

@@ -36,7 +36,7 @@ from lancewood.items.birth import PackedObjects, make_whole
 from lancewood.items.folder import ItemFolder, path_on_disk
 from lancewood.items.plain.layout import LOG, LogLine, Plain, log_lines, read_plain
 from lancewood.items.writing import new_settings
-from lancewood.repo.identity import author_here
+from lancewood.repo import author_here
 from lancewood.store.disk import DiskStore
 
 SNAPSHOT = "Plain-Snapshot"
@@ -150,10 +150,10 @@ def _born(
 ) -> Imported | None:
     """A new repository; None if something is at the target by now."""
     packed = PackedObjects()
-    commits, told = _committed(plain, PlainCommits(plain, packed, by, file), log)
+    commits, history = _committed(plain, PlainCommits(plain, packed, by, file), log)
     refs = {ref: commits.of_ref(ref, hash) for ref, hash in plain.refs.items()}
     head = commits.of_ref(HEAD, plain.head) if is_hash(plain.head) else plain.head
-    kept = commits.put_archive(commits.archive(told), ())
+    kept = commits.put_archive(commits.archive(history), ())
     above = os.path.dirname(store.uri)
     if locations is not None:
         staging = locations.staging()
@@ -175,7 +175,7 @@ def _born(
     if locations is None and store.fsync:
         with _or_storage_error(f"cannot sync {above}"):
             sync_paths(directories=[above])
-    return _told(plain, store.uri, head, refs, tuple(refs))
+    return _imported(plain, store.uri, head, refs, tuple(refs))
 
 
 @contextmanager
@@ -190,7 +190,7 @@ def _moved(
     plain: Plain, git: GitRepository, file: str, by: Signature, log: bool, force: bool
 ) -> Imported:
     """Import into an existing repository."""
-    commits, told = _committed(plain, PlainCommits(plain, git.objects, by, file), log)
+    commits, history = _committed(plain, PlainCommits(plain, git.objects, by, file), log)
     refs: dict[str, Hash] = {}
     moves: list[tuple[str, Hash | None, Hash]] = []
     for ref, hash in plain.refs.items():
@@ -208,7 +208,7 @@ def _moved(
         head = str(now.hash) if is_there else commits.of_ref(HEAD, head)
     else:
         is_there = now.branch == head.removeprefix(HEADS)
-    tree, kept = commits.archive(told), git.refs.read(ARCHIVE)
+    tree, kept = commits.archive(history), git.refs.read(ARCHIVE)
     if kept is None or git.objects.commit(kept).tree != tree:
         moves.append((ARCHIVE, kept, commits.put_archive(tree, () if kept is None else (kept,))))
     _check_side_by_side(git, [ref for ref, there, _ in moves if there is None])
@@ -224,7 +224,7 @@ def _moved(
         else:
             git.refs.switch_head(head.removeprefix(HEADS), why="import-plain", by=by)
         changed.append(HEAD)
-    return _told(plain, str(git.path), head, refs, tuple(changed))
+    return _imported(plain, str(git.path), head, refs, tuple(changed))
 
 
 def _next(
@@ -304,13 +304,13 @@ def _check_side_by_side(git: GitRepository, new: Sequence[str]) -> None:
 def _committed(plain: Plain, commits: PlainCommits, log: bool) -> tuple[PlainCommits, bytes | None]:
     """Put all objects and commits; also return the bytes of the log."""
     commits.put_all()
-    told = plain.log()
-    if told is not None and log:
-        commits.follow(log_lines(told, f"{plain.path}/{LOG}"))
-    return commits, told
+    history = plain.log()
+    if history is not None and log:
+        commits.follow(log_lines(history, f"{plain.path}/{LOG}"))
+    return commits, history
 
 
-def _told(
+def _imported(
     plain: Plain, path: str, head: str, refs: dict[str, Hash], changed: tuple[str, ...]
 ) -> Imported:
     return Imported(

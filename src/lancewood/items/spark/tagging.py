@@ -27,8 +27,7 @@ from lancewood.items.spark.running import (
     each_item,
     run_items,
 )
-from lancewood.repo.identity import author_here
-from lancewood.repo.ref_names import tag_ref
+from lancewood.repo import author_here, tag_ref
 from lancewood.spark.runner import last_attempt
 from lancewood.store.disk import DiskStore
 

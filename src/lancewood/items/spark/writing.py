@@ -38,8 +38,7 @@ from lancewood.items.spark.running import (
     told_outcome,
 )
 from lancewood.items.writing import FileRow, ItemWriter, Mode, Snapshots, item_files
-from lancewood.repo.identity import author_here, checked_message
-from lancewood.repo.ref_names import branch_ref
+from lancewood.repo import author_here, branch_ref, checked_message
 from lancewood.spark.runner import last_attempt
 from lancewood.spark.tasks import check_running, slots
 

@@ -113,16 +113,16 @@ class Decorations:
     def text(self, commit: Hash) -> str:
         """What ``git log`` shows after the hash: `` (HEAD -> main, tag: v1)``; empty for none."""
         is_head = self._head.hash == commit
-        told = []
+        parts = []
         if is_head:
             branch = self._head.branch
-            told.append("HEAD" if branch is None else f"HEAD {_ARROW} {branch}")
+            parts.append("HEAD" if branch is None else f"HEAD {_ARROW} {branch}")
         for kind, name in self._names.get(commit, ()):
             if kind == "tag":
-                told.append(f"tag: {name}")
+                parts.append(f"tag: {name}")
             elif not (is_head and name == self._head.branch):
-                told.append(name)
-        return f" ({', '.join(told)})" if told else ""
+                parts.append(name)
+        return f" ({', '.join(parts)})" if parts else ""
 
     def facts(self, commit: Hash) -> dict[str, list[str]]:
         """The same for programs."""
@@ -223,8 +223,8 @@ def _moved(change: TableChange) -> str:
     if counts is None:
         return ""
     done = {"inserted": counts.inserted, "updated": counts.updated, "deleted": counts.deleted}
-    told = [f"{number:,} {word}" for word, number in done.items() if number]
-    return f" ({', '.join(told) or 'none changed'})"
+    parts = [f"{number:,} {word}" for word, number in done.items() if number]
+    return f" ({', '.join(parts) or 'none changed'})"
 
 
 def _number(rows: int | None) -> str:
