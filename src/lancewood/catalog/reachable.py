@@ -16,8 +16,8 @@ from functools import partial
 from itertools import takewhile
 from typing import TypeVar
 
-from lancewood.catalog.locations import location_of
 from lancewood.catalog.names import pin_entry, pinned_table
+from lancewood.catalog.opening import location_of
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import load_pin, tables_entry
 from lancewood.engine.location import Location

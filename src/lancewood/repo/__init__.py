@@ -23,7 +23,14 @@ from typing import TYPE_CHECKING
 from lancewood.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from lancewood.catalog.names import checked_table, own_table, own_table_uri, pin_file
+    from lancewood.catalog.names import (
+        branch_ref,
+        checked_table,
+        own_table,
+        own_table_uri,
+        pin_file,
+        tag_ref,
+    )
     from lancewood.catalog.pin import Pin, encode_pin
     from lancewood.git.hashes import ZERO, Hash
     from lancewood.git.names import (
@@ -56,7 +63,6 @@ if TYPE_CHECKING:
     from lancewood.repo.naming.branches import Branches
     from lancewood.repo.naming.tags import Marks, Tags
     from lancewood.repo.outcome import Committed, Divergence, NotLandedWarning, TableDone, TakenIn
-    from lancewood.repo.ref_names import branch_ref, tag_ref
     from lancewood.repo.repository import Repository
     from lancewood.repo.table_names import TableNames, location_of
 
@@ -99,7 +105,7 @@ _MODULES = {
     "ZERO": "lancewood.git.hashes",
     "author_here": "lancewood.repo.identity",
     "below": "lancewood.git.names",
-    "branch_ref": "lancewood.repo.ref_names",
+    "branch_ref": "lancewood.catalog.names",
     "check_nothing_beside": "lancewood.repo.bringing.merge_plan",
     "checked_author": "lancewood.repo.identity",
     "checked_branch": "lancewood.git.names",
@@ -116,7 +122,7 @@ _MODULES = {
     "own_table_uri": "lancewood.catalog.names",
     "pin_file": "lancewood.catalog.names",
     "swap": "lancewood.repo.committing.swapping",
-    "tag_ref": "lancewood.repo.ref_names",
+    "tag_ref": "lancewood.catalog.names",
 }
 
 __all__ = [

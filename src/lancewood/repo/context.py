@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from lancewood.catalog.locations import location_of
-from lancewood.catalog.opening import open_pin
+from lancewood.catalog.names import branch_ref
+from lancewood.catalog.opening import location_of, open_pin
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
 from lancewood.engine.location import Location
@@ -26,7 +26,6 @@ from lancewood.git.objects import TreeEntry
 from lancewood.git.repository import GitRepository
 from lancewood.git.revisions import resolve
 from lancewood.model.ids import Version
-from lancewood.repo.ref_names import branch_ref
 from lancewood.store.base import Store
 from lancewood.store.locate import open_store
 

@@ -15,7 +15,7 @@ from typing import ParamSpec, TypeVar
 from lancewood.catalog.files import file_blobs
 from lancewood.catalog.marks import REPOSITORY_ID
 from lancewood.catalog.membership import repositories_of
-from lancewood.catalog.names import pinned_table
+from lancewood.catalog.names import PROTECTED, pinned_table
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import load_pin, tables_entry
 from lancewood.engine.snapshot import load_snapshot
@@ -31,7 +31,6 @@ from lancewood.model.refs import BranchName
 from lancewood.repo.context import RepoContext
 from lancewood.repo.gc.catching_up import catch_up_all
 from lancewood.repo.gc.needed import TableBranch
-from lancewood.repo.ref_names import PROTECTED
 
 RESTORE = "Bring it back from a copy of the repository; git fsck says more"
 P = ParamSpec("P")

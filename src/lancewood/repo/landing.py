@@ -17,6 +17,7 @@ from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import replace
 
 from lancewood.catalog.membership import is_member, join
+from lancewood.catalog.names import lance_branch
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.reachable import unlanded
 from lancewood.engine.commit import commit, find_landed, lost_staged_file
@@ -60,7 +61,6 @@ from lancewood.repo.notes import (
     remove_move_note,
 )
 from lancewood.repo.outcome import Divergence
-from lancewood.repo.ref_names import lance_branch
 
 LOST = "lost"
 """The fact of a conflict which says that what the commit pins is gone."""

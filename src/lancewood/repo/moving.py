@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from lancewood.catalog.names import branch_ref, lance_branch
 from lancewood.catalog.pin import Pin
 from lancewood.engine.snapshot import branch_location, load_snapshot
 from lancewood.engine.staging import Stage, find_landing
@@ -56,7 +57,6 @@ from lancewood.repo.notes import (
     save_move_note,
 )
 from lancewood.repo.outcome import Committed, Divergence, NotLandedWarning, Refusals
-from lancewood.repo.ref_names import branch_ref, lance_branch
 from lancewood.repo.writing.writable import changed_head, is_ours, working_location
 
 _ATTEMPTS = 20

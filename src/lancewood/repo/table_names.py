@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from lancewood.catalog.pin import Pin
 from lancewood.engine.versions import is_recorded, listed
@@ -20,9 +21,11 @@ from lancewood.format.layout import VERSIONS_DIR
 from lancewood.git.names import below
 from lancewood.model.refs import called
 from lancewood.model.revision import branch_name
-from lancewood.repo.looking.view import View
-from lancewood.repo.repository import Repository
 from lancewood.store.locate import open_store
+
+if TYPE_CHECKING:
+    from lancewood.repo.looking.view import View
+    from lancewood.repo.repository import Repository
 
 _SUFFIX = ".lance"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from datetime import timedelta
 
+from lancewood.catalog.names import full_ref
 from lancewood.errors import InvalidInputError
 from lancewood.git.hashes import Hash
 from lancewood.git.history import merge_base, walk
@@ -27,7 +28,6 @@ from lancewood.repo.looking.view import View, changing, held_commits, paged
 from lancewood.repo.moving import reset
 from lancewood.repo.naming.tags import protect_commit, unprotect_commit
 from lancewood.repo.outcome import Committed
-from lancewood.repo.ref_names import full_ref
 from lancewood.repo.writing.writable import check_not_exclusive
 from lancewood.table.handle import runner_or_threads
 

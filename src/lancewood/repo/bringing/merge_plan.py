@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from lancewood.catalog.names import lance_branch
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
 from lancewood.engine.snapshot import (
@@ -38,7 +39,6 @@ from lancewood.repo.context import RepoContext
 from lancewood.repo.landing import pinned_state, same_table
 from lancewood.repo.moving import out_of_place, uncommitted
 from lancewood.repo.outcome import Refusals, TableDone
-from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.writing.abandoned import abandoned_head
 from lancewood.repo.writing.writable import working_location
 from lancewood.table.table import Table

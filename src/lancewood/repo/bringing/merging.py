@@ -15,6 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from lancewood.catalog.names import lance_branch
 from lancewood.catalog.opening import pin_of
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
@@ -52,7 +53,6 @@ from lancewood.repo.landing import catch_up, land_rest, landed_version, pinned_s
 from lancewood.repo.moving import BranchMove
 from lancewood.repo.notes import note_merges
 from lancewood.repo.outcome import Committed, Refusals, TableDone
-from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.writing.abandoned import abandoned_head, abandoned_since
 from lancewood.repo.writing.writable import diverged, writable_head
 

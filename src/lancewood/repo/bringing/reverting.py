@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from lancewood.catalog.names import lance_branch
 from lancewood.catalog.opening import pin_of
 from lancewood.catalog.pin import Pin
 from lancewood.engine.snapshot import Snapshot, load_snapshot, same_content
@@ -38,7 +39,6 @@ from lancewood.repo.landing import catch_up, landed_version, pinned_state, same_
 from lancewood.repo.looking.comparing import compare
 from lancewood.repo.moving import out_of_place, uncommitted
 from lancewood.repo.outcome import Committed, Refusals, TableDone
-from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.writing.abandoned import abandoned_head, abandoned_since
 from lancewood.repo.writing.writable import writable_head
 

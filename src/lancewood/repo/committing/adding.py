@@ -11,10 +11,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from lancewood.catalog.locations import inside_of
 from lancewood.catalog.membership import is_member, join
-from lancewood.catalog.names import own_table_uri
-from lancewood.catalog.opening import pin_of
+from lancewood.catalog.names import lance_branch, own_table_uri
+from lancewood.catalog.opening import inside_of, pin_of
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot, load_snapshot, main_location
 from lancewood.errors import (
@@ -34,7 +33,6 @@ from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.context import RepoContext
 from lancewood.repo.notes import MERGED
 from lancewood.repo.outcome import Committed
-from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.writing.writable import set_exclusive, wanted_keeper
 from lancewood.store.disk_root import refuse_links
 from lancewood.store.locate import open_store, table_of_ddb

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, Self
 
 import pyarrow as pa
 
-from lancewood.catalog.names import own_table_uri
+from lancewood.catalog.names import lance_branch, own_table_uri
 from lancewood.engine.base import as_reader
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot, branch_location, is_table, load_snapshot
@@ -29,7 +29,6 @@ from lancewood.model.exclusive import EXCLUSIVE_KEY
 from lancewood.model.refs import MAIN, BranchName
 from lancewood.repo.context import RepoContext
 from lancewood.repo.landing import land_rest
-from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.writing.abandoned import is_free, unpinned_head
 from lancewood.repo.writing.writable import own_head
 from lancewood.store.locate import open_store

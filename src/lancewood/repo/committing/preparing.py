@@ -22,7 +22,7 @@ import os
 
 import pyarrow as pa
 
-from lancewood.catalog.names import checked_table, own_table_uri
+from lancewood.catalog.names import checked_table, lance_branch, own_table_uri
 from lancewood.catalog.opening import pin_of
 from lancewood.catalog.pin import Pin
 from lancewood.engine.location import Location
@@ -44,7 +44,6 @@ from lancewood.repo.committing.creating import begin_anew, may_branch, new_locat
 from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.context import RepoContext
 from lancewood.repo.landing import finish_moves
-from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.writing.abandoned import is_free, unpinned_head
 from lancewood.repo.writing.writable import (
     check_not_exclusive,

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from lancewood.catalog.files import put_files
+from lancewood.catalog.names import lance_branch
 from lancewood.catalog.opening import pin_of
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
@@ -24,7 +25,6 @@ from lancewood.git.objects import TreeEntry
 from lancewood.model.ids import Version
 from lancewood.repo.context import Kept, RepoContext
 from lancewood.repo.landing import finish_moves, join_tables, land_rest
-from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.writing.writable import changed_head, working_location
 
 _ROUNDS = 20

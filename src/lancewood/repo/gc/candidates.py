@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from lancewood.catalog.locations import main_location_of
 from lancewood.catalog.membership import Membership, is_repository, join, repositories_of
 from lancewood.catalog.names import TABLES_DIR, own_table, own_table_uri
+from lancewood.catalog.opening import main_location_of
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot, is_table, load_snapshot
 from lancewood.engine.versions import load_transaction, load_transaction_of, versions_since

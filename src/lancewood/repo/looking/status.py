@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from lancewood.catalog.names import TABLES_DIR, own_table, own_table_uri
+from lancewood.catalog.names import TABLES_DIR, lance_branch, own_table, own_table_uri
 from lancewood.catalog.opening import pin_of
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
@@ -25,7 +25,6 @@ from lancewood.errors import LancewoodError
 from lancewood.git.hashes import Hash
 from lancewood.repo.context import RepoContext
 from lancewood.repo.landing import pending_tables
-from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.writing.abandoned import is_free
 from lancewood.repo.writing.writable import changed_head, working_location
 

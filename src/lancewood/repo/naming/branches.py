@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from lancewood.catalog.membership import repositories_of
+from lancewood.catalog.names import branch_ref, lance_branch
 from lancewood.catalog.pin import Pin
 from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.engine.versions import load_branch, load_refs
@@ -48,7 +49,6 @@ from lancewood.repo.notes import (
     remove_move_notes,
     unfinished_deletions,
 )
-from lancewood.repo.ref_names import branch_ref, lance_branch
 from lancewood.repo.writing.writable import is_ours
 
 

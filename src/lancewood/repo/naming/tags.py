@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from lancewood.catalog.marks import protect as protect_table
 from lancewood.catalog.marks import unprotect as unprotect_table
+from lancewood.catalog.names import PROTECTED, tag_ref
 from lancewood.catalog.pin import Pin
 from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.errors import (
@@ -28,7 +29,6 @@ from lancewood.repo.context import RepoContext, near
 from lancewood.repo.identity import author_of
 from lancewood.repo.landing import check_member, land_pin
 from lancewood.repo.outcome import NotLandedWarning
-from lancewood.repo.ref_names import PROTECTED, tag_ref
 
 _OURS = "refs/lancewood/"
 

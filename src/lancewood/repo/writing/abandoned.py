@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from lancewood.catalog.names import own_table_uri
+from lancewood.catalog.names import lance_branch, own_table_uri
 from lancewood.catalog.pin import Pin
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot, load_snapshot
@@ -29,7 +29,6 @@ from lancewood.repo.context import RepoContext
 from lancewood.repo.landing import finish_moves, landed_version
 from lancewood.repo.notes import check_unmerged
 from lancewood.repo.outcome import TakenIn
-from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.writing.writable import diverged, landed_source, own_head
 
 _MOST_READ = 100

@@ -12,6 +12,7 @@ setting it is interrupted, the next transaction that writes to a table completes
 from __future__ import annotations
 
 from lancewood.catalog.marks import REPOSITORY_ID
+from lancewood.catalog.names import lance_branch
 from lancewood.catalog.opening import content_of
 from lancewood.catalog.pin import Pin
 from lancewood.engine.location import Location
@@ -49,7 +50,6 @@ from lancewood.repo.landing import (
 )
 from lancewood.repo.notes import check_unmerged
 from lancewood.repo.outcome import Divergence
-from lancewood.repo.ref_names import lance_branch
 
 _ATTEMPTS = 10
 
