@@ -64,7 +64,7 @@ def member_tag(repository_id: str) -> TagName:
 
 
 def copy_tag(repository_id: str, path: str) -> TagName:
-    """The membership tag of a copy of a repository: same identity, another place."""
+    """The membership tag of a copy of a repository: same identity, another path."""
     text = f"{repository_id}\n{path}".encode(errors="surrogateescape")
     return TagName(MEMBER_TAG + hashlib.sha256(text).hexdigest()[:_DIGITS])
 

@@ -159,7 +159,7 @@ def _is_in_bucket(store: Store) -> bool:
 def _is_copy(
     known: Tag | None, path: str, repository_id: str, options: Mapping[str, str] | None
 ) -> bool:
-    """Whether a tag stands for a repository of that identity at another place, which is there."""
+    """Whether a tag stands for a repository of that identity at another path, which is there."""
     if known is None or known.metadata.get(REPOSITORY_ID) != repository_id:
         return False
     where = known.metadata.get(REPOSITORY_PATH, "")

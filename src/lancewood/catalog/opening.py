@@ -40,7 +40,7 @@ _CONTENT = "content digest"
 def pinned_uri(root: str, repository: RepositoryRoot) -> str:
     """The uri that a pin has for a table whose main root is there (``Store.uri``).
 
-    Raises InvalidInputError for a place that no pin may name, such as one inside the repository
+    Raises InvalidInputError for a location that no pin may name, such as one inside the repository
     but not among its tables.
     """
     for inside in _inside(root, repository):
@@ -57,7 +57,7 @@ def main_location_of(
     fsync: bool | None = None,
     stores: dict[str, Store] | None = None,
 ) -> Location:
-    """The main root of the pinned table, where its refs are. The options are for other places
+    """The main root of the pinned table, where its refs are. The options are for other locations
     than a disk. ``stores`` are those that are open already, by the uri of a pin; a new one is
     added. Raises InvalidInputError where a link leads out of the repository."""
     is_own = own_table(pin.uri) is not None
@@ -89,7 +89,7 @@ def location_of(
 
 
 def inside_of(root: str, repository: RepositoryRoot) -> str | None:
-    """Where a place is below a repository; None for one that is elsewhere."""
+    """Where a location is below a repository; None for one that is elsewhere."""
     return next(_inside(root, repository), None)
 
 
@@ -162,7 +162,7 @@ def open_pin(
     fsync: bool | None = None,
     stores: dict[str, Store] | None = None,
 ) -> Snapshot:
-    """The version that is pinned, at the place where the table is now.
+    """The version that is pinned, where the table is now.
 
     If the manifest of a staged state is gone, the version that it landed as is opened instead,
     provided that it has the same rows. Raises NotFoundError if the version is gone, IntegrityError

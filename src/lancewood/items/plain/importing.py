@@ -97,11 +97,11 @@ def import_as(
     log: bool,
     force: bool,
     fsync: bool | None,
-    locations: ItemFolder | None = None,
+    folder: ItemFolder | None = None,
 ) -> Imported:
     """``import_plain`` with a known author.
 
-    With ``places`` the target is one of many items in a folder: it is made in their staging folder,
+    With ``folder`` the target is one of many items in a folder: it is made in their staging folder,
     and its name is durable once they are settled.
     """
     source = path_on_disk(source, "a repository in the plain layout")
@@ -111,7 +111,7 @@ def import_as(
     store = DiskStore(target, fsync)
     is_small = sum(each.size for each in plain.objects.values()) <= _MOST_PACKED
     if not os.path.lexists(f"{store.uri}/{HEAD}") and _is_free(store.uri) and is_small:
-        born = _born(plain, store, file, by, log, locations)
+        born = _born(plain, store, file, by, log, folder)
         if born is not None:
             return born
     if not os.path.lexists(f"{store.uri}/{HEAD}"):
@@ -146,7 +146,7 @@ def _born(
     file: str,
     by: Signature,
     log: bool,
-    locations: ItemFolder | None,
+    folder: ItemFolder | None,
 ) -> Imported | None:
     """A new repository; None if something is at the target by now."""
     packed = PackedObjects()
@@ -155,8 +155,8 @@ def _born(
     head = commits.of_ref(HEAD, plain.head) if is_hash(plain.head) else plain.head
     kept = commits.put_archive(commits.archive(history), ())
     above = os.path.dirname(store.uri)
-    if locations is not None:
-        staging = locations.staging()
+    if folder is not None:
+        staging = folder.staging()
     else:
         with _or_storage_error(f"cannot make {above}"):
             os.makedirs(above, exist_ok=True)
@@ -172,7 +172,7 @@ def _born(
     )
     if not is_born:
         return None
-    if locations is None and store.fsync:
+    if folder is None and store.fsync:
         with _or_storage_error(f"cannot sync {above}"):
             sync_paths(directories=[above])
     return _imported(plain, store.uri, head, refs, tuple(refs))

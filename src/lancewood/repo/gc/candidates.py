@@ -52,7 +52,7 @@ transaction file is left to the cleanup of the table."""
 
 @dataclass(frozen=True)
 class Candidate:
-    """One table, or a place where one was never made."""
+    """One table, or the location of one that was never made."""
 
     name: str
     uri: str

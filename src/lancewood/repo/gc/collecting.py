@@ -1,14 +1,14 @@
-"""Removing what no commit leads to: states, branches of tables, and places where no table came.
+"""Removing what no commit leads to: states, branches of tables, and remains of unmade tables.
 
 The order is the safety argument:
 
 1. what commits pin and has not landed lands;
-2. what may go is listed, with its age;
+2. what may be removed is listed, with its age;
 3. all commits are read, of every repository that a table belongs to: whatever came into being
    before the listing, and is committed by now, is seen;
-4. just before something goes, the commits that came since are read as well.
+4. just before something is removed, the commits that came since are read as well.
 
-Whoever is at work has files that are younger than ``in_flight``. Data files of tables are not
+Files of a writer at work are younger than ``in_flight``. Data files of tables are not
 touched: ``Table.cleanup`` takes them once nothing names them. Objects of git are not touched
 either: ``git gc`` packs them, and removes those that nothing reaches, as it does anywhere.
 """
@@ -154,7 +154,7 @@ class _Collection:
     # Looking
 
     def _is_unmade(self, table: Candidate) -> bool:
-        """Whether a place below the repository holds what was staged of a table, and no more."""
+        """Whether a location below the repository has only what was staged of a table."""
         path = below(self.context.root, table.uri)
         if self.needs.has(table.uri) or own_table(table.uri) is None:
             return False
@@ -217,7 +217,7 @@ class _Collection:
     def _roots(self, table: Candidate) -> Iterator[_Root]:
         """What is not needed in each root of a table."""
         if table.head is None and not self.needs.has(table.uri):
-            return  # a place without a table, which goes or stays as a whole
+            return  # a location without a table, removed or kept as a whole
         try:
             refs = load_refs(table.main.store)
             for branch in (None, *(each.name for each in refs.branches)):
