@@ -34,7 +34,6 @@ HANDLES = (
     "Repository.tags",
     "Repository.marks",
     "Repository.transaction",
-    "Repository.at",
 )
 """What hangs from a table or a repository: classes without a public name, but full of verbs."""
 MADE_BY_HAND = ("BasePath", "LocalRunner")

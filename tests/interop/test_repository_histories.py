@@ -121,7 +121,7 @@ class Histories:
         ours, theirs = self.tip(into), self.tip(name)
         base = self.repo.merge_base(ours, theirs)
         assert base is not None
-        done = self.repo.merge(name, into=into)
+        done = self.repo.merge(name, branch=into)
         if base == theirs:
             assert not done.is_new
             return

@@ -85,7 +85,7 @@ def test_a_merge_is_one_version_for_pylance_and_has_two_parents_for_git(
 def test_git_tells_where_branches_were(repo: lw.Repository) -> None:
     append(repo, "exp", 21)
     repo.merge("exp")
-    repo.merge("main", into="exp")
+    repo.merge("main", branch="exp")
     append(repo, "exp", 22)
     repo.revert("exp", branch="exp")
     repo.cherry_pick("exp~1")

@@ -29,7 +29,7 @@ from lancewood.testing.faults import FaultyStore, Killed, Mode
 T = TypeVar("T")
 FileMode = Literal["kill", "torn", "error", "lost"]
 OPENING = (
-    "lancewood.catalog.locations",
+    "lancewood.catalog.opening",
     "lancewood.repo.committing.creating",
     "lancewood.repo.committing.adding",
 )

@@ -25,7 +25,7 @@ from lancewood.model.exclusive import EXCLUSIVE_KEY
 from lancewood.model.manifest import FLAG_EXCLUSIVE
 from lancewood.repo.outcome import NotLandedWarning
 from lancewood.repo.repository import Repository
-from lancewood.repo.writing.preparing import set_exclusive
+from lancewood.repo.writing.writable import set_exclusive
 
 REFUSED = "cannot be written by this version of Lance"
 
@@ -312,7 +312,7 @@ def test_branches_whose_work_was_merged_are_left_as_they_are(path: Path) -> None
     assert [each.branch for each in made] == ["main"]
     assert flags(scene.uri())
     assert not flags(scene.uri(), branch="exp")
-    scene.repo.merge("main", into="exp")
+    scene.repo.merge("main", branch="exp")
     scene.both(5, branch="exp")
     assert flags(scene.uri(), branch="exp")
     scene.repo.merge("exp")

@@ -114,8 +114,8 @@ def crossed(repo: Repository, ours: dict[str, bytes], theirs: dict[str, bytes]) 
     """A commit on main and one on exp, and each is merged into the other branch."""
     here = repo.snapshot(ours, "ours", branch="main").hash
     there = repo.snapshot(theirs, "theirs", branch="exp").hash
-    repo.merge(str(there), into="main")
-    repo.merge(str(here), into="exp")
+    repo.merge(str(there), branch="main")
+    repo.merge(str(here), branch="exp")
 
 
 def judged_by_git(repo: Repository, one: str, other: str) -> str | None:
@@ -174,8 +174,8 @@ def test_a_table_whose_bases_differ_is_refused(
     for make in reversed(made) if is_ours_newer else made:
         make()
     here, there = repo.at("main").hash, repo.at("exp").hash
-    repo.merge(str(there), into="main")
-    repo.merge(str(here), into="exp")
+    repo.merge(str(there), branch="main")
+    repo.merge(str(here), branch="exp")
     repo.revert(str(here), branch="main")
     with pytest.raises(IncompatibleConflictError, match="crosswise") as caught:
         repo.merge("exp")

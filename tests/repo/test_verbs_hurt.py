@@ -121,7 +121,7 @@ def prepared(scene: Scene, name: str) -> Verb:
         scene.both(4, branch="exp")
         scene.repo.merge("exp")
         scene.both(5)
-        act = lambda repo: repo.merge("main", into="exp")  # noqa: E731
+        act = lambda repo: repo.merge("main", branch="exp")  # noqa: E731
         return Verb("exp", act, [1, 2, 3, 4], [1, 2, 3, 4, 5], 3, is_stuck=True)
     if name == "reset":
         scene.both(4)

@@ -1,11 +1,12 @@
-"""The tags that a repository sets in its tables.
+"""The tags that a repository sets in its tables: membership tags and protection tags.
 
-``lw.repo.<id>`` says that a table belongs to a repository elsewhere. ``lw.<digest>`` protects a
-version that a ref of the repository pins. Every cleanup honours tags, pylance's too.
+The membership tag ``lw.repo.<id>`` says that a table belongs to a repository elsewhere. The
+protection tag ``lw.<digest>`` keeps a version that a ref of the repository pins. Every cleanup
+honours tags, pylance's too.
 
-A tag of the same name that somebody else made is never touched. A tag is written before its version
-is checked one last time, so a concurrent cleanup either sees the tag or is seen. Protecting tags
-are on ordinary versions only: pylance's cleanup removes files that only detached versions name,
+A tag of the same name that others made is never touched. A tag is written before its version is
+checked one last time, so a concurrent cleanup either sees the tag or is seen. Protection tags are
+on ordinary versions only: pylance's cleanup removes files that only detached versions name,
 even if those are tagged.
 """
 
@@ -63,9 +64,9 @@ def member_tag(repository_id: str) -> TagName:
 
 
 def copy_tag(repository_id: str, path: str) -> TagName:
-    """The membership tag of a copy of a repository: same identity, another place."""
-    told = f"{repository_id}\n{path}".encode(errors="surrogateescape")
-    return TagName(MEMBER_TAG + hashlib.sha256(told).hexdigest()[:_DIGITS])
+    """The membership tag of a copy of a repository: same identity, another path."""
+    text = f"{repository_id}\n{path}".encode(errors="surrogateescape")
+    return TagName(MEMBER_TAG + hashlib.sha256(text).hexdigest()[:_DIGITS])
 
 
 def protection_tag(ref: str) -> TagName:
@@ -78,7 +79,7 @@ def is_repository_tag(tag: str) -> bool:
     return _is_repository_tag(tag) is not None
 
 
-def set_mark(
+def set_tag(
     main: Store,
     name: TagName,
     repository_id: str,
@@ -121,7 +122,7 @@ def set_mark(
     )
 
 
-def remove_mark(main: Store, name: TagName, repository_id: str) -> bool:
+def remove_tag(main: Store, name: TagName, repository_id: str) -> bool:
     """Remove a tag if it is the repository's; whether it was removed."""
     found = load_tag(main, name)
     if found is None or found.metadata.get(REPOSITORY_ID) != repository_id:
@@ -190,7 +191,7 @@ def protect(snapshot: Snapshot, ref: str, repository_id: str) -> bool:
     """Keep a version for a ref, given by its full name; whether anything had to be done.
 
     This replaces the version that was kept for the same ref before. Raises AlreadyExistsError if
-    the tag belongs to somebody else, NotFoundError if the version is gone, RetryableConflictError
+    the tag belongs to others, NotFoundError if the version is gone, RetryableConflictError
     if a cleanup is removing it.
     """
     head = snapshot.manifest
@@ -207,7 +208,7 @@ def protect(snapshot: Snapshot, ref: str, repository_id: str) -> bool:
         {REPOSITORY_ID: repository_id, PROTECTED_REF: ref},
     )
     manifest = snapshot.location.store, manifest_key(head.version, snapshot.scheme)
-    return set_mark(
+    return set_tag(
         main_location(snapshot).store, mark.name, repository_id, lambda _: mark, manifest
     )
 
@@ -217,4 +218,4 @@ def unprotect(main: Location, ref: str, repository_id: str) -> bool:
 
     A tag that is not this repository's stays.
     """
-    return remove_mark(main.store, protection_tag(ref), repository_id)
+    return remove_tag(main.store, protection_tag(ref), repository_id)

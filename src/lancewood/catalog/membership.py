@@ -20,8 +20,8 @@ from lancewood.catalog.marks import (
     TABLE_NAMES,
     copy_tag,
     member_tag,
-    remove_mark,
-    set_mark,
+    remove_tag,
+    set_tag,
 )
 from lancewood.catalog.names import TABLES_DIR, checked_table, own_table
 from lancewood.engine.snapshot import Snapshot, main_location
@@ -69,7 +69,7 @@ def repositories_of(snapshot: Snapshot) -> tuple[Membership, ...]:
 def join(snapshot: Snapshot, repository: RepositoryRoot, repository_id: str, name: str) -> bool:
     """Leave word at a table that a repository's commits pin it from now on; whether it was needed.
 
-    A table in the repository's own ``tables/`` needs none. Done again, it tells the place where
+    A table in the repository's own ``tables/`` needs none. Done again, it records the path where
     the repository is now; a copy of a repository that is still there gets a tag of its own. Raises
     AlreadyExistsError if the tag is another repository's.
     """
@@ -98,7 +98,7 @@ def join(snapshot: Snapshot, repository: RepositoryRoot, repository_id: str, nam
         return new_tag(tag, branch, head.version, head.size, metadata)
 
     manifest = snapshot.location.store, manifest_key(head.version, snapshot.scheme)
-    return set_mark(main, tag, repository_id, build, manifest)
+    return set_tag(main, tag, repository_id, build, manifest)
 
 
 def is_member(main: Store, repository_id: str) -> bool:
@@ -113,7 +113,7 @@ def leave(snapshot: Snapshot, repository_id: str) -> bool:
 
     For a repository none of whose commits pins the table any more.
     """
-    return remove_mark(main_location(snapshot).store, member_tag(repository_id), repository_id)
+    return remove_tag(main_location(snapshot).store, member_tag(repository_id), repository_id)
 
 
 def is_repository(
@@ -122,7 +122,7 @@ def is_repository(
     """Whether there is a repository of Lancewood's: git's files, and our section in its config.
 
     One that lost its HEAD, or its config, is one still: what its commits pin is not free to go.
-    The options are for one in a bucket. Raises StorageError where that cannot be told.
+    The options are for one in a bucket. Raises StorageError if that is not known.
     """
     if isinstance(repository, str):
         return _is_in_bucket(open_store(repository, storage_options=storage_options))
@@ -159,7 +159,7 @@ def _is_in_bucket(store: Store) -> bool:
 def _is_copy(
     known: Tag | None, path: str, repository_id: str, options: Mapping[str, str] | None
 ) -> bool:
-    """Whether a tag stands for a repository of that identity at another place, which is there."""
+    """Whether a tag stands for a repository of that identity at another path, which is there."""
     if known is None or known.metadata.get(REPOSITORY_ID) != repository_id:
         return False
     where = known.metadata.get(REPOSITORY_PATH, "")

@@ -1,24 +1,31 @@
-"""Names of tables and paths of files in a commit: which are allowed, and where tables and pins are.
+"""Names in a repository: of tables, of files in a commit, of branches and tags; which are allowed,
+and where they lead.
 
 A table that lives below the repository is at ``tables/<name>.lance``, under the name that commits
-use for it, so the place of such a table tells which pins refer to it. A path is refused, with the
+use for it, so the location of such a table says which pins refer to it. A path is refused, with the
 rule it breaks, if git would refuse it, if it would leave the directory on checkout, or if it could
 be mistaken for a pin.
+
+A branch of the repository is a branch of every table that is written on it, so its name keeps to
+the rules of both. A tag becomes tags of another name in the tables: git's rules are enough.
 """
 
 from __future__ import annotations
 
 import os.path
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from functools import lru_cache
 
 from lancewood.errors import InvalidInputError
-from lancewood.git.names import is_dot_git
+from lancewood.git.names import HEAD, HEADS, TAGS, checked_branch, checked_tag, is_dot_git
+from lancewood.model.refs import MAIN, BranchName
 
 TABLES_DIR = "tables"
 """The directory of the tables, and the tree of pins in a commit."""
-_HOME_SUFFIX = ".lance"
+PROTECTED = "refs/lancewood/protected/"
+"""How the names begin under which commits are protected that no tag names."""
+_TABLE_SUFFIX = ".lance"
 _ENTRY_SUFFIX = ".json"
 _MOST_CHARACTERS = 100
 _is_table = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*").fullmatch
@@ -40,13 +47,13 @@ def checked_table(name: str) -> str:
 
 def own_table_uri(name: str) -> str:
     """Where a table of this name lives below the repository."""
-    return f"{TABLES_DIR}/{name}{_HOME_SUFFIX}"
+    return f"{TABLES_DIR}/{name}{_TABLE_SUFFIX}"
 
 
 @lru_cache(maxsize=4096)
 def own_table(uri: str) -> str | None:
     """The name of the table at a uri below the repository; None for any other uri."""
-    return _between(uri, f"{TABLES_DIR}/", _HOME_SUFFIX)
+    return _between(uri, f"{TABLES_DIR}/", _TABLE_SUFFIX)
 
 
 def pin_entry(name: str) -> str:
@@ -151,3 +158,35 @@ def checked_path(path: object) -> str:
     if why is not None:
         raise InvalidInputError(f"file {shown(path)} cannot be in a commit: {why}", path=path)
     return path
+
+
+def branch_ref(name: str) -> str:
+    """The full ref name of a branch; raises InvalidInputError, which says which rule it breaks."""
+    checked_branch(name)
+    if name != MAIN:
+        try:
+            BranchName(name)
+        except InvalidInputError as refused:
+            raise InvalidInputError(
+                f"{refused.message} (tables get a branch of the same name when they are written)",
+                **refused.facts,
+            ) from refused
+    return HEADS + name
+
+
+def tag_ref(name: str) -> str:
+    """The full ref name of a tag; raises InvalidInputError, which says which rule it breaks."""
+    checked_tag(name)
+    return TAGS + name
+
+
+def lance_branch(branch: str) -> BranchName | None:
+    """The branch of the tables that belongs to a branch of the repository; None is main."""
+    return None if branch == MAIN else BranchName(branch)
+
+
+def full_ref(known: Container[str], text: str) -> str:
+    """HEAD, a full ref name, or that of the branch or tag which is called so."""
+    if text == HEAD or text.startswith("refs/"):
+        return text
+    return TAGS + text if HEADS + text not in known and TAGS + text in known else HEADS + text

@@ -1,38 +1,131 @@
 """From a version to its pin, and from a pin back to exactly the version that was pinned.
 
-What is found at the place of a pin is checked against it. The schema in a pin is text for people:
-readers take the schema from the manifest. The text depends on the manifest alone, never on which
-Arrow extensions a process has loaded, so the same version has the same pin everywhere.
+A table below the repository is found where the repository is now, wherever it was when the pin was
+written; any other by its full uri. What is found at the location of a pin is checked against it.
+
+The schema in a pin is text for people: readers take the schema from the manifest. The text depends
+on the manifest alone, never on which Arrow extensions a process has loaded, so the same version has
+the same pin everywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
-from lancewood.catalog.locations import location_of, main_location_of
-from lancewood.catalog.pin import Pin
+from lancewood.catalog.names import TABLES_DIR, own_table, own_table_uri
+from lancewood.catalog.pin import Pin, check_uri
 from lancewood.engine.location import Location
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.snapshot import Snapshot, branch_location
 from lancewood.engine.staging import find_landing
 from lancewood.engine.upkeep import check_not_being_removed
 from lancewood.engine.versions import load_manifest
-from lancewood.errors import IntegrityError, LancewoodError, NotFoundError
+from lancewood.errors import IntegrityError, InvalidInputError, LancewoodError, NotFoundError
 from lancewood.format.layout import NamingScheme, manifest_key
 from lancewood.format.manifest_digest import content_digest, manifest_digest
-from lancewood.git.names import RepositoryRoot
+from lancewood.git.names import RepositoryRoot, below
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.landing import Landing
 from lancewood.model.manifest import Manifest
 from lancewood.model.refs import BranchName, called
 from lancewood.model.schema import Field, Schema
 from lancewood.store.base import Store
+from lancewood.store.locate import open_store
 
 _EXTENSION = "ARROW:extension:name"
 _CONTENT = "content digest"
 
 
+def pinned_uri(root: str, repository: RepositoryRoot) -> str:
+    """The uri that a pin has for a table whose main root is there (``Store.uri``).
+
+    Raises InvalidInputError for a location that no pin may name, such as one inside the repository
+    but not among its tables.
+    """
+    for inside in _inside(root, repository):
+        return _checked_own(inside, root)
+    check_uri(root)
+    return root
+
+
+def main_location_of(
+    pin: Pin,
+    repository: RepositoryRoot,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    fsync: bool | None = None,
+    stores: dict[str, Store] | None = None,
+) -> Location:
+    """The main root of the pinned table, where its refs are. The options are for other locations
+    than a disk. ``stores`` are those that are open already, by the uri of a pin; a new one is
+    added. Raises InvalidInputError where a link leads out of the repository."""
+    is_own = own_table(pin.uri) is not None
+    where: RepositoryRoot = Path(pin.uri) if "://" not in pin.uri else pin.uri
+    if is_own:
+        where = below(repository, pin.uri)
+    store = None if stores is None else stores.get(pin.uri)
+    if store is None:
+        store = open_store(where, fsync=fsync, storage_options=storage_options)
+        if stores is not None:
+            store = stores.setdefault(pin.uri, store)
+    is_on_disk = is_own and isinstance(repository, Path)
+    return Location(store) if is_on_disk else Location(store, storage_options)
+
+
+def location_of(
+    pin: Pin,
+    repository: RepositoryRoot,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    fsync: bool | None = None,
+    stores: dict[str, Store] | None = None,
+) -> Location:
+    """The root of the branch that a pin speaks of."""
+    main = main_location_of(
+        pin, repository, storage_options=storage_options, fsync=fsync, stores=stores
+    )
+    return branch_location(main, pin.branch)
+
+
+def inside_of(root: str, repository: RepositoryRoot) -> str | None:
+    """Where a location is below a repository; None for one that is elsewhere."""
+    return next(_inside(root, repository), None)
+
+
+def _inside(root: str, repository: RepositoryRoot) -> Iterator[str]:
+    """Where a root is below the repository, by the paths that are used or without links."""
+    if isinstance(repository, str):
+        pairs = [(root, repository)]
+    elif "://" in root:
+        pairs = []
+    else:
+        used = str(repository)
+        pairs = [
+            (os.path.abspath(root), os.path.abspath(used)),
+            (os.path.realpath(root), os.path.realpath(used)),
+        ]
+    yield from (inside for each in pairs if (inside := _below(*each)) is not None)
+
+
+def _checked_own(inside: str, root: str) -> str:
+    if own_table(inside) is None:
+        raise InvalidInputError(
+            f"{root} is inside the repository, but not at {own_table_uri('<name>')}: tables of a "
+            f"repository lie in {TABLES_DIR}/, under the name that commits know them by; move it "
+            "there, or out of the repository",
+            uri=root,
+        )
+    return inside
+
+
+def _below(path: str, above: str) -> str | None:
+    start = f"{above.rstrip('/')}/"
+    return path[len(start) :] if path.startswith(start) else None
+
+
 def pin_of(snapshot: Snapshot, uri: str, landing: Landing | None = None) -> Pin:
-    """The pin of a version; ``uri`` comes from ``places.pinned_uri``.
+    """The pin of a version; ``uri`` comes from ``pinned_uri``.
 
     ``landing`` is given for the last state of a transaction only. Raises InvalidInputError for what
     cannot be pinned.
@@ -69,7 +162,7 @@ def open_pin(
     fsync: bool | None = None,
     stores: dict[str, Store] | None = None,
 ) -> Snapshot:
-    """The version that is pinned, at the place where the table is now.
+    """The version that is pinned, where the table is now.
 
     If the manifest of a staged state is gone, the version that it landed as is opened instead,
     provided that it has the same rows. Raises NotFoundError if the version is gone, IntegrityError

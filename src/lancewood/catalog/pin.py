@@ -93,7 +93,7 @@ class Pin:
 
     @property
     def exact_version(self) -> Version:
-        """The version number of the state once it has landed, if nobody else wrote in between."""
+        """The version number of the state once it has landed, if nothing else was written since."""
         return self.version if self.landing is None else self.landing.last_exact_version
 
     def on(self, branch: BranchName | None) -> Pin:
@@ -296,7 +296,7 @@ def check_uri(uri: str) -> None:
 
 
 def _broken_uri(uri: str) -> str | None:
-    """A uri is a table below the repository or the full name of another place."""
+    """A uri is a table below the repository or the full uri of another one."""
     why = _broken_location(uri)
     shown = uri if len(uri) <= 200 else f"{uri[:150]}…{uri[-40:]}"
     return None if why is None else f"the uri {shown!r} is not allowed: {why}"

@@ -3,7 +3,7 @@
 A commit counts as long as a ref, HEAD or a reflog entry leads to it. Commits share most of their
 trees, and each tree and pin is read once: a commit that changed no table costs one read.
 
-The writer of a commit lands what it pins; if it is cut off, the next writer does. So whatever has
+The writer of a commit lands what it pins; if it is interrupted, the next writer does. So what has
 not landed is near the tip: for each table, everything above the newest commit that has landed or
 that pins an ordinary version. Nothing is written here.
 """
@@ -16,8 +16,8 @@ from functools import partial
 from itertools import takewhile
 from typing import TypeVar
 
-from lancewood.catalog.locations import location_of
 from lancewood.catalog.names import pin_entry, pinned_table
+from lancewood.catalog.opening import location_of
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import load_pin, tables_entry
 from lancewood.engine.location import Location
@@ -77,7 +77,7 @@ class PinWalk:
         """The pins that were not returned before.
 
         Raises NotFoundError, FormatError or UnsupportedError, naming the commit, if one cannot be
-        read: nobody knows what it needs.
+        read: what it needs is not known.
         """
         return tuple(self._found())
 

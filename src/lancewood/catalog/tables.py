@@ -1,7 +1,7 @@
 """The tables of a commit: its tree, with one pin for each in ``tables/``.
 
 Knows trees and pins, not the tables themselves. Files of the tree that pin no table are kept as
-they are. A tree is read when it is asked for, a pin only when somebody looks at it, and pins are
+they are. A tree is read when it is asked for, a pin only when it is asked for, and pins are
 kept by the hash of their text, so that two commits share what they have in common.
 """
 
@@ -181,7 +181,7 @@ def _is_taken(root: Mapping[str, TreeEntry]) -> bool:
 
 
 def load_pin(objects: Objects, name: str, blob: Hash, data: bytes | None = None) -> Pin:
-    """A pin by the hash of its text, from the cache if somebody looked at it before."""
+    """A pin by the hash of its text, from the cache if it was read before."""
     pin = _CACHE.get(blob)
     if pin is None:
         data = objects.blob(blob) if data is None else data

@@ -14,15 +14,14 @@ import typer
 
 from lancewood.cli import options
 from lancewood.cli.output import Output, counted, moment, note, size
-from lancewood.cli.repository.telling import Author, Revision, short
+from lancewood.cli.repository.showing import Author, Revision, short
 from lancewood.errors import LancewoodError
-from lancewood.git.names import HEADS
-from lancewood.git.repository import GitRepository
 from lancewood.items.folder import find_items, path_on_disk
 from lancewood.items.looking import (
     CONTENTS,
     HISTORY,
     REFS,
+    OpenedItem,
     contents_of,
     history_of,
     opened,
@@ -31,8 +30,7 @@ from lancewood.items.looking import (
 )
 from lancewood.items.outcome import ItemDone, ItemOutcome, Tally
 from lancewood.items.plain.importing import FILE_NAME, import_plain
-from lancewood.repo.identity import author_here
-from lancewood.repo.ref_names import tag_ref
+from lancewood.repo import HEADS, author_here, tag_ref
 
 Folder: TypeAlias = Annotated[
     Path, typer.Argument(metavar="FOLDER", help="What the items are below, at any depth.")
@@ -51,7 +49,7 @@ class Every:
         self.tally = Tally()
 
     def rows(
-        self, rows_of: Callable[[GitRepository, str], Iterator[Any]], *, fsync: bool | None = False
+        self, rows_of: Callable[[OpenedItem, str], Iterator[Any]], *, fsync: bool | None = False
     ) -> Iterator[Any]:
         """The rows of all items. For people, an item that fails gets a note on stderr."""
         for item in find_items(self._folder):
@@ -67,13 +65,13 @@ class Every:
 
     def check(self) -> None:
         """Raise the error of the first item that failed."""
-        self.tally.check(f"{self._what} failed for", told_above=self._notes)
+        self.tally.check(f"{self._what} failed for", is_shown=self._notes)
 
 
 def refs_command(folder: Folder, json: options.Json = False) -> None:
     """List HEAD, branches and tags of every item.
 
-    An item is a folder with HEAD, refs and objects. One that cannot be read is told on stderr, and
+    An item is a folder with HEAD, refs and objects. One that cannot be read is named on stderr, and
     the command fails when all others are shown. Millions of items are read by
     lancewood.items.
 
@@ -108,8 +106,8 @@ def log_command(
     every = Every(folder, "reading history", json=json)
     found = every.rows(lambda git, item: history_of(git, item, revision, limit))
     if json:
-        told = ({**row, **{each: moment(row[each]) for each in _TIMES}} for row in found)
-        Output(as_json=True).rows(HISTORY, ([row[key] for key in HISTORY] for row in told))
+        timed = ({**row, **{each: moment(row[each]) for each in _TIMES}} for row in found)
+        Output(as_json=True).rows(HISTORY, ([row[key] for key in HISTORY] for row in timed))
     else:
         Output(as_json=False).rows(
             ("item", "hash", "time", "author", "run", "message"),
@@ -157,7 +155,7 @@ def tag_command(
 ) -> None:
     """Tag every item at a revision.
 
-    Done again it changes nothing. An item whose tag is elsewhere is told on stderr and left as it
+    Done again it changes nothing. An item whose tag is elsewhere is named on stderr and left as it
     is, and the command fails when all others are tagged.
 
     JSON keys: tag, items, tagged, moved, unchanged, refused.
@@ -165,7 +163,7 @@ def tag_command(
     tag_ref(name)
     by, tally, every = author_here(), Tally(), Every(folder, f"tagging {name!r}", json=json)
 
-    def tagged(git: GitRepository, item: str) -> Iterator[ItemOutcome]:
+    def tagged(git: OpenedItem, item: str) -> Iterator[ItemOutcome]:
         yield tag_item(git, item, name, revision, by, force=force)
 
     for each in every.rows(tagged, fsync=None):
@@ -180,10 +178,10 @@ def tag_command(
         "unchanged": same,
         "refused": refused,
     }
-    told = [f"tagged {counted(made, 'item')} {name}"]
+    parts = [f"tagged {counted(made, 'item')} {name}"]
     others = ((moved, "moved"), (same, "had it already"), (refused, "refused"))
-    told += [f"{number} {how}" for number, how in others if number]
-    Output(as_json=json).document(document, ", ".join(told))
+    parts += [f"{number} {how}" for number, how in others if number]
+    Output(as_json=json).document(document, ", ".join(parts))
     every.check()
 
 
@@ -234,7 +232,7 @@ def import_plain_command(
             counted(done.tags, "tag"),
         ]
     )
-    told = (
+    changes = (
         counted(len(done.changed), "ref") + " made or moved" if done.changed else "nothing is new"
     )
-    Output(as_json=json).document(document, f"{found}; HEAD is {shown}; {told}")
+    Output(as_json=json).document(document, f"{found}; HEAD is {shown}; {changes}")

@@ -157,7 +157,7 @@ class SeenSettings:
     """The file at one moment."""
 
     stamp: object
-    """By which another one is told from it."""
+    """What distinguishes it from another one."""
     settings: ConfigFile
     answers: dict[tuple[str, str], str | None] = field(default_factory=dict)
     """What was found for who asked, also among the user's and the machine's settings."""

@@ -92,8 +92,8 @@ class LooseObjects:
         return os.path.exists(self.file(hash))
 
     def freshen(self, hash: Hash) -> bool:
-        """Whether the object is there; it then looks new, and whoever removes old objects that
-        nobody uses leaves it."""
+        """Whether the object is there; it then looks new, so that a removal of old, unused objects
+        leaves it."""
         try:
             self._refuse_links([hash])
             os.utime(self.file(hash), follow_symlinks=False)

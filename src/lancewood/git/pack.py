@@ -59,17 +59,17 @@ class PackDirectory:
         """Kind and content of an object, or None; raises FormatError."""
         for pack in self._packs.values():
             try:
-                location = pack.location(hash)
-                if location is not None:
-                    return pack.read(location)
-            except NotFoundError:  # a pack that somebody removed
+                offset = pack.offset(hash)
+                if offset is not None:
+                    return pack.read(offset)
+            except NotFoundError:  # a pack that was removed
                 continue
         return None
 
     def has(self, hash: Hash) -> bool:
         for pack in self._packs.values():
             with suppress(NotFoundError):
-                if pack.location(hash) is not None:
+                if pack.offset(hash) is not None:
                     return True
         return False
 
@@ -97,10 +97,10 @@ class Pack:
         self._kept: OrderedDict[int, tuple[bytes, bytes]] = OrderedDict()
         """What deltas rest on and make, by its place."""
         self._bytes_kept = 0
-        self._locations = _NAMES + self._counts[-1] * (_WIDTH + 4)
-        self._large = self._locations + self._counts[-1] * 4
+        self._offsets = _NAMES + self._counts[-1] * (_WIDTH + 4)
+        self._large = self._offsets + self._counts[-1] * 4
 
-    def location(self, hash: Hash) -> int | None:
+    def offset(self, hash: Hash) -> int | None:
         """Where the entry of an object begins, or None."""
         digest = bytes.fromhex(hash)
         at, end = self._counts[digest[0]], self._counts[digest[0] + 1]
@@ -108,10 +108,10 @@ class Pack:
         found = bisect_left(names, digest)
         if found == len(names) or names[found] != digest:
             return None
-        (location,) = unpack(">I", self._index.whole(self._locations + 4 * (at + found), 4))
-        if location >= _LARGE:
-            (location,) = unpack(">Q", self._index.whole(self._large + 8 * (location - _LARGE), 8))
-        return int(location)
+        (offset,) = unpack(">I", self._index.whole(self._offsets + 4 * (at + found), 4))
+        if offset >= _LARGE:
+            (offset,) = unpack(">Q", self._index.whole(self._large + 8 * (offset - _LARGE), 8))
+        return int(offset)
 
     def starting_with(self, prefix: str) -> Iterator[Hash]:
         """The objects whose hashes start so; two digits or more."""
@@ -124,11 +124,11 @@ class Pack:
                 return
             yield Hash(found)
 
-    def read(self, location: int) -> tuple[bytes, bytes]:
+    def read(self, offset: int) -> tuple[bytes, bytes]:
         """Kind and content of the object whose entry begins there."""
         deltas: list[tuple[int, bytes]] = []
-        while (found := self._kept.get(location)) is None:
-            number, size, start = self._header(location)
+        while (found := self._kept.get(offset)) is None:
+            number, size, start = self._header(offset)
             if number in _KINDS:
                 found = _KINDS[number], self._inflated(start, size)
                 break
@@ -136,37 +136,37 @@ class Pack:
                 raise FormatError(f"{self._data.file}: more than {_MOST_DELTAS} deltas in a row")
             if number == _BY_PLACE:
                 back, start = self._distance(start)
-                base: int | None = location - back
+                base: int | None = offset - back
             elif number == _BY_NAME:
-                base = self.location(Hash(self._data.whole(start, _WIDTH).hex()))
+                base = self.offset(Hash(self._data.whole(start, _WIDTH).hex()))
                 start += _WIDTH
             else:
                 raise FormatError(f"{self._data.file}: {number} is no kind of entry")
-            if base is None or not 0 < base != location:
+            if base is None or not 0 < base != offset:
                 raise FormatError(f"{self._data.file}: what a delta rests on is not there")
-            deltas.append((location, self._inflated(start, size)))
-            location = base
+            deltas.append((offset, self._inflated(start, size)))
+            offset = base
         kind, data = found
         for at, delta in reversed(deltas):
-            self._keep(location, kind, data)
-            location, data = at, self._applied(data, delta)
+            self._keep(offset, kind, data)
+            offset, data = at, self._applied(data, delta)
         if deltas:
-            self._keep(location, kind, data)
+            self._keep(offset, kind, data)
         return kind, data
 
-    def _keep(self, location: int, kind: bytes, data: bytes) -> None:
+    def _keep(self, offset: int, kind: bytes, data: bytes) -> None:
         """The next one that is asked for often rests on it."""
-        if location in self._kept or len(data) > _MOST_KEPT:
+        if offset in self._kept or len(data) > _MOST_KEPT:
             return
-        self._kept[location] = kind, data
+        self._kept[offset] = kind, data
         self._bytes_kept += len(data)
         while self._bytes_kept > _MOST_KEPT:
             _, (_, dropped) = self._kept.popitem(last=False)
             self._bytes_kept -= len(dropped)
 
-    def _header(self, location: int) -> tuple[int, int, int]:
+    def _header(self, offset: int) -> tuple[int, int, int]:
         """Kind, size and where the rest begins."""
-        head = self._data.read(location, _HEAD)
+        head = self._data.read(offset, _HEAD)
         size, shift = (head[0] & 15 if head else 0), 4
         for at, byte in enumerate(head[:10]):
             if at:
@@ -175,8 +175,8 @@ class Pack:
             if not byte & 128:
                 if size > MOST_BYTES:
                     raise FormatError(f"{self._data.file}: an object of {size} bytes")
-                return head[0] >> 4 & 7, size, location + at + 1
-        raise FormatError(f"{self._data.file}: no entry begins at {location}")
+                return head[0] >> 4 & 7, size, offset + at + 1
+        raise FormatError(f"{self._data.file}: no entry begins at {offset}")
 
     def _distance(self, start: int) -> tuple[int, int]:
         back = -1

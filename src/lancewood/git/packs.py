@@ -69,7 +69,7 @@ class Packs:
     def __init__(self, path: str) -> None:
         self._path = path
         self._store = _Store(path)
-        self._locations: dict[str, tuple[PackDirectory, LooseObjects]] = {}
+        self._opened: dict[str, tuple[PackDirectory, LooseObjects]] = {}
         """By directory: this repository and its alternates."""
         self._quick = QuickPacks(f"{path}/pack")
         self._lock = threading.Lock()
@@ -102,10 +102,10 @@ class Packs:
 
     def _find(self, hash: Hash) -> tuple[bytes, bytes] | None:
         for path in self._store.all_paths():
-            if path not in self._locations:
+            if path not in self._opened:
                 packs = PackDirectory(DiskStore(f"{path}/pack"))
-                self._locations[path] = packs, LooseObjects(path, fsync=False)
-            packs, loose = self._locations[path]
+                self._opened[path] = packs, LooseObjects(path, fsync=False)
+            packs, loose = self._opened[path]
             found = packs.read(hash)
             if found is None and packs.look():
                 found = packs.read(hash)
@@ -158,7 +158,7 @@ class Packs:
         """Close open files; they are opened again when needed."""
         with self._lock:
             self._quick.close()
-            self._locations.clear()
+            self._opened.clear()
             _close(self._store)
 
 
@@ -198,12 +198,12 @@ class QuickPacks:
         """Kind and content of an object, or None."""
         digest = bytes.fromhex(hash)
         for at, pack in enumerate(self._packs):
-            location = pack.location(digest)
-            if location is not None:
+            offset = pack.offset(digest)
+            if offset is not None:
                 if at:
                     self._packs.insert(0, self._packs.pop(at))
                 try:
-                    return pack.read(location)
+                    return pack.read(offset)
                 except (IndexError, zlib.error):
                     return None
         return None
@@ -212,7 +212,7 @@ class QuickPacks:
         """The pack that holds an object, or None."""
         digest = bytes.fromhex(hash)
         for pack in self._packs:
-            if pack.location(digest) is not None:
+            if pack.offset(digest) is not None:
                 return f"{self._directory}/{pack.name}.pack"
         return None
 
@@ -234,9 +234,9 @@ class _Pack:
                 raise ValueError(f"{name}.idx is not of version 2")
             self._counts = (0, *unpack_from(">256I", self._index, 8))
             count = self._counts[-1]
-            self._locations = _NAMES + count * (_WIDTH + 4)
+            self._offsets = _NAMES + count * (_WIDTH + 4)
             if list(self._counts) != sorted(self._counts) or (
-                len(self._index) < self._locations + count * 4
+                len(self._index) < self._offsets + count * 4
             ):
                 raise ValueError(f"{name}.idx is cut short")
             self._data = _mapped(f"{directory}/{name}.pack")
@@ -244,7 +244,7 @@ class _Pack:
             self._index.close()
             raise
 
-    def location(self, digest: bytes) -> int | None:
+    def offset(self, digest: bytes) -> int | None:
         """Where the object is in the pack."""
         index = self._index
         low, high = self._counts[digest[0]], self._counts[digest[0] + 1]
@@ -257,28 +257,28 @@ class _Pack:
             elif name > digest:
                 high = middle
             else:
-                at = self._locations + middle * 4
-                location = int.from_bytes(index[at : at + 4], "big")
-                return location if location < 1 << 31 else None
+                at = self._offsets + middle * 4
+                offset = int.from_bytes(index[at : at + 4], "big")
+                return offset if offset < 1 << 31 else None
         return None
 
-    def read(self, location: int) -> tuple[bytes, bytes] | None:
+    def read(self, offset: int) -> tuple[bytes, bytes] | None:
         """Kind and content of an object; None if it is large or a delta."""
         data = self._data
-        byte = data[location]
+        byte = data[offset]
         kind = _KINDS[byte >> 4 & 7]
         size = byte & 15
         shift = 4
         while byte & 128:
-            location += 1
-            byte = data[location]
+            offset += 1
+            byte = data[offset]
             size |= (byte & 127) << shift
             shift += 7
             if shift > 32:
                 return None
         if kind is None or size > _SMALL:
             return None
-        start = location + 1
+        start = offset + 1
         most = size + 128 + (size >> 8)
         content = zlib.decompressobj().decompress(data[start : start + most], size + 1)
         return (kind, content) if len(content) == size else None

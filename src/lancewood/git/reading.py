@@ -64,7 +64,7 @@ class PackedRefs:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock of the file, so that nobody packs refs while the block runs."""
+        """Hold the lock of the file, so that refs are not packed while the block runs."""
         self._refuse_link()
         with locked(self.file, self._root, self._patience):
             yield
@@ -131,8 +131,8 @@ def _bytes(name: str) -> bytes:
 class RefReader:
     """Looks for a file first, then into ``packed-refs``: packing a ref removes its file last."""
 
-    def __init__(self, locations: RefFiles, packed: PackedRefs) -> None:
-        self._locations = locations
+    def __init__(self, files: RefFiles, packed: PackedRefs) -> None:
+        self._files = files
         self._packed = packed
 
     def names(self, prefix: str) -> dict[str, Hash]:
@@ -159,23 +159,23 @@ class RefReader:
     def loose_names(self, directory: str) -> Iterator[str]:
         """The refs that are files below a directory, in no order; raises StorageError."""
         try:
-            yield from self._locations.ref_names(directory)
+            yield from self._files.ref_names(directory)
         except OSError as cause:
             raise StorageError(
-                f"cannot list {self._locations.ref(directory)}: {cause.strerror} ({cause.filename})"
+                f"cannot list {self._files.ref(directory)}: {cause.strerror} ({cause.filename})"
             ) from cause
 
     def work_trees(self) -> list[str]:
         """The directories of git's work trees, sorted; raises StorageError."""
         try:
             return sorted(
-                f"{WORK_TREES}/{each}" for each in os.listdir(self._locations.ref(WORK_TREES))
+                f"{WORK_TREES}/{each}" for each in os.listdir(self._files.ref(WORK_TREES))
             )
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as cause:
             raise StorageError(
-                f"cannot list {self._locations.ref(WORK_TREES)}: {cause.strerror}"
+                f"cannot list {self._files.ref(WORK_TREES)}: {cause.strerror}"
             ) from cause
 
     def standing(self, name: str) -> Hash | None:
@@ -184,7 +184,7 @@ class RefReader:
         return None if text is None else standing_value(name, text)
 
     def follow(self, name: str) -> Hash | None:
-        return followed(name, self.text, self._locations.ref(name))
+        return followed(name, self.text, self._files.ref(name))
 
     def text(self, name: str) -> str | None:
         data = self._data(name)
@@ -200,10 +200,10 @@ class RefReader:
     def _decoded(self, name: str, data: bytes) -> str | None:
         if name != HEAD and is_marker(data):
             return None
-        return decode_ref(data, name, self._locations.ref(name))
+        return decode_ref(data, name, self._files.ref(name))
 
     def _data(self, name: str) -> bytes | None:
-        file = self._locations.ref(name)
+        file = self._files.ref(name)
         try:
             return read_file(file, 0, 4096)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -218,11 +218,11 @@ class RefReader:
             above = "/".join(parts[:count])
             if self.text(above) is not None:
                 raise in_the_way(name, above)
-        file = self._locations.ref(name)
+        file = self._files.ref(name)
         if os.path.isdir(file):
             for below in self.loose_names(name):
                 raise in_the_way(name, below)
-            self._locations.clear_empty_below(file)
+            self._files.clear_empty_below(file)
         for below, _ in self._packed.starting_with(f"{name}/"):
             raise in_the_way(name, below)
         if os.path.isdir(file):

@@ -1,8 +1,8 @@
 """The log of a ref's moves: one line each, the newest at the end, as git writes it.
 
-Knows the lines and the file. Does not know where refs are, or when they move: whoever calls holds
-the lock of the ref. A line is written before the move it tells of, as git does, so that no move
-goes untold; a crash between the two leaves a line whose commit exists and was never the ref's,
+Knows the lines and the file. Does not know where refs are, or when they move: the caller holds the
+lock of the ref. A line is written before the move it records, as git does, so that no move
+is missing; a crash between the two leaves a line whose commit exists and was never the ref's,
 which git lists and otherwise takes no notice of.
 """
 

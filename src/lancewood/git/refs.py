@@ -59,10 +59,10 @@ class Refs:
         self._fsync = fsync
         self._write_objects = write_objects
         self._patience = patience
-        self._locations = RefFiles(self._root)
+        self._files = RefFiles(self._root)
         self._badges = Badges(self._root)
         self._packed = PackedRefs(self._root, fsync=fsync, patience=patience)
-        self._reader = RefReader(self._locations, self._packed)
+        self._reader = RefReader(self._files, self._packed)
 
     # Reading
 
@@ -101,7 +101,7 @@ class Refs:
 
         Empty for a ref that has no log: git removes it with the branch. Raises FormatError.
         """
-        return read_newest_first(self._locations.log(_checked(name)))
+        return read_newest_first(self._files.log(_checked(name)))
 
     def logged_names(self) -> list[str]:
         """The full names that have logs, in order, also where the ref itself was lost.
@@ -109,7 +109,7 @@ class Refs:
         Who deletes a ref removes its log first. Raises StorageError.
         """
         try:
-            return sorted(self._locations.log_names())
+            return sorted(self._files.log_names())
         except OSError as cause:
             raise StorageError(
                 f"cannot list {self._root}/logs: {cause.strerror} ({cause.filename})"
@@ -159,7 +159,7 @@ class Refs:
             raise InvalidInputError(f"moving {name!r} from nothing to nothing is no move")
         old, new = old and checked_hash(old), new and checked_hash(new)
         line = encode_entry(LogEntry(old or ZERO, new or ZERO, by, why))
-        self._locations.look_again()
+        self._files.look_again()
         if self._reader.standing(name) != old:
             return False
         if old == new:
@@ -195,7 +195,7 @@ class Refs:
         settings too; their paths. ``dry_run`` only finds them."""
         files = [f"{self._root}/{each}" for each in (HEAD, "packed-refs", "config")]
         with self._telling("locks"):
-            locks = [*(f"{each}.lock" for each in files), *self._locations.locks()]
+            locks = [*(f"{each}.lock" for each in files), *self._files.locks()]
         release = is_dead if dry_run else release_dead
         return [each for each in locks if release(each, LEFT_BEHIND)]
 
@@ -208,10 +208,10 @@ class Refs:
             with self._locked(name), self._packed.locked():
                 if self._reader.is_marked(name):
                     self._remove(name)
-        return [self._locations.ref(each) for each in found]
+        return [self._files.ref(each) for each in found]
 
     def _set(self, name: str, old: Hash | None, new: Hash, line: bytes, objects: Unsettled) -> bool:
-        file = self._locations.ref(name)
+        file = self._files.ref(name)
         with self._staged(new) as staged:
             with self._unless_moved(name, staged), self._locked(name):
                 if self._reader.standing(name) != old:
@@ -227,7 +227,7 @@ class Refs:
         """The log goes first: a ref without a log is less of a riddle than a log without a ref.
         The packed value goes before the file, or it would shine through; and nobody can pack the
         ref meanwhile."""
-        file, log = self._locations.ref(name), self._locations.log(name)
+        file, log = self._files.ref(name), self._files.log(name)
         with self._locked(name), self._packed.locked():
             if self._reader.standing(name) != old:
                 return False
@@ -239,25 +239,25 @@ class Refs:
                 if os.path.isdir(os.path.dirname(log)):
                     directories.append(os.path.dirname(log))
                 sync_paths([each.file for each in written], directories)
-        self._locations.remove_empty_above(self._root, name)
-        self._locations.remove_empty_above(f"{self._root}/logs", name)
+        self._files.remove_empty_above(self._root, name)
+        self._files.remove_empty_above(f"{self._root}/logs", name)
         return True
 
     def _remove(self, name: str) -> None:
         """The files of a ref, and its line among the packed ones, under both locks."""
         with suppress(FileNotFoundError, NotADirectoryError):
-            os.unlink(self._locations.log(name))
+            os.unlink(self._files.log(name))
         self._packed.remove(name)
         with suppress(FileNotFoundError):
-            os.unlink(self._locations.ref(name))
+            os.unlink(self._files.ref(name))
 
     def _set_head(
         self, text: str, find: Callable[[], Hash | None], why: str, by: Signature
     ) -> None:
         encode_entry(LogEntry(ZERO, ZERO, by, why))
-        self._locations.look_again()
+        self._files.look_again()
         objects = self._write_objects()
-        file = self._locations.ref(HEAD)
+        file = self._files.ref(HEAD)
         with self._telling(HEAD), self._staged(text) as staged:
             with self._unless_moved(HEAD, staged), self._locked(HEAD):
                 before, old = self._head_before()
@@ -291,9 +291,9 @@ class Refs:
 
     @contextmanager
     def _locked(self, name: str) -> Iterator[None]:
-        file = self._locations.ref(name)
+        file = self._files.ref(name)
         for left in reversed(range(_ATTEMPTS)):
-            self._locations.make_directory_of(file)
+            self._files.make_directory_of(file)
             try:
                 lock(file, self._root, self._patience, like=self._badges.mine())
                 break
@@ -307,13 +307,13 @@ class Refs:
 
     @contextmanager
     def _logs_of(self, name: str) -> Iterator[list[str]]:
-        """Which logs tell of a move: the ref's, and HEAD's, under its lock, if it names the ref."""
+        """Which logs record a move: the ref's, and HEAD's, under its lock, if it names the ref."""
         followed = SYMBOLIC + name
         if self._reader.loose(HEAD) != followed:
             yield [name]
             return
-        head = self._locations.ref(HEAD)
-        with locked(head, self._root, self._patience, like=f"{self._locations.ref(name)}.lock"):
+        head = self._files.ref(HEAD)
+        with locked(head, self._root, self._patience, like=f"{self._files.ref(name)}.lock"):
             yield [name, HEAD] if self._reader.loose(HEAD) == followed else [name]
 
     def _replace(
@@ -331,10 +331,10 @@ class Refs:
                     directory
                     for each in sure
                     if each.is_first
-                    for directory in self._locations.unsettled(os.path.dirname(each.file))
+                    for directory in self._files.unsettled(os.path.dirname(each.file))
                 ]
                 sync_paths([staged, *(each.file for each in sure)], [*new, *objects.directories])
-                self._locations.settle(new)
+                self._files.settle(new)
             objects.settled()
             os.rename(staged, file)
         except BaseException:
@@ -344,28 +344,28 @@ class Refs:
             raise
 
     def _append(self, name: str, line: bytes) -> Appended:
-        file = self._locations.log(name)
+        file = self._files.log(name)
         for _ in range(_ATTEMPTS):
             try:
                 return append(file, line)
             except FileNotFoundError:
-                self._locations.make_directory_of(file)
+                self._files.make_directory_of(file)
             except IsADirectoryError:
-                self._locations.clear_empty_below(file)
+                self._files.clear_empty_below(file)
         return append(file, line)
 
     def _settle(self, name: str, file: str) -> None:
         if not self._fsync:
             return
-        directories = self._locations.unsettled(os.path.dirname(file))
+        directories = self._files.unsettled(os.path.dirname(file))
         try:
             sync_paths(directories=directories)
         except FileNotFoundError:
-            pass  # somebody deleted the ref meanwhile, and its directory with it
+            pass  # the ref was deleted meanwhile, and its directory with it
         except OSError as cause:
             raise self._unknown(name, cause) from cause
         else:
-            self._locations.settle(directories)
+            self._files.settle(directories)
 
     @contextmanager
     def _unless_moved(self, name: str, staged: str) -> Iterator[None]:

@@ -329,6 +329,6 @@ def _edge(count: int, start: int, end: int) -> Iterator[str]:
             yield _bars(count, 2 * column + 1, "\\")
 
 
-def _bars(count: int, location: int, mark: str) -> str:
+def _bars(count: int, column: int, mark: str) -> str:
     row = "| " * count
-    return row[:location] + mark + row[location + 1 :]
+    return row[:column] + mark + row[column + 1 :]

@@ -19,7 +19,7 @@ __all__ = ["Unsettled", "sync_and_close", "sync_paths", "together"]
 @dataclass(frozen=True, slots=True)
 class Unsettled:
     """Files that are durable, in directories that have to be synced before anybody rests on them;
-    whoever does so says it with ``settled``. So one wait for the disk can serve several."""
+    the one that does so calls ``settled``. So one wait for the disk can serve several."""
 
     directories: tuple[str, ...] = ()
     settled: Callable[[], None] = lambda: None

@@ -30,7 +30,7 @@ _KNOWN = _NEW | {_SUBMODULE, 0o100664}
 _NO_TEXT = frozenset({"idna", "punycode", "unicode_escape", "unicode-escape"})
 """Encodings of Python's that no text of git is in; some take for ever over a long one."""
 _is_plain = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*").fullmatch
-"""Whether a name is one that nobody takes for anything else; nearly all are."""
+"""Whether a name cannot be mistaken for anything else; nearly all cannot."""
 
 
 @dataclass(frozen=True, slots=True)

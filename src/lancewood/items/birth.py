@@ -129,7 +129,7 @@ def write_pack(directory: str, objects: Mapping[Hash, tuple[bytes, bytes]]) -> t
 
     Nothing is synced. Raises OSError.
     """
-    locations: list[tuple[bytes, int, int]] = []
+    entries: list[tuple[bytes, int, int]] = []
     digest, at = sha256(), 0
     staged = f"{directory}/tmp_pack_{os.urandom(8).hex()}"
     with os.fdopen(os.open(staged, _CREATE, 0o444), "wb") as file:
@@ -145,12 +145,12 @@ def write_pack(directory: str, objects: Mapping[Hash, tuple[bytes, bytes]]) -> t
             start, head, body = at, _entry_head(_KINDS[kind], len(data)), zlib.compress(data, 1)
             put(head)
             put(body)
-            locations.append((bytes.fromhex(hash), zlib.crc32(body, zlib.crc32(head)), start))
+            entries.append((bytes.fromhex(hash), zlib.crc32(body, zlib.crc32(head)), start))
         file.write(digest.digest())
     stem = f"{directory}/pack-{digest.hexdigest()}"
     os.rename(staged, f"{stem}.pack")
     with os.fdopen(os.open(f"{stem}.idx", _CREATE, 0o444), "wb") as file:
-        file.write(_index(sorted(locations), digest.digest()))
+        file.write(_index(sorted(entries), digest.digest()))
     return f"{stem}.pack", f"{stem}.idx"
 
 
@@ -165,27 +165,27 @@ def _entry_head(kind: int, size: int) -> bytes:
     return bytes(out)
 
 
-def _index(locations: list[tuple[bytes, int, int]], of_pack: bytes) -> bytes:
-    """The index: counts by first byte, names, checksums, offsets. ``places`` is sorted."""
+def _index(entries: list[tuple[bytes, int, int]], of_pack: bytes) -> bytes:
+    """The index: counts by first byte, names, checksums, offsets. ``entries`` is sorted."""
     counts = [0] * 256
-    for name, _, _ in locations:
+    for name, _, _ in entries:
         counts[name[0]] += 1
     total = 0
     for first, each in enumerate(counts):
         total += each
         counts[first] = total
     near, far = [], list[int]()
-    for _, _, location in locations:
-        if location < _LARGE:
-            near.append(location)
+    for _, _, offset in entries:
+        if offset < _LARGE:
+            near.append(offset)
         else:
             near.append(_LARGE | len(far))
-            far.append(location)
+            far.append(offset)
     parts = [
         b"\xfftOc",
         pack(">I256I", 2, *counts),
-        *(name for name, _, _ in locations),
-        *(pack(">I", check) for _, check, _ in locations),
+        *(name for name, _, _ in entries),
+        *(pack(">I", check) for _, check, _ in entries),
         *(pack(">I", each) for each in near),
         *(pack(">Q", each) for each in far),
         of_pack,

@@ -78,18 +78,18 @@ class Tally:
             self.refusals.append(outcome)
 
     def encode(self) -> bytes:
-        told = [[each.item, each.error, each.why] for each in self.refusals]
-        return json.dumps([self.counts, told]).encode()
+        refusals = [[each.item, each.error, each.why] for each in self.refusals]
+        return json.dumps([self.counts, refusals]).encode()
 
     @classmethod
     def joined(cls, parts: Iterable[bytes]) -> Tally:
         """The sum of encoded tallies."""
         whole = cls()
         for each in parts:
-            counts, told = json.loads(each)
+            counts, refused = json.loads(each)
             for name, count in counts.items():
                 whole.counts[ItemDone(name)] = whole.counts.get(ItemDone(name), 0) + count
-            refusals = [ItemOutcome(item, ItemDone.REFUSED, None, *rest) for item, *rest in told]
+            refusals = [ItemOutcome(item, ItemDone.REFUSED, None, *rest) for item, *rest in refused]
             whole.refusals += refusals[: _MOST_TOLD - len(whole.refusals)]
         return whole
 
@@ -100,17 +100,17 @@ class Tally:
     def items(self) -> int:
         return sum(self.counts.values())
 
-    def check(self, what: str, *, told_above: bool = False) -> None:
+    def check(self, what: str, *, is_shown: bool = False) -> None:
         """Raise an error if items were refused: its class is that of the first refusal, and its
-        message lists the first few, unless ``told_above``."""
+        message lists the first few, unless ``is_shown``."""
         if not self.refusals:
             return
         count, first = self[ItemDone.REFUSED], self.refusals[0]
         more = f" and {count - len(self.refusals)} more" if count > len(self.refusals) else ""
-        told = "; ".join(f"{each.item!r}: {each.why}" for each in self.refusals) + more
+        reasons = "; ".join(f"{each.item!r}: {each.why}" for each in self.refusals) + more
         kind = getattr(errors, first.error or "", LancewoodError)
         raise kind(
-            f"{what} {count} of {self.items} items: {'see above' if told_above else told}",
+            f"{what} {count} of {self.items} items: {'see above' if is_shown else reasons}",
             refused=count,
             items=[each.item for each in self.refusals],
             counts={name.value: each for name, each in self.counts.items()},

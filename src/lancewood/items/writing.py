@@ -37,10 +37,7 @@ from lancewood.items.birth import PackedObjects, make_whole
 from lancewood.items.folder import ItemFolder, checked_item
 from lancewood.items.outcome import ItemDone, ItemOutcome, check_claims_none, made_by, with_run
 from lancewood.model.refs import MAIN
-from lancewood.repo.committing.swapping import swap
-from lancewood.repo.context import ID, SECTION, RepoContext
-from lancewood.repo.identity import checked_message
-from lancewood.repo.ref_names import branch_ref
+from lancewood.repo import ID, SECTION, RepoContext, branch_ref, checked_message, swap
 from lancewood.store.disk import DiskStore
 
 Mode: TypeAlias = Literal["replace", "update"]
@@ -141,7 +138,7 @@ class ItemWriter:
     def __init__(self, folder: str, snapshots: Snapshots) -> None:
         self._snapshots = snapshots
         self._fsync = DiskStore(folder, snapshots.fsync).fsync
-        self._locations = ItemFolder(folder, fsync=self._fsync)
+        self._folder = ItemFolder(folder, fsync=self._fsync)
 
     def write(self, files: ItemFiles) -> ItemOutcome:
         """Write a snapshot of one item; a refusal is an outcome.
@@ -157,27 +154,27 @@ class ItemWriter:
 
     def settle(self) -> None:
         """Make everything that was written durable."""
-        self._locations.settle()
+        self._folder.settle()
 
     def _write(self, files: ItemFiles) -> ItemOutcome:
-        path = self._locations.path(files.item)
+        path = self._folder.path(files.item)
         if files.files:
-            self._locations.make_room(files.item)
+            self._folder.make_room(files.item)
         elif not os.path.lexists(f"{path}/HEAD"):
             return ItemOutcome(files.item, ItemDone.UNCHANGED)
         else:
-            self._locations.check_inside(files.item)
+            self._folder.check_inside(files.item)
         if not os.path.lexists(f"{path}/HEAD"):
-            if self._locations.check_free(files.item):
+            if self._folder.check_free(files.item):
                 tip = self._born(path, files)
                 if tip is not None:
-                    self._locations.check_alone(files.item)
-                    self._locations.named(files.item)
+                    self._folder.check_alone(files.item)
+                    self._folder.named(files.item)
                     return ItemOutcome(files.item, ItemDone.WRITTEN, tip)
             if not os.path.lexists(f"{path}/HEAD"):
-                self._locations.check_free(files.item)
+                self._folder.check_free(files.item)
                 self._begun(path)
-                self._locations.named(files.item)
+                self._folder.named(files.item)
         return self._moved(path, files)
 
     def _born(self, path: str, files: ItemFiles) -> Hash | None:
@@ -189,7 +186,7 @@ class ItemWriter:
         ref = branch_ref(snapshots.branch or MAIN)
         is_born = make_whole(
             path,
-            staging=self._locations.staging(),
+            staging=self._folder.staging(),
             head=ref,
             refs={ref: tip},
             objects=packed.found,

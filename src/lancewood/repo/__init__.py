@@ -8,9 +8,180 @@ Begin at ``repository``, then ``committing.transaction``: stage, swap, land. Wor
     stage       the next states of one table, built and not visible yet (``engine.staging``)
     swap        a branch moves from its tip to the new commit, or not at all: the commit point
     land        a state that a commit pins becomes an ordinary version of the table's branch
-    diverged    it cannot land: a writer from outside made what does not go together with it
-    owe, pay    a branch was moved, and its tables are to follow; whoever writes next sees to it
-    cut         where all tables of a branch stand at one moment
+    diverged    it cannot land: a writer from outside made a version that conflicts with it
+    pending     of a table: its branch was moved, and the table must still follow. The next writer
+                sees to it, from a note (``notes``)
+    standing    of a table: as it is now, committed or not
     own         a table below the repository, in ``tables/``; other tables are elsewhere
-    given up    made by commits that no branch leads to any more, and still in the table
+    abandoned   made by commits that no branch leads to any more, and still in the table
+    retention   what keeps a version from cleanup: a pin in a commit that a ref or a reflog leads
+                to, or a protection tag in the table itself
 """
+
+from typing import TYPE_CHECKING
+
+from lancewood.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from lancewood.catalog.names import (
+        branch_ref,
+        checked_table,
+        own_table,
+        own_table_uri,
+        pin_file,
+        tag_ref,
+    )
+    from lancewood.catalog.pin import Pin, encode_pin
+    from lancewood.git.hashes import ZERO, Hash
+    from lancewood.git.names import (
+        HEAD,
+        HEADS,
+        TAGS,
+        RepositoryRoot,
+        below,
+        checked_branch,
+        checked_ref,
+        checked_tag,
+        is_uri,
+    )
+    from lancewood.git.objects import Commit
+    from lancewood.git.reflog import LogEntry
+    from lancewood.git.refs import Head
+    from lancewood.git.revisions import lines
+    from lancewood.git.signature import Signature
+    from lancewood.model.refs import MAIN
+    from lancewood.repo.bringing.merge_plan import check_nothing_beside
+    from lancewood.repo.committing.swapping import FilesBeside, swap
+    from lancewood.repo.committing.transaction import Transaction
+    from lancewood.repo.context import ID, SECTION, RepoContext
+    from lancewood.repo.fsck import FsckReport
+    from lancewood.repo.gc.needed import GcReport, TableBranch
+    from lancewood.repo.identity import author_here, checked_author, checked_message, first_line
+    from lancewood.repo.looking.comparing import Shown, TableChange
+    from lancewood.repo.looking.status import State, Status, TableStatus
+    from lancewood.repo.looking.view import View
+    from lancewood.repo.naming.branches import Branches
+    from lancewood.repo.naming.tags import Marks, Tags
+    from lancewood.repo.outcome import Committed, Divergence, NotLandedWarning, TableDone, TakenIn
+    from lancewood.repo.repository import Repository
+    from lancewood.repo.table_names import TableNames, location_of
+
+_MODULES = {
+    "Branches": "lancewood.repo.naming.branches",
+    "Commit": "lancewood.git.objects",
+    "Committed": "lancewood.repo.outcome",
+    "Divergence": "lancewood.repo.outcome",
+    "FilesBeside": "lancewood.repo.committing.swapping",
+    "FsckReport": "lancewood.repo.fsck",
+    "GcReport": "lancewood.repo.gc.needed",
+    "HEAD": "lancewood.git.names",
+    "HEADS": "lancewood.git.names",
+    "Hash": "lancewood.git.hashes",
+    "Head": "lancewood.git.refs",
+    "ID": "lancewood.repo.context",
+    "LogEntry": "lancewood.git.reflog",
+    "MAIN": "lancewood.model.refs",
+    "Marks": "lancewood.repo.naming.tags",
+    "NotLandedWarning": "lancewood.repo.outcome",
+    "Pin": "lancewood.catalog.pin",
+    "RepoContext": "lancewood.repo.context",
+    "Repository": "lancewood.repo.repository",
+    "RepositoryRoot": "lancewood.git.names",
+    "SECTION": "lancewood.repo.context",
+    "Shown": "lancewood.repo.looking.comparing",
+    "Signature": "lancewood.git.signature",
+    "State": "lancewood.repo.looking.status",
+    "Status": "lancewood.repo.looking.status",
+    "TAGS": "lancewood.git.names",
+    "TableBranch": "lancewood.repo.gc.needed",
+    "TableChange": "lancewood.repo.looking.comparing",
+    "TableDone": "lancewood.repo.outcome",
+    "TableNames": "lancewood.repo.table_names",
+    "TableStatus": "lancewood.repo.looking.status",
+    "Tags": "lancewood.repo.naming.tags",
+    "TakenIn": "lancewood.repo.outcome",
+    "Transaction": "lancewood.repo.committing.transaction",
+    "View": "lancewood.repo.looking.view",
+    "ZERO": "lancewood.git.hashes",
+    "author_here": "lancewood.repo.identity",
+    "below": "lancewood.git.names",
+    "branch_ref": "lancewood.catalog.names",
+    "check_nothing_beside": "lancewood.repo.bringing.merge_plan",
+    "checked_author": "lancewood.repo.identity",
+    "checked_branch": "lancewood.git.names",
+    "checked_message": "lancewood.repo.identity",
+    "checked_ref": "lancewood.git.names",
+    "checked_table": "lancewood.catalog.names",
+    "checked_tag": "lancewood.git.names",
+    "encode_pin": "lancewood.catalog.pin",
+    "first_line": "lancewood.repo.identity",
+    "is_uri": "lancewood.git.names",
+    "lines": "lancewood.git.revisions",
+    "location_of": "lancewood.repo.table_names",
+    "own_table": "lancewood.catalog.names",
+    "own_table_uri": "lancewood.catalog.names",
+    "pin_file": "lancewood.catalog.names",
+    "swap": "lancewood.repo.committing.swapping",
+    "tag_ref": "lancewood.catalog.names",
+}
+
+__all__ = [
+    "HEAD",
+    "HEADS",
+    "ID",
+    "MAIN",
+    "SECTION",
+    "TAGS",
+    "ZERO",
+    "Branches",
+    "Commit",
+    "Committed",
+    "Divergence",
+    "FilesBeside",
+    "FsckReport",
+    "GcReport",
+    "Hash",
+    "Head",
+    "LogEntry",
+    "Marks",
+    "NotLandedWarning",
+    "Pin",
+    "RepoContext",
+    "Repository",
+    "RepositoryRoot",
+    "Shown",
+    "Signature",
+    "State",
+    "Status",
+    "TableBranch",
+    "TableChange",
+    "TableDone",
+    "TableNames",
+    "TableStatus",
+    "Tags",
+    "TakenIn",
+    "Transaction",
+    "View",
+    "author_here",
+    "below",
+    "branch_ref",
+    "check_nothing_beside",
+    "checked_author",
+    "checked_branch",
+    "checked_message",
+    "checked_ref",
+    "checked_table",
+    "checked_tag",
+    "encode_pin",
+    "first_line",
+    "is_uri",
+    "lines",
+    "location_of",
+    "own_table",
+    "own_table_uri",
+    "pin_file",
+    "swap",
+    "tag_ref",
+]
+
+__getattr__, __dir__ = lazy_names(globals(), _MODULES)

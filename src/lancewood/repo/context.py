@@ -1,4 +1,4 @@
-"""``Grounds``: an opened repository with the small steps that its verbs share.
+"""``RepoContext``: an opened repository with the small steps that its verbs share.
 
 ``Memory`` is what a process remembers of the tables, so that it only looks at what moved. Stores
 stay open. A table that was seen to hold what a pin says still does as long as its version is the
@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from lancewood.catalog.locations import location_of
-from lancewood.catalog.opening import open_pin
+from lancewood.catalog.names import branch_ref
+from lancewood.catalog.opening import location_of, open_pin
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
 from lancewood.engine.location import Location
@@ -26,7 +26,6 @@ from lancewood.git.objects import TreeEntry
 from lancewood.git.repository import GitRepository
 from lancewood.git.revisions import resolve
 from lancewood.model.ids import Version
-from lancewood.repo.ref_names import branch_ref
 from lancewood.store.base import Store
 from lancewood.store.locate import open_store
 
@@ -48,7 +47,7 @@ class Kept:
     """On the newest version of that branch."""
     held: Version | None
     """The version at which the branch was seen to hold what is pinned: while it is there, nothing
-    has to be read. None if nobody has looked."""
+    has to be read. None if it is not known."""
 
     @classmethod
     def new(cls, entry: TreeEntry, pin: Pin, watch: Watch) -> Kept:
@@ -92,7 +91,7 @@ class RepoContext:
         return self.git.root
 
     def store_at(self, key: str) -> Store:
-        """A place below the repository; the repository itself for an empty key."""
+        """The store of a location below the repository; its own for an empty key."""
         return open_store(
             below(self.root, key), fsync=self.fsync, storage_options=self.storage_options
         )

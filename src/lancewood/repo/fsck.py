@@ -15,7 +15,7 @@ from typing import ParamSpec, TypeVar
 from lancewood.catalog.files import file_blobs
 from lancewood.catalog.marks import REPOSITORY_ID
 from lancewood.catalog.membership import repositories_of
-from lancewood.catalog.names import pinned_table
+from lancewood.catalog.names import PROTECTED, pinned_table
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import load_pin, tables_entry
 from lancewood.engine.snapshot import load_snapshot
@@ -29,9 +29,8 @@ from lancewood.git.opening import open_git
 from lancewood.model.ids import Version
 from lancewood.model.refs import BranchName
 from lancewood.repo.context import RepoContext
-from lancewood.repo.gc.catching_up import catch_up
+from lancewood.repo.gc.catching_up import catch_up_all
 from lancewood.repo.gc.needed import TableBranch
-from lancewood.repo.ref_names import PROTECTED
 
 RESTORE = "Bring it back from a copy of the repository; git fsck says more"
 P = ParamSpec("P")
@@ -225,16 +224,16 @@ class _Check:
         return len(wanted)
 
     def _check_landings(self) -> list[TableBranch]:
-        found = catch_up(self.context, dry_run=True)
+        found = catch_up_all(self.context, dry_run=True)
         for each in found.diverged:
-            self.findings.tell(
+            self.findings.add(
                 FaultKind.DIVERGED, f"table {each.table}", each.conflict.message, _DECIDE
             )
-        told = {each.why for each in self.findings.problems}
+        known = {each.why for each in self.findings.problems}
         for failed in found.failed:
-            if failed.why.rstrip(".") in told:
+            if failed.why.rstrip(".") in known:
                 continue
-            self.findings.tell(
+            self.findings.add(
                 FaultKind.UNSETTLED, failed.what, failed.why, "Settle that first, then gc()"
             )
         return found.landed
@@ -255,7 +254,7 @@ class _Check:
                 tags = kept[pin.uri]
                 if tags is None or self._is_kept(pin, tags):
                     continue
-                self.findings.tell(
+                self.findings.add(
                     FaultKind.UNPROTECTED,
                     where,
                     f"{ref} pins a state of its {pin.branch or 'main'} that no tag in the table "
@@ -294,7 +293,7 @@ class _Check:
                 continue
             seen.add(pin.uri)
             for why in self._strangeness(pin, here):
-                self.findings.tell(
+                self.findings.add(
                     FaultKind.STRANGER,
                     f"table {name}",
                     why,
@@ -320,7 +319,7 @@ class ProblemsFound:
 
     problems: list[Problem] = field(default_factory=list)
 
-    def tell(self, kind: FaultKind, where: str, why: str, way_out: str) -> None:
+    def add(self, kind: FaultKind, where: str, why: str, way_out: str) -> None:
         self.problems.append(Problem(kind, where, why.rstrip("."), way_out))
 
     def attempt(
@@ -336,7 +335,7 @@ class ProblemsFound:
         try:
             return act(*args, **more)
         except (LancewoodError, OSError) as error:
-            self.tell(kind, where, str(error), way_out)
+            self.add(kind, where, str(error), way_out)
             return None
 
 
@@ -390,7 +389,7 @@ class RefCheck:
             if any(each.old != ZERO for each in moves):
                 why = f"it is gone, and its log says that it was at {moves[0].new}"
                 way_out = f"Make it there again, or remove logs/{name}"
-                self.findings.tell(FaultKind.REF, name, why, way_out)
+                self.findings.add(FaultKind.REF, name, why, way_out)
 
     def _read_log(self, name: str) -> None:
         for each in self.context.git.refs.log(name):

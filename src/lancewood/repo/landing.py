@@ -6,7 +6,7 @@ and the commit still reads. In the same way, after a branch was moved each table
 the branch now pins. Until then the branch reads as it should, and only the tables are behind.
 
 A tag in each table elsewhere says that commits pin it, and where the repository is, so that its
-cleanup looks here. A repository that somebody else made may pin any place or uri. So nothing is
+cleanup looks here. A repository that others made may pin any path or uri. So nothing is
 written to a table elsewhere that does not itself say that it belongs to the repository.
 """
 
@@ -17,6 +17,7 @@ from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import replace
 
 from lancewood.catalog.membership import is_member, join
+from lancewood.catalog.names import lance_branch
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.reachable import unlanded
 from lancewood.engine.commit import commit, find_landed, lost_staged_file
@@ -52,9 +53,14 @@ from lancewood.model.operations import Clone, Restore
 from lancewood.model.refs import BranchName
 from lancewood.model.transaction import STAGED_PROPERTY, Transaction
 from lancewood.repo.context import RepoContext
-from lancewood.repo.notes import Owed, forget, is_abandoned, load_notes, strike_out
+from lancewood.repo.notes import (
+    PendingMove,
+    is_abandoned,
+    load_move_notes,
+    remove_from_note,
+    remove_move_note,
+)
 from lancewood.repo.outcome import Divergence
-from lancewood.repo.ref_names import lance_branch
 
 LOST = "lost"
 """The fact of a conflict which says that what the commit pins is gone."""
@@ -226,7 +232,7 @@ def _land_all(
     return tuple(found.values())
 
 
-def settle(
+def finish_moves(
     context: RepoContext, branch: str, tip: Hash | None, names: Collection[str] | None = None
 ) -> tuple[Divergence, ...]:
     """Bring the named tables, or all, to what a branch at ``tip`` pins after it was moved.
@@ -234,56 +240,56 @@ def settle(
     Costs one look at a directory if there is nothing to do.
     """
     found = []
-    for note in load_notes(context, branch):
+    for note in load_move_notes(context, branch):
         if not note.has_happened(context, tip):
             if tip != note.before and is_abandoned(context, note):
-                forget(context, note)
+                remove_move_note(context, note)
             continue
-        due = note.due(context, tip)
-        done = note.tables.keys() - due.keys()
-        for name in due if names is None else due.keys() & {*names}:
+        pending = note.pending(context, tip)
+        done = note.tables.keys() - pending.keys()
+        for name in pending if names is None else pending.keys() & {*names}:
             try:
                 pin = context.tree(note.after).pin(name)
                 check_member(context, pin, name)
-                pay(context, branch, pin, due[name])
+                move_table(context, branch, pin, pending[name])
                 done.add(name)
             except ConflictError as conflict:
                 found.append(Divergence(name, conflict))
         if done:
-            strike_out(context, note, done)
+            remove_from_note(context, note, done)
     return tuple(found)
 
 
-def pay_and_land(
+def catch_up(
     context: RepoContext, branch: str, tip: Hash | None, names: Collection[str] | None = None
 ) -> tuple[Divergence, ...]:
-    """Everything that comes before a new write: ``settle``, then ``land_rest``.
+    """Everything that comes before a new write: ``finish_moves``, then ``land_rest``.
 
     In this order, since what a branch was moved to takes precedence over what could still land.
     """
-    owed = settle(context, branch, tip, names)
-    return (*owed, *land_rest(context, tip, names))
+    pending = finish_moves(context, branch, tip, names)
+    return (*pending, *land_rest(context, tip, names))
 
 
-def owed_tables(context: RepoContext, branch: str, tip: Hash | None) -> frozenset[str]:
+def pending_tables(context: RepoContext, branch: str, tip: Hash | None) -> frozenset[str]:
     """The tables that are behind after a move; only reads."""
     return frozenset(
         name
-        for note in load_notes(context, branch)
+        for note in load_move_notes(context, branch)
         if note.has_happened(context, tip)
-        for name in note.due(context, tip)
+        for name in note.pending(context, tip)
     )
 
 
-def pay(context: RepoContext, branch: str, pin: Pin, owed: Owed) -> None:
+def move_table(context: RepoContext, branch: str, pin: Pin, pending: PendingMove) -> None:
     """Bring one table to what is pinned.
 
     Raises ConflictError if its branch is closed, or if it is unknown whether it was done.
     """
-    if owed.uuid is None:
-        _begin_anew(context, branch, pin, owed)
+    if pending.uuid is None:
+        _begin_anew(context, branch, pin, pending)
     else:
-        _restore(context, pin, owed, owed.uuid)
+        _restore(context, pin, pending, pending.uuid)
 
 
 def restoring(
@@ -295,15 +301,15 @@ def restoring(
     return replace(made, uuid=known, properties={**made.properties, STAGED_PROPERTY: known})
 
 
-def _restore(context: RepoContext, pin: Pin, owed: Owed, uuid: str) -> None:
-    """Reads the head before searching the versions: if somebody does the same in between, either
-    the search or the commit sees it."""
+def _restore(context: RepoContext, pin: Pin, pending: PendingMove, uuid: str) -> None:
+    """Reads the head before searching the versions: if another process does the same in between,
+    either the search or the commit sees it."""
     head = load_snapshot(context.location(pin))
     is_landing = pin.landing is not None and uuid == pin.landing.uuids[-1]
     if not is_landing and content_digest(head.manifest.message) == pin.content:
         return
     try:
-        if find_landed(head.location, head.scheme, uuid, owed.base) is not None:
+        if find_landed(head.location, head.scheme, uuid, pending.base) is not None:
             return
     except CommitUnknownError as unknown:
         raise IncompatibleConflictError(
@@ -316,7 +322,7 @@ def _restore(context: RepoContext, pin: Pin, owed: Owed, uuid: str) -> None:
     commit(head.location, head.manifest, head.scheme, transaction)
 
 
-def _begin_anew(context: RepoContext, branch: str, pin: Pin, owed: Owed) -> None:
+def _begin_anew(context: RepoContext, branch: str, pin: Pin, pending: PendingMove) -> None:
     source = landed_version(context, pin)
     if source is None:
         raise IncompatibleConflictError(
@@ -330,7 +336,7 @@ def _begin_anew(context: RepoContext, branch: str, pin: Pin, owed: Owed) -> None
             head = load_snapshot(location)
         except NotFoundError:
             return  # the branch was deleted: the next writer makes it
-        if _has_begun(location, head, source, owed):
+        if _has_begun(location, head, source, pending):
             return
         try:
             begin_anew(main, source, head, BranchName.found(wanted))
@@ -342,9 +348,9 @@ def _begin_anew(context: RepoContext, branch: str, pin: Pin, owed: Owed) -> None
     )
 
 
-def _has_begun(location: Location, head: Snapshot, source: Snapshot, owed: Owed) -> bool:
+def _has_begun(location: Location, head: Snapshot, source: Snapshot, pending: PendingMove) -> bool:
     """Whether the branch has begun anew since the note was written."""
-    for version in versions_since(location.store, owed.base, head.scheme).versions:
+    for version in versions_since(location.store, pending.base, head.scheme).versions:
         for made in load_transaction_of(location.store, version, head.scheme).operations:
             is_same = (
                 isinstance(made, Clone)

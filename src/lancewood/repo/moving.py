@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from lancewood.catalog.names import branch_ref, lance_branch
 from lancewood.catalog.pin import Pin
 from lancewood.engine.snapshot import branch_location, load_snapshot
 from lancewood.engine.staging import Stage, find_landing
@@ -39,18 +40,23 @@ from lancewood.model.refs import called
 from lancewood.repo.context import RepoContext
 from lancewood.repo.identity import author_of
 from lancewood.repo.landing import (
+    catch_up,
     is_beginning,
     land_rest,
     landed_version,
-    pay,
-    pay_and_land,
+    move_table,
     pinned_state,
     restoring,
 )
 from lancewood.repo.naming.branches import Branches
-from lancewood.repo.notes import Owed, ResetNote, forget, leave_note, load_notes
+from lancewood.repo.notes import (
+    MoveNote,
+    PendingMove,
+    load_move_notes,
+    remove_move_note,
+    save_move_note,
+)
 from lancewood.repo.outcome import Committed, Divergence, NotLandedWarning, Refusals
-from lancewood.repo.ref_names import branch_ref, lance_branch
 from lancewood.repo.writing.writable import changed_head, is_ours, working_location
 
 _ATTEMPTS = 20
@@ -71,8 +77,15 @@ class BranchMove:
     """Refuse uncommitted writes, and leave tables alone that both commits pin alike."""
     refused: str = ""
     """How an error begins if a table is in the way."""
-    told: list[str] = field(default_factory=list)
-    """What to say about tables that did not follow."""
+    messages: list[str] = field(default_factory=list)
+    """Warnings about tables that did not follow."""
+
+    def dry_run(self) -> Committed:
+        """What ``run`` would do now; raises as it does. Writes nothing."""
+        tip = self.context.tip(self.branch)
+        tables = tuple(sorted(self.plan(tip)))
+        is_new = bool(tables) or tip != self.target
+        return Committed(self.target, self.branch, tables, is_new, is_dry_run=True)
 
     def run(self, only_from: Hash | None = None) -> Committed | None:
         """Move the branch; None if it is not at ``only_from``.
@@ -86,18 +99,22 @@ class BranchMove:
             if only_from is not None and tip != only_from:
                 return None
             self._land(tip)
-            owed = self.plan(tip)
+            pending = self.plan(tip)
             if tip == self.target:
-                for name, each in owed.items():
-                    pay(self.context, self.branch, self.context.tree(tip).pin(name), each)
-                return Committed(tip, self.branch, tuple(sorted(owed)), is_new=bool(owed))
-            note = leave_note(self.context, self.branch, tip, self.target, owed) if owed else None
+                for name, each in pending.items():
+                    move_table(self.context, self.branch, self.context.tree(tip).pin(name), each)
+                return Committed(tip, self.branch, tuple(sorted(pending)), is_new=bool(pending))
+            note = (
+                save_move_note(self.context, self.branch, tip, self.target, pending)
+                if pending
+                else None
+            )
             if self.soft:
                 self._forget_unhappened(tip)
             if self._moves(tip, note):
-                return self._finish(owed, note)
+                return self._finish(pending, note)
             if note is not None:
-                forget(self.context, note)
+                remove_move_note(self.context, note)
         raise RetryableConflictError(
             f"branch {self.branch!r} moved {_ATTEMPTS} times while it was to be moved to "
             f"{self.target[:12]}; do it when nobody commits to it",
@@ -106,19 +123,19 @@ class BranchMove:
 
     def _land(self, tip: Hash | None) -> None:
         """Bring the tables up to the commit that the branch leaves. A commit that cannot be read is
-        not an obstacle: it is given up."""
+        no obstacle: the branch leaves it."""
         try:
-            pay_and_land(self.context, self.branch, tip)
+            catch_up(self.context, self.branch, tip)
         except (FormatError, NotFoundError, UnsupportedError):
             if self.keeps or tip == self.target:
                 raise
             land_rest(self.context, self.target)
 
-    def plan(self, tip: Hash | None) -> dict[str, Owed]:
+    def plan(self, tip: Hash | None) -> dict[str, PendingMove]:
         """What the tables are to get; raises IncompatibleConflictError. Writes nothing."""
         wanted = self.context.tree(self.target)
         now = self.context.tree(tip if self.keeps else None)
-        refusals, owed = Refusals(), dict[str, Owed]()
+        refusals, pending = Refusals(), dict[str, PendingMove]()
         for name in wanted.names():
             if self.keeps and wanted.blob_hash(name) == now.blob_hash(name):
                 continue
@@ -132,13 +149,13 @@ class BranchMove:
                 elif not self.soft:
                     needed = self._needed(pin)
                     if needed is not None:
-                        owed[name] = needed
+                        pending[name] = needed
             except LancewoodError as error:
                 refusals.add(name, error)
         refusals.check(self.refused or f"branch {self.branch!r} cannot go to {self.target[:12]}")
-        return owed
+        return pending
 
-    def _needed(self, pin: Pin) -> Owed | None:
+    def _needed(self, pin: Pin) -> PendingMove | None:
         wanted = lance_branch(self.branch)
         if pin.branch == wanted:
             return self._restoration(pin)
@@ -154,9 +171,9 @@ class BranchMove:
         head = load_snapshot(branch_location(main, wanted))
         if is_beginning(head, source.manifest.branch, source.manifest.version):
             return None
-        return Owed(head.manifest.version, None)
+        return PendingMove(head.manifest.version, None)
 
-    def _restoration(self, pin: Pin) -> Owed | None:
+    def _restoration(self, pin: Pin) -> PendingMove | None:
         """What restores a state on its own branch; tried in memory first, to see if it can be
         done."""
         location = self.context.location(pin)
@@ -168,15 +185,15 @@ class BranchMove:
         Stage(head).commit(restoring(head, pinned_state(self.context, pin)))
         # Under the identity of its last step a state has landed with that, and lands no more.
         uuid = str(uuids.uuid4()) if landing is None or has_landed else landing.uuids[-1]
-        return Owed(head.manifest.version, uuid)
+        return PendingMove(head.manifest.version, uuid)
 
-    def _moves(self, tip: Hash | None, note: ResetNote | None) -> bool:
+    def _moves(self, tip: Hash | None, note: MoveNote | None) -> bool:
         refs, ref = self.context.git.refs, branch_ref(self.branch)
         try:
             return refs.move(ref, tip, self.target, why=self.why, by=self.by)
         except RetryableConflictError:
             if note is not None:
-                forget(self.context, note)
+                remove_move_note(self.context, note)
             raise
         except (LancewoodError, OSError):
             if refs.read(ref) == self.target:
@@ -186,31 +203,31 @@ class BranchMove:
     def _forget_unhappened(self, tip: Hash | None) -> None:
         """Remove notes of interrupted moves to this commit, which a soft move does not want."""
         here = tip if tip is not None and tip in self.context.git.objects else None
-        for each in load_notes(self.context, self.branch):
+        for each in load_move_notes(self.context, self.branch):
             if each.after == self.target and not each.has_happened(self.context, here):
-                forget(self.context, each)
+                remove_move_note(self.context, each)
 
-    def _finish(self, owed: Mapping[str, Owed], note: ResetNote | None) -> Committed:
+    def _finish(self, pending: Mapping[str, PendingMove], note: MoveNote | None) -> Committed:
         tree = self.context.tree(self.target)
         diverged, is_settled = [], True
-        for name, each in owed.items():
+        for name, each in pending.items():
             try:
-                pay(self.context, self.branch, tree.pin(name), each)
+                move_table(self.context, self.branch, tree.pin(name), each)
             except ConflictError as conflict:
                 is_settled = False
                 diverged.append(Divergence(name, conflict))
-                self.told.append(f"table {name!r} could not follow: {conflict.message}")
+                self.messages.append(f"table {name!r} could not follow: {conflict.message}")
             except (LancewoodError, OSError) as failure:
                 is_settled = False
-                self.told.append(
+                self.messages.append(
                     f"table {name!r} did not follow yet, the next writer does it: {failure}"
                 )
         if note is not None and is_settled:
             with suppress(LancewoodError, OSError):  # a stale note is recognized as done
-                forget(self.context, note)
-        for each_text in self.told:
+                remove_move_note(self.context, note)
+        for each_text in self.messages:
             warnings.warn(each_text, NotLandedWarning, stacklevel=5)
-        return Committed(self.target, self.branch, tuple(sorted(owed)), diverged=tuple(diverged))
+        return Committed(self.target, self.branch, tuple(sorted(pending)), diverged=tuple(diverged))
 
 
 def out_of_place(context: RepoContext, branch: str, pin: Pin) -> str | None:
@@ -260,7 +277,9 @@ def uncommitted(context: RepoContext, branch: str, pin: Pin) -> str | None:
     return f"it was written up to version {newest}, and that is not committed; commit() it first"
 
 
-def reset(context: RepoContext, branch: str, revision: str, *, soft: bool) -> Committed:
+def reset(
+    context: RepoContext, branch: str, revision: str, *, soft: bool, dry_run: bool
+) -> Committed:
     """See ``Repository.reset``."""
     move = BranchMove(
         context,
@@ -271,6 +290,8 @@ def reset(context: RepoContext, branch: str, revision: str, *, soft: bool) -> Co
         soft=soft,
         refused=f"branch {branch!r} cannot be reset to {revision!r}",
     )
+    if dry_run:
+        return move.dry_run()
     done = move.run()
     assert done is not None, "asked from wherever it is"
     return done

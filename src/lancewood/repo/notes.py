@@ -7,8 +7,8 @@ Readers of commits never need notes. There are three kinds:
              the ref is gone, nothing else leads to the commit that names the tables
     merged   work of a branch that was merged. A table's branch is published as a whole, so work
              on top of merged work could not be merged; writing it is refused before it is done
-    resets   a branch that is being moved, and what its tables are to get. A table needs it only
-             while the branch pins it as the commit does that the branch was moved to
+    resets   a branch that is being moved, and what its tables must do to follow. A table needs it
+             only while the branch pins it as the commit does that the branch was moved to
 """
 
 from __future__ import annotations
@@ -45,33 +45,33 @@ _MOST_MERGED = 16
 """How many merges of a branch are remembered."""
 _RESETS_DIR = "resets"
 _ABANDONED = timedelta(hours=1)
-"""After this time nobody is still between writing a note and moving the branch."""
+"""After this time no process is still between writing a note and moving the branch."""
 
 
-def leave_leaving(context: RepoContext, branch: str, tip: Hash) -> None:
+def note_deletion(context: RepoContext, branch: str, tip: Hash) -> None:
     """Note, durably, that a branch is about to be deleted with the branches of its tables."""
     _save_note(context, _key(_LEAVING_DIR, branch), {"commit": tip})
 
 
-def load_leaving(context: RepoContext, branch: str) -> Hash | None:
+def noted_deletion(context: RepoContext, branch: str) -> Hash | None:
     """The commit of a branch that is being deleted; None without a note. Raises FormatError."""
     key = _key(_LEAVING_DIR, branch)
     document = _load_note(context, key)
     return None if document is None else _checked_commit(key, "commit", document.get("commit"))
 
 
-def leaving_branches(context: RepoContext) -> Iterator[str]:
+def unfinished_deletions(context: RepoContext) -> Iterator[str]:
     """The branches whose deletion is not finished."""
     for key in _note_keys(context, _LEAVING_DIR):
         yield unquote(key.removeprefix(f"{_LEAVING_DIR}/"), errors="surrogateescape")
 
 
-def forget_leaving(context: RepoContext, branch: str) -> None:
+def remove_deletion_note(context: RepoContext, branch: str) -> None:
     """Remove the note: the deletion is finished."""
     _remove_note(context, _key(_LEAVING_DIR, branch))
 
 
-def leave_merged(context: RepoContext, branches: Iterable[str], merged: Hash, into: str) -> None:
+def note_merges(context: RepoContext, branches: Iterable[str], merged: Hash, into: str) -> None:
     """Note that a commit with work of these branches is about to be merged."""
     for branch in branches:
         known = _load_merges(context, branch)
@@ -83,7 +83,7 @@ def leave_merged(context: RepoContext, branches: Iterable[str], merged: Hash, in
         _save_note(context, _key(_MERGED_DIR, branch), {"merges": merges})
 
 
-def forget_merged(context: RepoContext, branch: str) -> None:
+def remove_merge_note(context: RepoContext, branch: str) -> None:
     """Remove the note of a deleted branch."""
     _remove_note(context, _key(_MERGED_DIR, branch))
 
@@ -129,8 +129,8 @@ def _decode_merge(key: str, found: Any) -> tuple[Hash, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Owed:
-    """What one table is to get."""
+class PendingMove:
+    """What one table must still do after its branch was moved."""
 
     base: Version
     """The newest version of the table's branch when the note was written."""
@@ -139,13 +139,13 @@ class Owed:
 
 
 @dataclass(frozen=True, slots=True)
-class ResetNote:
-    """One move of a branch."""
+class MoveNote:
+    """One move of a branch, and the tables that must follow."""
 
     key: str
     before: Hash | None
     after: Hash
-    tables: Mapping[str, Owed]
+    tables: Mapping[str, PendingMove]
 
     def has_happened(self, context: RepoContext, tip: Hash | None) -> bool:
         """Whether a branch that is at ``tip`` was moved as the note says."""
@@ -156,12 +156,12 @@ class ResetNote:
             return True
         return not _leads(objects, self.before, tip)
 
-    def due(self, context: RepoContext, tip: Hash | None) -> dict[str, Owed]:
-        """What the tables are still to get, if the move has happened."""
+    def pending(self, context: RepoContext, tip: Hash | None) -> dict[str, PendingMove]:
+        """The tables that must still follow, if the move has happened."""
         wanted, now = context.tree(self.after), context.tree(tip)
         return {
-            name: owed
-            for name, owed in self.tables.items()
+            name: pending
+            for name, pending in self.tables.items()
             if wanted.blob_hash(name) is not None and wanted.blob_hash(name) == now.blob_hash(name)
         }
 
@@ -171,16 +171,20 @@ def _leads(objects: Objects, old: Hash, new: Hash) -> bool:
     return old in objects and is_ancestor(objects, old, new)
 
 
-def leave_note(
-    context: RepoContext, branch: str, before: Hash | None, after: Hash, tables: Mapping[str, Owed]
-) -> ResetNote:
+def save_move_note(
+    context: RepoContext,
+    branch: str,
+    before: Hash | None,
+    after: Hash,
+    tables: Mapping[str, PendingMove],
+) -> MoveNote:
     """Note a move, durably."""
-    note = ResetNote(f"{_key(_RESETS_DIR, branch)}/{uuids.uuid4()}", before, after, dict(tables))
+    note = MoveNote(f"{_key(_RESETS_DIR, branch)}/{uuids.uuid4()}", before, after, dict(tables))
     _save_reset(context, note)
     return note
 
 
-def load_notes(context: RepoContext, branch: str) -> Iterator[ResetNote]:
+def load_move_notes(context: RepoContext, branch: str) -> Iterator[MoveNote]:
     """The notes of moves of a branch; mostly none. Raises FormatError that names the file."""
     for key in _note_keys(context, _key(_RESETS_DIR, branch)):
         document = _load_note(context, key)
@@ -188,27 +192,27 @@ def load_notes(context: RepoContext, branch: str) -> Iterator[ResetNote]:
             yield _decode_reset(key, document)
 
 
-def strike_out(context: RepoContext, note: ResetNote, done: set[str]) -> None:
+def remove_from_note(context: RepoContext, note: MoveNote, done: set[str]) -> None:
     """Remove tables from a note; with the last one, the note."""
-    left = {name: owed for name, owed in note.tables.items() if name not in done}
+    left = {name: pending for name, pending in note.tables.items() if name not in done}
     if left:
-        _save_reset(context, ResetNote(note.key, note.before, note.after, left))
+        _save_reset(context, MoveNote(note.key, note.before, note.after, left))
     else:
         _remove_note(context, note.key)
 
 
-def forget(context: RepoContext, note: ResetNote) -> None:
+def remove_move_note(context: RepoContext, note: MoveNote) -> None:
     """Remove the note of a move."""
     _remove_note(context, note.key)
 
 
-def forget_all(context: RepoContext, branch: str) -> None:
+def remove_move_notes(context: RepoContext, branch: str) -> None:
     """Remove all notes of moves of a deleted branch."""
     for key in _note_keys(context, _key(_RESETS_DIR, branch)):
         _remove_note(context, key)
 
 
-def is_abandoned(context: RepoContext, note: ResetNote) -> bool:
+def is_abandoned(context: RepoContext, note: MoveNote) -> bool:
     """Whether a note is so old that its move either happened or never will."""
     try:
         written = _store(context).head(note.key + _SUFFIX).modified
@@ -217,34 +221,34 @@ def is_abandoned(context: RepoContext, note: ResetNote) -> bool:
     return datetime.now(UTC) - written > _ABANDONED
 
 
-def _save_reset(context: RepoContext, note: ResetNote) -> None:
+def _save_reset(context: RepoContext, note: MoveNote) -> None:
     tables = {
-        name: {"base": int(owed.base), "transaction": owed.uuid}
-        for name, owed in sorted(note.tables.items())
+        name: {"base": int(pending.base), "transaction": pending.uuid}
+        for name, pending in sorted(note.tables.items())
     }
     _save_note(context, note.key, {"from": note.before, "to": note.after, "tables": tables})
 
 
-def _decode_reset(key: str, document: dict[str, Any]) -> ResetNote:
+def _decode_reset(key: str, document: dict[str, Any]) -> MoveNote:
     before, tables = document.get("from"), document.get("tables")
     if not isinstance(tables, dict):
         raise _broken(key, "does not say tables")
-    return ResetNote(
+    return MoveNote(
         key,
         None if before is None else _checked_commit(key, "from", before),
         _checked_commit(key, "to", document.get("to")),
-        {name: _decode_owed(key, name, each) for name, each in tables.items()},
+        {name: _decode_pending(key, name, each) for name, each in tables.items()},
     )
 
 
-def _decode_owed(key: str, name: str, found: object) -> Owed:
+def _decode_pending(key: str, name: str, found: object) -> PendingMove:
     base = found.get("base") if isinstance(found, dict) else None
     uuid = found.get("transaction") if isinstance(found, dict) else None
     is_number = isinstance(base, int) and not isinstance(base, bool) and 0 <= base <= MAX_U64
     if not is_number or not (uuid is None or isinstance(uuid, str)):
         raise _broken(key, f"what is owed to table {name!r} is {found!r:.80}")
     assert isinstance(base, int)
-    return Owed(Version(base), uuid)
+    return PendingMove(Version(base), uuid)
 
 
 def _key(kind: str, branch: str) -> str:

@@ -1,7 +1,7 @@
 """What verbs of a repository answer: what a commit did, and which tables refuse.
 
-All refusals are collected before the error is raised, so that nobody meets them one by one. A
-reason that several tables share is given once.
+All refusals are collected before the error is raised, so that the caller sees all of them at once.
+A reason that several tables share is given once.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ class Refusals:
         names: dict[str, list[str]] = {}
         for name, why in found.items():
             names.setdefault(why, []).append(repr(name))
-        told = "; ".join(
+        reasons = "; ".join(
             f"table{'s' if len(each) > 1 else ''} {', '.join(each)}: {why}"
             for why, each in names.items()
         )
-        raise IncompatibleConflictError(f"{what}, and nothing has changed. {told}", tables=found)
+        raise IncompatibleConflictError(f"{what}, and nothing has changed. {reasons}", tables=found)

@@ -24,9 +24,8 @@ from lancewood.git.names import RepositoryRoot, is_uri
 from lancewood.git.opening import init_git, open_git
 from lancewood.git.refs import Head
 from lancewood.repo.committing.adding import add_table, remove_table
-from lancewood.repo.committing.cut import Cut
-from lancewood.repo.committing.items import FileSet
-from lancewood.repo.committing.preparing_work import prepare_new, prepare_work
+from lancewood.repo.committing.preparing import prepare, prepare_new, prepare_work
+from lancewood.repo.committing.recording import FileSet, StandingTables
 from lancewood.repo.committing.swapping import FilesBeside, swap
 from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.context import EXCLUSIVE, ID, SECTION, RepoContext
@@ -36,7 +35,6 @@ from lancewood.repo.naming.branches import Branches
 from lancewood.repo.naming.tags import Marks, Tags
 from lancewood.repo.outcome import Committed
 from lancewood.repo.verbs import BringingVerbs, KeepingVerbs, LookingVerbs
-from lancewood.repo.writing.preparing import prepare
 from lancewood.table.table import Table
 
 
@@ -66,7 +64,7 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         if exclusive:
             settings[f"{SECTION}.{EXCLUSIVE}"] = "true"
         git = init_git(path, settings=settings, storage_options=storage_options, fsync=fsync)
-        if not git.get(SECTION, ID):  # the settings of an init that was cut off, and was not ours
+        if not git.get(SECTION, ID):  # the settings are of another, interrupted init
             git.set(SECTION, ID, uuid4().hex)
         if isinstance(git.root, Path):
             (git.root / TABLES_DIR).mkdir(exist_ok=True)
@@ -209,8 +207,8 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         table: str,
         schema: pa.Schema,
         *,
-        branch: str,
-        onto: str,
+        branch: str | None = None,
+        onto: str | None = None,
         uri: str | os.PathLike[str] | None = None,
     ) -> Table:
         """The same for a table that the branch does not have yet: empty, with these columns, and
@@ -220,7 +218,8 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         Raises AlreadyExistsError if another table is in its place.
         """
         context = self._context
-        name, target, by = context.branch(branch), context.branch(onto), author_of(context.git)
+        name, by = context.branch(branch), author_of(context.git)
+        target = name if onto is None else context.branch(onto)
         return prepare_new(context, name, table, schema, onto=target, by=by, uri=uri)
 
     def transaction(
@@ -269,12 +268,12 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         ``transaction``.
         """
         name = self._context.branch(branch)
-        cut = Cut(self._context, name, adopt)
+        tables = StandingTables(self._context, name, adopt)
         text, author_now = checked_message(message), author_of(self._context.git, author)
-        commit = swap(self._context, name, cut, message=text, author=author_now)
+        commit = swap(self._context, name, tables, message=text, author=author_now)
         if commit is None:
             return Committed(self._context.tip(name), name, (), is_new=False)
-        return Committed(commit, name, cut.changed)
+        return Committed(commit, name, tables.changed)
 
     def snapshot(
         self,

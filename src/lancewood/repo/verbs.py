@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from datetime import timedelta
 
+from lancewood.catalog.names import full_ref
 from lancewood.errors import InvalidInputError
 from lancewood.git.hashes import Hash
 from lancewood.git.history import merge_base, walk
@@ -21,13 +22,13 @@ from lancewood.repo.fsck import FsckReport, check_repository
 from lancewood.repo.gc.collecting import collect_garbage
 from lancewood.repo.gc.needed import GcReport
 from lancewood.repo.identity import author_of, checked_message
-from lancewood.repo.looking.comparing import Shown, TableChange, compare, measured, told_apart
+from lancewood.repo.looking.comparing import Shown, TableChange, compare, mark_unrelated, measured
 from lancewood.repo.looking.status import Status, find_status, standing_tables
 from lancewood.repo.looking.view import View, changing, held_commits, paged
 from lancewood.repo.moving import reset
 from lancewood.repo.naming.tags import protect_commit, unprotect_commit
 from lancewood.repo.outcome import Committed
-from lancewood.repo.ref_names import full_ref
+from lancewood.repo.writing.writable import check_not_exclusive
 from lancewood.table.handle import runner_or_threads
 
 
@@ -39,8 +40,8 @@ class BringingVerbs:
     def merge(
         self,
         name: str,
-        into: str | None = None,
         *,
+        branch: str | None = None,
         message: str | None = None,
         author: str | None = None,
         dry_run: bool = False,
@@ -63,10 +64,10 @@ class BringingVerbs:
         branch should be deleted afterwards, since it could be merged once more. ``files`` are put
         into the commit beside its tables and other files: bytes by path, or a function of the
         parent commit (None for the first commit) that returns them, returns None if nothing is left
-        to do, or raises a ConflictError; it is called again whenever somebody else was faster. A
+        to do, or raises a ConflictError; it is called again whenever another commit was faster. A
         squashed merge with ``files`` brings only those files.
 
-        Rows that somebody wrote beside the repository since the target's last commit become part of
+        Rows that were written beside the repository since the target's last commit become part of
         the commit, and ``taken_in`` of the result names them. For tables in ``only_committed`` they
         do not: if there are any, and the merge publishes work on such a table, it is refused with
         RetryableConflictError.
@@ -75,7 +76,7 @@ class BringingVerbs:
         return merge(
             context,
             name,
-            context.branch(into),
+            context.branch(branch),
             message=None if message is None else checked_message(message),
             author=author_of(context.git, author),
             dry_run=dry_run,
@@ -86,41 +87,55 @@ class BringingVerbs:
         )
 
     def reset(
-        self, revision: str = "HEAD", *, branch: str | None = None, soft: bool = False
+        self,
+        revision: str = "HEAD",
+        *,
+        branch: str | None = None,
+        soft: bool = False,
+        dry_run: bool = False,
     ) -> Committed:
         """Move a branch, by default the current one, to a commit, and its tables with it.
 
         Every table with other content gets a new version with that of the commit: version numbers
-        only grow, and older versions stay. Uncommitted writes are given up. ``soft`` moves the
+        only grow, and older versions stay. Uncommitted writes are discarded. ``soft`` moves the
         branch only. If tables cannot follow, IncompatibleConflictError names all of them, and
-        nothing has changed.
+        nothing has changed. ``dry_run`` plans, and writes nothing.
         """
-        return reset(self._context, self._context.branch(branch), revision, soft=soft)
+        name = self._context.branch(branch)
+        return reset(self._context, name, revision, soft=soft, dry_run=dry_run)
 
     def revert(
-        self, revision: str, *, branch: str | None = None, author: str | None = None
+        self,
+        revision: str,
+        *,
+        branch: str | None = None,
+        author: str | None = None,
+        dry_run: bool = False,
     ) -> Committed:
         """Revert a commit, as a new commit on a branch, by default the current one.
 
         Each table that the commit changed becomes what it was before, if it still is what the
         commit made of it. If tables have changed since, IncompatibleConflictError names all of
         them, and nothing has changed. Reverting a merge reverts what it brought to its first
-        parent.
+        parent. ``dry_run`` plans, and writes nothing.
         """
         context = self._context
         by = author_of(context.git, author)
-        return revert(context, context.branch(branch), revision, author=by)
+        return revert(context, context.branch(branch), revision, author=by, dry_run=dry_run)
 
-    def cherry_pick(self, revision: str, *, branch: str | None = None) -> Committed:
+    def cherry_pick(
+        self, revision: str, *, branch: str | None = None, dry_run: bool = False
+    ) -> Committed:
         """Repeat what a commit did, as a new commit on a branch, by default the current one.
 
         Each table that the commit changed becomes what it is there, if it still is what it was
         before that commit. If tables are something else, IncompatibleConflictError names all of
-        them, and nothing has changed. Author and message are the commit's.
+        them, and nothing has changed. Author and message are the commit's. ``dry_run`` plans, and
+        writes nothing.
         """
         context = self._context
         by = author_of(context.git)
-        return cherry_pick(context, context.branch(branch), revision, by=by)
+        return cherry_pick(context, context.branch(branch), revision, by=by, dry_run=dry_run)
 
 
 class KeepingVerbs:
@@ -149,7 +164,13 @@ class KeepingVerbs:
         """Whether only transactions of this repository may write to its tables."""
         return self._context.is_exclusive
 
-    def exclusive(self, is_exclusive: bool, *, author: str | None = None) -> tuple[Committed, ...]:
+    def check_writable(self, table: str) -> None:
+        """Raise InvalidInputError if the table may be written in transactions only."""
+        check_not_exclusive(self._context, table)
+
+    def exclusive(
+        self, is_exclusive: bool, *, author: str | None = None, dry_run: bool = False
+    ) -> tuple[Committed, ...]:
         """Reserve the tables for transactions of this repository, or open them to every writer;
         returns the commits that changed tables, one for each branch.
 
@@ -158,9 +179,11 @@ class KeepingVerbs:
         added later get the setting with the first transaction that writes to them, and a branch
         whose work was merged gets it when it is brought up to date. Raises
         IncompatibleConflictError, after all other tables were changed, with tables that have
-        diverged or that another repository keeps.
+        diverged or that another repository keeps. ``dry_run`` says which tables would be changed,
+        and writes nothing.
         """
-        return fence(self._context, is_exclusive, author_of(self._context.git, author))
+        by = author_of(self._context.git, author)
+        return fence(self._context, is_exclusive, by, dry_run=dry_run)
 
     def gc(
         self,
@@ -176,7 +199,7 @@ class KeepingVerbs:
         no reflog leads to, branches of tables that this repository made and neither has nor pins
         any more, what was staged of tables that were never made, and locks of processes that are
         proven dead. Anything younger than ``in_flight`` stays, since its writer may still be at
-        work; if it is zero, nobody may write meanwhile.
+        work; if it is zero, nothing may be written meanwhile.
 
         Data files stay: ``tables=True`` runs the cleanup of each table afterwards, which removes
         files that no version names, and no versions. Objects of git stay: ``git gc`` packs them,
@@ -263,7 +286,7 @@ class LookingVerbs:
 
         With ``after`` None, the tables of the current branch as they are now. For tables that
         differ, manifests and row ids of changed rows are read; data files only to find out that a
-        small table was overwritten with the same rows. Where row ids cannot tell, ``counts`` is
+        small table was overwritten with the same rows. Where row ids do not say, ``counts`` is
         None, and the rest is what the pins say; two tables of one name that share no history are
         ``is_unrelated``.
         """
@@ -273,7 +296,7 @@ class LookingVerbs:
             return measured(context, compare(context.tree(one), standing_tables(context)))
         other = context.commit(after)
         found = measured(context, compare(context.tree(one), context.tree(other)))
-        return tuple(told_apart(context, found, one, other))
+        return tuple(mark_unrelated(context, found, one, other))
 
     def merge_base(self, one: str, other: str) -> Hash | None:
         """The best common ancestor; None if there is none."""

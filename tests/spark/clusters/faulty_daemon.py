@@ -43,7 +43,7 @@ def _look_for_faults() -> None:
 
     def write_item(self: writing.ItemWriter, files: ItemFiles) -> ItemOutcome:
         done = own_item(self, files)
-        reach("item", self._locations.path(files.item))
+        reach("item", self._folder.path(files.item))
         return done
 
     FileWriter.write, FileWriter.close = write, close  # type: ignore[method-assign]

@@ -64,7 +64,7 @@ class FakeContext:
 
     def publish(self) -> None:
         self.repository.commit("loaded", branch=self.branch)
-        self.repository.merge(self.branch, into="main")
+        self.repository.merge(self.branch, branch="main")
 
     def on_branch(self, table: str) -> lance.LanceDataset:
         """What the run's branch holds, as pylance sees it."""

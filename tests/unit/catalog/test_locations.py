@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.unit.catalog.pins import some_pin
 
-from lancewood.catalog.locations import location_of, main_location_of, pinned_uri
+from lancewood.catalog.opening import location_of, main_location_of, pinned_uri
 from lancewood.errors import InvalidInputError
 from lancewood.model.refs import BranchName
 

@@ -11,8 +11,7 @@ import pytest
 from tests.unit.catalog.world import ROWS, World, append
 
 import lancewood as lw
-from lancewood.catalog.locations import pinned_uri
-from lancewood.catalog.opening import check_kept, open_pin, pin_of
+from lancewood.catalog.opening import check_kept, open_pin, pin_of, pinned_uri
 from lancewood.catalog.pin import Pin, decode_pin, encode_pin
 from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import load_snapshot

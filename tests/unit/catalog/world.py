@@ -9,8 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import lancewood as lw
-from lancewood.catalog.locations import location_of
-from lancewood.catalog.opening import pin_of
+from lancewood.catalog.opening import location_of, pin_of
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
 from lancewood.engine.location.location import Location

@@ -92,6 +92,8 @@ def test_tables_are_kept_for_transactions_and_opened_again(
     lw_ok: Lw, lw_run: Lw, repo: lw.Repository
 ) -> None:
     assert lw_ok("exclusive").out == "open to all\n"
+    would = lw_ok("exclusive", "on", "--dry-run").out.splitlines()
+    assert (would[0], would[-1]) == ("open to all", "nothing was changed")
     told = lw_ok("exclusive", "on").out.splitlines()
     assert told == [
         "exclusive: only transactions write to the tables",
@@ -99,10 +101,14 @@ def test_tables_are_kept_for_transactions_and_opened_again(
     ]
     with pytest.raises(OSError, match="cannot be written"):
         lance.write_dataset(ROWS, "tables/photos.lance", mode="append")
-    assert lw_ok("exclusive", "--json").document == {"exclusive": True, "commits": []}
+    assert lw_ok("exclusive", "--json").document == {
+        "exclusive": True,
+        "commits": [],
+        "dry_run": False,
+    }
     done = lw_ok("exclusive", "off", "--json").document
     commit = {"branch": "main", "hash": repo.at().hash, "tables": ["photos"]}
-    assert done == {"exclusive": False, "commits": [commit]}
+    assert done == {"exclusive": False, "commits": [commit], "dry_run": False}
     lance.write_dataset(ROWS, "tables/photos.lance", mode="append")
     assert lw_run("exclusive", "perhaps").code == ExitCode.USAGE
 

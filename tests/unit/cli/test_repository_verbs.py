@@ -90,7 +90,7 @@ def test_a_merge_into_another_branch_takes_a_message_of_its_own(
 
 
 def test_a_branch_that_fell_behind_is_moved_up(lw_ok: Lw, repo: lw.Repository) -> None:
-    repo.merge("exp", into="main")
+    repo.merge("exp", branch="main")
     old, new = repo.at("exp").hash, repo.at("main").hash
     repo.switch("exp")
     told = lw_ok("merge", "main").out.splitlines()
@@ -113,6 +113,8 @@ def test_a_merge_that_tables_refuse_names_them_and_changes_nothing(
 
 def test_a_commit_is_taken_back_by_a_new_one(lw_ok: Lw, lw_run: Lw, repo: lw.Repository) -> None:
     write(repo, "main", "too much", "photos", "labels")
+    would = "would revert HEAD on main: labels, photos; nothing was changed\n"
+    assert lw_ok("revert", "HEAD", "--dry-run").out == would
     told = lw_ok("revert", "HEAD").out.splitlines()
     assert told[0] == f'[main {repo.at().hash[:12]}] Revert "too much"'
     assert told[-1] == " 2 tables changed, 2 rows fewer"
@@ -129,6 +131,8 @@ def test_a_commit_of_another_branch_is_done_again_here(
     lw_ok: Lw, lw_run: Lw, repo: lw.Repository
 ) -> None:
     write(repo, "main", "a fourth label", "labels")
+    would = "would pick exp for main: photos; nothing was changed\n"
+    assert lw_ok("cherry-pick", "exp", "--dry-run").out == would
     told = lw_ok("cherry-pick", "exp").out.splitlines()
     assert told[0] == f"[main {repo.at().hash[:12]}] a fourth photo"
     assert rows(repo) == {"photos": 4, "labels": 4}
@@ -146,6 +150,7 @@ def test_a_commit_of_another_branch_is_done_again_here(
 def test_a_branch_and_its_tables_are_put_back(lw_ok: Lw, lw_run: Lw, repo: lw.Repository) -> None:
     write(repo, "main", "too much", "photos", "labels")
     tip, first = repo.at("main").hash, repo.at("main~1").hash
+    assert lw_ok("reset", "HEAD~1", "--dry-run").out.startswith("would reset main to ")
     told = lw_ok("reset", "--hard", "HEAD~1").out
     assert told == f"HEAD is now at {first[:12]} first\n"
     assert repo.at("main").hash == first

@@ -56,6 +56,9 @@ def test_a_branch_is_made_listed_and_deleted(repo: lw.Repository) -> None:
     assert "exp" in repo.branches
     assert "none" not in repo.branches
     assert 7 not in repo.branches
+    assert (repo.branches["exp"], repo.branches["main"]) == (tip, repo.at().hash)
+    with pytest.raises(NotFoundError, match="no branch 'xp'; did you mean exp"):
+        repo.branches["xp"]
     repo.branches.delete("exp")
     assert [*repo.branches] == ["main", "old"]
     assert "of" in repr(repo.branches)

@@ -24,9 +24,14 @@ def repo(tmp_path: Path) -> lw.Repository:
     return repo
 
 
-def make(repo: lw.Repository, branch: str, data: pa.Table | pa.Schema, **options: bool) -> None:
+def make(
+    repo: lw.Repository,
+    branch: str,
+    data: pa.Table | pa.Schema,
+    stable_row_ids: bool | None = None,
+) -> None:
     with repo.transaction(branch, "made") as changes:
-        changes.create_table("photos", data, **options)
+        changes.create_table("photos", data, stable_row_ids=stable_row_ids)
 
 
 def seen(repo: lw.Repository, branch: str) -> pa.Table:
@@ -81,7 +86,7 @@ def test_a_branch_makes_again_what_main_took_out(repo: lw.Repository) -> None:
     make(repo, "exp", OTHER)
     assert seen(repo, "exp") == OTHER
     assert "photos" not in repo.at("main").tables
-    repo.merge("exp", into="main")
+    repo.merge("exp", branch="main")
     assert seen(repo, "main") == OTHER
     assert repo.fsck(deep=True).is_ok
 
@@ -98,7 +103,7 @@ def test_work_makes_again_what_was_reverted(
         repo.branches.create(name, at=target)
         repo.prepare_new("photos", rows.schema, branch=name, onto=target).append(rows)
         repo.commit("work", branch=name)
-        repo.merge(name, into=target, squash=True)
+        repo.merge(name, branch=target, squash=True)
         repo.branches.delete(name, force=True, tables=True)
         assert seen(repo, target) == rows
         if not number:
@@ -216,11 +221,11 @@ def test_two_tables_of_one_name_do_not_merge_and_one_of_them_can_go(
     before = seen(repo, into)
     for dry_run in (True, False):
         with pytest.raises(IncompatibleConflictError, match="both sides made a table") as caught:
-            repo.merge(name, into=into, dry_run=dry_run)
+            repo.merge(name, branch=into, dry_run=dry_run)
         assert {*caught.value.facts["tables"]} == {"photos"}
     assert seen(repo, into) == before
     repo.remove("photos", branch=into)
-    repo.merge(name, into=into)
+    repo.merge(name, branch=into)
     assert seen(repo, into) == kept
     assert repo.fsck(deep=True).is_ok
 
@@ -284,7 +289,7 @@ def test_work_makes_a_table_that_another_branch_made(repo: lw.Repository, target
     repo.branches.create("run", at=target)
     repo.prepare_new("photos", ROWS.schema, branch="run", onto=target).append(ROWS)
     repo.commit("work", branch="run")
-    repo.merge("run", into=target, squash=True)
+    repo.merge("run", branch=target, squash=True)
     repo.branches.delete("run", force=True, tables=True)
     assert (seen(repo, target), seen(repo, other)) == (ROWS, OTHER)
     assert repo.fsck(deep=True).is_ok

@@ -151,7 +151,7 @@ def test_a_branch_that_was_brought_up_to_date_is_not_taken_for_what_it_was(
     alice = str(repo.at("alice").hash)
     repo.merge("alice")
     repo.merge("bob")
-    repo.merge("main", into="alice")
+    repo.merge("main", branch="alice")
     change = diff(repo, alice, "main")
     assert (change.counts, change.rows) == (None, 15)
 

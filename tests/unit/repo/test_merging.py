@@ -170,7 +170,7 @@ def test_what_is_merged_already_is_no_commit(repo: lw.Repository) -> None:
     first = repo.merge("exp")
     again = repo.merge("exp")
     assert (again.is_new, again.hash, again.tables) == (False, first.hash, ())
-    assert not repo.merge("main", into="main").is_new
+    assert not repo.merge("main", branch="main").is_new
 
 
 def test_a_dry_run_judges_and_writes_nothing(repo: lw.Repository) -> None:
@@ -204,7 +204,7 @@ def test_what_cannot_be_merged_is_an_error_before_anything_is_done(repo: lw.Repo
     with pytest.raises(NotFoundError):
         repo.merge("nowhere")
     with pytest.raises(NotFoundError, match="nowhere"):
-        repo.merge("exp", into="nowhere")
+        repo.merge("exp", branch="nowhere")
     with pytest.raises(InvalidInputError, match="message"):
         repo.merge("exp", message=" ")
 
@@ -218,7 +218,7 @@ def test_who_goes_on_where_work_was_merged_is_told_the_way_out(repo: lw.Reposito
     repo.merge("exp")
     with pytest.raises(IncompatibleConflictError, match="Merge 'main' into 'exp' first"):
         append(repo, "exp", 6)
-    moved = repo.merge("main", into="exp")
+    moved = repo.merge("main", branch="exp")
     assert moved.hash == repo.at("main").hash, "a plain move"
     assert next(repo.reflog("exp")).why == "merge main: Fast-forward"
     append(repo, "exp", 6)
@@ -267,7 +267,7 @@ def test_a_table_that_went_back_before_it_was_written_is_not_half_merged(
     repo: lw.Repository,
 ) -> None:
     append(repo, "main", 4)
-    repo.merge("main", into="exp")
+    repo.merge("main", branch="exp")
     repo.revert("exp", branch="exp")
     append(repo, "exp", 5)
     assert seen(repo, "exp") == [1, 2, 3, 5]
@@ -288,7 +288,7 @@ def test_a_branch_that_came_to_nothing_does_not_hide_what_its_target_gave_up(
     repo.reset("exp~1", branch="exp")
     assert seen(repo, "deep") == [1, 2, 3, 4, 5]
     with pytest.raises(IncompatibleConflictError, match="went back behind that"):
-        repo.merge("deep", into="exp")
+        repo.merge("deep", branch="exp")
     assert seen(repo, "exp") == [1, 2, 3, 4]
 
 
@@ -385,12 +385,12 @@ def test_a_branch_of_a_branch_goes_to_its_parent_or_all_the_way(repo: lw.Reposit
     repo.branches.create("other", at="exp")
     append(repo, "other", 6)
     append(repo, "main", 7)
-    assert repo.merge("other", into="exp").done == (("photos", TableDone.PUBLISHED),)
+    assert repo.merge("other", branch="exp").done == (("photos", TableDone.PUBLISHED),)
     assert seen(repo, "exp") == standing(repo, branch="exp") == [2, 3, 4, 6]
-    repo.merge("deep", into="main")
+    repo.merge("deep", branch="main")
     assert seen(repo, "main") == standing(repo) == [3, 4, 5, 7]
     with pytest.raises(ConflictError, match="'photos'"):
-        repo.merge("exp", into="main")
+        repo.merge("exp", branch="main")
 
 
 def test_files_of_branches_that_were_passed_come_into_the_target(repo: lw.Repository) -> None:
@@ -399,7 +399,7 @@ def test_files_of_branches_that_were_passed_come_into_the_target(repo: lw.Reposi
         changes.table("photos").delete("id = 1")
     repo.branches.create("deep", at="exp")
     append(repo, "deep", 5)
-    repo.merge("deep", into="main")
+    repo.merge("deep", branch="main")
     table = lw.open(repo.path / "tables" / "photos.lance")
     table.branches.delete("deep", force=True)
     table.branches.delete("exp", force=True)
@@ -409,7 +409,7 @@ def test_files_of_branches_that_were_passed_come_into_the_target(repo: lw.Reposi
 
 def test_a_branch_without_work_of_its_own_just_moves(repo: lw.Repository) -> None:
     append(repo, "main", 4)
-    done = repo.merge("main", into="exp")
+    done = repo.merge("main", branch="exp")
     assert done.hash == repo.at("main").hash
     assert done.done == (("photos", TableDone.TAKEN),)
     append(repo, "exp", 5)
@@ -421,7 +421,7 @@ def test_a_branch_with_other_tables_of_its_own_gets_a_commit_with_two_parents(
 ) -> None:
     append(repo, "main", 4)
     append(repo, "exp", 5, table="labels")
-    done = repo.merge("main", into="exp")
+    done = repo.merge("main", branch="exp")
     assert len(repo.at("exp").commit.parents) == 2
     assert done.done == (("photos", TableDone.TAKEN),)
     assert repo.at("exp").commit.message == "Merge branch 'main' into exp"
@@ -438,10 +438,10 @@ def test_both_changed_in_the_wrong_direction_is_refused_with_the_way_out(
     append(repo, "main", 4)
     append(repo, "exp", 5)
     with pytest.raises(IncompatibleConflictError, match="merge in the other direction first"):
-        repo.merge("main", into="exp")
+        repo.merge("main", branch="exp")
     assert seen(repo, "exp") == [1, 2, 3, 5]
-    repo.merge("exp", into="main")
-    repo.merge("main", into="exp")
+    repo.merge("exp", branch="main")
+    repo.merge("main", branch="exp")
     assert seen(repo, "exp") == seen(repo, "main") == [1, 2, 3, 4, 5]
 
 
@@ -456,7 +456,7 @@ def test_a_move_does_not_take_away_what_was_not_committed(repo: lw.Repository) -
     repo.merge("exp")
     lw.open(repo.path / "tables" / "photos.lance", branch="exp").append(rows(5))
     with pytest.raises(IncompatibleConflictError, match=r"commit\(\) it first"):
-        repo.merge("main", into="exp")
+        repo.merge("main", branch="exp")
     assert standing(repo, branch="exp") == [1, 2, 3, 4, 5]
 
 
@@ -582,7 +582,7 @@ def test_tables_that_the_repository_keeps_for_itself_are_merged_as_well(
     append(repo, "main", 5)
     repo.merge("exp")
     assert seen(repo, "main") == standing(repo) == [1, 2, 3, 4, 5]
-    repo.merge("main", into="exp")
+    repo.merge("main", branch="exp")
     append(repo, "exp", 6)
     repo.cherry_pick("exp")
     assert seen(repo, "main") == standing(repo) == [1, 2, 3, 4, 5, 6]

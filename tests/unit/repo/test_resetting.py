@@ -253,16 +253,16 @@ def cut_off(
     repo: lw.Repository, patch: pytest.MonkeyPatch, act: Callable[[], object], after: int
 ) -> None:
     """Run it, with no table after the first few that follows."""
-    real, left = settling.pay, [after]
+    real, left = settling.move_table, [after]
 
-    def pay(*given: Any) -> None:
+    def move_table(*given: Any) -> None:
         left[0] -= 1
         if left[0] < 0:
             raise StorageError("no answer")
         real(*given)
 
     with patch.context() as inner:
-        inner.setattr("lancewood.repo.moving.pay", pay)
+        inner.setattr("lancewood.repo.moving.move_table", move_table)
         with pytest.warns(NotLandedWarning, match="the next writer does it"):
             act()
 
@@ -370,7 +370,7 @@ def test_the_same_where_the_reset_was_cut_off(
 def test_a_commit_between_the_look_and_the_move_is_not_lost_sight_of(
     repo: lw.Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, is_first = reset_notes.leave_note, [True]
+    real, is_first = reset_notes.save_move_note, [True]
 
     def leave(*given: Any) -> Any:
         note = real(*given)
@@ -378,7 +378,7 @@ def test_a_commit_between_the_look_and_the_move_is_not_lost_sight_of(
             both(lw.Repository.open(repo.path), "main", 4)
         return note
 
-    monkeypatch.setattr("lancewood.repo.moving.leave_note", leave)
+    monkeypatch.setattr("lancewood.repo.moving.save_move_note", leave)
     target = repo.at("HEAD~1").hash
     repo.reset(target)
     assert seen(repo, "main") == standing(repo) == standing(repo, "labels") == [1, 2]

@@ -150,7 +150,7 @@ def test_a_branch_that_never_wrote_a_table_ends_up_with_its_own(repo: lw.Reposit
     repo.branches.create("dev", at="main")
     work(repo, 4, onto="dev")
     assert repo.at("dev").pin("photos").branch is None
-    repo.merge("exp", into="dev", squash=True)
+    repo.merge("exp", branch="dev", squash=True)
     assert repo.at("dev").pin("photos").branch == "dev"
     assert repo.at("dev").pin("labels").branch is None
     repo.branches.delete("exp", force=True, tables=True)
@@ -168,7 +168,7 @@ def test_two_works_onto_such_a_branch_both_land(repo: lw.Repository) -> None:
     repo.prepare("photos", branch="exp2", onto="dev").append(rows(5))
     repo.commit("work", branch="exp2")
     for each in ("exp", "exp2"):
-        repo.merge(each, into="dev", squash=True)
+        repo.merge(each, branch="dev", squash=True)
         repo.branches.delete(each, force=True, tables=True)
     assert seen(repo, "dev") == [1, 2, 3, 4, 5]
     assert lance_branches(repo) == ["dev"]
@@ -179,7 +179,7 @@ def test_a_table_that_was_only_made_ready_stands_in_nobodys_way(repo: lw.Reposit
     repo.prepare("photos", branch="exp", onto="dev")
     work(repo, 7, onto="dev", table="labels")
     append(repo, "dev", 5)
-    repo.merge("exp", into="dev", squash=True)
+    repo.merge("exp", branch="dev", squash=True)
     assert (seen(repo, "dev"), seen(repo, "dev", "labels")) == ([1, 2, 3, 5], [1, 2, 3, 7])
 
 
@@ -191,7 +191,7 @@ def test_a_new_table_is_known_after_the_merge_only(repo: lw.Repository, target: 
     made.append(rows(1, 2))
     repo.commit("work", branch="exp")
     assert "new" not in repo.at(target).tables
-    repo.merge("exp", into=target, squash=True)
+    repo.merge("exp", branch=target, squash=True)
     repo.branches.delete("exp", force=True, tables=True)
     assert seen(repo, target, "new") == [1, 2]
     assert lance_branches(repo, "new") == ([] if target == "main" else ["dev"])
@@ -215,7 +215,7 @@ def test_a_new_table_can_have_other_columns_after_an_attempt_that_was_given_up(
     other = pa.table({"name": ["a", "b"], "size": [1.5, 2.5]})
     repo.prepare_new("new", other.schema, branch="exp2", onto=target).append(other)
     repo.commit("work", branch="exp2")
-    repo.merge("exp2", into=target, squash=True)
+    repo.merge("exp2", branch=target, squash=True)
     repo.branches.delete("exp2", force=True, tables=True)
     assert repo.at(target).table("new").to_arrow() == other
     assert repo.at("exp").table("new").count_rows() == 1
@@ -228,6 +228,18 @@ def test_another_table_in_the_place_of_a_new_one_is_not_touched(repo: lw.Reposit
     lw.create(uri(repo, "new"), rows(1))
     with pytest.raises(AlreadyExistsError, match="takes it in"):
         repo.prepare_new("new", rows().schema, branch="exp", onto="main")
+
+
+@pytest.mark.parametrize("branch", [None, "exp"])
+def test_a_new_table_of_work_that_is_not_merged_is_on_the_branch_itself(
+    repo: lw.Repository, branch: str | None
+) -> None:
+    repo.prepare_new("new", rows().schema, branch=branch).append(rows(1, 2))
+    repo.commit("work", branch=branch)
+    assert seen(repo, branch or "main", "new") == [1, 2]
+    assert lance_branches(repo, "new") == ([] if branch is None else ["exp"])
+    append(repo, branch or "main", 3, table="new")
+    assert repo.fsck(deep=True).is_ok
 
 
 @pytest.mark.parametrize("is_there", [True, False])
@@ -290,7 +302,7 @@ class Died(BaseException):
     """The process is gone."""
 
 
-@pytest.mark.parametrize("step", ["leave_leaving", "delete_noted_tables", "delete_branch"])
+@pytest.mark.parametrize("step", ["note_deletion", "finish_deletion", "delete_branch"])
 def test_a_deletion_that_was_cut_off_is_finished_by_the_next_one(
     repo: lw.Repository, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -304,7 +316,7 @@ def test_a_deletion_that_was_cut_off_is_finished_by_the_next_one(
         patch.setattr(branch_tables if step == "delete_branch" else branches, step, die)
         with pytest.raises(Died):
             repo.branches.delete("exp", force=True, tables=True)
-    assert repo.branches.leaving() == (() if step == "leave_leaving" else ("exp",))
+    assert repo.branches.leaving() == (() if step == "note_deletion" else ("exp",))
     again = lw.Repository.open(repo.path)
     again.branches.delete("exp", force=True, tables=True)
     assert (again.branches.leaving(), lance_branches(repo)) == ((), [])
@@ -379,5 +391,5 @@ def test_work_that_comes_too_late_does_not_take_back_what_its_target_has(
     repo.branches.create("exp2", at="dev")
     repo.prepare("photos", branch="exp2", onto="dev").append(rows(6))
     repo.commit("work", branch="exp2")
-    repo.merge("exp2", into="dev", squash=True)
+    repo.merge("exp2", branch="dev", squash=True)
     assert seen(repo, "dev") == [1, 2, 3, 5, 6]

@@ -10,7 +10,7 @@ import typer
 from lancewood.cli import options
 from lancewood.cli.output import UNCHANGED, Output, counted, moment
 from lancewood.cli.repository.names import repository
-from lancewood.cli.repository.telling import short
+from lancewood.cli.repository.showing import short
 from lancewood.pipeline.report.lines import check_lines, target_lines
 from lancewood.pipeline.report.markup import duration
 from lancewood.pipeline.report.verdict import failing

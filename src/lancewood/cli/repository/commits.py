@@ -12,7 +12,7 @@ from lancewood import Repository
 from lancewood.cli import options
 from lancewood.cli.output import Output, counted
 from lancewood.cli.repository.names import repository, started_at
-from lancewood.cli.repository.telling import (
+from lancewood.cli.repository.showing import (
     Adopt,
     Author,
     Messages,
@@ -23,7 +23,7 @@ from lancewood.cli.repository.telling import (
     paragraphs,
 )
 from lancewood.errors import InvalidInputError, NotFoundError
-from lancewood.git.names import RepositoryRoot, below, is_uri
+from lancewood.repo import RepositoryRoot, below, is_uri
 
 
 def init_command(
@@ -89,8 +89,8 @@ def commit_command(
     text = _required(message)
     with repository(storage_option) as repo:
         done = repo.commit(text, branch=branch, author=author, adopt=adopt)
-        told = committed_text(repo, done) if done.is_new else _nothing(repo, branch)
-        Output(as_json=json).document(committed_facts(done), told)
+        summary = committed_text(repo, done) if done.is_new else _nothing(repo, branch)
+        Output(as_json=json).document(committed_facts(done), summary)
 
 
 def _required(message: list[str] | None) -> str:
@@ -129,13 +129,13 @@ def snapshot_command(
     with repository(storage_option) as repo:
         files = _files(directory, repo.root)
         done = repo.snapshot(files, text, branch=branch, author=author)
-        told = "nothing to commit, the files are the same"
+        summary = "nothing to commit, the files are the same"
         if done.is_new:
             assert done.hash is not None
             commit = one_line(repo.at(done.hash).commit)
-            told = f"[{done.branch}] {commit}\n {counted(len(files), 'file')}"
+            summary = f"[{done.branch}] {commit}\n {counted(len(files), 'file')}"
     document = {"branch": done.branch, "hash": done.hash, "new": done.is_new, "files": [*files]}
-    Output(as_json=json).document(document, told)
+    Output(as_json=json).document(document, summary)
 
 
 def _files(directory: Path, repository: RepositoryRoot) -> dict[str, bytes]:

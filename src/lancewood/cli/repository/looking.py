@@ -9,12 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from lancewood.catalog.names import pin_file
-from lancewood.catalog.pin import encode_pin
 from lancewood.cli import options
 from lancewood.cli.output import Output
 from lancewood.cli.repository.names import repository
-from lancewood.cli.repository.telling import (
+from lancewood.cli.repository.showing import (
     REVISIONS,
     Decorations,
     change_facts,
@@ -27,12 +25,18 @@ from lancewood.cli.repository.telling import (
     stat_lines,
 )
 from lancewood.errors import NotFoundError
-from lancewood.git.hashes import ZERO
-from lancewood.git.objects import Commit
-from lancewood.git.refs import LogEntry
-from lancewood.git.revisions import lines
-from lancewood.repo.looking.status import State, Status, TableStatus
-from lancewood.repo.looking.view import View
+from lancewood.repo import (
+    ZERO,
+    Commit,
+    LogEntry,
+    State,
+    Status,
+    TableStatus,
+    View,
+    encode_pin,
+    lines,
+    pin_file,
+)
 
 _SECTIONS = {
     State.MODIFIED: (
@@ -125,8 +129,8 @@ def _section(title: str, ways: Sequence[str], names: Sequence[str]) -> Iterator[
 def _named(table: TableStatus) -> str:
     if table.state is State.MODIFIED:
         return f"modified:   {table.name} (version {table.version})"
-    told = f"{table.state.value}:".ljust(11)
-    return f"{told} {table.name}: {table.why}" if table.why else f"{told} {table.name}"
+    state = f"{table.state.value}:".ljust(11)
+    return f"{state} {table.name}: {table.why}" if table.why else f"{state} {table.name}"
 
 
 def show_command(
@@ -193,12 +197,12 @@ def diff_command(
     """Show which tables differ, with rows, fragments and columns: a summary as git diff --stat.
 
     Without AFTER the tables of the current branch as they stand are compared. Rows are counted by
-    what became of them where row ids can tell: on one line of a table, not between two branches
+    what became of them where row ids show it: on one line of a table, not between two branches
     that both went on. Rows that differ are for lw table changes to show.
 
     JSON lines with keys: table, change, rows, rows_before, fragments, fragments_before, inserted,
     updated, deleted, same_rows, unrelated, added_columns, removed_columns, renamed_columns. Counts
-    that cannot be told are null; same_rows is true where a small table was written over by what it
+    that are not known are null; same_rows is true where a small table was written over by what it
     held, unrelated where both commits have a table of this name and no history that they share.
     """
     with repository(storage_option) as repo:
@@ -283,8 +287,7 @@ def _print_log(
             return one_line(commit, decoration)
         return commit_text(commit, decoration) + ("" if ahead.is_over else "\n")
 
-    told = lines(ahead, text, first_parent=first_parent) if graph else map(text, ahead)
-    for each in told:
+    for each in lines(ahead, text, first_parent=first_parent) if graph else map(text, ahead):
         print(each)
 
 

@@ -10,7 +10,7 @@ import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import UNCHANGED, Output
 from lancewood.cli.repository.names import repository
-from lancewood.cli.repository.telling import (
+from lancewood.cli.repository.showing import (
     Adopt,
     Author,
     Messages,
@@ -25,8 +25,7 @@ from lancewood.cli.repository.telling import (
     stat_lines,
     taken_in_lines,
 )
-from lancewood.git.hashes import Hash
-from lancewood.repo.outcome import Committed
+from lancewood.repo import Committed, Hash
 
 
 def merge_command(
@@ -54,7 +53,7 @@ def merge_command(
     What was written directly to a table that is merged into, and not committed, becomes part of
     the merge, and is named.
 
-    JSON keys: branch, hash, new, tables, diverged, taken_in, done, merged, fast_forward, dry_run.
+    JSON keys: branch, hash, new, tables, diverged, taken_in, done, dry_run, merged, fast_forward.
     In done each table has how it came: published, taken, restored, removed; what taken_in names
     has table, versions, message.
     """
@@ -64,7 +63,7 @@ def merge_command(
         theirs = repo.at(name).hash
         done = repo.merge(
             name,
-            into=into,
+            branch=into,
             message=paragraphs(message),
             author=author,
             adopt=adopt,
@@ -75,10 +74,9 @@ def merge_command(
             **_facts(done),
             "merged": name,
             "fast_forward": moved,
-            "dry_run": dry_run,
         }
-        told = _merged_text(repo, done, name, before, is_moved=moved, is_dry=dry_run)
-        Output(as_json=json).document(document, told)
+        summary = _merged_text(repo, done, name, before, is_moved=moved)
+        Output(as_json=json).document(document, summary)
 
 
 def _merged_text(
@@ -88,13 +86,11 @@ def _merged_text(
     before: Hash | None,
     *,
     is_moved: bool,
-    is_dry: bool,
 ) -> str:
     if not done.is_new:
         return "Already up to date."
-    if is_dry:
-        tables = ", ".join(done.tables) or "no table"
-        return f"would merge {name} into {done.branch}: {tables}; {UNCHANGED}"
+    if done.is_dry_run:
+        return _planned(done, f"merge {name} into {done.branch}")
     assert done.hash is not None
     if is_moved:
         first = [f"Updating {short(before)}..{short(done.hash)}", "Fast-forward"]
@@ -108,6 +104,7 @@ def revert_command(
     revision: OneRevision,
     author: Author = None,
     branch: OnBranch = None,
+    dry_run: options.DryRun = False,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -116,17 +113,18 @@ def revert_command(
     Each table that the commit changed gets the content it had before, where it is still what the
     commit made of it. Tables that were changed since are named, and nothing is done.
 
-    JSON keys: branch, hash, new, tables, diverged, taken_in, done.
+    JSON keys: branch, hash, new, tables, diverged, taken_in, done, dry_run.
     """
     with repository(storage_option) as repo:
-        done = repo.revert(revision, branch=branch, author=author)
-        told = committed_text(repo, done) if done.is_new else "nothing to commit, tables clean"
-        Output(as_json=json).document(_facts(done), told)
+        done = repo.revert(revision, branch=branch, author=author, dry_run=dry_run)
+        summary = _text(repo, done, f"revert {revision} on {done.branch}")
+        Output(as_json=json).document(_facts(done), summary)
 
 
 def cherry_pick_command(
     revision: OneRevision,
     branch: OnBranch = None,
+    dry_run: options.DryRun = False,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -135,12 +133,12 @@ def cherry_pick_command(
     Each table that the commit changed gets the content it has there, where it is still what it was
     before that commit. Tables that differ are named, and nothing is done.
 
-    JSON keys: branch, hash, new, tables, diverged, taken_in, done.
+    JSON keys: branch, hash, new, tables, diverged, taken_in, done, dry_run.
     """
     with repository(storage_option) as repo:
-        done = repo.cherry_pick(revision, branch=branch)
-        told = committed_text(repo, done) if done.is_new else "nothing to commit, tables clean"
-        Output(as_json=json).document(_facts(done), told)
+        done = repo.cherry_pick(revision, branch=branch, dry_run=dry_run)
+        summary = _text(repo, done, f"pick {revision} for {done.branch}")
+        Output(as_json=json).document(_facts(done), summary)
 
 
 def reset_command(
@@ -152,25 +150,39 @@ def reset_command(
         bool, typer.Option("--hard", help="What is done without --soft, for fingers used to git.")
     ] = False,
     branch: OnBranch = None,
+    dry_run: options.DryRun = False,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
     """Put the branch and its tables back to a commit.
 
     Each table that differs gets a new version with the content of that commit: numbers only grow,
-    and older versions stay. lw reflog tells where the branch was.
+    and older versions stay. lw reflog shows where the branch was.
 
-    JSON keys: branch, hash, new, tables, diverged, taken_in, done.
+    JSON keys: branch, hash, new, tables, diverged, taken_in, done, dry_run.
     """
     if soft and hard:
         raise typer.BadParameter("--soft and --hard do not go together")
     with repository(storage_option) as repo:
-        done = repo.reset(revision, branch=branch, soft=soft)
+        done = repo.reset(revision, branch=branch, soft=soft, dry_run=dry_run)
         assert done.hash is not None
         name = "HEAD" if done.branch == repo.head.branch else done.branch
-        told = f"{name} is now at {one_line(repo.at(done.hash).commit)}"
-        Output(as_json=json).document(_facts(done), told)
+        summary = f"{name} is now at {one_line(repo.at(done.hash).commit)}"
+        if dry_run:
+            summary = _planned(done, f"reset {done.branch} to {short(done.hash)}")
+        Output(as_json=json).document(_facts(done), summary)
+
+
+def _text(repo: lw.Repository, done: Committed, what: str) -> str:
+    if not done.is_new:
+        return "nothing to commit, tables clean"
+    return _planned(done, what) if done.is_dry_run else committed_text(repo, done)
+
+
+def _planned(done: Committed, what: str) -> str:
+    return f"would {what}: {', '.join(done.tables) or 'no table'}; {UNCHANGED}"
 
 
 def _facts(done: Committed) -> dict[str, Any]:
-    return {**committed_facts(done), "done": {name: how.value for name, how in done.done}}
+    how = {name: each.value for name, each in done.done}
+    return {**committed_facts(done), "done": how, "dry_run": done.is_dry_run}

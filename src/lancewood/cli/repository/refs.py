@@ -12,7 +12,7 @@ from lancewood.cli import options
 from lancewood.cli.options import LIST, NEW, check_fits, chosen_verb
 from lancewood.cli.output import Output, aligned
 from lancewood.cli.repository.names import repository
-from lancewood.cli.repository.telling import one_line, short, subject
+from lancewood.cli.repository.showing import one_line, short, subject
 
 _DELETE = "--delete"
 _BRANCH_KEYS = ("name", "hash", "current")
@@ -50,7 +50,7 @@ def branch_command(
     A branch costs one small file; tables get a branch of that name when they are first written
     there. A deleted branch's commits can be found in lw reflog until gc.
 
-    JSON lines with keys: name, hash, current. A change is told with action, branch and hash.
+    JSON lines with keys: name, hash, current. A change has action, branch and hash.
     """
     given = names or []
     verb = chosen_verb({_DELETE: delete or force_delete}, given)
@@ -72,8 +72,8 @@ def branch_command(
         elif verb == NEW:
             _check_words(given)
             made = repo.branches.create(*given)
-            told = f"made branch {given[0]} at {short(made)}"
-            output.document({"action": "created", "branch": given[0], "hash": made}, told)
+            summary = f"made branch {given[0]} at {short(made)}"
+            output.document({"action": "created", "branch": given[0], "hash": made}, summary)
         else:
             _delete_branches(repo, output, given, force=force or force_delete)
 
@@ -117,8 +117,8 @@ def _delete_branches(repo: lw.Repository, output: Output, names: list[str], *, f
     for each in names:
         was = known.get(each)
         repo.branches.delete(each, force=force)
-        told = f"Deleted branch {each} (was {short(was)})."
-        output.document({"action": "deleted", "branch": each, "hash": was}, told)
+        summary = f"Deleted branch {each} (was {short(was)})."
+        output.document({"action": "deleted", "branch": each, "hash": was}, summary)
 
 
 def switch_command(
@@ -154,16 +154,16 @@ def switch_command(
         before = repo.head
         if detach:
             head = repo.detach(name or "HEAD")
-            told = f"HEAD is now at {one_line(repo.at().commit)}"
+            summary = f"HEAD is now at {one_line(repo.at().commit)}"
         else:
             assert name is not None
             head = repo.switch(name, create=create, at=revision or "HEAD")
-            told = f"Switched to branch '{name}'"
+            summary = f"Switched to branch '{name}'"
             if create:
-                told = f"Switched to a new branch '{name}'"
+                summary = f"Switched to a new branch '{name}'"
             elif before.branch == name:
-                told = f"Already on '{name}'"
-    Output(as_json=json).document({"branch": head.branch, "hash": head.hash}, told)
+                summary = f"Already on '{name}'"
+    Output(as_json=json).document({"branch": head.branch, "hash": head.hash}, summary)
 
 
 def tag_command(
@@ -185,7 +185,7 @@ def tag_command(
     A tag also tags the versions of the tables, so that no cleanup removes them, pylance's
     neither. A tag does not move: delete it first.
 
-    JSON lines with keys: name, hash. A change is told with action, tag and hash.
+    JSON lines with keys: name, hash. A change has action, tag and hash.
     """
     given = names or []
     verb = chosen_verb({_DELETE: delete}, given)
@@ -202,15 +202,15 @@ def tag_command(
         elif verb == NEW:
             _check_words(given)
             made = repo.tags.create(*given)
-            told = f"tag {given[0]} is {short(made)}"
-            output.document({"action": "created", "tag": given[0], "hash": made}, told)
+            summary = f"tag {given[0]} is {short(made)}"
+            output.document({"action": "created", "tag": given[0], "hash": made}, summary)
         else:
             known = repo.tags.list()
             for each in given:
                 was = known.get(each)
                 repo.tags.delete(each)
-                told = f"Deleted tag '{each}' (was {short(was)})"
-                output.document({"action": "deleted", "tag": each, "hash": was}, told)
+                summary = f"Deleted tag '{each}' (was {short(was)})"
+                output.document({"action": "deleted", "tag": each, "hash": was}, summary)
 
 
 def _check_words(given: list[str]) -> None:

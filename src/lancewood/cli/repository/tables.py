@@ -13,11 +13,10 @@ from typing import Annotated, Any
 import typer
 
 import lancewood as lw
-from lancewood.catalog.names import checked_table, own_table, own_table_uri
 from lancewood.cli import options
-from lancewood.cli.output import Output, count, counted
-from lancewood.cli.repository.names import location_of, repository
-from lancewood.cli.repository.telling import (
+from lancewood.cli.output import UNCHANGED, Output, count, counted
+from lancewood.cli.repository.names import repository
+from lancewood.cli.repository.showing import (
     Adopt,
     Author,
     Messages,
@@ -28,9 +27,16 @@ from lancewood.cli.repository.telling import (
     paragraphs,
     short,
 )
-from lancewood.git.names import below
-from lancewood.model.refs import MAIN
-from lancewood.repo.looking.view import View
+from lancewood.repo import (
+    HEADS,
+    MAIN,
+    View,
+    below,
+    checked_table,
+    location_of,
+    own_table,
+    own_table_uri,
+)
 
 _TABLE_KEYS = ("table", "rows", "fragments", "branch", "version", "uri")
 _PREPARED_KEYS = ("table", "branch", "version", "uri")
@@ -146,7 +152,7 @@ def prepare_command(
 def _prepared(
     repo: lw.Repository, branch: str | None, names: Sequence[str] | None, *, adopt: bool
 ) -> Iterator[tuple[Any, ...]]:
-    known = repo.at(f"refs/heads/{branch}") if branch else repo.at()
+    known = repo.at(HEADS + branch) if branch else repo.at()
     for name in known.tables if names is None else names:
         table = repo.prepare(name, branch=branch, adopt=adopt)
         location = location_of(repo, known.pin(name))
@@ -164,27 +170,33 @@ class Setting(StrEnum):
 def exclusive_command(
     setting: Annotated[
         Setting | None,
-        typer.Argument(metavar="[on|off]", help="Without a word, what it is now is told."),
+        typer.Argument(metavar="[on|off]", help="If it is left out, the setting is shown."),
     ] = None,
     author: Author = None,
+    dry_run: options.DryRun = False,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
     """Keep the tables for transactions of the repository, or open them to every writer.
 
     Others (pylance, Spark, lw table) still read and tag them, and are refused everything else. The
-    tables are told by a commit on every branch. Work that was merged is left as it is.
+    tables get the setting by a commit on every branch. Work that was merged is left as it is.
 
-    JSON keys: exclusive, commits. A commit has branch, hash and tables.
+    JSON keys: exclusive, commits, dry_run. A commit has branch, hash and tables.
     """
     with repository(storage_option) as repo:
-        done = () if setting is None else repo.exclusive(setting is Setting.ON, author=author)
+        is_on = setting is Setting.ON
+        done = () if setting is None else repo.exclusive(is_on, author=author, dry_run=dry_run)
         is_exclusive = repo.is_exclusive
-    told = ["exclusive: only transactions write to the tables" if is_exclusive else "open to all"]
-    told += [f"[{each.branch} {short(each.hash)}] {', '.join(each.tables)}" for each in done]
+    lines = ["exclusive: only transactions write to the tables" if is_exclusive else "open to all"]
+    would = "would change on " if dry_run else ""
+    lines += [
+        f"[{would}{each.branch} {short(each.hash)}] {', '.join(each.tables)}" for each in done
+    ]
+    lines += [UNCHANGED] if dry_run else []
     commits = [{"branch": e.branch, "hash": e.hash, "tables": list(e.tables)} for e in done]
-    document = {"exclusive": is_exclusive, "commits": commits}
-    Output(as_json=json).document(document, "\n".join(told))
+    document = {"exclusive": is_exclusive, "commits": commits, "dry_run": dry_run}
+    Output(as_json=json).document(document, "\n".join(lines))
 
 
 def protect_command(
@@ -208,6 +220,6 @@ def protect_command(
             repo.unprotect(view.hash)
         done = view.tables if delete else repo.protect(view.hash)
     action = "unprotected" if delete else "protected"
-    told = f"{action} {counted(len(done), 'table')} of {short(view.hash)}"
+    summary = f"{action} {counted(len(done), 'table')} of {short(view.hash)}"
     document = {"action": action, "hash": view.hash, "tables": list(done)}
-    Output(as_json=json).document(document, told)
+    Output(as_json=json).document(document, summary)

@@ -12,8 +12,7 @@ from lancewood.cli.failing import ExitCode, as_typed
 from lancewood.cli.output import Output, counted, human_size
 from lancewood.cli.progress import task_runner
 from lancewood.cli.repository.names import repository
-from lancewood.repo.fsck import FsckReport
-from lancewood.repo.gc.needed import GcReport, TableBranch
+from lancewood.repo import FsckReport, GcReport, TableBranch
 
 
 def gc_command(
@@ -87,14 +86,14 @@ def _removed_lines(report: GcReport) -> Iterator[str]:
     for name in report.joined:
         yield f"{would}told where the repository is: {name}"
     gone = {"state": report.states, "transaction": report.transactions, "file": len(report.files)}
-    told = [counted(number, kind) for kind, number in gone.items() if number]
-    told += [f"branch {each.branch} of {each.table}" for each in report.branches]
-    told += [f"the place of {each}" for each in report.tables]
-    if told:
-        yield f"{would}removed: {', '.join(told)} ({human_size(report.bytes)})"
+    removed = [counted(number, kind) for kind, number in gone.items() if number]
+    removed += [f"branch {each.branch} of {each.table}" for each in report.branches]
+    removed += [f"the place of {each}" for each in report.tables]
+    if removed:
+        yield f"{would}removed: {', '.join(removed)} ({human_size(report.bytes)})"
     for spot, done in report.cleaned:
-        removed = counted(len(done.versions), "version")
-        yield f"{would}cleaned: {spot}: {removed} ({human_size(done.bytes)})"
+        versions = counted(len(done.versions), "version")
+        yield f"{would}cleaned: {spot}: {versions} ({human_size(done.bytes)})"
     for stays in report.stays:
         yield f"{stays.what} stays: {as_typed(stays.why)}"
     if report.in_flight:
@@ -102,7 +101,7 @@ def _removed_lines(report: GcReport) -> Iterator[str]:
             f"{counted(report.in_flight, 'thing')} may belong to somebody at work; --in-flight "
             "says for how long they stay"
         )
-    if not told and not report.cleaned:
+    if not removed and not report.cleaned:
         yield "nothing to remove"
 
 

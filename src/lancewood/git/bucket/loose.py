@@ -130,7 +130,7 @@ class BucketPacks:
             return self._read(hash)
 
     def freshen(self, hash: Hash) -> bool:
-        """Looks at known packs only; those stay unless somebody removes one."""
+        """Looks at known packs only; those stay unless one is removed."""
         with self._lock:
             return self._packs.has(hash)
 

@@ -1,6 +1,6 @@
 """The logs of moves in a bucket, where nothing can be appended to.
 
-Each line is a small object of its own, in ``lancewood/moves/``, put before the move it tells of.
+Each line is a small object of its own, in ``lancewood/moves/``, put before the move it records.
 Some later, lines of moves that came about are *folded* into git's own file in ``logs/``, in the
 order in which the ref took its values, and removed. So a move costs one small put, whatever the
 length of the log, and git reads what was folded. A line in both places is one line. Knows lines
@@ -46,7 +46,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class LogLines:
-    """Lines that were put, and can be taken back: their keys are nobody else's."""
+    """Lines that were put, and can be removed again: no other process has their keys."""
 
     store: Store
     keys: tuple[str, ...]
@@ -111,7 +111,7 @@ class Moves:
         return sorted(each for each in names if is_ref(each) or each == HEAD)
 
     def clear(self, name: str) -> None:
-        """Remove the log of a ref, which nobody makes again meanwhile."""
+        """Remove the log of a ref that no process makes again meanwhile."""
         keys = [each.key for each in self._store.list(_directory(name))]
         self._store.delete([*keys, _file(name)])
 

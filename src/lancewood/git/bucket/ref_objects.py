@@ -1,7 +1,7 @@
 """The objects at the keys of refs: what they say, and compare-and-swap of it.
 
 Instead of the value of a ref there may be a *marker*: a ref is just being made there, or was
-deleted. A bucket has no conditional delete. So whoever deletes a ref first replaces it by a marker,
+deleted. A bucket has no conditional delete. So a deletion first replaces the ref by a marker,
 which is the deletion, and then removes the marker. Nobody else writes there before that is done, or
 before its maker is certainly gone; else the removal would take what came after. Whoever makes a ref
 puts a marker first, looks whether other names are in its way, and then gives it its value. Readers
@@ -23,7 +23,7 @@ from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
 from lancewood.store.retry import pause_before
 
 ABANDONED = timedelta(minutes=30)
-"""After so long nobody is at work any more on what a marker tells of: the clock of a client of S3
+"""After so long no process is at work on what a marker says: the clock of a client of S3
 may be wrong by 15 minutes, and a deletion gives up after some."""
 REMOVED_WITHIN = 60.0
 """Seconds after which a marker is not removed any more by the one who put it there."""
@@ -48,7 +48,7 @@ class Seen:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether somebody deleted a ref there, and may be about to remove the object."""
+        """Whether a ref was deleted there, and the object may be about to be removed."""
         return self.data is not None and self.data.startswith(_DELETED)
 
     @property
@@ -58,7 +58,7 @@ class Seen:
 
 @dataclass
 class RefObjects:
-    """Below ``store``, by the full names of refs. ``sleep`` is for who waits for nobody."""
+    """Below ``store``, by the full names of refs. ``sleep`` is for tests that do not wait."""
 
     store: Store
     sleep: Callable[[float], None] | None = None
@@ -82,7 +82,7 @@ class RefObjects:
         """Write where still is what was seen; False: it is not.
 
         After an unclear answer the key is read: what we wrote has landed. Raises CommitUnknownError
-        where that does not tell, and StorageError where nothing can have landed.
+        where that is not known, and StorageError where nothing can have landed.
         """
         unclear = False
         failure: StorageError | None = None
@@ -143,15 +143,15 @@ class RefObjects:
 
 
 def is_making(data: bytes) -> bool:
-    """Whether it says that somebody is just making one."""
+    """Whether it says that a ref is being made."""
     return data.startswith(_MADE)
 
 
 def making() -> bytes:
-    """The marker of somebody who makes a ref, unlike any other."""
+    """The marker of a process that makes a ref, unlike any other."""
     return _MADE + uuid4().hex.encode() + b"\n"
 
 
 def deleted() -> bytes:
-    """The marker of somebody who deletes a ref, unlike any other."""
+    """The marker of a process that deletes a ref, unlike any other."""
     return _DELETED + uuid4().hex.encode() + b"\n"

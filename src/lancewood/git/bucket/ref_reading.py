@@ -183,7 +183,7 @@ class BucketRefReader:
         return sorted(f"{WORK_TREES}/{each}" for each in self._store.directories(WORK_TREES))
 
     def made_around(self, name: str) -> list[str]:
-        """The names above and below at which somebody is making a ref right now.
+        """The names above and below at which a ref is being made right now.
 
         Raises AlreadyExistsError if a ref is where this one needs a directory, or below it.
         """

@@ -140,7 +140,7 @@ class BucketRefs:
         self._set_head(new, lambda: new, why, by)
 
     def _set(self, name: str, seen: Seen, old: Hash, new: Hash | None, line: bytes) -> bool:
-        """The log of a ref that is deleted goes with it; only HEAD's tells of that."""
+        """The log of a ref that is deleted goes with it; only HEAD's has a line about it."""
         logs = [each for each in self._logs_of(name) if new is not None or each != name]
         written, value = self._moves.write(logs, line), old
         for attempt in range(1, _ATTEMPTS + 1):
@@ -162,7 +162,7 @@ class BucketRefs:
 
     def _make(self, name: str, seen: Seen, new: Hash, line: bytes) -> bool:
         """A marker first, then a look around, then the value: of two names that exclude each other
-        whoever looks second sees the other's marker or value."""
+        the second one sees the marker or the value of the first."""
         met = value = None
         for attempt in range(1, _ATTEMPTS + 1):
             if value is not None:
@@ -207,8 +207,8 @@ class BucketRefs:
         raise _crowded(name)
 
     def _unmake(self, name: str, seen: Seen) -> bool:
-        """Have a marker of somebody who makes a ref be that of one that was deleted, and go;
-        whether nobody makes one there any more."""
+        """Turn the marker of a ref in the making into that of a deleted one, and remove it;
+        whether no process makes one there any more."""
         if not seen.is_marker or seen.is_deleted:
             return seen.data is None or seen.is_deleted
         since = time.monotonic()
@@ -245,7 +245,7 @@ class BucketRefs:
         raise _crowded(HEAD)
 
     def _logs_of(self, name: str) -> list[str]:
-        """Which logs tell of a move: the ref's, and HEAD's if it names the ref."""
+        """Which logs record a move: the ref's, and HEAD's if it names the ref."""
         return [name, HEAD] if self._reader.loose(HEAD) == SYMBOLIC + name else [name]
 
     # Keeping
@@ -274,7 +274,7 @@ class BucketRefs:
 
 @contextmanager
 def _or_taken_back(written: LogLines) -> Iterator[None]:
-    """Take lines back if the block fails, unless nobody knows whether the ref moved."""
+    """Take lines back if the block fails, unless it is unknown whether the ref moved."""
     try:
         yield
     except CommitUnknownError:

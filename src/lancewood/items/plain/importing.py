@@ -36,7 +36,7 @@ from lancewood.items.birth import PackedObjects, make_whole
 from lancewood.items.folder import ItemFolder, path_on_disk
 from lancewood.items.plain.layout import LOG, LogLine, Plain, log_lines, read_plain
 from lancewood.items.writing import new_settings
-from lancewood.repo.identity import author_here
+from lancewood.repo import author_here
 from lancewood.store.disk import DiskStore
 
 SNAPSHOT = "Plain-Snapshot"
@@ -97,11 +97,11 @@ def import_as(
     log: bool,
     force: bool,
     fsync: bool | None,
-    locations: ItemFolder | None = None,
+    folder: ItemFolder | None = None,
 ) -> Imported:
     """``import_plain`` with a known author.
 
-    With ``places`` the target is one of many items in a folder: it is made in their staging folder,
+    With ``folder`` the target is one of many items in a folder: it is made in their staging folder,
     and its name is durable once they are settled.
     """
     source = path_on_disk(source, "a repository in the plain layout")
@@ -111,7 +111,7 @@ def import_as(
     store = DiskStore(target, fsync)
     is_small = sum(each.size for each in plain.objects.values()) <= _MOST_PACKED
     if not os.path.lexists(f"{store.uri}/{HEAD}") and _is_free(store.uri) and is_small:
-        born = _born(plain, store, file, by, log, locations)
+        born = _born(plain, store, file, by, log, folder)
         if born is not None:
             return born
     if not os.path.lexists(f"{store.uri}/{HEAD}"):
@@ -146,17 +146,17 @@ def _born(
     file: str,
     by: Signature,
     log: bool,
-    locations: ItemFolder | None,
+    folder: ItemFolder | None,
 ) -> Imported | None:
     """A new repository; None if something is at the target by now."""
     packed = PackedObjects()
-    commits, told = _committed(plain, PlainCommits(plain, packed, by, file), log)
+    commits, history = _committed(plain, PlainCommits(plain, packed, by, file), log)
     refs = {ref: commits.of_ref(ref, hash) for ref, hash in plain.refs.items()}
     head = commits.of_ref(HEAD, plain.head) if is_hash(plain.head) else plain.head
-    kept = commits.put_archive(commits.archive(told), ())
+    kept = commits.put_archive(commits.archive(history), ())
     above = os.path.dirname(store.uri)
-    if locations is not None:
-        staging = locations.staging()
+    if folder is not None:
+        staging = folder.staging()
     else:
         with _or_storage_error(f"cannot make {above}"):
             os.makedirs(above, exist_ok=True)
@@ -172,10 +172,10 @@ def _born(
     )
     if not is_born:
         return None
-    if locations is None and store.fsync:
+    if folder is None and store.fsync:
         with _or_storage_error(f"cannot sync {above}"):
             sync_paths(directories=[above])
-    return _told(plain, store.uri, head, refs, tuple(refs))
+    return _imported(plain, store.uri, head, refs, tuple(refs))
 
 
 @contextmanager
@@ -190,7 +190,7 @@ def _moved(
     plain: Plain, git: GitRepository, file: str, by: Signature, log: bool, force: bool
 ) -> Imported:
     """Import into an existing repository."""
-    commits, told = _committed(plain, PlainCommits(plain, git.objects, by, file), log)
+    commits, history = _committed(plain, PlainCommits(plain, git.objects, by, file), log)
     refs: dict[str, Hash] = {}
     moves: list[tuple[str, Hash | None, Hash]] = []
     for ref, hash in plain.refs.items():
@@ -208,7 +208,7 @@ def _moved(
         head = str(now.hash) if is_there else commits.of_ref(HEAD, head)
     else:
         is_there = now.branch == head.removeprefix(HEADS)
-    tree, kept = commits.archive(told), git.refs.read(ARCHIVE)
+    tree, kept = commits.archive(history), git.refs.read(ARCHIVE)
     if kept is None or git.objects.commit(kept).tree != tree:
         moves.append((ARCHIVE, kept, commits.put_archive(tree, () if kept is None else (kept,))))
     _check_side_by_side(git, [ref for ref, there, _ in moves if there is None])
@@ -224,7 +224,7 @@ def _moved(
         else:
             git.refs.switch_head(head.removeprefix(HEADS), why="import-plain", by=by)
         changed.append(HEAD)
-    return _told(plain, str(git.path), head, refs, tuple(changed))
+    return _imported(plain, str(git.path), head, refs, tuple(changed))
 
 
 def _next(
@@ -304,13 +304,13 @@ def _check_side_by_side(git: GitRepository, new: Sequence[str]) -> None:
 def _committed(plain: Plain, commits: PlainCommits, log: bool) -> tuple[PlainCommits, bytes | None]:
     """Put all objects and commits; also return the bytes of the log."""
     commits.put_all()
-    told = plain.log()
-    if told is not None and log:
-        commits.follow(log_lines(told, f"{plain.path}/{LOG}"))
-    return commits, told
+    history = plain.log()
+    if history is not None and log:
+        commits.follow(log_lines(history, f"{plain.path}/{LOG}"))
+    return commits, history
 
 
-def _told(
+def _imported(
     plain: Plain, path: str, head: str, refs: dict[str, Hash], changed: tuple[str, ...]
 ) -> Imported:
     return Imported(

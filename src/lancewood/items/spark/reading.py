@@ -1,7 +1,7 @@
 """Reading items: refs, history and contents of all repositories below a folder, as frames.
 
 Every action lists the folder anew, and what is found is read where it is found; the driver holds
-none of it. Knows frames and their columns; what is in an item is told by
+none of it. Knows frames and their columns; what is in an item is said by
 ``items.looking``.
 """
 

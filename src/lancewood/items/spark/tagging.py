@@ -27,8 +27,7 @@ from lancewood.items.spark.running import (
     each_item,
     run_items,
 )
-from lancewood.repo.identity import author_here
-from lancewood.repo.ref_names import tag_ref
+from lancewood.repo import author_here, tag_ref
 from lancewood.spark.runner import last_attempt
 from lancewood.store.disk import DiskStore
 
@@ -95,9 +94,9 @@ class _Tagging:
     last_attempt: int | None
     fsync: bool | None
 
-    def tag(self, locations: ItemFolder, item: str) -> ItemOutcome:
-        locations.check_inside(item)
-        git = GitRepository.open(locations.path(item), fsync=self.fsync)
+    def tag(self, folder: ItemFolder, item: str) -> ItemOutcome:
+        folder.check_inside(item)
+        git = GitRepository.open(folder.path(item), fsync=self.fsync)
         try:
             return tag_item(git, item, self.name, self.revision, self.by, force=self.force)
         finally:
@@ -172,34 +171,34 @@ class _Importing:
     last_attempt: int | None
     fsync: bool | None
 
-    def run(self, sources: ItemFolder, locations: ItemFolder, item: str) -> ItemOutcome:
+    def run(self, sources: ItemFolder, targets: ItemFolder, item: str) -> ItemOutcome:
         sources.check_inside(item)
-        locations.make_room(item)
-        is_new = not os.path.lexists(f"{locations.path(item)}/{HEAD}")
+        targets.make_room(item)
+        is_new = not os.path.lexists(f"{targets.path(item)}/{HEAD}")
         done = import_as(
             f"{self.source}/{item}",
-            locations.path(item),
+            targets.path(item),
             name=self.name,
             by=self.by,
             log=self.log,
             force=self.force,
             fsync=self.fsync,
-            locations=locations,
+            folder=targets,
         )
         if not done.changed and not is_new:
             return ItemOutcome(item, ItemDone.UNCHANGED)
         if is_new:
-            locations.check_alone(item)
-        locations.named(item)
+            targets.check_alone(item)
+        targets.named(item)
         return ItemOutcome(item, ItemDone.WRITTEN)
 
 
 def _import(work: _Importing, batches: Iterable[pa.RecordBatch]) -> Iterator[ItemOutcome]:
     """On an executor: import the items of a partition."""
     sources = ItemFolder(work.source, fsync=False)
-    locations = ItemFolder(work.target, fsync=DiskStore(work.target, work.fsync).fsync)
-    run = partial(work.run, sources, locations)
+    targets = ItemFolder(work.target, fsync=DiskStore(work.target, work.fsync).fsync)
+    run = partial(work.run, sources, targets)
     try:
         yield from each_item(batches, run, last=work.last_attempt, on_error=work.on_error)
     finally:
-        locations.settle()
+        targets.settle()

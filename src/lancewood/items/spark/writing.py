@@ -38,8 +38,7 @@ from lancewood.items.spark.running import (
     told_outcome,
 )
 from lancewood.items.writing import FileRow, ItemWriter, Mode, Snapshots, item_files
-from lancewood.repo.identity import author_here, checked_message
-from lancewood.repo.ref_names import branch_ref
+from lancewood.repo import author_here, branch_ref, checked_message
 from lancewood.spark.runner import last_attempt
 from lancewood.spark.tasks import check_running, slots
 
@@ -64,7 +63,7 @@ def write(
     df: DataFrame,
     folder: str | os.PathLike[str],
     *,
-    message: str = "snapshot",
+    message: str | None = None,
     branch: str | None = None,
     author: str | None = None,
     run: str | None = None,
@@ -85,9 +84,9 @@ def write(
 
     With mode "replace" the rows are all files of an item, and others are removed. With "update"
     other files stay, and a null content removes a path. The rows of an item have the same
-    ``message``, or null. ``branch`` is by default the one that HEAD of the item names; a new branch
-    begins at HEAD. Snapshots that others make at the same time are built upon. The author is
-    ``"Name <address>"``.
+    ``message``; null is the one that is given here, which is "snapshot" if it is left out.
+    ``branch`` is by default the one that HEAD of the item names; a new branch begins at HEAD.
+    Snapshots that others make at the same time are built upon. The author is ``"Name <address>"``.
 
     Names are checked before anything is written, for which the frame is computed twice; with
     ``check=False`` every task checks its own. An item that a task refuses is left as it is, and all
@@ -97,7 +96,7 @@ def write(
     check_choice("mode", mode, Mode)
     check_on_error(on_error)
     where = checked_folder(folder)
-    text = checked_message(message)
+    text = "snapshot" if message is None else checked_message(message)
     check_claims_none(text)
     if branch is not None:
         branch_ref(branch)

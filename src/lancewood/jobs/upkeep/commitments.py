@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from lancewood.catalog.locations import location_of
 from lancewood.catalog.membership import Membership
+from lancewood.catalog.opening import location_of
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.reachable import Pinned, PinWalk, Waiting, waiting
 from lancewood.catalog.tables import TableTree

@@ -32,8 +32,8 @@ from lancewood.pipeline.definition.names import (
 )
 from lancewood.pipeline.definition.refusal import near, told_at, wrong
 from lancewood.pipeline.definition.section import Section, parsed_duration
+from lancewood.repo import branch_ref
 from lancewood.repo.identity import checked_author, checked_message
-from lancewood.repo.ref_names import branch_ref
 from lancewood.spark.session import checked_settings
 
 KEYS = (

@@ -28,7 +28,6 @@ from lancewood.pipeline.frames.reading import quoted
 from lancewood.pipeline.frames.refusals import refused_at
 from lancewood.pipeline.loading.context import Loadable, LoadContext
 from lancewood.pipeline.loading.quarantine import check_quarantine
-from lancewood.repo.writing.preparing import check_not_exclusive
 from lancewood.spark.columns.fill import check_fill
 from lancewood.spark.merging.staged_source import check_frame
 from lancewood.spark.types import Writing, kept_columns
@@ -69,7 +68,7 @@ def plan_target(
     ``planned`` are the tables that earlier targets of the run create or change.
     """
     with refused_at(target.spot, context.pipeline):
-        check_not_exclusive(context.repository._context, target.table)
+        context.repository.check_writable(target.table)
         known = (planned or {}).get(target.table)
         if known is None and context.has(target.table) and not target.is_anew:
             known = context.open(target.table).schema

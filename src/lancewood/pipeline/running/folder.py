@@ -29,7 +29,7 @@ from lancewood.errors import FormatError, InvalidInputError, RetryableConflictEr
 from lancewood.format.json_object import decode_object
 from lancewood.git.names import checked_ref
 from lancewood.pipeline.report.facts import RunFacts
-from lancewood.repo.ref_names import branch_ref
+from lancewood.repo import branch_ref
 from lancewood.store.disk_root import refuse_links
 
 RUN_BRANCHES = "run/"

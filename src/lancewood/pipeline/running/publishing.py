@@ -39,7 +39,7 @@ def publish(context: RunContext, ledger: Ledger, entry: LedgerEntry, message: st
     permission = _Permission(context, ledger, entry)
     return context.repository.merge(
         context.branch,
-        into=context.pipeline.branch,
+        branch=context.pipeline.branch,
         squash=True,
         message=message,
         author=context.pipeline.author,

@@ -2,11 +2,11 @@
 
 The work on the branches of the tables is published, each as the next state of its table, and all
 of them become visible with one commit that has two parents. Where that commit follows ours without
-anything to publish, a branch other than main just moves to theirs. Every table that refuses is
-told, and then nothing has changed.
+anything to publish, a branch other than main just moves to theirs. If tables refuse, the error
+names all of them, and nothing has changed.
 
 A squashed merge does the same work, and its commit has one parent: nothing of the target leads to
-theirs afterwards, and nobody is told that it was merged. It is for branches that go then.
+theirs afterwards, and no note says that it was merged. It is for branches that are deleted then.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from lancewood.catalog.names import lance_branch
 from lancewood.catalog.opening import pin_of
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
@@ -48,12 +49,11 @@ from lancewood.repo.bringing.next_state import (
 from lancewood.repo.committing.swapping import FileChange, FilesBeside
 from lancewood.repo.committing.transaction import Pending, Transaction
 from lancewood.repo.context import RepoContext
-from lancewood.repo.landing import land_rest, landed_version, pay_and_land, pinned_state
+from lancewood.repo.landing import catch_up, land_rest, landed_version, pinned_state
 from lancewood.repo.moving import BranchMove
-from lancewood.repo.notes import leave_merged
+from lancewood.repo.notes import note_merges
 from lancewood.repo.outcome import Committed, Refusals, TableDone
-from lancewood.repo.ref_names import lance_branch
-from lancewood.repo.writing.given_up import given_up_head, given_up_since
+from lancewood.repo.writing.abandoned import abandoned_head, abandoned_since
 from lancewood.repo.writing.writable import diverged, writable_head
 
 _ATTEMPTS = 20
@@ -110,7 +110,7 @@ class _Merging:
     name: str
     into: str
     tip: Hash | None
-    """What all is planned for: the transaction was begun there, and meets what came since."""
+    """The commit that everything is planned for: the transaction began there."""
     theirs: Hash
     author: Signature
     adopt: bool
@@ -127,7 +127,7 @@ class _Merging:
         if is_merged or self.changes.is_done(self.tip):
             return Committed(self.tip, self.into, (), is_new=False, is_dry_run=dry_run)
         if not dry_run:
-            pay_and_land(self.context, self.into, self.tip)
+            catch_up(self.context, self.into, self.tip)
         steps = self._steps(base, crossing, dry_run=dry_run)
         done = tuple((each.name, each.done) for each in steps)
         if base == self.tip and self.tip is not None and self._only_moves(steps):
@@ -168,8 +168,8 @@ class _Merging:
         return steps
 
     def _work(self, step: TableMerge, *, dry_run: bool) -> Work | None:
-        """The work that is to be published; what has not landed does so first. A dry run lands
-        nothing, and has none of that: it cannot be judged yet."""
+        """The work to publish; what has not landed lands first. A dry run lands nothing, and has
+        None for such work: it cannot be judged yet."""
         assert step.theirs is not None
         if not dry_run:
             for each in land_rest(self.context, self.theirs, [step.name]):
@@ -204,10 +204,7 @@ class _Merging:
             refused=self._refused(),
         )
         tables = tuple(name for name, _ in done)
-        if dry_run:
-            move.plan(self.tip)
-            return Committed(self.theirs, self.into, tables, done=done, is_dry_run=True)
-        moved = move.run(only_from=self.tip)
+        moved = move.dry_run() if dry_run else move.run(only_from=self.tip)
         return None if moved is None else replace(moved, tables=tables, done=done)
 
     def _judge(self, steps: Sequence[TableMerge], *, dry_run: bool) -> None:
@@ -223,7 +220,7 @@ class _Merging:
                 if not dry_run and each.ours is not None:
                     self._head(each.name, each.ours)
                 elif each.ours is None:
-                    left = given_up_since(branch_location(main, work.parent), work.fork)
+                    left = abandoned_since(branch_location(main, work.parent), work.fork)
                     if left is not None and dry_run:
                         continue
                     if left is not None:
@@ -244,14 +241,14 @@ class _Merging:
         self.changes.works = self.works
         if not self.changes.is_squashed:
             branches = {held.branch for work in self.works.values() for held in work.own}
-            leave_merged(self.context, sorted(branches), self.theirs, self.into)
+            note_merges(self.context, sorted(branches), self.theirs, self.into)
         made = self.changes.commit()
         if made.is_new:
             return replace(made, done=done)
         return made if self.changes.is_squashed else None
 
     def _bring(self, changes: Transaction, step: TableMerge) -> None:
-        told = changes.title
+        title = changes.title
         if step.done is not TableDone.PUBLISHED and step.done is not TableDone.RESTORED:
             changes.pin(step.name, step.theirs)
             return
@@ -259,19 +256,19 @@ class _Merging:
         if step.done is TableDone.RESTORED:
             ours, theirs = step.ours, step.theirs
             if ours is None:
-                head = given_up_head(self.context, theirs)
+                head = abandoned_head(self.context, theirs)
             else:
                 head = self._head(step.name, ours)
             if head is None:
                 changes.pin(step.name, theirs)
                 return
-            stage = restored(head, pinned_state(self.context, theirs), told)
+            stage = restored(head, pinned_state(self.context, theirs), title)
             changes.bring(step.name, stage, theirs.uri, is_new=ours is None)
             return
         judged = self.judged[step.name]
         if judged is not None:
             is_new = step.ours is None
-            changes.bring(step.name, judged.stage(told), step.theirs.uri, is_new=is_new)
+            changes.bring(step.name, judged.stage(title), step.theirs.uri, is_new=is_new)
         elif step.ours is None:
             own = step.theirs.on(lance_branch(self.into))
             changes.pin(step.name, pin_of(load_snapshot(self.context.location(own)), own.uri))
@@ -293,7 +290,7 @@ def _message(context: RepoContext, name: str, into: str) -> str:
 
 
 class _MergeTransaction(Transaction):
-    """The commit of a merge; none where somebody else merged the same meanwhile."""
+    """The commit of a merge; none if another process merged the same meanwhile."""
 
     only_committed: frozenset[str] = frozenset()
     works: Mapping[str, Work] = MappingProxyType({})
@@ -307,7 +304,7 @@ class _MergeTransaction(Transaction):
         return self._beside.is_any
 
     def is_done(self, tip: Hash | None) -> bool:
-        """Whether those who give the files say that nothing is left to do."""
+        """Whether the function that gives the files says that nothing is left to do."""
         return self._beside.after(tip) is None
 
     def tree(self, tip: Hash | None) -> TableTree | None:

@@ -1,9 +1,9 @@
-"""A table's next state, made of a state that is elsewhere: of an older version, of the work on
-another branch, or of a part of that.
+"""A table's next state, made from an older version, from the work on another branch, or from a part
+of that work.
 
-Each gives a stage on the newest version of the branch, that a transaction then commits. What is
-staged here only goes on top of the very version it was made for, or, for the work of a branch, of
-one that was judged as well.
+Each function gives a stage on the newest version of the branch, which a transaction then commits.
+A stage can only follow the version it was made for or, for the work of a branch, one that it was
+judged against as well.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ def restored(head: Snapshot, source: Snapshot, message: str) -> Stage:
 
 
 def clear(head: Snapshot, fork: Version) -> None:
-    """Have a table go back to a version, as a new one."""
+    """Return a table to an older version, as a new one."""
     source = load_snapshot(head.location, version=fork)
     if content_digest(head.manifest.message) != content_digest(source.manifest.message):
-        told = restoring(head, source, message="what was given up goes")
-        commit(head.location, head.manifest, head.scheme, told)
+        transaction = restoring(head, source, message="what was given up goes")
+        commit(head.location, head.manifest, head.scheme, transaction)
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedWork:
-    """Work that goes together with a version; nothing was written for it."""
+    """Work that does not conflict with a version; nothing was written for it."""
 
     head: Snapshot
     publication: Publication
@@ -55,10 +55,8 @@ class JudgedWork:
 
 
 def judge_published(main: Location, work: Work) -> JudgedWork | None:
-    """The work of a branch for the newest version of its target; None if it comes to nothing.
-
-    Raises ConflictError where the two do not go together.
-    """
+    """The work of a branch, judged against the newest version of its target; None if it changes
+    nothing. Raises ConflictError."""
     publication, newest = prepare(main, work, LocalRunner())
     if publication is None:
         return None
@@ -67,8 +65,8 @@ def judge_published(main: Location, work: Work) -> JudgedWork | None:
 
 
 def judge_repeated(main: Location, work: Work, head: Snapshot) -> JudgedWork | None:
-    """A part of a branch's work for a version with the same content as that where it began; None if
-    it comes to nothing. Raises ConflictError."""
+    """A part of a branch's work, judged against a version with the content that the part began
+    with; None if it changes nothing. Raises ConflictError."""
     publication = prepare_again(main, work, head, LocalRunner())
     if publication is None:
         return None

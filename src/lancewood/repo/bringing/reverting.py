@@ -1,8 +1,8 @@
-"""``Repository.revert`` and ``cherry_pick``: what a commit did is taken back, or done once more.
+"""``Repository.revert`` and ``cherry_pick``: what a commit did is undone, or done once more.
 
-Both are the same seen from two sides: where a table still is what it was on one side of the commit,
-it becomes what it was on the other. Content is compared, on whatever branches of the table it is.
-Tables that are something else by now refuse; all of them are told, and then nothing has changed.
+Both are the same in two directions: a table that still has the content of one side of the commit
+gets the content of the other side. Content is compared, whatever branch of the table it is on.
+Tables with other content refuse; the error names all of them, and nothing has changed.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from lancewood.catalog.names import lance_branch
 from lancewood.catalog.opening import pin_of
 from lancewood.catalog.pin import Pin
 from lancewood.engine.snapshot import Snapshot, load_snapshot, same_content
-from lancewood.engine.staging import Stage
+from lancewood.engine.staging import Stage, find_landing
 from lancewood.errors import (
     ConflictError,
     IncompatibleConflictError,
@@ -34,12 +35,11 @@ from lancewood.repo.committing.swapping import FileChange
 from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.context import RepoContext
 from lancewood.repo.identity import revert_message
-from lancewood.repo.landing import landed_version, pay_and_land, pinned_state, same_table
+from lancewood.repo.landing import catch_up, landed_version, pinned_state, same_table
 from lancewood.repo.looking.comparing import compare
 from lancewood.repo.moving import out_of_place, uncommitted
 from lancewood.repo.outcome import Committed, Refusals, TableDone
-from lancewood.repo.ref_names import lance_branch
-from lancewood.repo.writing.given_up import given_up_head, given_up_since
+from lancewood.repo.writing.abandoned import abandoned_head, abandoned_since
 from lancewood.repo.writing.writable import writable_head
 
 _ATTEMPTS = 20
@@ -52,7 +52,9 @@ _EXPECTED = {
 }
 
 
-def revert(context: RepoContext, branch: str, revision: str, *, author: Signature) -> Committed:
+def revert(
+    context: RepoContext, branch: str, revision: str, *, author: Signature, dry_run: bool
+) -> Committed:
     """See ``Repository.revert``."""
     commit = context.git.objects.commit(context.commit(revision))
 
@@ -61,11 +63,13 @@ def revert(context: RepoContext, branch: str, revision: str, *, author: Signatur
 
     refused = f"{revision!r} cannot be reverted"
     files = FileChange(context, commit.hash, _parent(commit), refused)
-    task = _Redoing(context, branch, refused, "revert", exchange, files)
+    task = _Redoing(context, branch, refused, "revert", exchange, files, dry_run)
     return task.run(revert_message(commit), author, None)
 
 
-def cherry_pick(context: RepoContext, branch: str, revision: str, *, by: Signature) -> Committed:
+def cherry_pick(
+    context: RepoContext, branch: str, revision: str, *, by: Signature, dry_run: bool
+) -> Committed:
     """See ``Repository.cherry_pick``."""
     commit = context.git.objects.commit(context.commit(revision))
 
@@ -74,7 +78,7 @@ def cherry_pick(context: RepoContext, branch: str, revision: str, *, by: Signatu
 
     refused = f"{revision!r} cannot be picked for {branch!r}"
     files = FileChange(context, _parent(commit), commit.hash, refused)
-    task = _Redoing(context, branch, refused, "cherry-pick", exchange, files)
+    task = _Redoing(context, branch, refused, "cherry-pick", exchange, files, dry_run)
     return task.run(commit.message, commit.author, by)
 
 
@@ -90,7 +94,7 @@ def _parent(commit: Commit) -> Hash | None:
 
 @dataclass(frozen=True, slots=True)
 class _Exchange:
-    """A table that must be like the one, and is to become like the other; None: is not there."""
+    """A table that must have one content, and gets another; None means that there is no table."""
 
     name: str
     expected: Pin | None
@@ -99,13 +103,17 @@ class _Exchange:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What is to be done with a table: pin it, or stage it when the time has come."""
+    """What to do with a table: pin it, or stage it once all tables are checked."""
 
     done: TableDone
     pin: Pin | None = None
     stage: Callable[[], Stage] | None = None
     uri: str = ""
     is_new: bool = False
+
+
+class _WaitsToLandError(LancewoodError):
+    """A dry run lands nothing, and what has not landed cannot be judged yet."""
 
 
 @dataclass
@@ -115,11 +123,12 @@ class _Redoing:
     context: RepoContext
     branch: str
     refused: str
-    """What is said if tables refuse."""
+    """How the error begins if tables refuse."""
     verb: str
     exchange: Callable[[], list[_Exchange]]
     """What the commit did, in the direction that is asked for; read anew at every attempt."""
     files: FileChange
+    dry_run: bool
     title: str = ""
     """What the versions of the tables carry of the message."""
 
@@ -142,23 +151,31 @@ class _Redoing:
 
     def _once(self, changes: Transaction, tip: Hash | None) -> Committed:
         """Everything is planned for the commit where the transaction began."""
-        pay_and_land(self.context, self.branch, tip)
+        if not self.dry_run:
+            catch_up(self.context, self.branch, tip)
         steps, refusals = dict[str, _Step](), Refusals()
         for each in self.exchange():
             try:
                 step = self._step(each, tip)
                 if step is not None:
                     steps[each.name] = step
+            except _WaitsToLandError:
+                steps[each.name] = _Step(TableDone.REPEATED)
             except LancewoodError as error:
                 refusals.add(each.name, error)
         refusals.check(self.refused)
         changes.bring_files(self.files)
+        done = tuple((name, step.done) for name, step in sorted(steps.items()))
+        if self.dry_run:
+            now = self.context.tree(tip).files
+            is_new = bool(steps) or self.files.applied(now) != now
+            tables = tuple(sorted(steps))
+            return Committed(tip, self.branch, tables, is_new, done=done, is_dry_run=True)
         for name, step in steps.items():
             if step.stage is None:
                 changes.pin(name, step.pin)
             else:
                 changes.bring(name, step.stage(), step.uri, is_new=step.is_new)
-        done = tuple((name, step.done) for name, step in sorted(steps.items()))
         return replace(changes.commit(), done=done)
 
     def _step(self, change: _Exchange, tip: Hash | None) -> _Step | None:
@@ -205,7 +222,7 @@ class _Redoing:
         if why is not None:
             raise IncompatibleConflictError(why)
         source = pinned_state(context, wanted)
-        head = None if wanted.branch != target else given_up_head(context, wanted)
+        head = None if wanted.branch != target else abandoned_head(context, wanted)
         if head is None:
             return _Step(TableDone.TAKEN, wanted)
 
@@ -218,7 +235,7 @@ class _Redoing:
         """A table that was made on another branch, for main."""
         main = self.context.location(wanted.on(None))
         work = load_work_onto(self._landed(wanted), None)
-        left = given_up_since(main, work.fork)
+        left = abandoned_since(main, work.fork)
         judged = judge_published(main, work) if left is None else None
         if judged is None and left is None:
             return _Step(TableDone.TAKEN, pin_of(load_snapshot(main), wanted.uri))
@@ -282,6 +299,10 @@ class _Redoing:
     def _landed(self, pin: Pin) -> Snapshot:
         found = landed_version(self.context, pin)
         if found is None:
+            if self.dry_run and pin.landing is not None:
+                state = find_landing(self.context.location(pin), pin.landing)
+                if state.is_waiting:
+                    raise _WaitsToLandError("it is not known before it has landed")
             raise IncompatibleConflictError(
                 f"it landed on its {called(pin.branch)} together with a write from outside, or not "
                 "at all: there is no version to take its work from"

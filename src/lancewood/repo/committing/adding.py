@@ -2,8 +2,8 @@
 
 Making a repository exclusive, or open again, writes the setting first, and then one commit for each
 branch that has tables of its own. A table that a branch has not written yet is changed on the
-branch of the table where it is. A table whose work was merged is left alone, since nobody continues
-there. If it is interrupted, it can be run again.
+branch of the table where it is. A table whose work was merged is left alone, since no work
+continues there. If it is interrupted, it can be run again.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from lancewood.catalog.locations import inside_of
 from lancewood.catalog.membership import is_member, join
-from lancewood.catalog.names import own_table_uri
-from lancewood.catalog.opening import pin_of
+from lancewood.catalog.names import lance_branch, own_table_uri
+from lancewood.catalog.opening import inside_of, pin_of
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot, load_snapshot, main_location
 from lancewood.errors import (
@@ -28,14 +27,13 @@ from lancewood.errors import (
 )
 from lancewood.git.names import HEADS, below
 from lancewood.git.objects import Signature
-from lancewood.model.exclusive import EXCLUSIVE_KEY, keeping
+from lancewood.model.exclusive import EXCLUSIVE_KEY, keeper_of, keeping
 from lancewood.model.manifest_store import MANIFEST_STORE_KEY, manifest_store_of
 from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.context import RepoContext
 from lancewood.repo.notes import MERGED
 from lancewood.repo.outcome import Committed
-from lancewood.repo.ref_names import lance_branch
-from lancewood.repo.writing.preparing import set_exclusive, wanted_keeper
+from lancewood.repo.writing.writable import set_exclusive, wanted_keeper
 from lancewood.store.disk_root import refuse_links
 from lancewood.store.locate import open_store, table_of_ddb
 
@@ -45,7 +43,7 @@ def add_table(
 ) -> None:
     """Have a transaction pin a table as it stands.
 
-    A table elsewhere may be pinned already if the repository came from somebody else; it is then
+    A table elsewhere may be pinned already if the repository was received from others; it is then
     only marked as belonging to this repository.
     """
     written = _written_uri(context, uri)
@@ -145,12 +143,16 @@ def _beside(kind: str, or_else: str = "") -> UnsupportedError:
     )
 
 
-def fence(context: RepoContext, is_exclusive: bool, author: Signature) -> tuple[Committed, ...]:
+def fence(
+    context: RepoContext, is_exclusive: bool, author: Signature, *, dry_run: bool
+) -> tuple[Committed, ...]:
     """Make a repository exclusive or open; returns the commits that changed tables.
 
     Raises IncompatibleConflictError, after all other tables were changed, with the tables that have
     diverged or that another repository keeps for itself.
     """
+    if dry_run:
+        return _unfenced(context, context.id if is_exclusive else None)
     set_exclusive(context, is_exclusive)
     done, refused = [], dict[str, LancewoodError]()
     for ref in context.git.refs.names(HEADS):
@@ -167,6 +169,23 @@ def fence(context: RepoContext, is_exclusive: bool, author: Signature) -> tuple[
             tables=[*refused],
         ) from first
     return tuple(done)
+
+
+def _unfenced(context: RepoContext, wanted: str | None) -> tuple[Committed, ...]:
+    """The tables that do not have the setting yet, by branch."""
+    found = []
+    for ref, tip in context.git.refs.names(HEADS).items():
+        branch, tree = ref.removeprefix(HEADS), context.tree(tip)
+        pins = ((name, tree.pin(name)) for name in tree.names())
+        tables = tuple(
+            name
+            for name, pin in pins
+            if pin.branch == lance_branch(branch)
+            and keeper_of(load_snapshot(context.location(pin)).manifest) != wanted
+        )
+        if tables:
+            found.append(Committed(tip, branch, tables, is_dry_run=True))
+    return tuple(found)
 
 
 def _fenced(

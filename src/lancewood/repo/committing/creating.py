@@ -9,15 +9,14 @@ are on different branches of the table, and merging them is refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
 import pyarrow as pa
 
-from lancewood.catalog.names import own_table_uri
-from lancewood.engine.base import FileLimits, as_reader
+from lancewood.catalog.names import lance_branch, own_table_uri
+from lancewood.engine.base import as_reader
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot, branch_location, is_table, load_snapshot
 from lancewood.engine.staging import Stage
@@ -27,19 +26,13 @@ from lancewood.errors import AlreadyExistsError, InvalidInputError
 from lancewood.git.hashes import Hash
 from lancewood.git.names import below
 from lancewood.model.exclusive import EXCLUSIVE_KEY
-from lancewood.model.file_version import DEFAULT_FILE_VERSION
 from lancewood.model.refs import MAIN, BranchName
 from lancewood.repo.context import RepoContext
 from lancewood.repo.landing import land_rest
-from lancewood.repo.ref_names import lance_branch
-from lancewood.repo.writing.given_up import is_free, left_head
+from lancewood.repo.writing.abandoned import is_free, unpinned_head
 from lancewood.repo.writing.writable import own_head
 from lancewood.store.locate import open_store
 from lancewood.table.table import Table
-
-_OPTIONS = frozenset(
-    {"schema", "stable_row_ids", "file_version", "max_rows_per_file", "max_bytes_per_file"}
-)
 
 
 class StagedTable(Table):
@@ -130,41 +123,31 @@ def new_stage(
     tip: Hash | None,
     name: str,
     data: Any,
-    options: Mapping[str, Any],
-    message: str,
+    new: NewTable,
+    *,
+    keeps: bool,
 ) -> Stage:
-    """The first state of a table that the branch does not have at ``tip``."""
-    unknown = sorted(set(options) - _OPTIONS)
-    if unknown:
-        raise InvalidInputError(
-            f"create_table does not take {', '.join(unknown)}; it takes "
-            f"{', '.join(sorted(_OPTIONS))}"
-        )
+    """The first state of a table that the branch does not have at ``tip``.
+
+    ``keeps``: a table that was there before keeps its kind of row ids.
+    """
     location = new_location(context, name)
-    new = NewTable(
-        schema=options.get("schema"),
-        stable_row_ids=options.get("stable_row_ids", True),
-        file_version=options.get("file_version") or DEFAULT_FILE_VERSION,
-        limits=FileLimits.checked(
-            options.get("max_rows_per_file", FileLimits().max_rows),
-            options.get("max_bytes_per_file", FileLimits().max_bytes),
-        ),
-        message=message,
-    )
     wanted = lance_branch(branch)
     is_there = is_table(location.store)
-    before = left_head(context, branch, tip, name) if is_there else None
+    before = unpinned_head(context, branch, tip, name) if is_there else None
     if before is not None:
-        return _stage_anew(before, name, data, options, new)
+        return _stage_anew(before, name, data, new, keeps=keeps)
     if wanted is not None:
-        return _stage_on_branch(context, branch, tip, name, location, wanted, data, options, new)
+        return _stage_on_branch(
+            context, branch, tip, name, location, wanted, data, new, keeps=keeps
+        )
     if is_there:
         head = load_snapshot(location)
         if not is_free(head):
             raise taken(name, location)
-        return _stage_anew(head, name, data, options, new)
+        return _stage_anew(head, name, data, new, keeps=keeps)
     stage = Stage.new(location, data, new)
-    stage.message = message
+    stage.message = new.message
     return stage
 
 
@@ -192,13 +175,11 @@ def taken(name: str, location: Location) -> AlreadyExistsError:
     )
 
 
-def _stage_anew(
-    before: Snapshot, name: str, data: Any, options: Mapping[str, Any], new: NewTable
-) -> Stage:
+def _stage_anew(before: Snapshot, name: str, data: Any, new: NewTable, *, keeps: bool) -> Stage:
     """Raises InvalidInputError if the table has another kind of row ids than asked for."""
     stage = Stage(before, message=new.message)
     table = StagedTable(stage.snapshot)
-    if options.get("stable_row_ids", table.has_stable_row_ids) != table.has_stable_row_ids:
+    if not keeps and new.stable_row_ids != table.has_stable_row_ids:
         raise InvalidInputError(
             f"there was a table {name!r} before, with"
             f"{'' if table.has_stable_row_ids else 'out'} stable row ids, and the new one goes on "
@@ -224,8 +205,9 @@ def _stage_on_branch(
     location: Location,
     wanted: BranchName,
     data: Any,
-    options: Mapping[str, Any],
     new: NewTable,
+    *,
+    keeps: bool,
 ) -> Stage:
     land_rest(context, context.tip(MAIN), [name])  # it may be main that makes the table
     if is_table(location.store):
@@ -237,7 +219,7 @@ def _stage_on_branch(
             if not is_free(load_snapshot(own)):
                 raise taken(name, own)
         head = own_head(context, branch, tip, name, main, wanted)
-        return _stage_anew(head, name, data, options, new)
+        return _stage_anew(head, name, data, new, keeps=keeps)
     reader = as_reader(data, new.schema)
     main = create_table(
         location, new.schema or reader.schema, replace(new, schema=None, message=None)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from lancewood.catalog.files import checked_files, crossed_paths, merge_entries
+from lancewood.catalog.names import branch_ref
 from lancewood.catalog.tables import TableTree
 from lancewood.errors import (
     CommitUnknownError,
@@ -29,7 +30,6 @@ from lancewood.git.objects import Signature, TreeEntry
 from lancewood.repo.context import RepoContext
 from lancewood.repo.identity import first_line
 from lancewood.repo.looking.view import View
-from lancewood.repo.ref_names import branch_ref
 
 FilesBeside: TypeAlias = Mapping[str, bytes] | Callable[[View | None], Mapping[str, bytes] | None]
 """Files by path; or a function of the parent commit (None for the first commit) that returns them,
@@ -51,7 +51,7 @@ class CommitProposal(Protocol):
     def tree(self, tip: Hash | None) -> TableTree | None:
         """The tables of a commit that follows ``tip``; None if nothing is left to commit.
 
-        Called again with the new tip after somebody else was faster. Raises ConflictError if the
+        Called again with the new tip if another commit was faster. Raises ConflictError if the
         two are incompatible; nothing is visible then.
         """
 

@@ -1,6 +1,6 @@
 """A transaction over several tables: stage, swap, land.
 
-    1  each table's next states are built, and written as detached manifests that nobody sees
+    1  each table's next states are built, and written as detached manifests that no reader sees
     2  a commit that pins them is made, and the branch moves to it: from here on it is done
     3  the states land on the branches of the tables, as ordinary versions
 
@@ -17,13 +17,17 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
+import pyarrow as pa
+
 from lancewood.catalog.names import checked_table, own_table_uri
 from lancewood.catalog.opening import pin_of
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
+from lancewood.engine.base import FileLimits
 from lancewood.engine.snapshot import is_table, load_snapshot
 from lancewood.engine.staging import Stage, already_made, land
 from lancewood.engine.versions import versions_since
+from lancewood.engine.write import NewTable
 from lancewood.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -34,15 +38,15 @@ from lancewood.errors import (
 )
 from lancewood.git.hashes import Hash
 from lancewood.git.objects import Signature
+from lancewood.model.file_version import DEFAULT_FILE_VERSION
 from lancewood.repo.committing.creating import StagedTable, new_stage
 from lancewood.repo.committing.swapping import Beside, FileChange, FilesBeside, swap
 from lancewood.repo.context import RepoContext
 from lancewood.repo.identity import first_line
-from lancewood.repo.landing import join_tables, pay_and_land
+from lancewood.repo.landing import catch_up, join_tables
 from lancewood.repo.outcome import Committed, Divergence, NotLandedWarning, TakenIn
-from lancewood.repo.writing.given_up import find_taken_in
-from lancewood.repo.writing.preparing import keep_to_setting
-from lancewood.repo.writing.writable import BranchMovedError, writable_head
+from lancewood.repo.writing.abandoned import find_taken_in
+from lancewood.repo.writing.writable import BranchMovedError, keep_to_setting, writable_head
 
 _MOVED = (
     "the transaction has met another commit, and this handle is on a state from before: ask "
@@ -183,12 +187,22 @@ class Transaction:
             self._stages[name] = self._begin(name)
         return StagedTable(self._stages[name].stage.snapshot)
 
-    def create_table(self, name: str, data: Any, **options: Any) -> StagedTable:
+    def create_table(
+        self,
+        name: str,
+        data: Any,
+        *,
+        schema: pa.Schema | None = None,
+        stable_row_ids: bool | None = None,
+        max_rows_per_file: int = FileLimits().max_rows,
+        max_bytes_per_file: int = FileLimits().max_bytes,
+        file_version: str | None = None,
+    ) -> StagedTable:
         """A new table below the repository, with the data, or empty for a ``pyarrow.Schema``.
 
-        ``options`` are those of ``lancewood.create``: ``schema``, ``stable_row_ids``,
-        ``max_rows_per_file``, ``max_bytes_per_file``, ``file_version``. A table that the branch had
-        before begins anew; commits that pin its old content still read. Raises AlreadyExistsError.
+        The options are those of ``lancewood.create``. A table that the branch had before begins
+        anew, with row ids of the same kind unless ``stable_row_ids`` says otherwise; commits that
+        pin its old content still read. Raises AlreadyExistsError.
         """
         self._check_open()
         checked_table(name)
@@ -196,7 +210,15 @@ class Transaction:
             raise AlreadyExistsError(
                 f"there is a table {name!r} on branch {self._branch!r} already", table=name
             )
-        stage = new_stage(self._context, self._branch, self._tip, name, data, options, self.title)
+        new = NewTable(
+            schema=schema,
+            stable_row_ids=stable_row_ids is not False,
+            file_version=file_version or DEFAULT_FILE_VERSION,
+            limits=FileLimits.checked(max_rows_per_file, max_bytes_per_file),
+            message=self.title,
+        )
+        keeps = stable_row_ids is None
+        stage = new_stage(self._context, self._branch, self._tip, name, data, new, keeps=keeps)
         self._pins.pop(name, None)
         self._stages[name] = Pending(stage, own_table_uri(name), is_new=True)
         return StagedTable(stage.snapshot)
@@ -249,14 +271,14 @@ class Transaction:
         changed = tuple(sorted({*self._written(), *self._pins}))
         taken_in = tuple(each for _, each in sorted(self._taken_in.items()) if each is not None)
         self._result = Committed(commit, self._branch, changed, taken_in=taken_in)
-        diverged, told = self._land()
+        diverged, messages = self._land()
         self._result = replace(self._result, diverged=diverged)
-        for each in told:
+        for each in messages:
             warnings.warn(each, NotLandedWarning, stacklevel=3)
         return self._result
 
     def abandon(self) -> None:
-        """Give the transaction up; cleanup removes the files that were written for it."""
+        """Abandon the transaction; cleanup removes the files that were written for it."""
         self._end()
 
     def tree(self, tip: Hash | None) -> TableTree | None:
@@ -354,7 +376,7 @@ class Transaction:
                     "another commit; run the transaction again",
                     table=name,
                 )
-            for each in pay_and_land(self._context, self._branch, tip, [name]):
+            for each in catch_up(self._context, self._branch, tip, [name]):
                 raise each.conflict
             self._rebuild(name, staged)
         self._tree, self._tip = tree, tip
@@ -383,15 +405,17 @@ class Transaction:
     def _land(self) -> tuple[tuple[Divergence, ...], list[str]]:
         """Land every table; returns which diverged, and what to say about those that did not land.
         The commit is done, so nothing is raised."""
-        found, told = [], []
+        found, messages = [], []
         for name, each in self._written().items():
             try:
                 each.land()
             except ConflictError as conflict:
                 found.append(Divergence(name, conflict))
-                told.append(f"table {name!r} has diverged and could not land: {conflict.message}")
+                messages.append(
+                    f"table {name!r} has diverged and could not land: {conflict.message}"
+                )
             except (LancewoodError, OSError) as failure:
-                told.append(
+                messages.append(
                     f"table {name!r} could not land yet, the next writer does it: {failure}"
                 )
-        return tuple(found), told
+        return tuple(found), messages

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from lancewood.catalog.locations import main_location_of
 from lancewood.catalog.membership import Membership, is_repository, join, repositories_of
 from lancewood.catalog.names import TABLES_DIR, own_table, own_table_uri
+from lancewood.catalog.opening import main_location_of
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot, is_table, load_snapshot
 from lancewood.engine.versions import load_transaction, load_transaction_of, versions_since
@@ -52,7 +52,7 @@ transaction file is left to the cleanup of the table."""
 
 @dataclass(frozen=True)
 class Candidate:
-    """One table, or a place where one was never made."""
+    """One table, or the location of one that was never made."""
 
     name: str
     uri: str
@@ -169,7 +169,7 @@ class Orphans:
 
 
 def find_orphans(store: Store, is_needed: Callable[[Version], bool], stale: datetime) -> Orphans:
-    """The states in a root that nobody needs, and that were written before ``stale``."""
+    """The states in a root that are not needed, and that were written before ``stale``."""
     found, young, unreadable = [], 0, []
     for each in [*store.list(VERSIONS_DIR)]:
         name = parse_manifest_name(each.key.removeprefix(f"{VERSIONS_DIR}/"))
@@ -207,8 +207,8 @@ def unneeded_transactions(
     """The transaction files of states that no version of the history has too: a state may have
     landed long ago, under the same uuid, and lost its commit since."""
     names = {each.transaction for each in orphans if each.transaction is not None}
-    told = {name: found for name in names if (found := transaction_parts(name)) is not None}
-    parts = {name: found for name, found in told.items() if found[1] not in needed}
+    known = {name: found for name in names if (found := transaction_parts(name)) is not None}
+    parts = {name: found for name, found in known.items() if found[1] not in needed}
     if not parts:
         return []
     first = min(read for read, _ in parts.values())

@@ -1,7 +1,7 @@
 """Bringing every table up to what the commits of all branches say, as far as that can be done.
 
 What a writer does for one branch and a few tables, before its own work. Each state is looked at
-once, however many branches pin it. What cannot be done is told, and stops nothing else.
+once, however many branches pin it. What cannot be done is reported, and stops nothing else.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lancewood.git.hashes import Hash
 from lancewood.git.names import HEADS
 from lancewood.repo.context import RepoContext
 from lancewood.repo.gc.needed import Stays, TableBranch
-from lancewood.repo.landing import land_pin, owed_tables, settle
+from lancewood.repo.landing import finish_moves, land_pin, pending_tables
 from lancewood.repo.outcome import Divergence
 
 
@@ -29,7 +29,7 @@ class CaughtUp:
     failed: list[Stays] = field(default_factory=list)
 
 
-def catch_up(context: RepoContext, *, dry_run: bool) -> CaughtUp:
+def catch_up_all(context: RepoContext, *, dry_run: bool) -> CaughtUp:
     """Land what the commits at the tips of all branches have waiting, the oldest first."""
     found = CaughtUp()
     pins = set[tuple[str, Hash | None]]()
@@ -41,7 +41,7 @@ def catch_up(context: RepoContext, *, dry_run: bool) -> CaughtUp:
             found.failed.append(Stays(f"branch {branch}", error.message))
             continue
         try:
-            _settle(context, branch, tip, found, dry_run=dry_run)
+            _finish_moves(context, branch, tip, found, dry_run=dry_run)
         except LancewoodError as error:
             found.failed.append(Stays(f"branch {branch}", error.message))
         for name in names:
@@ -56,7 +56,7 @@ def _branches(context: RepoContext) -> Iterator[tuple[str, Hash]]:
     """The branches that can be read, and their commits."""
     refs = context.git.refs
     for ref in refs.every_name(HEADS):
-        with suppress(LancewoodError):  # told by whoever reads commits
+        with suppress(LancewoodError):  # reported where commits are read
             tip = refs.read(ref)
             if tip is not None:
                 yield ref.removeprefix(HEADS), tip
@@ -76,17 +76,17 @@ def _to_look_at(
     return sorted(name for name, _ in found if tree.pin(name).landing is not None)
 
 
-def _settle(
+def _finish_moves(
     context: RepoContext, branch: str, tip: Hash, found: CaughtUp, *, dry_run: bool
 ) -> None:
-    """Pay what a branch that was moved owes to its tables."""
-    owed = owed_tables(context, branch, tip)
-    if not owed:
+    """Have the tables follow a branch that was moved."""
+    pending = pending_tables(context, branch, tip)
+    if not pending:
         return
-    left = () if dry_run else settle(context, branch, tip)
+    left = () if dry_run else finish_moves(context, branch, tip)
     found.diverged += left
     gone = {each.table for each in left}
-    found.landed += [TableBranch(name, branch) for name in sorted(owed - gone)]
+    found.landed += [TableBranch(name, branch) for name in sorted(pending - gone)]
 
 
 def _land(

@@ -1,14 +1,14 @@
-"""Removing what no commit leads to: states, branches of tables, and places where no table came.
+"""Removing what no commit leads to: states, branches of tables, and remains of unmade tables.
 
 The order is the safety argument:
 
 1. what commits pin and has not landed lands;
-2. what may go is listed, with its age;
+2. what may be removed is listed, with its age;
 3. all commits are read, of every repository that a table belongs to: whatever came into being
    before the listing, and is committed by now, is seen;
-4. just before something goes, the commits that came since are read as well.
+4. just before something is removed, the commits that came since are read as well.
 
-Whoever is at work has files that are younger than ``in_flight``. Data files of tables are not
+Files of a writer at work are younger than ``in_flight``. Data files of tables are not
 touched: ``Table.cleanup`` takes them once nothing names them. Objects of git are not touched
 either: ``git gc`` packs them, and removes those that nothing reaches, as it does anywhere.
 """
@@ -44,7 +44,7 @@ from lancewood.repo.gc.candidates import (
     remove_orphans,
     unneeded_transactions,
 )
-from lancewood.repo.gc.catching_up import catch_up
+from lancewood.repo.gc.catching_up import catch_up_all
 from lancewood.repo.gc.needed import CommitNeeds, GcReport, Stays, TableBranch
 from lancewood.repo.writing.writable import is_ours
 from lancewood.store.base import Store
@@ -60,10 +60,10 @@ def collect_garbage(
     tables: bool,
     now: datetime | None = None,
 ) -> GcReport:
-    """Remove what nobody needs; see the module.
+    """Remove what is not needed; see the module.
 
     Raises NotFoundError, FormatError or UnsupportedError, before anything is removed, if commits
-    cannot be read: what they need is not known then. ``fsck`` tells which. What is old is told by
+    cannot be read: what they need is not known then. ``fsck`` says which. What is old is decided by
     the clock of the store, if that is behind; in a dry run, which writes nothing, by ours alone.
     """
     if now is None:
@@ -76,7 +76,7 @@ def collect_garbage(
 
 @dataclass
 class _Root:
-    """States in one root of a table that nobody needed when they were listed."""
+    """States in one root of a table that were not needed when they were listed."""
 
     table: Candidate
     branch: BranchName | None
@@ -96,7 +96,7 @@ class _Collection:
     needs: CommitNeeds = field(init=False)
     candidates: Candidates = field(init=False)
     stale: datetime = field(init=False)
-    """What was written after this may be somebody's who is at work."""
+    """What was written after this may belong to a writer at work."""
     stays: list[Stays] = field(default_factory=list)
     young: int = 0
     """How much stays for that reason."""
@@ -108,7 +108,7 @@ class _Collection:
         self.stale = self.retention.stale(self.now)
 
     def run(self, *, tables: bool) -> GcReport:
-        caught_up = catch_up(self.context, dry_run=self.dry_run)
+        caught_up = catch_up_all(self.context, dry_run=self.dry_run)
         self.needs.look()
         found = [*self.candidates.find(self.needs)]
         unmade = [each for each in found if each.head is None and self._is_unmade(each)]
@@ -154,7 +154,7 @@ class _Collection:
     # Looking
 
     def _is_unmade(self, table: Candidate) -> bool:
-        """Whether a place below the repository holds what was staged of a table, and no more."""
+        """Whether a location below the repository has only what was staged of a table."""
         path = below(self.context.root, table.uri)
         if self.needs.has(table.uri) or own_table(table.uri) is None:
             return False
@@ -173,7 +173,7 @@ class _Collection:
 
     def _idle_branches(self, table: Candidate) -> list[BranchName]:
         """Branches of a table that the repository made, and neither has nor pins; and those whose
-        deletion was cut off."""
+        deletion was interrupted."""
         try:
             records = load_refs(table.main.store).branches
             found = self._half_deleted(table, {each.name for each in records})
@@ -193,7 +193,7 @@ class _Collection:
         return found
 
     def _half_deleted(self, table: Candidate, recorded: set[BranchName]) -> list[BranchName]:
-        """Roots of branches that somebody began to delete: their records are gone."""
+        """Roots of branches whose deletion has begun: their records are gone."""
         found = []
         for root in branch_roots(table.main.store):
             name = BranchName.found(root.removeprefix(f"{TREE_DIR}/"))
@@ -215,9 +215,9 @@ class _Collection:
         return None
 
     def _roots(self, table: Candidate) -> Iterator[_Root]:
-        """What nobody needs in each root of a table."""
+        """What is not needed in each root of a table."""
         if table.head is None and not self.needs.has(table.uri):
-            return  # a place without a table, which goes or stays as a whole
+            return  # a location without a table, removed or kept as a whole
         try:
             refs = load_refs(table.main.store)
             for branch in (None, *(each.name for each in refs.branches)):

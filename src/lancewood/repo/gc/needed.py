@@ -182,7 +182,7 @@ class GcReport:
     bytes: int = 0
     """The size of the manifests, and of what was left of tables that were never made."""
     in_flight: int = 0
-    """Unneeded states, branches and places that are too young: somebody may be at work."""
+    """Unneeded states, branches and locations that are too young: a writer may be at work."""
     stays: tuple[Stays, ...] = ()
     cleaned: tuple[tuple[TableBranch, CleanupReport], ...] = ()
     """What the cleanup of the tables did, if it was requested."""

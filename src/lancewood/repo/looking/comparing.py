@@ -129,7 +129,7 @@ def measured(context: RepoContext, changes: Iterable[TableChange]) -> tuple[Tabl
     return tuple(_measured(context, each) for each in changes)
 
 
-def told_apart(
+def mark_unrelated(
     context: RepoContext, changes: Iterable[TableChange], one: Hash, other: Hash
 ) -> Iterator[TableChange]:
     """The changes between two commits, with those marked where both sides made the table: no merge
@@ -158,7 +158,7 @@ def _measured(context: RepoContext, change: TableChange) -> TableChange:
         return replace(change, counts=RowCounts())
     try:
         return _between(context, change, before, after)
-    except LancewoodError:  # a state that cannot be read is for status and fsck to tell
+    except LancewoodError:  # status and fsck report a state that cannot be read
         return change
 
 

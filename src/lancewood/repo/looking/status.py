@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from lancewood.catalog.names import TABLES_DIR, own_table, own_table_uri
+from lancewood.catalog.names import TABLES_DIR, lance_branch, own_table, own_table_uri
 from lancewood.catalog.opening import pin_of
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
@@ -24,9 +24,8 @@ from lancewood.engine.versions import require_newest
 from lancewood.errors import LancewoodError
 from lancewood.git.hashes import Hash
 from lancewood.repo.context import RepoContext
-from lancewood.repo.landing import owed_tables
-from lancewood.repo.ref_names import lance_branch
-from lancewood.repo.writing.given_up import is_free
+from lancewood.repo.landing import pending_tables
+from lancewood.repo.writing.abandoned import is_free
 from lancewood.repo.writing.writable import changed_head, working_location
 
 
@@ -83,7 +82,7 @@ def find_status(context: RepoContext) -> Status:
     pins = {name: tree.pin(name) for name in tree.names()}
     behind = frozenset[str]()
     if head.branch is not None:
-        behind = owed_tables(context, head.branch, head.hash)
+        behind = pending_tables(context, head.branch, head.hash)
     tables = tuple(
         _status(context, head.branch, name, pin, is_behind=name in behind)
         for name, pin in pins.items()
@@ -132,7 +131,7 @@ def _elsewhere(context: RepoContext, names: Collection[str]) -> dict[str, tuple[
     """The branches that pin tables; without tables whose main has uncommitted writes."""
     try:
         holders = context.holders(names)
-    except LancewoodError:  # a branch that cannot be read is for fsck to tell
+    except LancewoodError:  # fsck reports a branch that cannot be read
         return {}
     return {name: tuple(each) for name, each in holders.items() if _is_unwritten(context, name)}
 

@@ -4,7 +4,7 @@ A branch can be deleted together with the branches of its tables:
 
     1  a note records which branch is to be deleted, and its commit
     2  the ref is deleted: its commits now count only if something else leads to them
-    3  the branches of the tables are deleted unless somebody needs them; then the note
+    3  the branches of the tables are deleted unless they are needed; then the note
 
 After an interruption the branch may or may not be there still, and deleting it again finishes the
 work. A branch of a table is deleted only if this repository made it, no reachable commit pins it,
@@ -13,12 +13,12 @@ and no tag or branch of the table depends on it. The others are left to ``gc``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 from lancewood.catalog.membership import repositories_of
+from lancewood.catalog.names import branch_ref, lance_branch
 from lancewood.catalog.pin import Pin
 from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.engine.versions import load_branch, load_refs
@@ -40,27 +40,26 @@ from lancewood.model.refs import BranchName
 from lancewood.repo.context import RepoContext
 from lancewood.repo.gc.needed import CommitNeeds
 from lancewood.repo.identity import author_of
+from lancewood.repo.naming.tags import NamedCommits
 from lancewood.repo.notes import (
-    forget_all,
-    forget_leaving,
-    forget_merged,
-    leave_leaving,
-    leaving_branches,
-    load_leaving,
+    note_deletion,
+    noted_deletion,
+    remove_deletion_note,
+    remove_merge_note,
+    remove_move_notes,
+    unfinished_deletions,
 )
-from lancewood.repo.ref_names import branch_ref, lance_branch
 from lancewood.repo.writing.writable import is_ours
 
 
-class Branches:
-    """The branches of a repository, by name. Made by ``Repository.branches``.
+class Branches(NamedCommits):
+    """The branches of a repository, main included, by name. Made by ``Repository.branches``.
 
-    A new branch costs one small file. Tables get a branch of the same name when they are first
-    written on it.
+    ``branches["exp"]`` is the commit of a branch; iterating gives the names, sorted. A new branch
+    costs one small file. Tables get a branch of the same name when they are first written on it.
     """
 
-    def __init__(self, context: RepoContext) -> None:
-        self._context = context
+    _kind = "branch"
 
     def list(self, prefix: str = "") -> dict[str, Hash]:
         """The branches whose names begin with the prefix, sorted, and their commits."""
@@ -101,7 +100,7 @@ class Branches:
             )
         tip = refs.read(ref)
         if tip is None:
-            if tables and delete_noted_tables(self._context, name):
+            if tables and finish_deletion(self._context, name):
                 return
             raise NotFoundError(f"there is no branch {name!r}", branch=name)
         if not force and not self._is_elsewhere(name, tip):
@@ -111,13 +110,13 @@ class Branches:
                 branch=name,
             )
         if tables:
-            leave_leaving(self._context, name, tip)
+            note_deletion(self._context, name, tip)
         if not refs.move(ref, tip, None, why="branch: deleted", by=author_of(self._context.git)):
             raise RetryableConflictError(
                 f"branch {name!r} moved while it was to be deleted; look at it again", branch=name
             )
         if tables:
-            delete_noted_tables(self._context, name)
+            finish_deletion(self._context, name)
 
     def delete_from_tables(self, name: str, at: str) -> None:
         """Remove what a deleted branch left in the tables of a revision, as ``delete`` does with
@@ -126,25 +125,13 @@ class Branches:
             raise AlreadyExistsError(
                 f"there is a branch {name!r}: delete it with tables=True", branch=name
             )
-        leave_leaving(self._context, name, self._context.commit(at))
-        delete_noted_tables(self._context, name)
+        note_deletion(self._context, name, self._context.commit(at))
+        finish_deletion(self._context, name)
 
     def leaving(self) -> tuple[str, ...]:
         """The branches whose deletion with ``tables`` is unfinished; deleting them again finishes
         it."""
-        return tuple(leaving_branches(self._context))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.list())
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in self.list()
-
-    def __len__(self) -> int:
-        return len(self.list())
-
-    def __repr__(self) -> str:
-        return f"<branches of {self._context.root}>"
+        return tuple(unfinished_deletions(self._context))
 
     def _empty_commit(self, by: Signature) -> Hash:
         return self._context.git.objects.put_commit(self._context.tree(None).put(), (), by, "begin")
@@ -155,26 +142,26 @@ class Branches:
         return any(each == tip or is_ancestor(objects, tip, each) for each in others)
 
 
-def delete_noted_tables(context: RepoContext, branch: str) -> bool:
+def finish_deletion(context: RepoContext, branch: str) -> bool:
     """The third step, if there is a note; whether there was one.
 
     If a table cannot be read that error is raised, and the note stays, so it can be run again.
     """
-    tip = load_leaving(context, branch)
+    tip = noted_deletion(context, branch)
     if tip is None:
         return False
     wanted = lance_branch(branch)
     assert wanted is not None, "main does not go"
-    with suppress(NotFoundError):  # the commit is gone, with all that it could tell
+    with suppress(NotFoundError):  # the commit is gone, and its tables are unknown
         _Deletion(context, branch, wanted, tip).run()
-    forget_merged(context, branch)
-    forget_all(context, branch)
-    forget_leaving(context, branch)
+    remove_merge_note(context, branch)
+    remove_move_notes(context, branch)
+    remove_deletion_note(context, branch)
     return True
 
 
 @dataclass(frozen=True, slots=True)
-class _Doomed:
+class _TableBranch:
     """A table with a branch of that name."""
 
     pin: Pin
@@ -193,18 +180,18 @@ class _Deletion:
     def run(self) -> None:
         tree = self.context.tree(self.tip)
         pins = (tree.pin(name) for name in tree.names())
-        found = [*filter(None, map(self._doomed, pins))]
+        found = [*filter(None, map(self._to_delete, pins))]
         if not found:
             return
         # Commits that pin a branch were made after it.
         self.needs = CommitNeeds(self.context, since=min(each.made for each in found) or None)
         for each in found:
-            with suppress(NotFoundError, InvalidInputError):  # gone, or somebody needs it
+            with suppress(NotFoundError, InvalidInputError):  # gone, or still needed
                 self.needs.watch(each.pin.uri, repositories_of(each.main))
                 self._check(each)
                 delete_branch(each.main, self.branch, force=True, check=partial(self._check, each))
 
-    def _doomed(self, pin: Pin) -> _Doomed | None:
+    def _to_delete(self, pin: Pin) -> _TableBranch | None:
         location = self.context.location(pin.on(None))
         record = load_branch(location.store, self.wanted)
         if record is not None and not is_ours(self.context, record):
@@ -217,15 +204,15 @@ class _Deletion:
             main = load_snapshot(location)
         except NotFoundError:
             return None
-        return _Doomed(pin, main, 0 if record is None else record.created_at_seconds)
+        return _TableBranch(pin, main, 0 if record is None else record.created_at_seconds)
 
-    def _check(self, doomed: _Doomed) -> None:
-        """Raise InvalidInputError if somebody needs the branch of a table."""
+    def _check(self, found: _TableBranch) -> None:
+        """Raise InvalidInputError if the branch of a table is still needed."""
         if self.context.git.refs.head().branch == self.branch or self.context.tip(self.branch):
             raise InvalidInputError("the repository has a branch of that name")
         self.needs.look()
-        if self.needs.needs_branch(doomed.pin.uri, self.wanted):
+        if self.needs.needs_branch(found.pin.uri, self.wanted):
             raise InvalidInputError("a commit pins it")
-        tags = load_refs(doomed.main.location.store).tags
+        tags = load_refs(found.main.location.store).tags
         if any(each.branch == self.wanted for each in tags):
             raise InvalidInputError("a tag is on it")

@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from lancewood.catalog.marks import protect as protect_table
 from lancewood.catalog.marks import unprotect as unprotect_table
+from lancewood.catalog.names import PROTECTED, tag_ref
 from lancewood.catalog.pin import Pin
 from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.errors import (
@@ -24,28 +25,64 @@ from lancewood.errors import (
 )
 from lancewood.git.hashes import Hash
 from lancewood.git.names import TAGS, checked_ref
-from lancewood.repo.context import RepoContext
+from lancewood.repo.context import RepoContext, near
 from lancewood.repo.identity import author_of
 from lancewood.repo.landing import check_member, land_pin
 from lancewood.repo.outcome import NotLandedWarning
-from lancewood.repo.ref_names import PROTECTED, tag_ref
 
 _OURS = "refs/lancewood/"
 
 
-class Tags:
-    """The tags of a repository, by name. Made by ``Repository.tags``."""
+class NamedCommits:
+    """Commits by name: iterating gives the names, sorted, and ``[name]`` the commit."""
+
+    _kind: str
+    """What has the names: a branch, a tag."""
 
     def __init__(self, context: RepoContext) -> None:
         self._context = context
 
-    def list(self) -> dict[str, Hash]:
-        """Every tag and its commit, sorted by name; annotated tags are peeled.
+    def list(self, prefix: str = "") -> dict[str, Hash]:
+        """Every name that begins with the prefix, sorted, and its commit."""
+        raise NotImplementedError
+
+    def __getitem__(self, name: str) -> Hash:
+        found = self.list()
+        if name not in found:
+            raise NotFoundError(
+                f"there is no {self._kind} {name!r}{near(name, found)}", **{self._kind: name}
+            )
+        return found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.list())
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self.list()
+
+    def __len__(self) -> int:
+        return len(self.list())
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__.lower()} of {self._context.root}>"
+
+
+class Tags(NamedCommits):
+    """The tags of a repository, by name. Made by ``Repository.tags``.
+
+    ``tags["v1"]`` is the commit of a tag; iterating gives the names, sorted.
+    """
+
+    _kind = "tag"
+
+    def list(self, prefix: str = "") -> dict[str, Hash]:
+        """The tags whose names begin with the prefix, sorted, and their commits; annotated tags are
+        peeled.
 
         Tags that lead to something else than a commit are left out. Raises NotFoundError, naming
         the tag, if its object is gone.
         """
-        found = self._context.git.refs.names(TAGS)
+        found = self._context.git.refs.names(TAGS + prefix)
         peeled = {name: self._commit_of(name, found[name]) for name in sorted(found)}
         return {name.removeprefix(TAGS): at for name, at in peeled.items() if at is not None}
 
@@ -82,18 +119,6 @@ class Tags:
             unprotect(self._context, ref, commit)
         self._protect_again(ref)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.list())
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in self.list()
-
-    def __len__(self) -> int:
-        return len(self.list())
-
-    def __repr__(self) -> str:
-        return f"<tags of {self._context.root}>"
-
     def _commit_of(self, ref: str, found: Hash) -> Hash | None:
         """The commit that a tag leads to; None if it leads to something else."""
         try:
@@ -108,7 +133,7 @@ class Tags:
             ) from gone
 
     def _protect_again(self, ref: str) -> None:
-        """Somebody may have made the same tag meanwhile, and needs the tags in the tables."""
+        """The same tag may have been made again meanwhile, and needs the tags in the tables."""
         found = self._context.git.refs.read(ref)
         if found is not None:
             protect(self._context, ref, self._context.git.objects.peel(found))
@@ -120,11 +145,10 @@ class Tags:
         )
 
 
-class Marks:
+class Marks(NamedCommits):
     """Commits by names of the repository's own. Made by ``Repository.marks``."""
 
-    def __init__(self, context: RepoContext) -> None:
-        self._context = context
+    _kind = "mark"
 
     def get(self, name: str) -> Hash | None:
         """The commit of a name; None if there is none."""
@@ -150,9 +174,6 @@ class Marks:
                 ref=ref,
             )
         return False
-
-    def __repr__(self) -> str:
-        return f"<marks of {self._context.root}>"
 
 
 def protect(context: RepoContext, ref: str, commit: Hash) -> tuple[str, ...]:
@@ -201,7 +222,7 @@ def unprotect_commit(context: RepoContext, commit: Hash) -> None:
     if not refs.move(ref, commit, None, why="unprotect", by=author_of(context.git)):
         raise NotFoundError(f"commit {commit[:12]} is not protected by itself", commit=commit)
     unprotect(context, ref, commit)
-    if refs.read(ref) is not None:  # somebody protected it meanwhile
+    if refs.read(ref) is not None:  # protected again meanwhile
         protect(context, ref, commit)
 
 

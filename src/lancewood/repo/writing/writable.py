@@ -1,23 +1,29 @@
 """Where a table is written on a branch of the repository: on its own branch of that name.
 
 That branch is made when the repository's branch first writes to the table, from the version that
-the commit pins. A branch of that name that somebody else made is not touched unless it is adopted.
+the commit pins. A branch of that name that others made is not touched unless it is adopted.
 Like git's work tree, the table may differ from what the branch pins.
+
+The exclusive setting is the repository's. A table is reserved by a key in its configuration and the
+writer flag that comes with it. Every state that a transaction writes follows the setting, so if
+setting it is interrupted, the next transaction that writes to a table completes it there.
 """
 
 from __future__ import annotations
 
 from lancewood.catalog.marks import REPOSITORY_ID
+from lancewood.catalog.names import lance_branch
 from lancewood.catalog.opening import content_of
 from lancewood.catalog.pin import Pin
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot, branch_location, load_snapshot, main_location
-from lancewood.engine.staging import is_last_step
+from lancewood.engine.staging import Stage, is_last_step
 from lancewood.engine.versions import list_versions, load_branch, load_transaction_of
 from lancewood.errors import (
     AlreadyExistsError,
     ConflictError,
     IncompatibleConflictError,
+    InvalidInputError,
     NotFoundError,
     RetryableConflictError,
 )
@@ -27,15 +33,23 @@ from lancewood.jobs.naming.creation import create_branch
 from lancewood.jobs.naming.records import is_leaving
 from lancewood.jobs.publishing.closing import mend_record
 from lancewood.jobs.publishing.reset import begin_anew
+from lancewood.model.exclusive import keeper_of, keeping
 from lancewood.model.ids import Version
 from lancewood.model.operations import Clone
 from lancewood.model.refs import Branch, BranchName, called
 from lancewood.model.transaction import STAGED_PROPERTY
-from lancewood.repo.context import RepoContext
-from lancewood.repo.landing import LOST, check_member, is_beginning, land_pin, land_rest, settle
+from lancewood.model.transaction import Transaction as TableTransaction
+from lancewood.repo.context import EXCLUSIVE, SECTION, RepoContext
+from lancewood.repo.landing import (
+    LOST,
+    check_member,
+    finish_moves,
+    is_beginning,
+    land_pin,
+    land_rest,
+)
 from lancewood.repo.notes import check_unmerged
 from lancewood.repo.outcome import Divergence
-from lancewood.repo.ref_names import lance_branch
 
 _ATTEMPTS = 10
 
@@ -54,7 +68,7 @@ def writable_head(
     """
     check_member(context, pin, name)
     wanted = lance_branch(branch)
-    for each in settle(context, branch, tip, [name]):
+    for each in finish_moves(context, branch, tip, [name]):
         raise diverged(each)
     if pin.branch == wanted:
         head = _landed_head(context, pin)
@@ -127,7 +141,7 @@ def goes_on(location: Location, parent: str | None, version: Version) -> bool:
 
 
 def diverged(found: Divergence) -> IncompatibleConflictError:
-    """The error for a table that cannot be written until somebody decides."""
+    """The error for a table that cannot be written before its user decides."""
     way_out = (
         "The commit still reads; commit() takes the table as it stands, reset() brings back what "
         "is committed"
@@ -242,7 +256,7 @@ def changed_head(
 ) -> Snapshot | None:
     """The newest version of a table, if its content is not the pin's.
 
-    ``is_pinned_branch``: the place is that of the pin's branch.
+    ``is_pinned_branch``: the location is that of the pin's branch.
     """
     if is_pinned_branch and pin.landing is None and pin.version == newest:
         return None
@@ -252,3 +266,34 @@ def changed_head(
     if not is_pinned_branch and is_beginning(head, pin.branch, pin.exact_version):
         return None
     return head
+
+
+def set_exclusive(context: RepoContext, is_exclusive: bool) -> None:
+    """Write the setting; the next transaction that writes to a table applies it there."""
+    if not isinstance(is_exclusive, bool):
+        raise InvalidInputError(f"exclusive is True or False, not {is_exclusive!r}")
+    context.git.set(SECTION, EXCLUSIVE, "true" if is_exclusive else "false")
+
+
+def keep_to_setting(context: RepoContext, stage: Stage) -> None:
+    """Have the newest state of a stage follow the setting: one more step if it does not."""
+    wanted = wanted_keeper(context)
+    head = stage.snapshot.manifest
+    if keeper_of(head) != wanted:
+        stage.commit(TableTransaction.new(head.version, keeping(wanted)))
+
+
+def wanted_keeper(context: RepoContext) -> str | None:
+    """What the key of every table should be."""
+    return context.id if context.is_exclusive else None
+
+
+def check_not_exclusive(context: RepoContext, name: str) -> None:
+    """Raise InvalidInputError if tables may only be written in transactions."""
+    if context.is_exclusive:
+        raise InvalidInputError(
+            f"table {name!r} cannot be written without a transaction: the repository keeps its "
+            "tables for itself; write in repo.transaction(), or open them to others with "
+            "repo.exclusive(False)",
+            table=name,
+        )

@@ -1,16 +1,17 @@
-"""What is in a table beside what the branch pins: left by earlier commits, or written by others.
+"""Versions of a table that the branch does not pin: of abandoned commits, or written by others.
 
-What commits made is kept by them, and something else may follow it. What others wrote stays. If the
-branch does not pin the table, that is a conflict. If it does, the writes become part of the next
-commit that changes the table, since the history of a table's branch is linear and a transaction can
-only follow its newest version. They are found here, to be reported. Nothing is changed.
+What commits made can be read from them, so other content may follow it. What others wrote stays. If
+the branch does not pin the table, that is a conflict. If it does, the writes become part of the
+next commit that changes the table, since the history of a table's branch is linear and a
+transaction can only follow its newest version. They are found here, to be reported. Nothing is
+changed.
 """
 
 from __future__ import annotations
 
 from itertools import islice
 
-from lancewood.catalog.names import own_table_uri
+from lancewood.catalog.names import lance_branch, own_table_uri
 from lancewood.catalog.pin import Pin
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot, load_snapshot
@@ -25,16 +26,17 @@ from lancewood.model.manifest import Manifest
 from lancewood.model.operations import Clone
 from lancewood.model.transaction import STAGED_PROPERTY
 from lancewood.repo.context import RepoContext
-from lancewood.repo.landing import landed_version, settle
+from lancewood.repo.landing import finish_moves, landed_version
 from lancewood.repo.notes import check_unmerged
 from lancewood.repo.outcome import TakenIn
-from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.writing.writable import diverged, landed_source, own_head
 
 _MOST_READ = 100
 
 
-def left_head(context: RepoContext, branch: str, tip: Hash | None, name: str) -> Snapshot | None:
+def unpinned_head(
+    context: RepoContext, branch: str, tip: Hash | None, name: str
+) -> Snapshot | None:
     """The newest version, on its own branch, of an own table that the branch pinned once and no
     longer pins; None if it never did.
 
@@ -44,12 +46,12 @@ def left_head(context: RepoContext, branch: str, tip: Hash | None, name: str) ->
     pin, wanted = _last_pin(context, tip, name), lance_branch(branch)
     if pin is None or pin.uri != own_table_uri(name):
         return None
-    for each in settle(context, branch, tip, [name]):
+    for each in finish_moves(context, branch, tip, [name]):
         raise diverged(each)
     if pin.branch == wanted:
         landed_source(context, name, pin)
         check_unmerged(context, branch, tip, name)
-        return given_up_head(context, pin) or load_snapshot(context.location(pin))
+        return abandoned_head(context, pin) or load_snapshot(context.location(pin))
     if wanted is None:
         return None
     return own_head(context, branch, tip, name, landed_source(context, name, pin), wanted)
@@ -67,7 +69,7 @@ def _last_pin(context: RepoContext, tip: Hash | None, name: str) -> Pin | None:
 
 def is_free(head: Snapshot) -> bool:
     """Whether something else may follow the newest version of a table that a branch does not pin: a
-    commit made it, or nobody wrote since the branch of the table began.
+    commit made it, or it is where the branch of the table begins.
 
     A table whose first version is empty was begun for a branch that made it.
     """
@@ -79,9 +81,9 @@ def is_free(head: Snapshot) -> bool:
     return head.manifest.version == 1 and not head.manifest.fragment_count
 
 
-def given_up_head(context: RepoContext, pin: Pin) -> Snapshot | None:
+def abandoned_head(context: RepoContext, pin: Pin) -> Snapshot | None:
     """The newest version of a table that a branch does not pin, if its content is not the pin's: it
-    was made by commits that were given up.
+    was made by commits that are abandoned.
 
     Raises IncompatibleConflictError if others wrote to it.
     """
@@ -93,24 +95,24 @@ def given_up_head(context: RepoContext, pin: Pin) -> Snapshot | None:
         since = known.manifest.version
     else:
         since = pin.version if pin.landing is None else pin.landing.base
-    _check_given_up(head, since)
+    _check_abandoned(head, since)
     return head
 
 
-def given_up_since(location: Location, fork: Version) -> Snapshot | None:
+def abandoned_since(location: Location, fork: Version) -> Snapshot | None:
     """The newest version of a table that a branch does not pin, if it is after ``fork``: it was
-    made by commits that were given up.
+    made by commits that are abandoned.
 
     Raises IncompatibleConflictError if others wrote to it.
     """
     head = load_snapshot(location)
     if head.manifest.version == fork:
         return None
-    _check_given_up(head, fork)
+    _check_abandoned(head, fork)
     return head
 
 
-def _check_given_up(head: Snapshot, since: Version) -> None:
+def _check_abandoned(head: Snapshot, since: Version) -> None:
     store, scheme = head.location.store, head.scheme
     for version in versions_since(store, since, scheme).versions:
         if STAGED_PROPERTY not in load_transaction_of(store, version, scheme).properties:

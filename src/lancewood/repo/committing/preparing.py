@@ -1,14 +1,18 @@
-"""Making tables ready for work on a branch that is merged, squashed, into another, and then goes.
+"""Making tables ready to be written on a branch by writers that know nothing of the repository.
 
-The target must not be left with a pin on a branch of a table that goes. Work on a branch of a table
-can be published onto the branch that it comes from, so it has to begin at the target's own. Where
-the target still pins a table on another one, because it was never written there, its own is made
-first; the branch with the work pins where that begins, and the target knows nothing of it until
-the merge.
+Pylance, Spark and ``lw table`` need the branch of a table to exist before they write on it.
+``Repository.commit`` then records what they wrote. A transaction does not need this.
 
-A table that is not there yet begins empty, on main, which no commit of main pins. One that the
-target had before, until a commit took it out, goes on from what it held, without it; and so does
-one of that name which another branch made.
+Work may also be meant for another branch, into which it is merged, squashed, before its own branch
+is deleted. The target must not be left with a pin on a branch of a table that is deleted. Work can
+be published onto the branch of a table that it comes from, so it has to begin at the target's own.
+Where the target still pins a table on another branch, because it was never written there, its own
+is made first. The branch with the work pins where that begins, and the target does not know it
+until the merge.
+
+A new table begins empty, on main, and no commit of main pins it. One that the target had until a
+commit removed it continues with nothing of what it held; so does one of that name that another
+branch made.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ import os
 
 import pyarrow as pa
 
-from lancewood.catalog.names import checked_table, own_table_uri
+from lancewood.catalog.names import checked_table, lance_branch, own_table_uri
 from lancewood.catalog.opening import pin_of
 from lancewood.catalog.pin import Pin
 from lancewood.engine.location import Location
@@ -39,12 +43,36 @@ from lancewood.repo.committing.adding import add_table, check_no_manifest_store
 from lancewood.repo.committing.creating import begin_anew, may_branch, new_location, taken
 from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.context import RepoContext
-from lancewood.repo.ref_names import lance_branch
-from lancewood.repo.writing.given_up import is_free, left_head
-from lancewood.repo.writing.preparing import check_not_exclusive, prepare
-from lancewood.repo.writing.writable import writable_head
+from lancewood.repo.landing import finish_moves
+from lancewood.repo.writing.abandoned import is_free, unpinned_head
+from lancewood.repo.writing.writable import (
+    check_not_exclusive,
+    diverged,
+    working_location,
+    writable_head,
+)
 from lancewood.store.locate import open_store
 from lancewood.table.table import Table
+
+
+def prepare(context: RepoContext, branch: str, name: str, *, adopt: bool) -> Table:
+    """The newest version of a table on a branch, which is made if need be.
+
+    What commits of the branch pin lands first; uncommitted writes stay. Raises NotFoundError,
+    IncompatibleConflictError for a table that has diverged, and InvalidInputError in an exclusive
+    repository.
+    """
+    check_not_exclusive(context, name)
+    tip = context.tip(branch)
+    pin = context.pin(context.tree(tip), name)
+    wanted = lance_branch(branch)
+    if pin.branch != wanted and wanted is not None:
+        for each in finish_moves(context, branch, tip, [name]):
+            raise diverged(each)
+        location = working_location(context, branch, pin, adopt=adopt)
+        if location is not None:
+            return Table(load_snapshot(location))
+    return Table(writable_head(context, branch, tip, name, pin, adopt=adopt))
 
 
 def prepare_work(
@@ -58,8 +86,8 @@ def prepare_work(
     pin = context.pin(context.tree(context.tip(branch)), name)
     if pin.branch not in (lance_branch(branch), lance_branch(onto)):
         first = _beginning(context, onto, name, pin)
-        told = f"table {name} goes on from its {called(lance_branch(onto))}"
-        changes = Transaction(context, branch, told, by)
+        message = f"table {name} goes on from its {called(lance_branch(onto))}"
+        changes = Transaction(context, branch, message, by)
         changes.pin(name, pin_of(first, pin.uri))
         changes.commit()
     return prepare(context, branch, name, adopt=False)
@@ -105,9 +133,11 @@ def prepare_new(
 
 
 def _begun_anew(table: Table) -> Table:
-    """A table on a branch without what was written there before any commit of it knew the table:
-    somebody gave that up."""
+    """A table on a branch without what was written there before any commit pinned the table there:
+    that was abandoned."""
     head = table._snapshot
+    if head.manifest.branch is None:
+        return table
     work = load_work(head)
     if not work.steps:
         return table
@@ -120,7 +150,7 @@ def _beginning(context: RepoContext, branch: str, name: str, pin: Pin) -> Snapsh
     """Where the table's own branch begins, which goes on from a pin; it is made if need be.
 
     Raises RetryableConflictError if the branch pins something else by now: its own would have to
-    begin anew, and somebody wrote there.
+    begin anew, and there are writes on it.
     """
     tip = context.tip(branch)
     tree = context.tree(tip)
@@ -140,14 +170,14 @@ def _first_own(context: RepoContext, onto: str, name: str, schema: pa.Schema) ->
     has, rows and all."""
     location = new_location(context, name)
     if not is_table(location.store):
-        with contextlib.suppress(AlreadyExistsError):  # somebody else made it in this moment
+        with contextlib.suppress(AlreadyExistsError):  # another process was faster
             return create_table(location, schema, NewTable())
     found = load_snapshot(location)
     if found.manifest.version == 1 and not found.manifest.fragment_count:
         return found
     tip = context.tip(onto)
     is_made = context.tree(tip).blob_hash(name) is not None
-    before = None if is_made else left_head(context, onto, tip, name)
+    before = None if is_made else unpinned_head(context, onto, tip, name)
     if before is not None:
         return before
     if is_made or not (is_free(found) if onto == MAIN else may_branch(context, name, found)):
@@ -156,7 +186,7 @@ def _first_own(context: RepoContext, onto: str, name: str, schema: pa.Schema) ->
 
 
 def _make_at(context: RepoContext, uri: str | os.PathLike[str], schema: pa.Schema) -> None:
-    """Have a table be at a uri."""
+    """Make an empty table at a uri, unless there is one."""
     options = context.storage_options
     check_no_manifest_store(os.fspath(uri))
     location = Location(open_store(uri, storage_options=options, fsync=context.fsync), options)

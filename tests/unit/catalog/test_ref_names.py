@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from lancewood.catalog.names import branch_ref, full_ref, lance_branch, tag_ref
 from lancewood.errors import InvalidInputError
-from lancewood.repo.ref_names import branch_ref, full_ref, lance_branch, tag_ref
 
 
 @pytest.mark.parametrize("name", ["main", "exp", "team/exp-1", "v1.0"])

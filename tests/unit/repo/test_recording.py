@@ -15,7 +15,7 @@ from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.errors import FormatError
 from lancewood.git.objects import LINK, TREE, Signature, TreeEntry
 from lancewood.git.repository import GitRepository
-from lancewood.repo.committing import cut
+from lancewood.repo.committing import recording
 from lancewood.repo.writing import writable as working
 from lancewood.testing.manifests import manifest_path
 
@@ -116,7 +116,7 @@ def test_a_table_that_moves_while_the_tree_is_written_is_looked_at_again(
             lw.open(uri(repo, "c")).append(ROWS)
         return pin_of(head, table_uri)
 
-    monkeypatch.setattr(cut, "pin_of", pin)
+    monkeypatch.setattr(recording, "pin_of", pin)
     assert repo.commit("both moved").tables == ("a", "c")
     assert rows(repo) == [6, 3, 6]
 

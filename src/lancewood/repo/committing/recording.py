@@ -1,7 +1,10 @@
-"""Recording where the tables stand: a consistent cut.
+"""Recording what is there: the tables of a branch as they stand at one moment, or a set of files.
 
 The newest version of every table is looked at twice, before and after the tree is written. If one
 moved in between, the states may never have been there together, and it is done again.
+
+A set of files is the whole set: what it leaves out is gone from the branch. Tables stay as they are
+pinned, for a history that has both would otherwise lose its tables by recording a file.
 """
 
 from __future__ import annotations
@@ -9,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from lancewood.catalog.files import put_files
+from lancewood.catalog.names import lance_branch
 from lancewood.catalog.opening import pin_of
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
@@ -16,17 +21,17 @@ from lancewood.engine.location import Location
 from lancewood.engine.versions import Watch
 from lancewood.errors import NotFoundError, RetryableConflictError
 from lancewood.git.hashes import Hash
+from lancewood.git.objects import TreeEntry
 from lancewood.model.ids import Version
 from lancewood.repo.context import Kept, RepoContext
-from lancewood.repo.landing import join_tables, land_rest, settle
-from lancewood.repo.ref_names import lance_branch
+from lancewood.repo.landing import finish_moves, join_tables, land_rest
 from lancewood.repo.writing.writable import changed_head, working_location
 
 _ROUNDS = 20
 
 
 @dataclass
-class Cut:
+class StandingTables:
     """A proposal to commit the tables of a branch as they stand."""
 
     context: RepoContext
@@ -46,7 +51,7 @@ class Cut:
         kept, strays = self._pinned(tables)
         held = {name: each.held for name, each in kept.items() if each.held is not None}
         if tip is not None and tip not in self._landed:
-            settle(self.context, self.branch, tip)
+            finish_moves(self.context, self.branch, tip)
             self._land(tip, [*(kept.keys() - held.keys()), *strays])
             self._landed.add(tip)
         away = self._away(strays)
@@ -140,3 +145,31 @@ def _newest(name: str, watch: Watch) -> Version:
             f"remove({name!r}) leaves it out from now on",
             **{**gone.facts, "table": name},
         ) from gone
+
+
+@dataclass
+class FileSet:
+    """A proposal to commit files; their paths are checked."""
+
+    context: RepoContext
+    branch: str
+    files: Mapping[str, bytes]
+    _seen: list[Mapping[str, TreeEntry]] = field(default_factory=list)
+    """What the branch had when it was begun."""
+
+    def tree(self, tip: Hash | None) -> TableTree | None:
+        """The files, with the tables of ``tip``; None if the branch has exactly these already.
+
+        Raises RetryableConflictError if another commit changed the files meanwhile.
+        """
+        before = self.context.tree(tip)
+        now = before.files
+        if self._seen and self._seen[0] != now:
+            raise RetryableConflictError(
+                f"another commit changed the files of branch {self.branch!r} meanwhile; look at "
+                "them, and make the snapshot again",
+                branch=self.branch,
+            )
+        self._seen.append(now)
+        found = before.with_files(put_files(self.context.git.objects, self.files))
+        return None if tip is not None and found.files == now else found

@@ -14,14 +14,8 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from lancewood import Repository
-from lancewood.catalog.pin import Pin
 from lancewood.cli.output import cell, counted, padded, width
-from lancewood.git.hashes import Hash
-from lancewood.git.objects import Commit, Signature
-from lancewood.model.refs import MAIN
-from lancewood.repo.identity import first_line
-from lancewood.repo.looking.comparing import TableChange
-from lancewood.repo.outcome import Committed
+from lancewood.repo import MAIN, Commit, Committed, Hash, Pin, Signature, TableChange, first_line
 
 REVISIONS = "a branch, a tag, a hash, HEAD~2"
 _DIGITS = 12
@@ -119,16 +113,16 @@ class Decorations:
     def text(self, commit: Hash) -> str:
         """What ``git log`` shows after the hash: `` (HEAD -> main, tag: v1)``; empty for none."""
         is_head = self._head.hash == commit
-        told = []
+        parts = []
         if is_head:
             branch = self._head.branch
-            told.append("HEAD" if branch is None else f"HEAD {_ARROW} {branch}")
+            parts.append("HEAD" if branch is None else f"HEAD {_ARROW} {branch}")
         for kind, name in self._names.get(commit, ()):
             if kind == "tag":
-                told.append(f"tag: {name}")
+                parts.append(f"tag: {name}")
             elif not (is_head and name == self._head.branch):
-                told.append(name)
-        return f" ({', '.join(told)})" if told else ""
+                parts.append(name)
+        return f" ({', '.join(parts)})" if parts else ""
 
     def facts(self, commit: Hash) -> dict[str, list[str]]:
         """The same for programs."""
@@ -229,8 +223,8 @@ def _moved(change: TableChange) -> str:
     if counts is None:
         return ""
     done = {"inserted": counts.inserted, "updated": counts.updated, "deleted": counts.deleted}
-    told = [f"{number:,} {word}" for word, number in done.items() if number]
-    return f" ({', '.join(told) or 'none changed'})"
+    parts = [f"{number:,} {word}" for word, number in done.items() if number]
+    return f" ({', '.join(parts) or 'none changed'})"
 
 
 def _number(rows: int | None) -> str:
