@@ -16,8 +16,6 @@ from lancewood.cli import options
 from lancewood.cli.output import Output, counted, moment, note, size
 from lancewood.cli.repository.telling import Author, Revision, short
 from lancewood.errors import LancewoodError
-from lancewood.git.names import HEADS
-from lancewood.git.repository import GitRepository
 from lancewood.items.folder import find_items, path_on_disk
 from lancewood.items.looking import (
     CONTENTS,
@@ -31,8 +29,7 @@ from lancewood.items.looking import (
 )
 from lancewood.items.outcome import ItemDone, ItemOutcome, Tally
 from lancewood.items.plain.importing import FILE_NAME, import_plain
-from lancewood.repo.identity import author_here
-from lancewood.repo.ref_names import tag_ref
+from lancewood.repo import HEADS, GitRepository, author_here, tag_ref
 
 Folder: TypeAlias = Annotated[
     Path, typer.Argument(metavar="FOLDER", help="What the items are below, at any depth.")

@@ -14,3 +14,28 @@ Begin at ``repository``, then ``committing.transaction``: stage, swap, land. Wor
     own         a table below the repository, in ``tables/``; other tables are elsewhere
     given up    made by commits that no branch leads to any more, and still in the table
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lancewood.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from lancewood.catalog.names import own_table_uri
+    from lancewood.git.names import HEADS, is_uri
+    from lancewood.git.repository import GitRepository
+    from lancewood.repo.identity import author_here
+    from lancewood.repo.ref_names import tag_ref
+
+__all__ = ["HEADS", "GitRepository", "author_here", "is_uri", "own_table_uri", "tag_ref"]
+
+_MODULES = {
+    "GitRepository": "lancewood.git.repository",
+    "HEADS": "lancewood.git.names",
+    "author_here": "lancewood.repo.identity",
+    "is_uri": "lancewood.git.names",
+    "own_table_uri": "lancewood.catalog.names",
+    "tag_ref": "lancewood.repo.ref_names",
+}
+__getattr__, __dir__ = lazy_names(globals(), _MODULES)

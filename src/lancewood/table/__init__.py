@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lancewood.engine.location import BasePath
     from lancewood.engine.rows import IndexMask
     from lancewood.engine.snapshot import Access, At, TableStats
-    from lancewood.engine.upkeep import MigratedNames, examine
+    from lancewood.engine.upkeep import Dropped, MigratedNames, examine
     from lancewood.engine.versions import VersionInfo
     from lancewood.external.base import ManifestStore
     from lancewood.external.lock import CommitLock
@@ -48,10 +48,23 @@ if TYPE_CHECKING:
         UpdateConfig,
     )
     from lancewood.model.refs import MAIN, Branch, Tag, called
+    from lancewood.model.schema import Field
     from lancewood.model.transaction import Transaction
     from lancewood.store.checkup import CheckStatus, StoreCheck
+    from lancewood.store.options import is_secret
     from lancewood.table.changing import CHANGE, ChangedRows, Changes
-    from lancewood.table.door import create, drop, exists, migrate_names, open, relocate, repair
+    from lancewood.table.details import StoredFile, TableDetails, history
+    from lancewood.table.door import (
+        NamedVersion,
+        create,
+        drop,
+        exists,
+        migrate_names,
+        open,
+        open_named,
+        relocate,
+        repair,
+    )
     from lancewood.table.handle import Counts
     from lancewood.table.scan import Scan
     from lancewood.table.table import Table
@@ -80,6 +93,8 @@ __all__ = [
     "DeepClone",
     "Delete",
     "DetachCounts",
+    "Dropped",
+    "Field",
     "FileLimits",
     "Fragment",
     "Index",
@@ -89,6 +104,7 @@ __all__ = [
     "Merge",
     "MigratedNames",
     "MoveCounts",
+    "NamedVersion",
     "Operation",
     "Overwrite",
     "Problem",
@@ -104,7 +120,9 @@ __all__ = [
     "Scan",
     "ShallowClone",
     "StoreCheck",
+    "StoredFile",
     "Table",
+    "TableDetails",
     "TableStats",
     "Tag",
     "Transaction",
@@ -118,8 +136,11 @@ __all__ = [
     "drop",
     "examine",
     "exists",
+    "history",
+    "is_secret",
     "migrate_names",
     "open",
+    "open_named",
     "parse_column",
     "parse_type",
     "relocate",
@@ -127,12 +148,15 @@ __all__ = [
 ]
 
 _NAMES = {
+    "lancewood.store.options": "is_secret",
+    "lancewood.model.schema": "Field",
+    "lancewood.table.details": "StoredFile TableDetails history",
     "lancewood.data.blob_file": "BlobFile",
     "lancewood.engine.base": "FileLimits",
     "lancewood.engine.location": "BasePath",
     "lancewood.engine.rows": "IndexMask",
     "lancewood.engine.snapshot": "Access At TableStats",
-    "lancewood.engine.upkeep": "MigratedNames examine",
+    "lancewood.engine.upkeep": "MigratedNames examine Dropped",
     "lancewood.engine.versions": "VersionInfo",
     "lancewood.external.base": "ManifestStore",
     "lancewood.external.lock": "CommitLock",
@@ -157,7 +181,9 @@ _NAMES = {
     "lancewood.model.transaction": "Transaction",
     "lancewood.store.checkup": "CheckStatus StoreCheck",
     "lancewood.table.changing": "CHANGE ChangedRows Changes",
-    "lancewood.table.door": "create drop exists migrate_names open relocate repair",
+    "lancewood.table.door": (
+        "NamedVersion create drop exists migrate_names open open_named relocate repair"
+    ),
     "lancewood.table.handle": "Counts",
     "lancewood.table.scan": "Scan",
     "lancewood.table.table": "Table",

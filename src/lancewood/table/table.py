@@ -2,7 +2,7 @@
 
 Immutable: a write returns the handle on the new version. Each verb is a few lines into the engine
 or a job; nothing is decided here. What it is made of stands beside it, one group of verbs a class:
-``handle``, ``rows``, ``columns``, ``changing``, ``naming``, ``files``.
+``handle``, ``rows``, ``columns``, ``changing``, ``naming``, ``files``, ``details``.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from lancewood.model.operations import Append, Operation, Overwrite, UpdateConfi
 from lancewood.model.transaction import Transaction
 from lancewood.table.changing import ChangeVerbs
 from lancewood.table.columns import ColumnVerbs
+from lancewood.table.details import DetailVerbs
 from lancewood.table.files import BaseVerbs, CloneVerbs, CompactVerbs, MoveVerbs, UpkeepVerbs
 from lancewood.table.handle import TravelVerbs
 from lancewood.table.naming import NamingVerbs
@@ -57,6 +58,7 @@ class Table(
     BaseVerbs,
     CloneVerbs,
     MoveVerbs,
+    DetailVerbs,
 ):
     """One version of a Lance table. Made by ``lancewood.open`` and ``lancewood.create``."""
 

@@ -186,3 +186,37 @@ def test_a_transaction_is_tried_without_a_version(table: lw.Table) -> None:
     assert table.commit(transaction, dry_run=True).version == table.version
     assert table.latest().version == table.version
     assert table.commit(transaction).count_rows() == table.count_rows() + 2
+
+
+def test_names_are_tried_without_a_change(table: lw.Table, tmp_path: Path) -> None:
+    table.branches.create("exp")
+    table.tags.create("v1")
+    before = listing(tmp_path)
+    assert table.branches.rename("exp", "new", dry_run=True).version == table.version
+    table.branches.delete("exp", dry_run=True)
+    table.tags.delete("v1", dry_run=True)
+    assert listing(tmp_path) == before
+    for refused in (
+        lambda: table.branches.rename("none", "new", dry_run=True),
+        lambda: table.branches.delete("none", dry_run=True),
+        lambda: table.tags.delete("none", dry_run=True),
+    ):
+        with pytest.raises(NotFoundError):
+            refused()
+    table.branches.create("other")
+    with pytest.raises(lw.AlreadyExistsError):
+        table.branches.rename("exp", "other", dry_run=True)
+    assert table.branches.rename("exp", "new").branch == "new"
+    assert [*table.branches.list()] == ["new", "other"]
+
+
+def test_a_drop_is_tried_first(table: lw.Table, tmp_path: Path) -> None:
+    table.tags.create("v1")
+    before = listing(tmp_path)
+    with pytest.raises(InvalidInputError, match="still has tag v1"):
+        lw.drop(table.uri, dry_run=True)
+    would = lw.drop(table.uri, force=True, dry_run=True)
+    assert (would.uri, would.version) == (table.uri, table.version)
+    assert listing(tmp_path) == before
+    assert lw.drop(table.uri, force=True) == would
+    assert not lw.exists(table.uri)
