@@ -150,7 +150,7 @@ def test_dropping_a_clone_never_unpins_one_that_is_there(
         if not (work / "source").exists():
             shutil.copytree(template, work / "source")
             lw.open(work / "source").clone(work / "clone")
-        drop_table(clone, force=False)
+        drop_table(Location(clone), force=False)
 
     for work, attempt in each_fault(tmp_path, run, "clone", mode):
         found = attempt.outcome

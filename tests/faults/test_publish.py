@@ -14,6 +14,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from tests.counted import counts_of
 from tests.faults.hurting import MODES, ONE, Deaf, copied, every_call, through
 from tests.pylance import judged
 
@@ -162,7 +163,7 @@ def test_files_of_a_publishing_whose_fate_is_unknown_are_never_deleted(case: Cas
     assert content(case.uri) == case.after
     again = lw.open(case.uri).branches.publish("exp")
     assert again.version == case.version + 1
-    assert not again.counts.is_new
+    assert not counts_of(again, lw.Published).is_new
 
 
 def forget_landing(uri: str) -> None:

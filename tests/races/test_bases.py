@@ -17,7 +17,7 @@ from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import load_snapshot
 from lancewood.engine.versions.finding import list_versions, load_version
 from lancewood.errors import ConflictError
-from lancewood.jobs.base_changes import add_base_path, set_base_path
+from lancewood.jobs.base_changes import AddBase, SetBase
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import BaseId
 from lancewood.model.manifest import Manifest
@@ -44,12 +44,13 @@ def fresh() -> Store:
 
 def sets(store: Store) -> Manifest:
     snapshot = load_snapshot(Location(store))
-    return set_base_path(snapshot, "cold", NEW, PERSISTENT, check=False).manifest
+    return SetBase("cold", NEW, check=False).run(snapshot, PERSISTENT)[0].manifest
 
 
 def adds(path: str) -> Writer:
     def act(store: Store) -> Manifest:
-        return add_base_path(load_snapshot(Location(store)), path, PERSISTENT).manifest
+        snapshot = load_snapshot(Location(store))
+        return AddBase(path).run(snapshot, PERSISTENT)[0].manifest
 
     return act
 

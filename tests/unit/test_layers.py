@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "git": "store",
     "catalog": "model format store engine git",
     "jobs": "proto model format rules store data expr engine git catalog external",
-    "table": "model store data engine jobs external",
+    "table": "model format store data engine jobs external",
     "repo": "model format store engine git catalog jobs table",
     "query": "model format expr engine repo table",
     "spark": (
@@ -34,12 +34,15 @@ MAY_IMPORT = {
     "items": "model store engine git catalog repo spark",
     "files": "",
     "pipeline": "model format store expr engine git catalog jobs table repo spark",
-    "cli": (
-        "model store format engine git catalog jobs table repo query spark items files pipeline "
-        "external"
-    ),
+    "cli": "table repo query spark items files pipeline",
     "testing": "proto model format store engine git catalog jobs table repo external",
 }
+NOT_YET_CLEAN = {
+    ("cli", "repository"): "model format store engine git catalog jobs",
+}
+"""Inner rooms that still import what their room may not."""
+BY_THE_FACE = {"cli": {"table", "repo"}}
+"""Rooms of which others import only the names in ``__init__``."""
 INNER_ROOMS = {
     "engine": {
         "base": "",
@@ -137,7 +140,8 @@ def _for_types_only(tree: ast.Module) -> Iterator[ast.stmt]:
 def faults(room: str, source: str, inner: str = "") -> list[str]:
     """What the source of a file in ``room``, and there in the room ``inner``, imports although it
     may not."""
-    allowed = {room, *MAY_IMPORT[room].split(), *EVERYONE}
+    tolerated = NOT_YET_CLEAN.get((room, inner), "").split()
+    allowed = {room, *MAY_IMPORT[room].split(), *EVERYONE, *tolerated}
     found = []
     for name, at_top in imports(source):
         parts = name.split(".")
@@ -147,6 +151,8 @@ def faults(room: str, source: str, inner: str = "") -> list[str]:
             if not at_top:
                 found.append(f"{room} hides the import of {name}")
             found += _inner_faults(room, inner, parts[1:])
+            if len(parts) > 2 and parts[1] in BY_THE_FACE.get(room, ()) and not tolerated:
+                found.append(f"{room} imports {name}, and not from the face of {parts[1]}")
         if parts[0] == "lance" and room != CODEC_ROOM:
             found.append(f"{room} imports the codec: {name}")
         if parts[0] in ONLY_IN_THE_CLI and room != "cli":
@@ -207,6 +213,12 @@ def test_every_inner_room_is_in_the_table(room: str) -> None:
         ("engine", "def f():\n    from lancewood.engine.rows.scan import ScanPlan"),
         ("table", "def f():\n    import rich.table"),
         ("cli", "from lancewood.data.reader import FragmentReader"),
+        ("cli", "from lancewood.engine.snapshot import Snapshot"),
+        ("cli", "from lancewood.jobs.rows.delete import DeleteRows"),
+        ("cli", "from lancewood.model.refs import MAIN"),
+        ("cli", "import lancewood.git.names"),
+        ("cli", "from lancewood.table.door import open"),
+        ("cli", "def f():\n    from lancewood.repo.repository import Repository"),
     ],
 )
 def test_a_planted_import_is_found(room: str, planted: str) -> None:
@@ -232,3 +244,9 @@ def test_a_planted_import_past_a_face_is_found(room: str, inner: str, planted: s
 def test_the_directions_have_no_circle(table: dict[str, str]) -> None:
     before = {room: each.split() for room, each in table.items()}
     assert list(TopologicalSorter(before).static_order())
+
+
+@pytest.mark.parametrize(("room", "inner"), NOT_YET_CLEAN)
+def test_a_room_that_is_clean_is_no_longer_excused(room: str, inner: str) -> None:
+    sources = [each.read_text() for each in (SRC / room / inner).rglob("*.py")]
+    assert any(faults(room, source) for source in sources)

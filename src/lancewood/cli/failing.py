@@ -21,7 +21,6 @@ from enum import IntEnum
 from itertools import islice
 from shlex import quote
 
-from lancewood.catalog.names import own_table_uri
 from lancewood.errors import (
     AlreadyExistsError,
     BatchAppliedError,
@@ -38,7 +37,8 @@ from lancewood.errors import (
     StorageError,
     UnsupportedError,
 )
-from lancewood.store.options import is_secret
+from lancewood.repo import own_table_uri
+from lancewood.table import is_secret
 
 _HIDDEN = "***"
 _STORAGE_OPTION = "--storage-option"

@@ -15,7 +15,7 @@ from lancewood.cli import options
 from lancewood.files.csv_source import CsvOptions
 from lancewood.files.formats import FileFormat
 from lancewood.files.sources import ImportOptions, SourceFiles
-from lancewood.format.type_text import parse_column
+from lancewood.table import parse_column
 
 Files: TypeAlias = Annotated[
     list[str],

@@ -31,7 +31,7 @@ from lancewood.cli.groups import KNOWN_AS, STARTED_AT, VERBS, TableGroup
 from lancewood.cli.lazy import CommandEntry, LazyGroup, new_app
 from lancewood.cli.output import json_line, shown_safely
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
-from lancewood.git.names import is_uri
+from lancewood.repo import is_uri
 from lancewood.version import RELEASE
 
 DEBUG = "LANCEWOOD_DEBUG"

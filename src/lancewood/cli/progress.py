@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from lancewood.cli.output import for_drawing, human_size, visible
-from lancewood.jobs.runner import LocalRunner, Runner
+from lancewood.table import LocalRunner, Runner
 
 Advance: TypeAlias = Callable[[int, int], None]
 """Called with the rows, or other things, and the bytes that were just done."""

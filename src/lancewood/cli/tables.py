@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import wraps
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
@@ -25,20 +25,10 @@ import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.options import Command, manifest_store
 from lancewood.cli.repository.names import TableNames
-from lancewood.engine.location import Location
-from lancewood.engine.snapshot import (
-    TAG,
-    Access,
-    Descent,
-    Snapshot,
-    history_location,
-    open_revision,
-)
 from lancewood.errors import InvalidInputError
-from lancewood.model.refs import MAIN, called
-from lancewood.model.revision import OnBranch, parse_revision
-from lancewood.store.base import Store
+from lancewood.table import MAIN, Access, NamedVersion, called, history, open_named
 
+T = TypeVar("T")
 Branch: TypeAlias = Annotated[
     str | None,
     typer.Option("--branch", metavar="NAME", help="On this branch; as in URI@NAME."),
@@ -174,55 +164,41 @@ with_revision = with_revision_to("Read")
 """For commands that read."""
 
 
-def opened_store(uri: str, storage_options: Sequence[str] | None, *, unsafe: bool = False) -> Store:
-    """The store where a table is, or could be."""
-    return opened_location(uri, storage_options, unsafe=unsafe).store
+def access_to(uri: str, storage_options: Sequence[str] | None, *, unsafe: bool = False) -> Access:
+    """How a table is reached, with what the command line says."""
+    return Access(
+        uri,
+        storage_options=options.storage(storage_options),
+        manifest_store=manifest_store(),
+        unsafe=unsafe,
+    )
 
 
-def opened_location(
-    uri: str, storage_options: Sequence[str] | None, *, unsafe: bool = False
-) -> Location:
-    """Where a table is, with access to all its base paths."""
-    return _access(uri, storage_options, unsafe).whole("the command")
+def whole_uri(uri: str, storage_options: Sequence[str] | None) -> str:
+    """The place of a whole table in full; raises InvalidInputError if the uri has a revision."""
+    return access_to(uri, storage_options).whole("the command").uri
 
 
-def opened_history(
-    uri: str, storage_options: Sequence[str] | None, branch: str | None = None
-) -> Store:
-    """The root of a branch; its newest version need not be readable."""
+def history_of(
+    uri: str, storage_options: Sequence[str] | None, branch: str | None, limit: int | None
+) -> Iterator[lw.VersionInfo]:
+    """The versions of a branch; the newest need not be readable."""
     names = TableNames(options.storage(storage_options))
-    location, revision = _access(names.whole(uri) or uri, storage_options).find()
+    access = access_to(names.whole(uri) or uri, storage_options)
     with names.told():
-        return history_location(location, branch=branch, in_uri=revision).store
+        return history(access, branch=branch, limit=limit)
 
 
-def opened_snapshot(
+def opened_table(
     uri: str,
     storage_options: Sequence[str] | None,
     revision: Revision = NEWEST,
     *,
     unsafe: bool = False,
-) -> Snapshot:
+) -> lw.Table:
     """One version of a table."""
-    return _access(uri, storage_options, unsafe).open(**revision.arguments())
-
-
-def opened_to_read(
-    uri: str,
-    storage_options: Sequence[str] | None,
-    revision: Revision = NEWEST,
-    *,
-    unsafe: bool = False,
-) -> Snapshot:
-    """One version, for a command that reads: the uri may be a name in the repository around."""
-    names = TableNames(options.storage(storage_options))
-    if revision in (NEWEST, Revision(at=revision.at)):
-        exact = names.read_as(uri, revision.at)
-        revision = revision if exact is None else NEWEST
-    else:
-        exact = names.whole(uri)
-    with names.told():
-        return opened_snapshot(exact or uri, storage_options, revision, unsafe=unsafe)
+    access = access_to(uri, storage_options, unsafe=unsafe)
+    return lw.Table(access.open(**revision.arguments()))
 
 
 def table_to_read(
@@ -232,8 +208,15 @@ def table_to_read(
     *,
     unsafe: bool = False,
 ) -> lw.Table:
-    """The table for ``opened_to_read``."""
-    return lw.Table(opened_to_read(uri, storage_options, revision, unsafe=unsafe))
+    """One version, for a command that reads: the uri may be a name in the repository around."""
+    names = TableNames(options.storage(storage_options))
+    if revision in (NEWEST, Revision(at=revision.at)):
+        exact = names.read_as(uri, revision.at)
+        revision = revision if exact is None else NEWEST
+    else:
+        exact = names.whole(uri)
+    with names.told():
+        return opened_table(exact or uri, storage_options, revision, unsafe=unsafe)
 
 
 def table_to_compare(
@@ -243,7 +226,7 @@ def table_to_compare(
     names = TableNames(options.storage(storage_options))
     named = names.compared_as(uri) if branch is None else names.whole(uri)
     with names.told():
-        return lw.Table(opened_snapshot(named or uri, storage_options, Revision(branch=branch)))
+        return opened_table(named or uri, storage_options, Revision(branch=branch))
 
 
 def compared_version(
@@ -256,71 +239,51 @@ def compared_version(
     names = TableNames(options.storage(storage_options))
     named = names.compared_as(_without_revision(uri), text)
     with names.told():
-        if named is None:
-            found = table.checkout(at=text)._snapshot
-        else:
-            found = opened_snapshot(named, storage_options)
-    number = found.manifest.version
-    if Descent(table._snapshot).find(found) is None:
+        found = table.checkout(at=text) if named is None else opened_table(named, storage_options)
+    if not table.follows(found):
         raise InvalidInputError(
-            f"{text!r} is version {number} of {called(found.manifest.branch)}, which is none of "
+            f"{text!r} is version {found.version} of {called(found.branch)}, which is none of "
             f"{called(table.branch)}; --branch or URI@REVISION says of which branch changes are "
             "asked for",
             revision=text,
         )
-    return number
-
-
-def opened_to_write(
-    uri: str, storage_options: Sequence[str] | None, branch: str | None, *, unsafe: bool = False
-) -> Snapshot:
-    """The newest version of the branch to write to.
-
-    Raises InvalidInputError for a uri with a tag or the number of a version.
-    """
-    snapshot, single = opened_maybe_past(uri, storage_options, branch, unsafe=unsafe)
-    if single is not None:
-        kind = "a tag" if TAG in snapshot.derived else "a single version"
-        on = snapshot.manifest.branch
-        raise InvalidInputError(
-            f"{single!r} is {kind}, and {kind} is not written to: make a branch there "
-            f"(lw table branch URI NAME --at {single}), or write to {called(on)} "
-            f"(URI@{on or MAIN})",
-            revision=single,
-        )
-    return snapshot
+    return found.version
 
 
 def table_to_write(
     uri: str, storage_options: Sequence[str] | None, branch: str | None, *, unsafe: bool = False
 ) -> lw.Table:
-    """The table for ``opened_to_write``."""
-    return lw.Table(opened_to_write(uri, storage_options, branch, unsafe=unsafe))
+    """The newest version of the branch to write to.
+
+    Raises InvalidInputError for a uri with a tag or the number of a version.
+    """
+    found = opened_maybe_past(uri, storage_options, branch, unsafe=unsafe)
+    table, single = found.table, found.single
+    if single is not None:
+        kind = "a tag" if found.is_tag else "a single version"
+        raise InvalidInputError(
+            f"{single!r} is {kind}, and {kind} is not written to: make a branch there "
+            f"(lw table branch URI NAME --at {single}), or write to {called(table.branch)} "
+            f"(URI@{table.branch or MAIN})",
+            revision=single,
+        )
+    return table
+
+
+def counts_of(table: lw.Table, kind: type[T]) -> T:
+    """What a verb did that counts in this way, or would do."""
+    counts = table.counts
+    assert isinstance(counts, kind)
+    return counts
 
 
 def opened_maybe_past(
     uri: str, storage_options: Sequence[str] | None, branch: str | None, *, unsafe: bool = False
-) -> tuple[Snapshot, str | None]:
-    """The version that a branch or a uri names, and the uri's revision if that is a tag or the
-    number of a version."""
-    location, in_uri = _access(uri, storage_options, unsafe).find()
-    snapshot = open_revision(location, in_uri=in_uri, branch=branch)
-    if in_uri is None:
-        return snapshot, None
-    meant = parse_revision(in_uri)
-    is_numbered = isinstance(meant, OnBranch) and meant.version is not None
-    return snapshot, in_uri if is_numbered or TAG in snapshot.derived else None
+) -> NamedVersion:
+    """The version that a branch or a uri names, and whether it is a single one."""
+    return open_named(access_to(uri, storage_options, unsafe=unsafe), branch)
 
 
 def _without_revision(uri: str) -> str:
     """The table alone; a path that exists is not split."""
     return uri if os.path.isdir(uri) else uri.partition("@")[0]
-
-
-def _access(uri: str, storage_options: Sequence[str] | None, unsafe: bool = False) -> Access:
-    return Access(
-        uri,
-        storage_options=options.storage(storage_options),
-        manifest_store=manifest_store(),
-        unsafe=unsafe,
-    )

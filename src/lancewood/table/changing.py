@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from functools import cached_property
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from lancewood.engine.changes import (
     rows_since,
     rows_until,
 )
-from lancewood.engine.snapshot import Descent, Snapshot, is_there
+from lancewood.engine.snapshot import At, Descent, Snapshot, is_there, resolve
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.jobs.job import RowCounts
 from lancewood.model.ids import is_detached
@@ -152,6 +153,13 @@ def changes_between(
     Raises InvalidInputError for a version that is not known to be in the past of the later one, and
     UnsupportedError on a table without stable row ids.
     """
+    first = _in_past(since, until)
+    _check_comparable(first, until)
+    return Changes(first, until, columns)
+
+
+def _in_past(since: Snapshot, until: Snapshot) -> Snapshot:
+    """A version as a later one knows it; raises InvalidInputError if that may be another."""
     first = Descent(until).find(since)
     if first is None:
         raise InvalidInputError(
@@ -161,8 +169,7 @@ def changes_between(
             "those of different rows; read both versions and compare the rows",
             version=since.manifest.version,
         )
-    _check_comparable(first, until)
-    return Changes(first, until, columns)
+    return first
 
 
 def _check_comparable(*versions: Snapshot) -> None:
@@ -183,11 +190,19 @@ def _check_comparable(*versions: Snapshot) -> None:
 class ChangeVerbs(Handle):
     """Verbs on a table: see what changed between two versions."""
 
+    def follows(self, other: Handle) -> bool:
+        """Whether another version is known to be in the past of this one."""
+        return Descent(self._snapshot).find(other._snapshot) is not None
+
     def changes(
-        self, since: int, until: int | None = None, *, columns: Sequence[str] | None = None
+        self,
+        since: int | str | datetime,
+        until: At = None,
+        *,
+        columns: Sequence[str] | None = None,
     ) -> Changes:
         """The rows that were inserted, updated and deleted after version ``since``, up to and
-        with version ``until`` (by default this one).
+        with version ``until`` (by default this one). Both are said as ``at`` is to ``open``.
 
         A row is known by its stable row id. One that came and went in between is not there, one
         that was updated and then deleted is deleted. An update counts even if it wrote the values
@@ -205,25 +220,32 @@ class ChangeVerbs(Handle):
         mine = self._snapshot
         first = self._version_of("since", since)
         last = mine if until is None else self._version_of("until", until)
-        if first.manifest.version > last.manifest.version:
+        begin = first.manifest.version
+        if begin > last.manifest.version:
             raise InvalidInputError(
-                f"changes since version {since} until version {last.manifest.version} run "
+                f"changes since version {begin} until version {last.manifest.version} run "
                 "backwards; since must be the earlier one"
             )
         _check_comparable(first, last)
         reset = Descent(last).reset_after(first)
         if reset is not None:
-            later = f"ask for changes since version {reset}, or " if reset > since else ""
+            later = f"ask for changes since version {reset}, or " if reset > begin else ""
             raise InvalidInputError(
                 f"{last.location.uri} was reset in version {reset}, and the row ids of versions "
-                f"{since} and {last.manifest.version}, of which one is from before that, are those "
+                f"{begin} and {last.manifest.version}, of which one is from before that, are those "
                 f"of different rows; {later}read both versions and compare the rows",
                 version=reset,
             )
         return Changes(first, last, columns)
 
-    def _version_of(self, name: str, version: int) -> Snapshot:
-        mine, number = self._snapshot, check_number(name, version, least=1)
+    def _version_of(self, name: str, version: At) -> Snapshot:
+        mine = self._snapshot
+        if isinstance(version, str | datetime):
+            found = resolve(mine, version)
+            if found.manifest.branch != mine.manifest.branch:
+                return _in_past(found, mine)
+            version = found.manifest.version
+        number = check_number(name, version, least=1)
         if number == mine.manifest.version:
             return mine
         found = Descent(mine).load(number)

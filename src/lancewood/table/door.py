@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,19 +18,20 @@ import pyarrow as pa
 
 from lancewood.engine.base import FileLimits
 from lancewood.engine.location import Bases, NewBase
-from lancewood.engine.snapshot import Access, At, has_revision, is_table
-from lancewood.engine.upkeep import MigratedNames, drop_table
+from lancewood.engine.snapshot import TAG, Access, At, has_revision, is_table, open_revision
+from lancewood.engine.upkeep import Dropped, MigratedNames, drop_table
 from lancewood.engine.upkeep import migrate_names as migrate_table_names
 from lancewood.engine.write import NewTable, create_table
 from lancewood.external.base import ManifestStore
 from lancewood.external.lock import CommitLock
 from lancewood.jobs.relocate import RelocationReport
 from lancewood.jobs.relocate import relocate as relocate_table
-from lancewood.jobs.runner import LocalRunner, Runner
+from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.problems import RepairReport
 from lancewood.jobs.upkeep.repair import repair as repair_table
 from lancewood.jobs.upkeep.retention import COMMITTING
 from lancewood.model.file_version import DEFAULT_FILE_VERSION
+from lancewood.model.revision import OnBranch, parse_revision
 from lancewood.table.handle import runner_or_threads
 from lancewood.table.table import Table
 
@@ -66,7 +68,7 @@ def create(
     the system. ``message`` and ``properties`` are kept with the version.
 
     ``bases`` declares other roots for the table's files: ``BasePath`` values, or paths. ``into``
-    says which of them get the data, as ``bases`` of ``Table.append`` does; by default it goes to
+    says which of them get the data, as for ``Table.append``; by default it goes to
     the table's own root. ``base_storage_options`` are storage options of base paths, by name or
     path. Those in another bucket than the table get no credentials of ``storage_options``: without
     options of their own they have the environment's. No option is ever written down.
@@ -149,10 +151,32 @@ def open(
     return Table(access.open(branch=branch, version=version, tag=tag, as_of=as_of, at=at))
 
 
+@dataclass(frozen=True, slots=True)
+class NamedVersion:
+    """What a uri and a branch lead to, for whoever wants to write there."""
+
+    table: Table
+    single: str | None = None
+    """The revision in the uri, if it names one version and not a branch."""
+    is_tag: bool = False
+
+
+def open_named(access: Access, branch: str | None = None) -> NamedVersion:
+    """The newest version of a branch, or the version that the uri carries."""
+    location, in_uri = access.find()
+    snapshot = open_revision(location, in_uri=in_uri, branch=branch)
+    is_tag = TAG in snapshot.derived
+    meant = None if in_uri is None else parse_revision(in_uri)
+    is_single = is_tag or (isinstance(meant, OnBranch) and meant.version is not None)
+    single = in_uri if is_single else None
+    return NamedVersion(Table(snapshot), single, single is not None and is_tag)
+
+
 def exists(
     uri: str | os.PathLike[str],
     *,
     storage_options: Mapping[str, str] | None = None,
+    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
     manifest_store: str | ManifestStore | None = None,
     commit_lock: CommitLock | None = None,
 ) -> bool:
@@ -163,6 +187,7 @@ def exists(
     location, revision = Access(
         uri,
         storage_options=storage_options,
+        base_storage_options=base_storage_options,
         manifest_store=manifest_store,
         commit_lock=commit_lock,
     ).find()
@@ -175,12 +200,15 @@ def drop(
     uri: str | os.PathLike[str],
     *,
     force: bool = False,
+    dry_run: bool = False,
     storage_options: Mapping[str, str] | None = None,
     base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
     manifest_store: str | ManifestStore | None = None,
     commit_lock: CommitLock | None = None,
-) -> None:
+) -> Dropped:
     """Delete a table: only what the format owns, other files below the root stay.
+
+    ``dry_run`` deletes nothing, and refuses and tells what it would otherwise.
 
     Refuses a table that has branches or tags unless forced: a clone elsewhere is seen by the tag
     that it left. A clone's own tags at its sources go with it; a warning names one that stays.
@@ -194,14 +222,10 @@ def drop(
         manifest_store=manifest_store,
         commit_lock=commit_lock,
     ).whole("drop")
-    stay = drop_table(
-        location.store,
-        force=force,
-        storage_options=location.storage_options,
-        base_storage_options=location.base_storage_options,
-    )
-    for each in stay:
+    dropped = drop_table(location, force=force, dry_run=dry_run)
+    for each in dropped.still_pinned:
         warnings.warn(f"{each.root} keeps a pin: {each.why}", stacklevel=2)
+    return dropped
 
 
 def migrate_names(
@@ -211,11 +235,13 @@ def migrate_names(
     manifest_store: str | ManifestStore | None = None,
     commit_lock: CommitLock | None = None,
     unsafe: bool = False,
+    progress: Callable[[int], None] | None = None,
 ) -> MigratedNames:
     """Rename the manifests of a table and its branches from scheme V1 to V2, or finish doing so.
 
     Nobody may write meanwhile, and until it is done the table does not open; run it again if it
-    was interrupted. Changes nothing where all names are V2.
+    was interrupted. Changes nothing where all names are V2. ``progress`` is told how many more
+    were renamed.
     """
     location = Access(
         uri,
@@ -224,23 +250,24 @@ def migrate_names(
         commit_lock=commit_lock,
         unsafe=unsafe,
     ).whole("migrate_names")
-    return migrate_table_names(location.store)
+    return migrate_table_names(location.store, progress)
 
 
 def repair(
     uri: str | os.PathLike[str],
     *,
-    dry_run: bool = True,
+    dry_run: bool = False,
     storage_options: Mapping[str, str] | None = None,
     base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
     manifest_store: str | ManifestStore | None = None,
     commit_lock: CommitLock | None = None,
     unsafe: bool = False,
+    runner: Runner | None = None,
 ) -> RepairReport:
-    """What would make a damaged table whole, also one that does not open.
+    """Make a damaged table whole, also one that does not open.
 
-    With ``dry_run=False`` it is done. Every proposal says what it changes, and nothing that may
-    hold rows is removed.
+    ``dry_run`` only proposes. Every proposal says what it changes, and nothing that may hold rows
+    is removed.
     Raises NotFoundError where there is no table.
     """
     location = Access(
@@ -251,7 +278,7 @@ def repair(
         commit_lock=commit_lock,
         unsafe=unsafe,
     ).whole("repair")
-    return repair_table(location, LocalRunner(), dry_run=dry_run)
+    return repair_table(location, runner_or_threads(runner), dry_run=dry_run)
 
 
 def relocate(

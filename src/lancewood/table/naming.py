@@ -68,23 +68,27 @@ class Branches(Generic[H]):
         """The record of a branch; raises NotFoundError."""
         return find_branch(self._snapshot, name)
 
-    def delete(self, name: str, *, force: bool = False) -> None:
+    def delete(self, name: str, *, force: bool = False, dry_run: bool = False) -> None:
         """Remove a branch with its versions.
 
         Refuses a branch that is needed (by branches made from it, tags on it, base paths into it),
         and the branch of this handle. ``force`` also removes the tags, finishes an interrupted
-        deletion, and clears away an interrupted creation.
+        deletion, and clears away an interrupted creation. ``dry_run`` only checks.
         """
-        delete_branch(self._snapshot, name, force=force)
+        delete_branch(self._snapshot, name, force=force, dry_run=dry_run)
 
-    def rename(self, old: str, new: str, *, runner: Runner | None = None) -> H:
+    def rename(
+        self, old: str, new: str, *, dry_run: bool = False, runner: Runner | None = None
+    ) -> H:
         """Rename a branch; the handle on its newest version.
 
         Versions keep their numbers. Refuses what ``delete`` refuses, except the handle's own
         branch. Nobody may write to the branch meanwhile. Run it again if it was interrupted.
+        ``dry_run`` only checks; the handle is on the version that the branch is at.
         """
+        threads = runner_or_threads(runner)
         return self._handle(
-            rename_branch(self._snapshot, old, new, runner=runner_or_threads(runner))
+            rename_branch(self._snapshot, old, new, runner=threads, dry_run=dry_run)
         )
 
     def publish(
@@ -178,12 +182,13 @@ class Tags:
         """The tag of this name; raises NotFoundError."""
         return find_tag(self._snapshot, name)
 
-    def delete(self, name: str, *, force: bool = False) -> None:
+    def delete(self, name: str, *, force: bool = False, dry_run: bool = False) -> None:
         """Remove a tag; its version may then be cleaned up.
 
-        ``force`` also removes the pin of a clone, which may lose its files then.
+        ``force`` also removes the pin of a clone, which may lose its files then. ``dry_run`` only
+        checks.
         """
-        delete_tag(self._snapshot, name, force=force)
+        delete_tag(self._snapshot, name, force=force, dry_run=dry_run)
 
     def __repr__(self) -> str:
         return f"<tags of {self._snapshot.location.uri}>"

@@ -13,7 +13,6 @@ from tests.metadata import FIELDS, QUIET, begin
 from tests.metadata import fragment as fragment_of
 
 import lancewood as lw
-from lancewood.engine.base.limits import FileLimits
 from lancewood.engine.commit.commit import CommitPolicy
 from lancewood.engine.commit.composer import Composition
 from lancewood.engine.location.location import Location
@@ -22,7 +21,7 @@ from lancewood.engine.staging.landing import land
 from lancewood.engine.staging.staging import Stage, StagedSnapshot
 from lancewood.engine.versions.finding import list_versions, load_manifest
 from lancewood.engine.versions.history import load_transaction
-from lancewood.engine.write.write import NewTable, write_append
+from lancewood.engine.write.write import NewTable, rows_to_append
 from lancewood.errors import (
     AlreadyExistsError,
     BatchAppliedError,
@@ -614,5 +613,5 @@ def test_files_of_a_refused_write_go(photos: lw.Table) -> None:
     with pytest.raises(IncompatibleConflictError):
         handle.append(ROWS)
     assert sorted(data.iterdir()) == before
-    write_append(stage.snapshot, ROWS, FileLimits())
+    rows_to_append(stage.snapshot, ROWS).write()
     assert sorted(data.iterdir()) != before

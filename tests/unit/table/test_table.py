@@ -703,3 +703,21 @@ def test_rows_taken_without_columns_are_still_as_many(uri: str) -> None:
     assert table.take(row_ids=[7, 2], columns=[]).num_rows == 2
     with pytest.raises(lw.InvalidInputError):
         table.take([10**6], columns=[])
+
+
+def test_changes_take_a_revision_in_every_way_that_open_does(tmp_path: Path) -> None:
+    table = lw.create(tmp_path / "t", pa.table({"a": [1]}))
+    table.tags.create("v1")
+    moment = table.timestamp
+    second = table.append(pa.table({"a": [2]}))
+    second.branches.create("exp")
+    third = second.append(pa.table({"a": [3]}))
+    for since in (1, "v1", ":1", "tag:v1", moment):
+        assert third.changes(since).counts.inserted == 2
+        assert third.changes(since, ":2").counts.inserted == 1
+    branch = table.checkout(branch="exp").append(pa.table({"a": [4]}))
+    assert branch.changes("v1").counts.inserted == 2
+    with pytest.raises(lw.InvalidInputError, match="not known to be in the past"):
+        third.changes("exp:3")
+    assert third.follows(second)
+    assert not third.follows(branch)

@@ -13,9 +13,8 @@ from lancewood.cli import options as ref_options
 from lancewood.cli.options import LIST, NEW, check_fits, chosen_verb, confirm, iso, one, two
 from lancewood.cli.output import Output, moment
 from lancewood.cli.progress import task_runner
-from lancewood.cli.tables import NEWEST, Revision, opened_snapshot, with_revision_to
-from lancewood.engine.snapshot import Snapshot, main_location
-from lancewood.model.refs import MAIN, Branch
+from lancewood.cli.tables import NEWEST, Revision, opened_table, with_revision_to
+from lancewood.table import MAIN
 
 _DELETE, _RENAME, _RESET = "--delete", "--rename", "--reset"
 _KEYS = ("name", "parent", "parent_version", "created", "metadata")
@@ -81,8 +80,8 @@ def branch_command(
     )
     facts = options.pairs(metadata, "--metadata")
     begin = revision if verb == NEW else NEWEST
-    snapshot = opened_snapshot(uri, storage_option, begin, unsafe=unsafe)
-    branches = _Branches(snapshot, Output(as_json=json))
+    table = opened_table(uri, storage_option, begin, unsafe=unsafe)
+    branches = _Branches(table, Output(as_json=json))
     if verb == LIST:
         branches.show(pattern)
     elif verb == NEW:
@@ -98,10 +97,10 @@ def branch_command(
 class _Branches:
     """The branches of one table, and where is told what becomes of them."""
 
-    def __init__(self, snapshot: Snapshot, output: Output) -> None:
-        self._table = lw.Table(snapshot)
-        self._from = snapshot.manifest.branch or MAIN
-        self._uri = main_location(snapshot).uri
+    def __init__(self, table: lw.Table, output: Output) -> None:
+        self._table = table
+        self._from = table.branch or MAIN
+        self._uri = table.main_uri
         self._output = output
 
     def show(self, pattern: str | None) -> None:
@@ -145,11 +144,11 @@ class _Branches:
         self._output.document({**document, **more}, told)
 
 
-def _facts(each: Branch) -> tuple[Any, ...]:
+def _facts(each: lw.Branch) -> tuple[Any, ...]:
     parent = each.parent_branch or MAIN
     return each.name, parent, each.parent_version, iso(each.created_at), dict(each.metadata)
 
 
-def _line(each: Branch) -> tuple[Any, ...]:
+def _line(each: lw.Branch) -> tuple[Any, ...]:
     parent, facts = each.parent_branch or MAIN, ref_options.told_facts(each.metadata)
     return each.name, parent, each.parent_version, moment(each.created_at), facts

@@ -15,7 +15,7 @@ from lancewood.cli.output import Output, counted, note
 from lancewood.cli.tables import Branch, compared_version, table_to_compare
 from lancewood.files.formats import FileFormat
 from lancewood.files.sinks import STDOUT, writing
-from lancewood.table.changing import CHANGE, Changes
+from lancewood.table import CHANGE, Changes
 
 
 def changes_command(

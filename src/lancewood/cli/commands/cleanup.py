@@ -10,9 +10,8 @@ import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import Output, counted, human_size
 from lancewood.cli.progress import task_runner
-from lancewood.cli.tables import Branch, Revision, opened_snapshot
-from lancewood.jobs.upkeep.cleanup import CleanupReport
-from lancewood.jobs.upkeep.retention import IN_FLIGHT
+from lancewood.cli.tables import Branch, Revision, opened_table
+from lancewood.table import IN_FLIGHT
 
 
 def cleanup_command(
@@ -61,7 +60,7 @@ def cleanup_command(
         options.span(older_than, "--older-than"),
         options.span(in_flight, "--in-flight"),
     )
-    table = lw.Table(opened_snapshot(uri, storage_option, Revision(branch=branch)))
+    table = opened_table(uri, storage_option, Revision(branch=branch))
     with task_runner(wanted=not json) as runner:
         report = table.cleanup(
             older_than=age,
@@ -91,7 +90,7 @@ def cleanup_command(
     Output(as_json=json).document(document, "\n".join(_lines(table.uri, report)))
 
 
-def _lines(uri: str, report: CleanupReport) -> list[str]:
+def _lines(uri: str, report: lw.CleanupReport) -> list[str]:
     kinds = {
         "manifest": report.manifests,
         "data file": report.data_files,

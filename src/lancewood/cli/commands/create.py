@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import Annotated
 
 import pyarrow as pa
@@ -11,12 +12,8 @@ import typer
 import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import Output
-from lancewood.cli.tables import opened_store
-from lancewood.engine.versions import require_newest
-from lancewood.external.store import ExternalStore
 from lancewood.files.sources import ImportOptions, SourceFiles
-from lancewood.format.type_text import parse_column
-from lancewood.store.base import Store
+from lancewood.table import parse_column
 
 
 def create_command(
@@ -95,23 +92,18 @@ def drop_command(
 
     JSON keys: uri, dropped, version.
     """
-    store = opened_store(uri, storage_option)
-    newest, about = _what_goes(store)
-    options.confirm("Drop it for good?", about, yes=yes, json=json)
-    lw.drop(
+    drop = partial(
+        lw.drop,
         uri,
         force=force,
         storage_options=options.storage(storage_option),
         manifest_store=options.manifest_store(),
     )
-    document = {"uri": store.uri, "dropped": True, "version": newest}
-    Output(as_json=json).document(document, f"dropped {store.uri}")
-
-
-def _what_goes(store: Store) -> tuple[int, str]:
-    """The newest version, and what to say before it is deleted."""
-    lost = store.lost_version() if isinstance(store, ExternalStore) else None
-    if lost is not None:
-        return lost, f"The manifest store knows version {lost} of {store.uri}, which is gone."
-    newest = require_newest(store).version
-    return newest, f"{store.uri} has version {newest} and all before it."
+    would = drop(dry_run=True)
+    about = f"{would.uri} has version {would.version} and all before it."
+    if would.was_lost:
+        about = f"The manifest store knows version {would.version} of {would.uri}, which is gone."
+    options.confirm("Drop it for good?", about, yes=yes, json=json)
+    drop()
+    document = {"uri": would.uri, "dropped": True, "version": would.version}
+    Output(as_json=json).document(document, f"dropped {would.uri}")

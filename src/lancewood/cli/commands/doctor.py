@@ -11,11 +11,10 @@ import typer
 from lancewood.cli import options
 from lancewood.cli.failing import ExitCode
 from lancewood.cli.output import Output
-from lancewood.cli.tables import opened_store
-from lancewood.engine.upkeep import examine
+from lancewood.cli.tables import access_to
 from lancewood.errors import InvalidInputError
 from lancewood.spark.doctor import Trial, examine_spark
-from lancewood.store.checkup import CheckStatus, StoreCheck
+from lancewood.table import CheckStatus, StoreCheck, examine
 
 
 def doctor_command(
@@ -33,7 +32,7 @@ def doctor_command(
 
     JSON keys: uri, ok, checks. A check has name, status (ok, warn, fail, skip), figure, advice.
     """
-    store = opened_store(uri, storage_option)
+    store = access_to(uri, storage_option).whole("the command").store
     _tell(examine(store, read_only=read_only), {"uri": store.uri}, json=json)
 
 

@@ -11,11 +11,10 @@ from lancewood.cli import options
 from lancewood.cli.file_options import check_safe
 from lancewood.cli.output import Output, counted, human_size
 from lancewood.cli.progress import progress
-from lancewood.cli.tables import NEWEST, Revision, opened_to_read, with_revision
+from lancewood.cli.tables import NEWEST, Revision, table_to_read, with_revision
 from lancewood.errors import UnsupportedError
 from lancewood.files.formats import FileFormat, require_format
 from lancewood.files.sinks import STDOUT, check_target, writing
-from lancewood.model.schema import Schema
 
 
 @with_revision
@@ -52,10 +51,9 @@ def export_command(
     chosen = require_format(file, format)
     check_safe(safe, chosen)
     check_target(file, force=force)
-    snapshot = opened_to_read(uri, storage_option, revision)
-    table = lw.Table(snapshot)
+    table = table_to_read(uri, storage_option, revision)
     scan = table.scan(options.names(columns), where, limit=limit)
-    _check_no_blobs(scan.schema.names, snapshot.schema)
+    _check_no_blobs(scan.schema.names, table)
     total = scan.count() if where is None else None
     rows = size = 0
     with (
@@ -82,8 +80,8 @@ def export_command(
     Output(as_json=json).document(document, told)
 
 
-def _check_no_blobs(names: list[str], schema: Schema) -> None:
-    for each in schema.fields:
+def _check_no_blobs(names: list[str], table: lw.Table) -> None:
+    for each in table.fields:
         if each.is_blob and each.name in names:
             others = ",".join(name for name in names if name != each.name)
             raise UnsupportedError(

@@ -3,39 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 
+import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import Output, count, moment, note, size
 from lancewood.cli.tables import (
     NEWEST,
     Branch,
     Revision,
-    opened_history,
-    opened_to_read,
+    history_of,
+    table_to_read,
     with_revision,
 )
-from lancewood.engine.snapshot import Snapshot, table_stats
-from lancewood.engine.versions import (
-    VersionInfo,
-    VersionList,
-    iterate_versions,
-    list_versions,
-    load_manifest,
-    require_newest,
-)
-from lancewood.errors import LancewoodError, NotFoundError
-from lancewood.format.deletion import deletion_file_name
-from lancewood.model.fragment import DataFile, Fragment
-from lancewood.model.ids import Version
-from lancewood.model.manifest import decode_fragment
-from lancewood.model.schema import Field
+from lancewood.table import Field, StoredFile
 
-_FIRST = Version(1)
 _VERSION_KEYS = ("version", "timestamp", "operation", "rows", "message", "properties", "damage")
 _FILE_COLUMNS = ("fragment", "kind", "rows", "bytes", "base", "path")
 _FILE_KEYS = (*_FILE_COLUMNS, "version", "fields")
@@ -55,63 +40,50 @@ def info_command(
     updated, file_version, stable_row_ids, reader_flags, writer_flags, naming_scheme, writer,
     indices, config, metadata, base_paths.
     """
-    snapshot = opened_to_read(uri, storage_option, revision)
-    document = _info(snapshot)
-    Output(as_json=json).facts(document, _info_facts(document, snapshot))
+    table = table_to_read(uri, storage_option, revision)
+    document = _info(table)
+    Output(as_json=json).facts(document, _info_facts(document, table))
 
 
-def _info(snapshot: Snapshot) -> dict[str, Any]:
-    manifest, found = snapshot.manifest, list_versions(snapshot.location.store)
-    stats = table_stats(snapshot)
-    created = _created(snapshot, found)
-    writer = manifest.message.writer_version
+def _info(table: lw.Table) -> dict[str, Any]:
+    stats, known = table.stats(), table.details()
     return {
-        "uri": snapshot.location.uri,
-        "version": manifest.version,
-        "branch": manifest.branch,
+        "uri": table.uri,
+        "version": table.version,
+        "branch": table.branch,
         "rows": stats.rows,
         "deleted_rows": stats.deleted_rows,
-        "columns": len(snapshot.schema.fields),
+        "columns": len(table.fields),
         "fragments": stats.fragments,
         "data_files": stats.data_files,
         "deletion_files": stats.deletion_files,
         "bytes": stats.bytes,
-        "manifest_bytes": manifest.size,
-        "newest_version": found.newest,
-        "oldest_version": found.versions[-1] if found.versions else None,
-        "versions": len(found.versions),
-        "created": None if created is None else created.isoformat(),
-        "updated": manifest.timestamp.isoformat(),
-        "file_version": manifest.file_version,
-        "stable_row_ids": manifest.has_stable_row_ids,
-        "reader_flags": manifest.reader_flags,
-        "writer_flags": manifest.writer_flags,
-        "naming_scheme": snapshot.scheme.value,
-        "writer": " ".join(filter(None, (writer.library, writer.version))),
+        "manifest_bytes": known.manifest_bytes,
+        "newest_version": known.newest_version,
+        "oldest_version": known.oldest_version,
+        "versions": known.versions,
+        "created": None if known.created is None else known.created.isoformat(),
+        "updated": table.timestamp.isoformat(),
+        "file_version": table.file_version,
+        "stable_row_ids": table.has_stable_row_ids,
+        "reader_flags": known.reader_flags,
+        "writer_flags": known.writer_flags,
+        "naming_scheme": known.naming_scheme,
+        "writer": known.writer,
         "indices": [
             {"name": each.name, "kind": each.kind, "fields": list(each.fields)}
-            for each in manifest.indices
+            for each in table.indices
         ],
-        "config": dict(sorted(manifest.config.items())),
-        "metadata": dict(sorted(manifest.table_metadata.items())),
+        "config": dict(sorted(table.config.items())),
+        "metadata": dict(sorted(table.metadata.items())),
         "base_paths": [
             {"id": each.id, "name": each.name or None, "path": each.path}
-            for each in manifest.base_paths
+            for each in table.base_paths
         ],
     }
 
 
-def _created(snapshot: Snapshot, found: VersionList) -> datetime | None:
-    """When the table was made; None if its first version is gone or unreadable."""
-    if not found.versions or found.versions[-1] != _FIRST:
-        return None
-    try:
-        return load_manifest(snapshot.location.store, _FIRST, found.scheme).timestamp
-    except LancewoodError:
-        return None
-
-
-def _info_facts(known: dict[str, Any], snapshot: Snapshot) -> list[tuple[str, Any]]:
+def _info_facts(known: dict[str, Any], table: lw.Table) -> list[tuple[str, Any]]:
     facts: list[tuple[str, Any]] = [
         ("uri", known["uri"]),
         ("version", f"{known['version']}{_newer(known)}"),
@@ -126,7 +98,7 @@ def _info_facts(known: dict[str, Any], snapshot: Snapshot) -> list[tuple[str, An
         ("versions", count(known["versions"])),
         ("oldest version", known["oldest_version"]),
         ("created", moment(known["created"] and datetime.fromisoformat(known["created"]))),
-        ("updated", moment(snapshot.manifest.timestamp)),
+        ("updated", moment(table.timestamp)),
         ("file version", known["file_version"]),
         ("stable row ids", "yes" if known["stable_row_ids"] else "no"),
         ("reader flags", _flags(known["reader_flags"])),
@@ -163,21 +135,21 @@ def schema_command(
     JSON keys: uri, version, fields, metadata. A field has id, name, type, nullable, metadata and
     children.
     """
-    snapshot = opened_to_read(uri, storage_option, revision)
-    schema = snapshot.schema
+    table = table_to_read(uri, storage_option, revision)
+    metadata = _texts({key.decode(): value for key, value in (table.schema.metadata or {}).items()})
     output = Output(as_json=json)
     if json:
         document = {
-            "uri": snapshot.location.uri,
-            "version": snapshot.manifest.version,
-            "fields": [_field(each) for each in schema.fields],
-            "metadata": _texts(schema.metadata),
+            "uri": table.uri,
+            "version": table.version,
+            "fields": [_field(each) for each in table.fields],
+            "metadata": metadata,
         }
         output.document(document, "")
         return
-    lines = [line for each in schema.fields for line in _field_lines(each, 0)]
+    lines = [line for each in table.fields for line in _field_lines(each, 0)]
     output.rows(("id", "column", "type", "nullable", "metadata"), lines)
-    for key, value in _texts(schema.metadata).items():
+    for key, value in metadata.items():
         note(f"schema metadata {key} = {value}")
 
 
@@ -221,16 +193,14 @@ def versions_command(
     JSON lines with keys: version, timestamp, operation, rows, message, properties, damage.
     """
     output = Output(as_json=json)
-    store = opened_history(uri, storage_option, branch)
-    require_newest(store)
-    found = iterate_versions(store, None if all_versions else limit)
+    found = history_of(uri, storage_option, branch, None if all_versions else limit)
     if json:
         output.rows(_VERSION_KEYS, map(_version, found))
     else:
         output.rows(("version", "time", "operation", "rows", "message"), map(_version_line, found))
 
 
-def _version(each: VersionInfo) -> tuple[Any, ...]:
+def _version(each: lw.VersionInfo) -> tuple[Any, ...]:
     return (
         each.version,
         None if each.timestamp is None else each.timestamp.isoformat(),
@@ -242,7 +212,7 @@ def _version(each: VersionInfo) -> tuple[Any, ...]:
     )
 
 
-def _version_line(each: VersionInfo) -> tuple[Any, ...]:
+def _version_line(each: lw.VersionInfo) -> tuple[Any, ...]:
     told = f"damaged: {each.damage}" if each.damage else each.message or ""
     return each.version, moment(each.timestamp), each.operation, count(each.rows), told
 
@@ -264,8 +234,8 @@ def files_command(
 
     JSON lines with keys: fragment, kind, rows, bytes, base, path, version, fields.
     """
-    snapshot = opened_to_read(uri, storage_option, revision)
-    shown = _files(snapshot, None if all_fragments else limit)
+    table = table_to_read(uri, storage_option, revision)
+    shown = map(_file, table.files(None if all_fragments else limit))
     output = Output(as_json=json)
     if json:
         output.rows(_FILE_KEYS, shown)
@@ -273,39 +243,7 @@ def files_command(
         output.rows(_FILE_COLUMNS, (row[: len(_FILE_COLUMNS)] for row in shown))
 
 
-def _files(snapshot: Snapshot, limit: int | None) -> Iterator[tuple[Any, ...]]:
-    manifest = snapshot.manifest
-    # One by one, so that a short list of a large table stays quick.
-    for raw in manifest.message.fragments[:limit]:
-        fragment = Fragment(decode_fragment(raw, manifest.name))
-        for file in fragment.files:
-            yield _data_file(fragment, file)
-        if fragment.deletion_file is not None:
-            yield _deletion_file(snapshot, fragment)
-
-
-def _data_file(fragment: Fragment, file: DataFile) -> tuple[Any, ...]:
-    return (
-        fragment.id,
-        "data",
-        count(fragment.physical_rows or None),
-        size(file.size),
-        file.base_id,
-        file.path,
-        "{}.{}".format(*file.version),
-        list(file.fields),
-    )
-
-
-def _deletion_file(snapshot: Snapshot, fragment: Fragment) -> tuple[Any, ...]:
-    deletion = fragment.deletion_file
-    assert deletion is not None
-    name = deletion_file_name(fragment.id, deletion.read_version, deletion.id, deletion.is_bitmap)
-    found = snapshot.location.deletion_file(snapshot.manifest, fragment)
-    assert found is not None
-    store, key = found
-    length = None
-    with suppress(NotFoundError):
-        length = store.head(key).size
-    rows = count(deletion.num_deleted_rows or None)
-    return fragment.id, "deletion", rows, size(length), deletion.base_id, name, None, None
+def _file(each: StoredFile) -> tuple[Any, ...]:
+    fields = None if each.fields is None else list(each.fields)
+    rows, length = count(each.rows), size(each.bytes)
+    return each.fragment, each.kind, rows, length, each.base, each.path, each.version, fields

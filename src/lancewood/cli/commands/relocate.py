@@ -10,9 +10,8 @@ import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import Output, counted
 from lancewood.cli.progress import progress, task_runner
-from lancewood.cli.tables import opened_store
-from lancewood.engine.upkeep import migrate_names
-from lancewood.jobs.upkeep.retention import COMMITTING
+from lancewood.cli.tables import whole_uri
+from lancewood.table import COMMITTING
 
 
 def relocate_command(
@@ -50,7 +49,7 @@ def relocate_command(
             manifest_store=options.manifest_store(),
             runner=runner,
         )
-    location = opened_store(uri, storage_option).uri
+    location = whole_uri(uri, storage_option)
     document = {
         "uri": location,
         "dry_run": report.dry_run,
@@ -85,11 +84,17 @@ def migrate_names_command(
 
     JSON keys: uri, renamed, roots.
     """
-    store = opened_store(uri, storage_option, unsafe=unsafe)
+    location = whole_uri(uri, storage_option)
     with progress("rename", total=None, wanted=not json, things="manifests") as advance:
-        done = migrate_names(store, lambda count: advance(count, 0))
-    document = {"uri": store.uri, "renamed": done.renamed, "roots": list(done.roots)}
-    told = f"renamed {done.renamed:,} manifests of {store.uri}"
+        done = lw.migrate_names(
+            uri,
+            storage_options=options.storage(storage_option),
+            manifest_store=options.manifest_store(),
+            unsafe=unsafe,
+            progress=lambda count: advance(count, 0),
+        )
+    document = {"uri": location, "renamed": done.renamed, "roots": list(done.roots)}
+    told = f"renamed {done.renamed:,} manifests of {location}"
     if not done.renamed:
-        told = f"{store.uri} has V2 names already"
+        told = f"{location} has V2 names already"
     Output(as_json=json).document(document, told)

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import Output
 from lancewood.cli.tables import Branch, opened_maybe_past
@@ -46,12 +45,13 @@ def restore_command(
     given = [name for name, value in said.items() if value is not None]
     if len(given) > 1:
         raise typer.BadParameter(f"give {' or '.join(given)}, not both")
-    snapshot, single = opened_maybe_past(uri, storage_option, branch, unsafe=unsafe)
+    found = opened_maybe_past(uri, storage_option, branch, unsafe=unsafe)
+    single = found.single
     if single is not None and given:
         raise typer.BadParameter(f"the uri says {single!r} already; leave {given[0]} out")
     if single is None and not given:
         raise typer.BadParameter("say which version to come back to: a number or a tag")
-    table = old = lw.Table(snapshot)
+    table = old = found.table
     if target is not None and target.isdecimal():
         old = table.checkout(version=int(target))
     elif given:

@@ -12,9 +12,8 @@ from lancewood.cli import options
 from lancewood.cli import options as ref_options
 from lancewood.cli.options import LIST, NEW, check_fits, chosen_verb, iso, one
 from lancewood.cli.output import Output, moment
-from lancewood.cli.tables import NEWEST, Revision, opened_snapshot, with_revision_to
-from lancewood.engine.snapshot import Snapshot, main_location
-from lancewood.model.refs import MAIN, Tag
+from lancewood.cli.tables import NEWEST, Revision, opened_table, with_revision_to
+from lancewood.table import MAIN
 
 _DELETE, _UPDATE = "--delete", "--update"
 _KEYS = ("name", "branch", "version", "created", "updated", "metadata")
@@ -69,8 +68,8 @@ def tag_command(
         },
     )
     facts = options.pairs(metadata, "--metadata")
-    snapshot = opened_snapshot(uri, storage_option, revision, unsafe=unsafe)
-    tags = _Tags(snapshot, Output(as_json=json), force=force)
+    table = opened_table(uri, storage_option, revision, unsafe=unsafe)
+    tags = _Tags(table, Output(as_json=json), force=force)
     if verb == LIST:
         tags.show(pattern, pins=pins)
     elif verb == NEW:
@@ -84,9 +83,9 @@ def tag_command(
 class _Tags:
     """The tags of one table, and where is told what becomes of them."""
 
-    def __init__(self, snapshot: Snapshot, output: Output, *, force: bool) -> None:
-        self._tags = lw.Table(snapshot).tags
-        self._uri = main_location(snapshot).uri
+    def __init__(self, table: lw.Table, output: Output, *, force: bool) -> None:
+        self._tags = table.tags
+        self._uri = table.main_uri
         self._output = output
         self._force = force
 
@@ -110,7 +109,7 @@ class _Tags:
             self._tags.delete(each, force=self._force)
             self._tell("deleted", each, None)
 
-    def _tell(self, action: str, name: str, tag: Tag | None) -> None:
+    def _tell(self, action: str, name: str, tag: lw.Tag | None) -> None:
         branch = None if tag is None else tag.branch or MAIN
         version = None if tag is None else tag.version
         document = {
@@ -126,11 +125,11 @@ class _Tags:
         self._output.document(document, told)
 
 
-def _facts(each: Tag) -> tuple[Any, ...]:
+def _facts(each: lw.Tag) -> tuple[Any, ...]:
     created, updated = iso(each.created_at), iso(each.updated_at)
     return each.name, each.branch or MAIN, each.version, created, updated, dict(each.metadata)
 
 
-def _line(each: Tag) -> tuple[Any, ...]:
+def _line(each: lw.Tag) -> tuple[Any, ...]:
     created, facts = moment(each.created_at), ref_options.told_facts(each.metadata)
     return each.name, each.branch or MAIN, each.version, created, facts

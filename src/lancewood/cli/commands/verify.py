@@ -6,14 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
+import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.failing import ExitCode
 from lancewood.cli.output import Output, counted
 from lancewood.cli.progress import task_runner
-from lancewood.cli.tables import NEWEST, Revision, opened_location, table_to_read, with_revision
-from lancewood.jobs.upkeep.problems import Problem
-from lancewood.jobs.upkeep.repair import repair
-from lancewood.jobs.upkeep.verify import VerifyReport
+from lancewood.cli.tables import NEWEST, Revision, table_to_read, whole_uri, with_revision
+from lancewood.table import Problem
 
 
 @with_revision
@@ -74,7 +73,7 @@ def _problem_line(problem: Problem) -> tuple[str, str, str]:
     return problem.kind.value, problem.where, f"{problem.text}; {problem.advice}"
 
 
-def _told(uri: str, report: VerifyReport) -> str:
+def _told(uri: str, report: lw.VerifyReport) -> str:
     seen = {
         "fragment": report.fragments,
         "data file": report.data_files,
@@ -102,11 +101,18 @@ def repair_command(
     JSON keys: uri, dry_run, proposals, remaining. A proposal has action, where, finding and effect,
     what remains is told as by verify.
     """
-    location = opened_location(uri, storage_option, unsafe=unsafe)
+    location = whole_uri(uri, storage_option)
     with task_runner(wanted=not json) as runner:
-        report = repair(location, runner, dry_run=not apply)
+        report = lw.repair(
+            uri,
+            dry_run=not apply,
+            storage_options=options.storage(storage_option),
+            manifest_store=options.manifest_store(),
+            unsafe=unsafe,
+            runner=runner,
+        )
     document = {
-        "uri": location.uri,
+        "uri": location,
         "dry_run": report.dry_run,
         "proposals": [
             {"action": e.action, "where": e.where, "finding": e.finding, "effect": e.effect}
@@ -120,16 +126,12 @@ def repair_command(
         output.rows(("action", "where", "why, and what it does"), lines)
     if not json and report.remaining:
         output.rows(("not mended", "where", "found"), map(_problem_line, report.remaining))
-    told = f"{location.uri} needs no repair"
+    told = f"{location} needs no repair"
     if report.proposals:
         steps = counted(len(report.proposals), "step")
-        told = (
-            f"did {steps} on {location.uri}"
-            if apply
-            else f"{steps} for {location.uri}: say --apply"
-        )
+        told = f"did {steps} on {location}" if apply else f"{steps} for {location}: say --apply"
     elif report.remaining:
-        told = f"nothing can be done for {location.uri}"
+        told = f"nothing can be done for {location}"
     output.document(document, told)
     if report.remaining:
         raise typer.Exit(ExitCode.CHECK_FAILED)

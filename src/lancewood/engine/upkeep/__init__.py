@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lancewood.engine.upkeep.doctor import examine
-from lancewood.engine.upkeep.drop import drop_table
+from lancewood.engine.upkeep.drop import Dropped, drop_table
 from lancewood.engine.upkeep.migrate import MigratedNames, migrate_names
 from lancewood.engine.upkeep.pins import (
     CLONE_PIN,
@@ -27,6 +27,7 @@ __all__ = [
     "CLONE_PROPERTY",
     "PINS_CONFIG",
     "ClonePin",
+    "Dropped",
     "MigratedNames",
     "PinRecord",
     "Unpinned",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from lancewood.engine.location import Location
@@ -30,6 +31,7 @@ from lancewood.format.layout import (
     manifest_key,
 )
 from lancewood.format.refs import BRANCHES_DIR, TAGS_DIR, ref_name
+from lancewood.model.ids import Version
 from lancewood.model.manifest import Manifest
 from lancewood.model.refs import Tag
 from lancewood.store.base import Store
@@ -37,29 +39,38 @@ from lancewood.store.base import Store
 _SHOWN = 5
 
 
-def drop_table(
-    store: Store,
-    *,
-    force: bool,
-    storage_options: Mapping[str, str] | None = None,
-    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
-) -> tuple[Unpinned, ...]:
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A table that was deleted, or would be."""
+
+    uri: str
+    version: int
+    """The newest one."""
+    was_lost: bool = False
+    """Whether only a manifest store knew that version any more."""
+    still_pinned: tuple[Unpinned, ...] = ()
+    """Tables that keep a pin of this clone, and why."""
+
+
+def drop_table(location: Location, *, force: bool, dry_run: bool = False) -> Dropped:
     """Delete what the format owns below the root: manifests first, the newest of them last.
 
     So a reader, or the next attempt after a crash, finds the newest version or no table. Base paths
     elsewhere are never touched, but the pins that a clone left at its sources are removed where
-    possible, with the given options. Returns which pins stay, and why.
+    possible. A dry run checks, and deletes nothing.
 
     Raises NotFoundError if there is no table, InvalidInputError if branches, tags or clones depend
     on its versions and ``force`` is not given, if it is a branch, or if one of its directories is a
     link.
     """
-    was_lost = _forget_lost(store)
-    if newest_version(store) is None:
-        if was_lost:
-            return ()
+    store = location.store
+    lost = _forget_lost(store, dry_run=dry_run)
+    newest = None if lost is not None and dry_run else newest_version(store)
+    if newest is None:
+        if lost is not None:
+            return Dropped(store.uri, lost, was_lost=True)
         raise NotFoundError(f"no table at {store.uri}, nothing was dropped")
-    location = Location(store, storage_options, base_storage_options=base_storage_options or {})
+    dropped = Dropped(store.uri, newest.version)
     head = _newest(store)
     if head is not None:
         _check_no_branch(location, head)
@@ -68,6 +79,8 @@ def drop_table(
     for directory in OWNED_DIRS:
         for _ in store.list(directory):
             pass  # what cannot be listed, as behind a link, stops this before anything is deleted
+    if dry_run:
+        return dropped
     found = list_versions(store)
     oldest_first = [manifest_key(each, found.scheme) for each in reversed(found.versions)]
     others = {each.key for each in store.list(VERSIONS_DIR)} - set(oldest_first)
@@ -80,17 +93,20 @@ def drop_table(
         store.prune(directory)
     store.prune("")
     pins = None if head is None else read_record(head.config)
-    return () if pins is None else remove_pins(location, pins, store.uri)
+    if pins is None:
+        return dropped
+    return replace(dropped, still_pinned=remove_pins(location, pins, store.uri))
 
 
-def _forget_lost(store: Store) -> bool:
-    """Whether only a manifest store knew the newest version, whose file was removed behind its
-    back; the store is made to forget it. Raises UnsupportedError for one that cannot."""
-    if not isinstance(store, ExternalStore) or store.lost_version() is None:
-        return False
-    store.check_forgets()
-    store.forget_all()
-    return True
+def _forget_lost(store: Store, *, dry_run: bool) -> Version | None:
+    """The newest version, if only a manifest store knows it because its file was removed behind the
+    store's back; the store is made to forget it. Raises UnsupportedError for one that cannot."""
+    lost = store.lost_version() if isinstance(store, ExternalStore) else None
+    if lost is not None and isinstance(store, ExternalStore):
+        store.check_forgets()
+        if not dry_run:
+            store.forget_all()
+    return lost
 
 
 def _newest(store: Store) -> Manifest | None:

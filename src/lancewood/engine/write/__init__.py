@@ -24,11 +24,12 @@ from lancewood.engine.write.plan import (
 from lancewood.engine.write.switching import CopiedFile, CopiedFragment, Residents, copy_fragments
 from lancewood.engine.write.write import (
     NewTable,
+    RowsToWrite,
     commit_written,
     create_table,
-    write_append,
+    rows_to_append,
+    rows_to_overwrite,
     write_first,
-    write_overwrite,
 )
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "NewTable",
     "PlannedWrite",
     "Residents",
+    "RowsToWrite",
     "WriteMode",
     "WriteRequest",
     "check_clonable",
@@ -50,11 +52,11 @@ __all__ = [
     "mark_deleted",
     "not_for",
     "plan_write",
+    "rows_to_append",
+    "rows_to_overwrite",
     "table_exists",
-    "write_append",
     "write_clone",
     "write_clone_after",
     "write_deep_clone",
     "write_first",
-    "write_overwrite",
 ]

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lancewood.data.writer import WritePlan
 from lancewood.engine.base import FileLimits, as_reader
 from lancewood.engine.commit import CommitPolicy
 from lancewood.engine.location import (
@@ -24,7 +25,7 @@ from lancewood.engine.location import (
 )
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.versions import newest_version
-from lancewood.engine.write.plan import PlannedWrite, WriteRequest, plan_first
+from lancewood.engine.write.plan import FileWriter, PlannedWrite, WriteRequest, plan_first
 from lancewood.errors import (
     AlreadyExistsError,
     CommitUnknownError,
@@ -42,48 +43,56 @@ from lancewood.model.operations import Append, Overwrite
 from lancewood.model.transaction import Transaction, commit_properties
 
 
-def write_append(snapshot: Snapshot, data: Any, limits: FileLimits, bases: Bases = None) -> Append:
-    """Write rows for the table's own schema, into the roots that ``bases`` says, in turn.
+@dataclass(frozen=True, slots=True)
+class RowsToWrite:
+    """Rows whose columns fit a table; no file of them is written yet."""
 
-    Raises InvalidInputError, before a file is written, if the columns do not fit.
-    """
+    plan: PlannedWrite
+    files: FileWriter
+    reader: pa.RecordBatchReader
+
+    def write(self) -> Append | Overwrite:
+        """Write them; the operation that a commit makes visible."""
+        return self.plan.operation(self.files, self.files.write(self.reader))
+
+    def check(self) -> int:
+        """How many there are. Reads all of them and writes none.
+
+        Raises InvalidInputError for values that do not fit.
+        """
+        alignment, rows = self.files.alignment, 0
+        plan = WritePlan(alignment.schema, self.files.file_version)
+        for batch in self.reader:
+            plan.check_values(alignment.cast(batch))
+            rows += batch.num_rows
+        return rows
+
+
+def rows_to_append(
+    snapshot: Snapshot, data: Any, request: WriteRequest | None = None
+) -> RowsToWrite:
+    """Rows for the table's own schema; raises InvalidInputError if the columns do not fit."""
     snapshot.check_writable()
     snapshot.check_open()
+    plan = PlannedWrite("append", snapshot, request or WriteRequest())
     reader = as_reader(data, snapshot.arrow_schema)
-    request = WriteRequest(
-        max_rows_per_file=limits.max_rows, max_bytes_per_file=limits.max_bytes, into=bases
-    )
-    files = PlannedWrite("append", snapshot, request).files(reader.schema)
-    return Append(files.write(reader))
+    return RowsToWrite(plan, plan.files(reader.schema), reader)
 
 
-def write_overwrite(
-    snapshot: Snapshot,
-    data: Any,
-    schema: pa.Schema | None,
-    file_version: str | None,
-    limits: FileLimits,
-    bases: Bases = None,
-) -> Overwrite:
-    """Write rows that will replace everything, under the data's schema or the given one."""
+def rows_to_overwrite(
+    snapshot: Snapshot, data: Any, request: WriteRequest | None = None
+) -> RowsToWrite:
+    """Rows that will replace everything, under the data's schema or the one asked for."""
     snapshot.check_writable()
     snapshot.check_open()
-    request = WriteRequest(
-        schema=schema,
-        max_rows_per_file=limits.max_rows,
-        max_bytes_per_file=limits.max_bytes,
-        into=bases,
-        file_version=file_version,
-    )
-    return _write_anew(PlannedWrite("overwrite", snapshot, request), data)
+    return _rows_anew(PlannedWrite("overwrite", snapshot, request or WriteRequest()), data)
 
 
-def _write_anew(plan: PlannedWrite, data: Any) -> Overwrite:
-    """Write rows under a new schema."""
+def _rows_anew(plan: PlannedWrite, data: Any) -> RowsToWrite:
+    """Rows under a new schema."""
     schema = plan.request.schema
     reader = as_reader(data, schema)
-    files = plan.files(reader.schema, schema)
-    return plan.overwrite(files, files.write(reader))
+    return RowsToWrite(plan, plan.files(reader.schema, schema), reader)
 
 
 def commit_written(
@@ -174,7 +183,7 @@ def write_first(location: Location, data: Any, new: NewTable) -> FirstWrite:
     if newest_version(location.store) is not None:
         raise _exists(location)
     plan = plan_first(location, request)
-    transaction = Transaction.new(Version(0), _write_anew(plan, data), properties=facts)
+    transaction = Transaction.new(Version(0), _rows_anew(plan, data).write(), properties=facts)
     return FirstWrite(plan.before, transaction, plan.roots)
 
 

@@ -50,13 +50,14 @@ def delete_branch(
     name: str,
     *,
     force: bool = False,
+    dry_run: bool = False,
     check: Callable[[], None] = lambda: None,
 ) -> None:
     """Remove a branch that nobody needs.
 
     ``force`` also removes the tags on it, and what is left of a branch that is no longer recorded.
     ``check`` is asked for others who may need it, once everybody can see that it is leaving, and
-    stops it with InvalidInputError.
+    stops it with InvalidInputError. A dry run only checks.
     Raises NotFoundError; InvalidInputError if somebody needs it, who is named;
     RetryableConflictError while somebody else makes, deletes or renames it.
     """
@@ -69,7 +70,11 @@ def delete_branch(
             "or on another branch",
             branch=name,
         )
-    _Deletion(snapshot, main_location(snapshot), asked, force, check).run()
+    deletion = _Deletion(snapshot, main_location(snapshot), asked, force, check)
+    if dry_run:
+        deletion.plan()
+    else:
+        deletion.run()
 
 
 @dataclass
@@ -87,6 +92,12 @@ class _Deletion:
     @property
     def root(self) -> Store:
         return root_of(self.store, self.name)
+
+    def plan(self) -> None:
+        """Raise what stands in the way now; write nothing."""
+        self._needs().check_none(self.name, "deleted", force=self.force)
+        self._check_standing()
+        self.check()
 
     def run(self) -> None:
         self._needs().check_none(self.name, "deleted", force=self.force)
@@ -112,14 +123,18 @@ class _Deletion:
 
     def _declare(self) -> None:
         for _ in range(_ATTEMPTS):
-            standing = load_standing(self.root)
-            if is_recorded(self.store, self.name):
-                self._check_free(standing)
-            else:
-                self._check_leftover(standing)
-            if declare(self.root, Intent("delete"), standing):
+            if declare(self.root, Intent("delete"), self._check_standing()):
                 return
         raise self._busy("others keep creating or deleting it")
+
+    def _check_standing(self) -> Standing | None:
+        """What others are about to do with the branch, unless that stands in the way."""
+        standing = load_standing(self.root)
+        if is_recorded(self.store, self.name):
+            self._check_free(standing)
+        else:
+            self._check_leftover(standing)
+        return standing
 
     def _check_free(self, standing: Standing | None) -> None:
         """Whoever made the branch is done when it is recorded; others may be at work."""

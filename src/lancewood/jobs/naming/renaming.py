@@ -63,6 +63,7 @@ from lancewood.jobs.naming.branch_root import (
 )
 from lancewood.jobs.naming.records import (
     Intent,
+    Standing,
     declare,
     is_moving,
     load_standing,
@@ -84,8 +85,11 @@ _ROUNDS = 10
 _MANIFESTS_AT_ONCE = 16
 
 
-def rename_branch(snapshot: Snapshot, old: str, new: str, *, runner: Runner) -> Snapshot:
-    """The newest version of a branch under its new name; finishes an interrupted rename.
+def rename_branch(
+    snapshot: Snapshot, old: str, new: str, *, runner: Runner, dry_run: bool = False
+) -> Snapshot:
+    """The newest version of a branch under its new name; finishes an interrupted rename. A dry run
+    only checks, and gives the version that the branch is at.
 
     Raises NotFoundError, AlreadyExistsError, InvalidInputError if something needs the branch, and
     IncompatibleConflictError if a version landed under the old name that cannot be copied.
@@ -96,7 +100,8 @@ def rename_branch(snapshot: Snapshot, old: str, new: str, *, runner: Runner) -> 
     wanted = BranchName(new)
     if asked == wanted:
         raise InvalidInputError(f"branch {old!r} has that name already")
-    return _Rename(snapshot, main_location(snapshot), asked, wanted, runner).run()
+    rename = _Rename(snapshot, main_location(snapshot), asked, wanted, runner)
+    return rename.plan() if dry_run else rename.run()
 
 
 @dataclass
@@ -116,15 +121,33 @@ class _Rename:
         self.new_root = root_of(self.main.store, self.new)
         self.out, self.into = Intent("move out", self.new), Intent("move in", self.old)
 
-    def run(self) -> Snapshot:
+    def plan(self) -> Snapshot:
+        """Raise what stands in the way now; write nothing."""
+        if self._begun() is None:
+            self._check_unneeded()
+            self._check_no_files()
+            self._check_free(self.old, self.old_root, self.out)
+            self._check_free(self.new, self.new_root, self.into)
+        is_moved = not is_recorded(self.store, self.old)
+        return load_snapshot(branch_location(self.main, self.new if is_moved else self.old))
+
+    def _begun(self) -> Intent | None:
+        """The same rename, if somebody has begun it.
+
+        Raises for a branch that cannot be renamed, and for a name that is another branch's.
+        """
         arriving = load_standing(self.new_root)
-        begun = arriving is not None and arriving.intent.is_like(self.into)
-        if not begun:
-            self._check_whole()
+        if arriving is not None and arriving.intent.is_like(self.into):
+            return arriving.intent
+        self._check_whole()
         if is_recorded(self.store, self.new):
-            if arriving is None or not begun:
-                raise self._exists()
-            brought = arriving.intent.version
+            raise self._exists()
+        return None
+
+    def run(self) -> Snapshot:
+        begun = self._begun()
+        if begun is not None and is_recorded(self.store, self.new):
+            brought = begun.version
         else:
             self._begin()
             try:
@@ -192,18 +215,23 @@ class _Rename:
 
     def _declare(self, name: BranchName, root: Store, mine: Intent) -> bool:
         """Whether the intent is new; False if the same rename has left it before."""
+        standing = self._check_free(name, root, mine)
+        if standing is not None and standing.intent.is_like(mine):
+            return False
+        if not declare(root, mine, standing):
+            raise self._busy(f"somebody else is at work on {str(name)!r}")
+        return True
+
+    def _check_free(self, name: BranchName, root: Store, mine: Intent) -> Standing | None:
+        """What others are about to do with a root, unless that stands in the way."""
         standing = load_standing(root)
-        if standing is not None:
-            if standing.intent.is_like(mine):
-                return False
+        if standing is not None and not standing.intent.is_like(mine):
             is_done = standing.intent.verb in ("create", "move in")
             is_done = is_done and is_recorded(self.store, name)
             moves = is_moving(self.store, name, standing)
             if moves or not (is_done or standing.is_abandoned):
                 raise self._busy(f"branch {str(name)!r} {standing.intent}")
-        if not declare(root, mine, standing):
-            raise self._busy(f"somebody else is at work on {str(name)!r}")
-        return True
+        return standing
 
     def _bring(self, after: int = 0) -> int:
         """Copy until the new root has every version above ``after``; returns the newest one."""

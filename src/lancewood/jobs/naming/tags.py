@@ -172,8 +172,10 @@ def _has_landed(main: Store, key: str, data: bytes, old: bytes, failure: Storage
     ) from failure
 
 
-def delete_tag(snapshot: Snapshot, name: str, *, force: bool = False) -> None:
-    """Remove a tag, also one whose file is damaged; raises NotFoundError."""
+def delete_tag(
+    snapshot: Snapshot, name: str, *, force: bool = False, dry_run: bool = False
+) -> None:
+    """Remove a tag, also one whose file is damaged; raises NotFoundError. A dry run only checks."""
     asked = tag_name(name)
     check_no_guard(asked, "deleted", force=force)
     main = main_location(snapshot).store
@@ -181,7 +183,8 @@ def delete_tag(snapshot: Snapshot, name: str, *, force: bool = False) -> None:
         main.head(tag_key(asked))
     except NotFoundError:
         raise no_tag(main, asked) from None
-    main.delete([tag_key(asked)])
+    if not dry_run:
+        main.delete([tag_key(asked)])
 
 
 def find_tag(snapshot: Snapshot, name: str) -> Tag:

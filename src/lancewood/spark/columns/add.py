@@ -120,7 +120,7 @@ def add_columns(
         snapshot.check_open()
         return as_planned(snapshot, RowCounts(), len(snapshot.manifest.fragments))
     try:
-        after = job.run(commit_options)
+        after, _ = job.run(snapshot, commit_options)
     except BatchAppliedError:
         return as_skipped(snapshot.newest())
     return as_written(after, RowCounts(), len(files), files.bytes)
