@@ -93,7 +93,7 @@ def test_a_scan_reads_only_fragments_that_are_near(
 
 def test_explain_says_what_is_left_out(spread: lw.Table) -> None:
     said = spread.scan(["a", "c"], bases=["cold", None], where="a > 1").explain()
-    assert "3 of 4 fragments (1 more, only partly in those homes, left out)" in said
+    assert "3 of 4 fragments (1 more, only partly in those roots, left out)" in said
     assert "in the own root and cold" in said
     assert "left out" not in spread.scan(["a"], bases="cold").explain()
     assert "in the own root" in repr(spread.scan(["a"], bases=[None]))
