@@ -1,7 +1,7 @@
 """Random schemas and rows of the types that a Lance table can hold, for property tests.
 
 ``schemas`` and ``batches`` are hypothesis strategies. They draw what the given version of data
-files can hold and, unless told otherwise, what Spark can hold too. Needs hypothesis.
+files can hold and, unless asked otherwise, what Spark can hold too. Needs hypothesis.
 """
 
 from __future__ import annotations
