@@ -13,13 +13,13 @@ import lancewood as lw
 from lancewood.errors import InvalidInputError
 from lancewood.pipeline import run
 from lancewood.pipeline import start as run_module
+from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.load import load
 from lancewood.pipeline.frames.new_files import _SCHEMA as SEEN
 from lancewood.pipeline.frames.new_rows import whole_table
 from lancewood.pipeline.frames.without_spark import has_no_news
 from lancewood.pipeline.report.facts import Ending
-from lancewood.pipeline.running import story
-from lancewood.pipeline.running.context import RunContext
+from lancewood.pipeline.running import run as running
 from lancewood.pipeline.running.ledger import LedgerEntry, encode_entry, entry_file
 
 HEAD = '[pipeline]\nname = "zoo"\nrepository = "repo"\n'
@@ -75,7 +75,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     def start(_: object) -> None:
         raise AssertionError("Spark starts")
 
-    monkeypatch.setattr(story, "start_session", start)
+    monkeypatch.setattr(running, "start_session", start)
     monkeypatch.setattr(run_module, "start_session", start)
     return Scene(tmp_path / "a [1] {x}*? folder")
 

@@ -10,7 +10,6 @@ and logs that at length; this log is suppressed.
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
@@ -34,7 +33,7 @@ from lancewood.pipeline.report.lines import lines
 from lancewood.pipeline.report.markup import counted, duration, shown, size
 from lancewood.pipeline.report.page import page
 from lancewood.pipeline.running.folder import checked_run_id, new_run_id
-from lancewood.pipeline.running.telling import FACTS
+from lancewood.pipeline.running.outcome import FACTS
 from lancewood.pipeline.start import run
 
 if TYPE_CHECKING:
@@ -113,7 +112,7 @@ def run_command(
     """
     given = options.pairs(param, "--param")
     _check_report(report)
-    pipeline = load(file, given, os.environ)
+    pipeline = load(file, given)
     name = _run_id(pipeline, run_id)
     refresh = full_refresh or full_refresh_table or False
     with (
@@ -125,14 +124,12 @@ def run_command(
     ):
         try:
             facts = run(
-                file,
-                parameters=given,
+                pipeline,
                 run_id=name,
                 dry_run=dry_run,
                 full_refresh=refresh,
                 master=master,
                 listener=listener,
-                environment=os.environ,
                 verbose=verbose,
             )
             failed = None

@@ -239,6 +239,11 @@ class Quoting:
         return f"has a {found[0]!r}, and stands inside {where}" if found else None
 
 
+def plain_options(options: Mapping[str, Option]) -> dict[str, str]:
+    """Options with secrets spelt out, only for Spark and stores."""
+    return {name: each.text if isinstance(each, Secret) else each for name, each in options.items()}
+
+
 def hide(pipeline: Pipeline, text: str) -> str:
     """The text with the template of every secret in place of its value.
 

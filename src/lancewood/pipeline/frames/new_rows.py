@@ -18,9 +18,10 @@ from lancewood.errors import LancewoodError, NotFoundError, UnsupportedError
 from lancewood.format.manifest_digest import content_digest
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.refs import MAIN, called
+from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Source
 from lancewood.pipeline.definition.refusal import wrong
-from lancewood.pipeline.frames.reading import Tables, columns_read
+from lancewood.pipeline.frames.reading import columns_read
 from lancewood.spark.reading.read import read_snapshot
 from lancewood.spark.streaming.task import RowsBetween, find_between
 from lancewood.table.table import Table
@@ -82,7 +83,7 @@ class TableRows:
             raise wrong(self.source.spot, f"{gone.message}. {_WAY_OUT}") from gone
 
 
-def landed(source: Source, opened: Snapshot, context: Tables) -> Snapshot:
+def landed(source: Source, opened: Snapshot, context: RunContext) -> Snapshot:
     """The version of the table's own history that has what a commit pins.
 
     A transaction of the repository pins a state beside the history, which then lands on it as it
@@ -105,12 +106,12 @@ def landed(source: Source, opened: Snapshot, context: Tables) -> Snapshot:
     return twin if content_digest(twin.manifest.message) == pin.content else opened
 
 
-def whole_table(source: Source, opened: Snapshot, context: Tables) -> TableRows:
+def whole_table(source: Source, opened: Snapshot, context: RunContext) -> TableRows:
     """All that a table has."""
     return TableRows(source, opened, landed(source, opened, context))
 
 
-def rows_since(source: Source, opened: Snapshot, context: Tables, state: object) -> TableRows:
+def rows_since(source: Source, opened: Snapshot, context: RunContext, state: object) -> TableRows:
     """What a table has that was not there when the state was kept; all of it without a state.
 
     Raises InvalidInputError for a state of another table, and where the version is gone.

@@ -17,16 +17,11 @@ import pyarrow as pa
 from lancewood.errors import InvalidInputError
 from lancewood.jobs.publishing.work import find_net
 from lancewood.model.fragment import DataFile
+from lancewood.pipeline.context import RunContext, TargetTable
 from lancewood.pipeline.definition.model import Mode, Pipeline, Target
+from lancewood.pipeline.definition.names import checked_files_table
+from lancewood.pipeline.frames.frames import Frames
 from lancewood.pipeline.frames.incoming import RowCount
-from lancewood.pipeline.loading.context import (
-    Loadable,
-    LoadContext,
-    TargetTable,
-    find_location,
-    is_there,
-    new_location,
-)
 from lancewood.pipeline.loading.planning import (
     DELETED,
     choices_of,
@@ -38,6 +33,7 @@ from lancewood.pipeline.loading.planning import (
 from lancewood.pipeline.report.facts import Listener, Silence, TargetFacts
 from lancewood.spark.columns.fill import fill_columns
 from lancewood.spark.types import spark_schema
+from lancewood.spark.types.new_table import arrow_schema
 from lancewood.spark.verbs import write
 from lancewood.spark.writing.work import Written
 from lancewood.table.table import Table
@@ -53,9 +49,9 @@ def stage_of(target: Target) -> str:
 
 def load_target(
     spark: SparkSession,
-    context: LoadContext,
+    context: RunContext,
     target: Target,
-    frames: Loadable,
+    frames: Frames,
     listener: Listener | None = None,
 ) -> TargetFacts:
     """Write what a target says on the run's branch; returns what was done.
@@ -65,11 +61,11 @@ def load_target(
     progress under the name of ``stage_of``; the run reports the beginning and end of the stage.
     """
     started = time.monotonic()
-    was_there = is_there(context, target.table)
+    was_there = context.is_there(target.table)
     if was_there:
-        location = find_location(context, target.table)
+        location = context.location(target.table)
     else:
-        location = new_location(context, target.table, _new_schema(target, frames), target.uri)
+        location = context.create(target.table, _new_schema(target, frames))
     before = location.opened()
     if was_there and target.is_anew:
         before.overwrite(_new_schema(target, frames).empty_table())
@@ -97,7 +93,7 @@ def load_target(
     )
 
 
-def _new_schema(target: Target, frames: Loadable) -> pa.Schema:
+def _new_schema(target: Target, frames: Frames) -> pa.Schema:
     """The columns of a table that a target creates."""
     assert target.source is not None
     frame = chosen(frames.frame(target.source), target.columns_left_out)
@@ -109,9 +105,9 @@ class _Loading:
     """One target being loaded."""
 
     _spark: SparkSession
-    _context: LoadContext
+    _context: RunContext
     _target: Target
-    _frames: Loadable
+    _frames: Frames
     _listener: Listener
     _location: TargetTable
     _counts: tuple[RowCount, RowCount] | None = None
@@ -253,3 +249,19 @@ def _new_files(before: Table, after: Table) -> Iterator[DataFile]:
     for changed in net.changed:
         known = {each.path for each in changed.then.files}
         yield from (each for each in changed.now.files if each.path not in known)
+
+
+def load_files(spark: SparkSession, context: RunContext, table: str, files: DataFrame) -> None:
+    """Append the files that a source has read to the table that records them. If the source was
+    read from the start, they replace what the table had."""
+    pipeline = context.pipeline
+    from_start = [each.name for each in pipeline.sources if each.is_from_start]
+    is_anew = table in [checked_files_table(pipeline.name, each) for each in from_start]
+    location = context.create(table, arrow_schema(files.schema))
+    write(
+        files,
+        location.uri,
+        "overwrite" if is_anew else "append",
+        branch=location.branch,
+        storage_options=location.options,
+    )

@@ -22,11 +22,12 @@ from lancewood.format.arrow import schema_from_arrow
 from lancewood.format.type_text import parse_type
 from lancewood.jobs.merging.keys import resolve_key
 from lancewood.jobs.merging.source import Choices, Matched, NotMatched, NotMatchedBySource
+from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Mode, Target
 from lancewood.pipeline.definition.refusal import near, wrong
+from lancewood.pipeline.frames.frames import Frames
 from lancewood.pipeline.frames.reading import quoted
 from lancewood.pipeline.frames.refusals import refused_at
-from lancewood.pipeline.loading.context import Loadable, LoadContext
 from lancewood.pipeline.loading.quarantine import check_quarantine
 from lancewood.repo.writing.preparing import check_not_exclusive
 from lancewood.spark.columns.fill import check_fill
@@ -44,9 +45,7 @@ DELETED = "__lancewood_deleted"
 """Our column that says which rows of a frame delete."""
 
 
-def plan_targets(
-    spark: SparkSession, context: LoadContext, frames: Loadable
-) -> dict[str, pa.Schema]:
+def plan_targets(spark: SparkSession, context: RunContext, frames: Frames) -> dict[str, pa.Schema]:
     """Check all targets; returns the columns of each table after the run.
 
     Raises InvalidInputError, starting with the spot in the file.
@@ -60,9 +59,9 @@ def plan_targets(
 
 def plan_target(
     spark: SparkSession,
-    context: LoadContext,
+    context: RunContext,
     target: Target,
-    frames: Loadable,
+    frames: Frames,
     planned: Mapping[str, pa.Schema] | None = None,
 ) -> pa.Schema:
     """Check one target; returns the columns that its table will have.
@@ -119,7 +118,7 @@ def choices_of(target: Target) -> Choices:
 
 def _plan_columns(
     spark: SparkSession,
-    context: LoadContext,
+    context: RunContext,
     target: Target,
     known: pa.Schema | None,
     types: Mapping[str, pa.DataType],
@@ -141,7 +140,7 @@ def _plan_columns(
 
 
 def _check_deleted(
-    spark: SparkSession, context: LoadContext, target: Target, frame: StructType
+    spark: SparkSession, context: RunContext, target: Target, frame: StructType
 ) -> None:
     from pyspark.sql import functions
     from pyspark.sql.types import BooleanType

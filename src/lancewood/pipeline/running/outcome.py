@@ -1,4 +1,5 @@
-"""What a run reports at its end: its error, the commits around it, earlier runs, what to do next.
+"""What a run says of itself: as it begins, and at its end its error, the commits around it, earlier
+runs, and what to do next.
 
 Errors carry the facts of the run and no secrets. The rest is read from the repository as it is when
 the run is over; nothing is written.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import platform
 import shlex
+from datetime import datetime
 from itertools import islice
 from typing import Any
 
@@ -32,9 +34,24 @@ _MOST_PAST_COMMITS = 300
 _MOST_SHOWN_COMMITS = 20
 
 
+def new_facts(pipeline: Pipeline, run: str, run_branch: str, started: datetime) -> RunFacts:
+    """The facts of a run that begins."""
+    return RunFacts(
+        pipeline=pipeline.name,
+        run=run,
+        repository=pipeline.repository,
+        branch=pipeline.branch,
+        run_branch=run_branch,
+        started=started.isoformat(timespec="seconds"),
+        file=str(pipeline.file),
+        parameters=dict(pipeline.parameters),
+        full_refresh=[*pipeline.full_refresh],
+    )
+
+
 def shown(pipeline: Pipeline, error: BaseException) -> str:
     """What may be shown of an error: its text without secrets and Java's stacks."""
-    return _told(pipeline, error).message[:_MOST_CHARACTERS]
+    return _plain(pipeline, error).message[:_MOST_CHARACTERS]
 
 
 def failure(pipeline: Pipeline, error: Exception, facts: RunFacts) -> LancewoodError:
@@ -43,7 +60,7 @@ def failure(pipeline: Pipeline, error: Exception, facts: RunFacts) -> LancewoodE
 
     If a text held a secret, the cause is left out, as it would reveal it.
     """
-    found = _told(pipeline, error)
+    found = _plain(pipeline, error)
     kind = RunFailedError if type(found) is LancewoodError else type(found)
     made = kind(found.message, **{**found.facts, FACTS: facts})
     for note in getattr(found, "__notes__", ()):
@@ -53,7 +70,7 @@ def failure(pipeline: Pipeline, error: Exception, facts: RunFacts) -> LancewoodE
     return made
 
 
-def _told(pipeline: Pipeline, error: BaseException) -> LancewoodError:
+def _plain(pipeline: Pipeline, error: BaseException) -> LancewoodError:
     if isinstance(error, LancewoodError):
         return type(error)(hide(pipeline, error.message), **error.facts)
     if isinstance(error, spark_errors()):
@@ -75,7 +92,7 @@ def _holds_secrets(pipeline: Pipeline, error: BaseException) -> bool:
     return True
 
 
-def tell(facts: RunFacts, pipeline: Pipeline, repository: Repository, spark: Any) -> None:
+def complete(facts: RunFacts, pipeline: Pipeline, repository: Repository, spark: Any) -> None:
     """Fill in the facts that come from the repository."""
     facts.versions = {LIBRARY: RELEASE, "python": platform.python_version()}
     if spark is not None:

@@ -1,25 +1,24 @@
-"""The ground that a run stands on: the repository's tables as it began, and as it leaves them.
+"""The tables of the repository as a run sees them: as they were when it began, and on its branch.
 
 Reading goes to exactly what a commit pins; writing goes to the run's own branch of a table, which
-is made when it is first asked for. Nobody else sees anything of it. Knows nothing of what is
-written.
+is made when it is first asked for. Nobody else sees anything of it.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lancewood.catalog.pin import Pin
 from lancewood.errors import NotFoundError
 from lancewood.git.hashes import Hash
-from lancewood.pipeline.definition.model import Pipeline, Target
-from lancewood.pipeline.frames.modules import code_digest
-from lancewood.pipeline.frames.reading import plain_options
-from lancewood.pipeline.running.folder import run_branch
+from lancewood.git.names import HEADS
+from lancewood.pipeline.definition.digest import code_digest
+from lancewood.pipeline.definition.model import Pipeline
+from lancewood.pipeline.definition.parameters import plain_options
 from lancewood.repo.looking.view import View
 from lancewood.repo.repository import Repository
 from lancewood.spark.reading.read import read_snapshot
@@ -29,6 +28,22 @@ from lancewood.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+RUN_BRANCHES = "run/"
+
+
+@dataclass(frozen=True)
+class TargetTable:
+    """A table to write on the run's branch."""
+
+    uri: str
+    branch: str
+    options: dict[str, str] | None = field(repr=False)
+    """May hold secrets."""
+
+    def opened(self) -> Table:
+        """As it stands now."""
+        return open_table(self.uri, branch=self.branch, storage_options=self.options)
 
 
 @dataclass
@@ -40,7 +55,7 @@ class RunContext:
     run: str
     base: Hash | None
     """The commit of the target branch that the run began with; None before its first."""
-    _locations: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
+    _targets: dict[str, TargetTable] = field(default_factory=dict, repr=False)
 
     @property
     def branch(self) -> str:
@@ -54,7 +69,7 @@ class RunContext:
 
     @cached_property
     def code(self) -> str:
-        """Of the Python that the run uses, as it is when this is first asked for."""
+        """The digest of the Python that the run uses, as it is when this is first asked for."""
         return code_digest(self.pipeline)
 
     # As it began
@@ -89,47 +104,73 @@ class RunContext:
 
     def has_now(self, table: str) -> bool:
         """Whether the run's branch has a table."""
-        return table in self._locations or table in self._branch_view().tables
+        return table in self._targets or table in self._branch_view().tables
 
     def open_now(self, table: str) -> Table:
         """A table as the run's branch stands now, committed or not; raises NotFoundError."""
-        location = self._locations.get(table)
-        if location is None:
-            return self._branch_view().table(table)
-        uri, branch = location
-        return open_table(uri, branch=branch, storage_options=self.storage_options)
+        known = self._targets.get(table)
+        return self._branch_view().table(table) if known is None else known.opened()
+
+    def is_there(self, table: str) -> bool:
+        """Whether a table existed when the run began, or the run has made it."""
+        return self.has_now(table) or self.has(table)
+
+    # The branch of the run
+
+    def create_branch(self) -> None:
+        """A fresh branch at the base."""
+        branches = self.repository.branches
+        if self.base is not None:
+            # An earlier branch of that name may have been deleted without those of its tables.
+            branches.delete_from_tables(self.branch, self.base)
+        branches.create(self.branch, at=self.base)
+        self.reset_tables()
+
+    def reset_tables(self) -> None:
+        """Bring the tables back to what the run's branch has committed."""
+        self.repository.reset(HEADS + self.branch, branch=self.branch)
+
+    def remove_branch(self) -> None:
+        """Remove the run's branch from the repository and its tables; harmless if it is gone."""
+        with suppress(NotFoundError):
+            self.repository.branches.delete(self.branch, force=True, tables=True)
 
     # To be written
 
-    def location(self, table: str) -> tuple[str, str]:
-        """The uri and the branch where this run writes a table; raises NotFoundError for one that
-        is to be made with ``create``."""
-        if table in self._locations:
-            return self._locations[table]
+    def prepare_targets(self) -> None:
+        """Prepare all existing tables that targets write, so that a table that cannot be written,
+        because it has diverged, is reported before any is written."""
+        for each in dict.fromkeys(each.table for each in self.pipeline.targets):
+            if self.is_there(each):
+                self.location(each)
+
+    def location(self, table: str) -> TargetTable:
+        """Where this run writes an existing table; raises NotFoundError for one that is to be made
+        with ``create``."""
+        if table in self._targets:
+            return self._targets[table]
         found = self._elsewhere(table)
         if table not in self._branch_view().tables and found is not None:
-            return self.create(table, found.schema, self._uri_of(table))
+            return self.create(table, found.schema)
         self.repository.prepare(table, branch=self.branch, onto=self.pipeline.branch)
-        return self._placed(table)
+        return self._located(table)
 
-    def create(self, table: str, schema: pa.Schema, uri: str | None = None) -> tuple[str, str]:
+    def create(self, table: str, schema: pa.Schema) -> TargetTable:
         """The same for a table that is not there yet: it has these columns and no rows, and only
-        the run's branch knows it. What another target of the run has made is there."""
-        if table in self._locations or table in self._branch_view().tables:
+        the run's branch knows it. One that another target of the run has made is taken as it is."""
+        if table in self._targets or table in self._branch_view().tables:
             return self.location(table)
-        where = uri or self._uri_of(table)
+        uri = self._uri_of(table)
         self.repository.prepare_new(
-            table, schema, branch=self.branch, onto=self.pipeline.branch, uri=where
+            table, schema, branch=self.branch, onto=self.pipeline.branch, uri=uri
         )
-        return self._placed(table)
+        return self._located(table)
 
-    def _placed(self, table: str) -> tuple[str, str]:
-        uri = self._uri(self._branch_view().pin(table))
-        self._locations[table] = uri, self.branch
-        return self._locations[table]
-
-    def _uri(self, pin: Pin) -> str:
-        return str(self.repository.path / pin.uri) if pin.is_own else pin.uri
+    def _located(self, table: str) -> TargetTable:
+        pin = self._branch_view().pin(table)
+        uri = str(self.repository.path / pin.uri) if pin.is_own else pin.uri
+        self._targets[table] = TargetTable(uri, self.branch, self.storage_options)
+        return self._targets[table]
 
     def _view(self, revision: str | None) -> View | None:
         if revision is not None:
@@ -139,12 +180,9 @@ class RunContext:
     def _branch_view(self) -> View:
         return self.repository.at(self.branch)
 
-    def _target(self, table: str) -> Target | None:
-        return next((each for each in self.pipeline.targets if each.table == table), None)
-
     def _uri_of(self, table: str) -> str | None:
-        target = self._target(table)
-        return None if target is None else target.uri
+        """Where the file says that a table is; None for one of the repository's own."""
+        return next((each.uri for each in self.pipeline.targets if each.table == table), None)
 
     def _elsewhere(self, table: str) -> Table | None:
         """The table at the uri of a target, as long as the repository does not know it."""
@@ -152,6 +190,11 @@ class RunContext:
         if uri is None or not exists(uri, storage_options=self.storage_options):
             return None
         return open_table(uri, storage_options=self.storage_options)
+
+
+def run_branch(run: str) -> str:
+    """The branch that a run works on."""
+    return RUN_BRANCHES + run
 
 
 def storage_texts(pipeline: Pipeline) -> dict[str, str] | None:
