@@ -16,13 +16,12 @@ from lancewood.cli import options
 from lancewood.cli.output import Output, counted, moment, note, size
 from lancewood.cli.repository.telling import Author, Revision, short
 from lancewood.errors import LancewoodError
-from lancewood.git.names import HEADS
-from lancewood.git.repository import GitRepository
 from lancewood.items.folder import find_items, path_on_disk
 from lancewood.items.looking import (
     CONTENTS,
     HISTORY,
     REFS,
+    OpenedItem,
     contents_of,
     history_of,
     opened,
@@ -31,8 +30,7 @@ from lancewood.items.looking import (
 )
 from lancewood.items.outcome import ItemDone, ItemOutcome, Tally
 from lancewood.items.plain.importing import FILE_NAME, import_plain
-from lancewood.repo.identity import author_here
-from lancewood.repo.ref_names import tag_ref
+from lancewood.repo import HEADS, author_here, tag_ref
 
 Folder: TypeAlias = Annotated[
     Path, typer.Argument(metavar="FOLDER", help="What the items are below, at any depth.")
@@ -51,7 +49,7 @@ class Every:
         self.tally = Tally()
 
     def rows(
-        self, rows_of: Callable[[GitRepository, str], Iterator[Any]], *, fsync: bool | None = False
+        self, rows_of: Callable[[OpenedItem, str], Iterator[Any]], *, fsync: bool | None = False
     ) -> Iterator[Any]:
         """The rows of all items. For people, an item that fails gets a note on stderr."""
         for item in find_items(self._folder):
@@ -165,7 +163,7 @@ def tag_command(
     tag_ref(name)
     by, tally, every = author_here(), Tally(), Every(folder, f"tagging {name!r}", json=json)
 
-    def tagged(git: GitRepository, item: str) -> Iterator[ItemOutcome]:
+    def tagged(git: OpenedItem, item: str) -> Iterator[ItemOutcome]:
         yield tag_item(git, item, name, revision, by, force=force)
 
     for each in every.rows(tagged, fsync=None):

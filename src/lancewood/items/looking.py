@@ -10,7 +10,7 @@ import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from lancewood.catalog.files import walk_entries
 from lancewood.errors import (
@@ -36,11 +36,13 @@ HISTORY = (
     *("message", "run"),
 )
 CONTENTS = ("item", "path", "commit", "hash", "mode", "size", "content")
+OpenedItem: TypeAlias = GitRepository
+"""The git repository of one item."""
 _ATTEMPTS = 10
 
 
 @contextmanager
-def opened(folder: str, item: str, *, fsync: bool | None = False) -> Iterator[GitRepository]:
+def opened(folder: str, item: str, *, fsync: bool | None = False) -> Iterator[OpenedItem]:
     """The repository of an item; raises NotFoundError, and UnsupportedError for another kind."""
     path = f"{folder}/{item}"
     try:
@@ -63,7 +65,7 @@ def _check_readable(path: str) -> None:
         raise StorageError(f"cannot read {path}: {cause.strerror}", path=path) from cause
 
 
-def refs_of(git: GitRepository, item: str, columns: Collection[str]) -> Iterator[dict[str, Any]]:
+def refs_of(git: OpenedItem, item: str, columns: Collection[str]) -> Iterator[dict[str, Any]]:
     """HEAD and every ref: what it names, and the commit that it leads to."""
     head = git.refs.head()
     named = None if head.branch is None else HEADS + head.branch
@@ -87,7 +89,7 @@ def _kind(ref: str) -> str:
 
 
 def history_of(
-    git: GitRepository, item: str, revision: str | None, limit: int | None
+    git: OpenedItem, item: str, revision: str | None, limit: int | None
 ) -> Iterator[dict[str, Any]]:
     """Commits, newest first; those of HEAD, all branches and all tags if ``revision`` is None."""
     if revision is not None:
@@ -118,7 +120,7 @@ def history_of(
 
 
 def contents_of(
-    git: GitRepository,
+    git: OpenedItem,
     item: str,
     revision: str,
     columns: Collection[str],
@@ -147,7 +149,7 @@ def contents_of(
 
 
 def tag_item(
-    git: GitRepository, item: str, name: str, revision: str, by: Signature, *, force: bool
+    git: OpenedItem, item: str, name: str, revision: str, by: Signature, *, force: bool
 ) -> ItemOutcome:
     """Tag a commit.
 
@@ -171,7 +173,7 @@ def tag_item(
     raise RetryableConflictError(f"tag {name!r} of item {item!r} moves all the time; try again")
 
 
-def _commit_of(git: GitRepository, hash: Hash | None) -> Hash | None:
+def _commit_of(git: OpenedItem, hash: Hash | None) -> Hash | None:
     """The commit that a ref leads to; None if it leads to another kind of object.
 
     Raises NotFoundError if the object is missing.

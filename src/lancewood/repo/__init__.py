@@ -14,3 +14,156 @@ Begin at ``repository``, then ``committing.transaction``: stage, swap, land. Wor
     own         a table below the repository, in ``tables/``; other tables are elsewhere
     given up    made by commits that no branch leads to any more, and still in the table
 """
+
+from typing import TYPE_CHECKING
+
+from lancewood.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from lancewood.catalog.names import checked_table, own_table, own_table_uri, pin_file
+    from lancewood.catalog.pin import Pin, encode_pin
+    from lancewood.git.hashes import ZERO, Hash
+    from lancewood.git.names import (
+        HEAD,
+        HEADS,
+        TAGS,
+        RepositoryRoot,
+        below,
+        checked_branch,
+        checked_ref,
+        checked_tag,
+        is_uri,
+    )
+    from lancewood.git.objects import Commit
+    from lancewood.git.reflog import LogEntry
+    from lancewood.git.refs import Head
+    from lancewood.git.revisions import lines
+    from lancewood.git.signature import Signature
+    from lancewood.model.refs import MAIN
+    from lancewood.repo.bringing.merge_plan import check_nothing_beside
+    from lancewood.repo.committing.swapping import FilesBeside
+    from lancewood.repo.committing.transaction import Transaction
+    from lancewood.repo.fsck import FsckReport
+    from lancewood.repo.gc.needed import GcReport, TableBranch
+    from lancewood.repo.identity import author_here, checked_author, checked_message, first_line
+    from lancewood.repo.looking.comparing import Shown, TableChange
+    from lancewood.repo.looking.status import State, Status, TableStatus
+    from lancewood.repo.looking.view import View
+    from lancewood.repo.naming.branches import Branches
+    from lancewood.repo.naming.tags import Marks, Tags
+    from lancewood.repo.outcome import Committed, Divergence, NotLandedWarning, TableDone, TakenIn
+    from lancewood.repo.ref_names import branch_ref, tag_ref
+    from lancewood.repo.repository import Repository
+    from lancewood.repo.table_names import TableNames, location_of
+
+_MODULES = {
+    "Branches": "lancewood.repo.naming.branches",
+    "Commit": "lancewood.git.objects",
+    "Committed": "lancewood.repo.outcome",
+    "Divergence": "lancewood.repo.outcome",
+    "FilesBeside": "lancewood.repo.committing.swapping",
+    "FsckReport": "lancewood.repo.fsck",
+    "GcReport": "lancewood.repo.gc.needed",
+    "HEAD": "lancewood.git.names",
+    "HEADS": "lancewood.git.names",
+    "Hash": "lancewood.git.hashes",
+    "Head": "lancewood.git.refs",
+    "LogEntry": "lancewood.git.reflog",
+    "MAIN": "lancewood.model.refs",
+    "Marks": "lancewood.repo.naming.tags",
+    "NotLandedWarning": "lancewood.repo.outcome",
+    "Pin": "lancewood.catalog.pin",
+    "Repository": "lancewood.repo.repository",
+    "RepositoryRoot": "lancewood.git.names",
+    "Shown": "lancewood.repo.looking.comparing",
+    "Signature": "lancewood.git.signature",
+    "State": "lancewood.repo.looking.status",
+    "Status": "lancewood.repo.looking.status",
+    "TAGS": "lancewood.git.names",
+    "TableBranch": "lancewood.repo.gc.needed",
+    "TableChange": "lancewood.repo.looking.comparing",
+    "TableDone": "lancewood.repo.outcome",
+    "TableNames": "lancewood.repo.table_names",
+    "TableStatus": "lancewood.repo.looking.status",
+    "Tags": "lancewood.repo.naming.tags",
+    "TakenIn": "lancewood.repo.outcome",
+    "Transaction": "lancewood.repo.committing.transaction",
+    "View": "lancewood.repo.looking.view",
+    "ZERO": "lancewood.git.hashes",
+    "author_here": "lancewood.repo.identity",
+    "below": "lancewood.git.names",
+    "branch_ref": "lancewood.repo.ref_names",
+    "check_nothing_beside": "lancewood.repo.bringing.merge_plan",
+    "checked_author": "lancewood.repo.identity",
+    "checked_branch": "lancewood.git.names",
+    "checked_message": "lancewood.repo.identity",
+    "checked_ref": "lancewood.git.names",
+    "checked_table": "lancewood.catalog.names",
+    "checked_tag": "lancewood.git.names",
+    "encode_pin": "lancewood.catalog.pin",
+    "first_line": "lancewood.repo.identity",
+    "is_uri": "lancewood.git.names",
+    "lines": "lancewood.git.revisions",
+    "location_of": "lancewood.repo.table_names",
+    "own_table": "lancewood.catalog.names",
+    "own_table_uri": "lancewood.catalog.names",
+    "pin_file": "lancewood.catalog.names",
+    "tag_ref": "lancewood.repo.ref_names",
+}
+
+__all__ = [
+    "HEAD",
+    "HEADS",
+    "MAIN",
+    "TAGS",
+    "ZERO",
+    "Branches",
+    "Commit",
+    "Committed",
+    "Divergence",
+    "FilesBeside",
+    "FsckReport",
+    "GcReport",
+    "Hash",
+    "Head",
+    "LogEntry",
+    "Marks",
+    "NotLandedWarning",
+    "Pin",
+    "Repository",
+    "RepositoryRoot",
+    "Shown",
+    "Signature",
+    "State",
+    "Status",
+    "TableBranch",
+    "TableChange",
+    "TableDone",
+    "TableNames",
+    "TableStatus",
+    "Tags",
+    "TakenIn",
+    "Transaction",
+    "View",
+    "author_here",
+    "below",
+    "branch_ref",
+    "check_nothing_beside",
+    "checked_author",
+    "checked_branch",
+    "checked_message",
+    "checked_ref",
+    "checked_table",
+    "checked_tag",
+    "encode_pin",
+    "first_line",
+    "is_uri",
+    "lines",
+    "location_of",
+    "own_table",
+    "own_table_uri",
+    "pin_file",
+    "tag_ref",
+]
+
+__getattr__, __dir__ = lazy_names(globals(), _MODULES)

@@ -28,6 +28,7 @@ from lancewood.repo.moving import reset
 from lancewood.repo.naming.tags import protect_commit, unprotect_commit
 from lancewood.repo.outcome import Committed
 from lancewood.repo.ref_names import full_ref
+from lancewood.repo.writing.preparing import check_not_exclusive
 from lancewood.table.handle import runner_or_threads
 
 
@@ -148,6 +149,10 @@ class KeepingVerbs:
     def is_exclusive(self) -> bool:
         """Whether only transactions of this repository may write to its tables."""
         return self._context.is_exclusive
+
+    def check_writable(self, table: str) -> None:
+        """Raise InvalidInputError if the table may be written in transactions only."""
+        check_not_exclusive(self._context, table)
 
     def exclusive(self, is_exclusive: bool, *, author: str | None = None) -> tuple[Committed, ...]:
         """Reserve the tables for transactions of this repository, or open them to every writer;

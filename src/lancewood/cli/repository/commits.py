@@ -23,7 +23,7 @@ from lancewood.cli.repository.telling import (
     paragraphs,
 )
 from lancewood.errors import InvalidInputError, NotFoundError
-from lancewood.git.names import RepositoryRoot, below, is_uri
+from lancewood.repo import RepositoryRoot, below, is_uri
 
 
 def init_command(

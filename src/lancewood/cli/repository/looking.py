@@ -9,8 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from lancewood.catalog.names import pin_file
-from lancewood.catalog.pin import encode_pin
 from lancewood.cli import options
 from lancewood.cli.output import Output
 from lancewood.cli.repository.names import repository
@@ -27,12 +25,18 @@ from lancewood.cli.repository.telling import (
     stat_lines,
 )
 from lancewood.errors import NotFoundError
-from lancewood.git.hashes import ZERO
-from lancewood.git.objects import Commit
-from lancewood.git.refs import LogEntry
-from lancewood.git.revisions import lines
-from lancewood.repo.looking.status import State, Status, TableStatus
-from lancewood.repo.looking.view import View
+from lancewood.repo import (
+    ZERO,
+    Commit,
+    LogEntry,
+    State,
+    Status,
+    TableStatus,
+    View,
+    encode_pin,
+    lines,
+    pin_file,
+)
 
 _SECTIONS = {
     State.MODIFIED: (

@@ -25,8 +25,7 @@ from lancewood.cli.repository.telling import (
     stat_lines,
     taken_in_lines,
 )
-from lancewood.git.hashes import Hash
-from lancewood.repo.outcome import Committed
+from lancewood.repo import Committed, Hash
 
 
 def merge_command(

@@ -13,10 +13,9 @@ from typing import Annotated, Any
 import typer
 
 import lancewood as lw
-from lancewood.catalog.names import checked_table, own_table, own_table_uri
 from lancewood.cli import options
 from lancewood.cli.output import Output, count, counted
-from lancewood.cli.repository.names import location_of, repository
+from lancewood.cli.repository.names import repository
 from lancewood.cli.repository.telling import (
     Adopt,
     Author,
@@ -28,9 +27,16 @@ from lancewood.cli.repository.telling import (
     paragraphs,
     short,
 )
-from lancewood.git.names import below
-from lancewood.model.refs import MAIN
-from lancewood.repo.looking.view import View
+from lancewood.repo import (
+    HEADS,
+    MAIN,
+    View,
+    below,
+    checked_table,
+    location_of,
+    own_table,
+    own_table_uri,
+)
 
 _TABLE_KEYS = ("table", "rows", "fragments", "branch", "version", "uri")
 _PREPARED_KEYS = ("table", "branch", "version", "uri")
@@ -146,7 +152,7 @@ def prepare_command(
 def _prepared(
     repo: lw.Repository, branch: str | None, names: Sequence[str] | None, *, adopt: bool
 ) -> Iterator[tuple[Any, ...]]:
-    known = repo.at(f"refs/heads/{branch}") if branch else repo.at()
+    known = repo.at(HEADS + branch) if branch else repo.at()
     for name in known.tables if names is None else names:
         table = repo.prepare(name, branch=branch, adopt=adopt)
         location = location_of(repo, known.pin(name))

@@ -14,14 +14,8 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from lancewood import Repository
-from lancewood.catalog.pin import Pin
 from lancewood.cli.output import cell, counted, padded, width
-from lancewood.git.hashes import Hash
-from lancewood.git.objects import Commit, Signature
-from lancewood.model.refs import MAIN
-from lancewood.repo.identity import first_line
-from lancewood.repo.looking.comparing import TableChange
-from lancewood.repo.outcome import Committed
+from lancewood.repo import MAIN, Commit, Committed, Hash, Pin, Signature, TableChange, first_line
 
 REVISIONS = "a branch, a tag, a hash, HEAD~2"
 _DIGITS = 12

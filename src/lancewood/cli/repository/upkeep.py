@@ -12,8 +12,7 @@ from lancewood.cli.failing import ExitCode, as_typed
 from lancewood.cli.output import Output, counted, human_size
 from lancewood.cli.progress import task_runner
 from lancewood.cli.repository.names import repository
-from lancewood.repo.fsck import FsckReport
-from lancewood.repo.gc.needed import GcReport, TableBranch
+from lancewood.repo import FsckReport, GcReport, TableBranch
 
 
 def gc_command(

@@ -29,7 +29,7 @@ from lancewood.engine.snapshot import (
 from lancewood.engine.versions import load_branch, versions_since
 from lancewood.errors import IncompatibleConflictError, LancewoodError, RetryableConflictError
 from lancewood.format.manifest_digest import content_digest
-from lancewood.jobs.publishing.work import Held, Work, load_work_onto
+from lancewood.jobs.publishing.work import Held, Work, load_work, load_work_onto
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import Clone, Operation, Overwrite, Restore
@@ -41,6 +41,7 @@ from lancewood.repo.outcome import Refusals, TableDone
 from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.writing.given_up import given_up_head
 from lancewood.repo.writing.writable import working_location
+from lancewood.table.table import Table
 
 _DEEPEST = 100
 MADE_TWICE = (
@@ -244,6 +245,13 @@ def check_only_committed(name: str, work: Work, target: Manifest) -> None:
             "takes that in, reset() gives it up; then try again",
             table=name,
         )
+
+
+def check_nothing_beside(name: str, table: Table) -> None:
+    """The same for the work on the branch of a table, and the branch that it was made from."""
+    work = load_work(table._snapshot)
+    target = load_snapshot(branch_location(main_location(work.head), work.parent))
+    check_only_committed(name, work, target.manifest)
 
 
 def _check_new(base: Pin, version: Version, work: Work) -> None:

@@ -17,6 +17,7 @@ from lancewood.git.history import Commits, is_ancestor, walk
 from lancewood.git.objects import Commit
 from lancewood.repo.context import RepoContext, near
 from lancewood.repo.identity import reverted_in
+from lancewood.repo.landing import landed_version
 from lancewood.table.table import Table
 
 _FEW = 64
@@ -56,6 +57,15 @@ class View:
         detached state, writing to it is refused: use a transaction.
         """
         return Table(self._context.open(self.pin(name)))
+
+    def landed(self, name: str) -> Table | None:
+        """The version in the table's own history that has what is pinned; None if there is none,
+        because the commit has not landed there, or only together with writes of others.
+
+        Raises NotFoundError, and IntegrityError if the table is not what was pinned.
+        """
+        found = landed_version(self._context, self.pin(name))
+        return None if found is None else Table(found)
 
     @property
     def files(self) -> tuple[str, ...]:

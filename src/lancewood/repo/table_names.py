@@ -1,0 +1,159 @@
+"""The names by which commands read the tables of a repository.
+
+``orders`` is the table in HEAD, ``orders@shop-d1`` and ``tables/orders.lance@shop-d1`` the one in a
+commit. A path alone is the table itself at its newest version. A path with a branch of the table is
+the newest version of that branch, where a command that writes would continue. Any other revision is
+looked up in the repository first, then in the table; one with a colon belongs to the table.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+
+from lancewood.catalog.pin import Pin
+from lancewood.engine.versions import is_recorded, listed
+from lancewood.errors import InvalidInputError, NotFoundError
+from lancewood.format.layout import VERSIONS_DIR
+from lancewood.git.names import below
+from lancewood.model.refs import called
+from lancewood.model.revision import branch_name
+from lancewood.repo.looking.view import View
+from lancewood.repo.repository import Repository
+from lancewood.store.locate import open_store
+
+_SUFFIX = ".lance"
+
+
+def location_of(repo: Repository, pin: Pin) -> str:
+    """Where a table is: relative to the current directory, or a uri."""
+    if not pin.is_own:
+        return pin.uri
+    where = below(repo.root, pin.uri)
+    return where if isinstance(where, str) else os.path.relpath(where)
+
+
+class TableNames:
+    """The names of the tables of a repository, which is looked for when it is first needed."""
+
+    def __init__(self, find: Callable[[], Repository | None]) -> None:
+        """``find`` returns the repository; None if there is none, and then there are no names."""
+        self._find = find
+
+    @cached_property
+    def _repo(self) -> Repository | None:
+        return self._find()
+
+    def read_as(self, uri: str, at: str | None = None) -> str | None:
+        """The uri of exactly the version that a name means; None if it is not a name there.
+
+        ``at`` is a revision that was given besides.
+        """
+        return None if _is_branch(uri, at) else self._found(uri, at, is_compared=False)
+
+    def compared_as(self, uri: str, at: str | None = None) -> str | None:
+        """The same for the version that landed on the table's branch: only those can be compared.
+
+        Raises InvalidInputError if it has not landed.
+        """
+        return None if at is None and _is_branch(uri) else self._found(uri, at, is_compared=True)
+
+    def whole(self, uri: str) -> str | None:
+        """The location of the table that a name means, on the pinned branch."""
+        name, at, text = uri.partition("@")
+        if _is_table(uri) or _is_branch(uri) or "://" in uri or self._repo is None:
+            return None
+        found = self._pinned(name, text if at else "HEAD")
+        if found is not None:
+            pin = found[0].pin(found[1])
+            location = location_of(self._repo, pin)
+            return location if pin.branch is None else f"{location}@{pin.branch}:"
+        return None if _is_table(name) else self._in_head(name, text)
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Add the repository's names to an error about a name that the table does not have."""
+        try:
+            yield
+        except NotFoundError as error:
+            asked = error.facts.get("name")
+            if asked is not None and self._repo is not None:
+                branches = listed("branch", "branches", asked, sorted(self._repo.branches))
+                tags = listed("tag", "tags", asked, sorted(self._repo.tags))
+                error.add_note(f"in the repository {branches}, {tags}")
+            raise
+
+    def _found(self, uri: str, at: str | None, *, is_compared: bool) -> str | None:
+        name, parted, text = (uri, "", "") if _is_table(uri) else uri.partition("@")
+        if parted and at is not None:
+            return None  # given twice: opening the table itself reports it
+        revision = text if parted else at
+        is_path = _is_table(name)
+        if "://" in uri or (is_path and (revision is None or ":" in revision)):
+            return None
+        if revision is None or ":" not in revision:
+            found = self._pinned(name, revision or "HEAD")
+            if found is not None:
+                return self._uri(*found, is_compared=is_compared)
+        return None if is_path else self._in_head(name, revision)
+
+    def _in_head(self, name: str, revision: str | None) -> str | None:
+        """The table that HEAD has by a name, at a revision of the table itself."""
+        found = self._pinned(name, "HEAD")
+        if found is None or self._repo is None:
+            return None
+        return f"{location_of(self._repo, found[0].pin(found[1]))}@{revision}"
+
+    def _pinned(self, name: str, revision: str) -> tuple[View, str] | None:
+        """The commit, and its name for a table; None if either does not exist."""
+        if self._repo is None:
+            return None
+        try:
+            view = self._repo.at(revision)
+        except (NotFoundError, InvalidInputError):
+            return None
+        known = name if name in view else self._at_path(name, view)
+        return None if known is None else (view, known)
+
+    def _at_path(self, path: str, view: View) -> str | None:
+        """The name of the table at a path."""
+        assert self._repo is not None
+        guess = os.path.basename(os.path.normpath(path)).removesuffix(_SUFFIX)
+        if guess in view and os.path.exists(path):
+            there = location_of(self._repo, view.pin(guess))
+            if os.path.exists(there) and os.path.samefile(path, there):
+                return guess
+        return None
+
+    def _uri(self, view: View, name: str, *, is_compared: bool) -> str:
+        assert self._repo is not None
+        pin = view.pin(name)
+        location, version = location_of(self._repo, pin), int(pin.version)
+        if is_compared and pin.landing is not None:
+            landed = view.landed(name)
+            if landed is None:
+                raise InvalidInputError(
+                    f"what the commit pins of {location} is not there on {called(pin.branch)} of "
+                    "the table, or others wrote in between, and only versions there can be "
+                    "compared: lw status tells more"
+                )
+            version = landed.version
+        return f"{location}@{pin.branch or ''}:{version}"
+
+
+def _is_branch(uri: str, at: str | None = None) -> bool:
+    """Whether a revision, after a path or given besides, is a branch of the table there."""
+    path, _, text = (uri, "", at or "") if _is_table(uri) else uri.partition("@")
+    if not text or not _is_table(path):
+        return False
+    try:
+        branch = branch_name(text)
+    except InvalidInputError:
+        return False
+    return branch is None or is_recorded(open_store(path), branch)
+
+
+def _is_table(path: str) -> bool:
+    return os.path.isdir(os.path.join(path, VERSIONS_DIR))
