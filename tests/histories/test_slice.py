@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.counted import counts_of
 from tests.histories.machine import Histories, run_histories
 
 import lancewood as lw
@@ -73,7 +74,9 @@ def test_counts_that_are_wrong_are_found(monkeypatch: pytest.MonkeyPatch) -> Non
 
     def boasting(table: lw.Table, where: str, **arguments: Any) -> lw.Table:
         after = delete(table, where, **arguments)
-        return lw.Table(after._snapshot, RowCounts(deleted=after.counts.deleted + 1))
+        return lw.Table(
+            after._snapshot, RowCounts(deleted=counts_of(after, lw.RowCounts).deleted + 1)
+        )
 
     monkeypatch.setattr(lw.Table, "delete", boasting)
     machine = started()

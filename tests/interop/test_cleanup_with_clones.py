@@ -14,6 +14,7 @@ from typing import Any
 import lance as pylance
 import pyarrow as pa
 import pytest
+from tests.counted import counts_of
 
 import lancewood as lw
 
@@ -218,7 +219,7 @@ def test_a_clone_by_pylance_that_we_clone_pins_what_it_was_made_of(
     lance.dataset(main).shallow_clone(one, 1)
     lance.dataset(one).insert(rows(10, 11))
     made = lw.open(one).clone(two)
-    assert [each.root for each in made.counts.pins] == [one, main]
+    assert [each.root for each in counts_of(made, lw.ShallowClone).pins] == [one, main]
     table.overwrite(rows(20, 30))
     clean(main)
     assert lw.open(two).to_arrow() == lance.dataset(two).to_table() == rows(0, 11)
@@ -284,14 +285,17 @@ def test_a_detached_clone_gives_its_pin_back_when_its_old_versions_are_gone(
     main, clone = str(tmp_path / "main"), str(tmp_path / "clone")
     lw.create(main, rows(0, 10), fsync=False).clone(clone).delete("k = 1")
     detached = lw.open(clone).detach()
-    assert detached.counts.unpinned == ()
-    assert [each.root for each in detached.counts.still_pinned] == [main]
+    assert counts_of(detached, lw.DetachCounts).unpinned == ()
+    assert [each.root for each in counts_of(detached, lw.DetachCounts).still_pinned] == [main]
     assert len(lance.dataset(main).tags.list()) == 1
     clean(clone)
     if clean is by_pylance:
         assert len(lance.dataset(main).tags.list()) == 1
         again = lw.open(clone).detach()
-        assert (len(again.counts.unpinned), again.version) == (1, detached.version)
+        assert (len(counts_of(again, lw.DetachCounts).unpinned), again.version) == (
+            1,
+            detached.version,
+        )
     assert lance.dataset(main).tags.list() == {}
     lw.drop(main)
     assert lw.open(clone).count_rows() == lance.dataset(clone).count_rows() == 9

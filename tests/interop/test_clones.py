@@ -13,6 +13,7 @@ from typing import Any
 import lance as pylance
 import pyarrow as pa
 import pytest
+from tests.counted import counts_of
 
 import lancewood as lw
 from lancewood.engine.upkeep.pins import PINS_CONFIG
@@ -216,8 +217,9 @@ def test_a_deep_clone_needs_nothing_of_its_source(tmp_path: Path, source: str) -
     expected, clone = seen(source), str(tmp_path / "clone")
     made = lw.open(source).clone(clone, deep=True, message="a copy", properties={"why": "test"})
     inside = [each for each in files(tmp_path / "clone") if each.startswith(("data", "_d", "_i"))]
-    assert made.counts.files == len(inside)
-    assert made.counts.bytes == sum((tmp_path / "clone" / each).stat().st_size for each in inside)
+    counts = counts_of(made, lw.DeepClone)
+    assert counts.files == len(inside)
+    assert counts.bytes == sum((tmp_path / "clone" / each).stat().st_size for each in inside)
     (latest,) = made.versions()
     assert (latest.message, latest.properties) == ("a copy", {"why": "test"})
     assert lance.dataset(source).tags.list() == {}
@@ -298,7 +300,7 @@ def test_a_clone_becomes_independent(tmp_path: Path, source: str, by: str) -> No
     before = lw.open(clone)
     made = before.detach(message="on its own")
     assert (made.version, made.base_paths) == (before.version + 1, ())
-    assert made.counts.fragments == 2
+    assert counts_of(made, lw.DetachCounts).fragments == 2
     assert next(iter(made.versions())).message == "on its own"
     assert seen(clone) == expected
     assert uses_index(clone)
@@ -366,7 +368,7 @@ def test_pylance_commits_after_a_detach_that_it_did_not_see(tmp_path: Path, sour
 
 def test_pins_are_tags_that_pylance_lists(tmp_path: Path, source: str) -> None:
     clone = lw.open(source).clone(tmp_path / "clone")
-    (pin,) = clone.counts.pins
+    (pin,) = counts_of(clone, lw.ShallowClone).pins
     assert pin.root == source
     listed = lance.dataset(source).tags.list()
     assert listed[pin.tag]["version"] == 5

@@ -9,6 +9,7 @@ import lance as pylance
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.counted import counts_of
 
 import lancewood as lw
 from lancewood.jobs.job import CompactionCounts
@@ -71,9 +72,15 @@ def test_pylance_finds_every_row_with_its_id_and_versions_after_our_compaction(
     assert everything(uri) == before
     assert len(table.fragments) == 1
     assert table.fragments[0].deletion_file is None
-    assert table.counts.fragments_removed == fragments
-    assert table.counts.fragments_added == table.counts.files_added == 1
-    assert table.counts.files_removed > fragments, "deletion files and added columns count"
+    assert counts_of(table, lw.CompactionCounts).fragments_removed == fragments
+    assert (
+        counts_of(table, lw.CompactionCounts).fragments_added
+        == counts_of(table, lw.CompactionCounts).files_added
+        == 1
+    )
+    assert counts_of(table, lw.CompactionCounts).files_removed > fragments, (
+        "deletion files and added columns count"
+    )
     assert table.to_arrow().to_pylist() == lance.dataset(uri).to_table().to_pylist()
     assert [each.operation for each in table.versions(2)] == ["Rewrite", "ReserveFragments"]
     assert next(table.versions()).message == "tidy"

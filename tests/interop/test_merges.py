@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.counted import counts_of
 
 import lancewood as lw
 from lancewood.engine.versions.history import load_transaction
@@ -482,7 +483,11 @@ def test_merges_end_as_those_of_pylance_do(case: dict[str, Any]) -> None:
         )
         check(mine)
         assert in_order(mine, case["stable"]) == in_order(theirs, case["stable"])
-        assert (after.counts.inserted, after.counts.updated, after.counts.deleted) == (
+        assert (
+            counts_of(after, lw.RowCounts).inserted,
+            counts_of(after, lw.RowCounts).updated,
+            counts_of(after, lw.RowCounts).deleted,
+        ) == (
             counts["num_inserted_rows"],
             counts["num_updated_rows"],
             counts["num_deleted_rows"],

@@ -19,6 +19,7 @@ import pytest
 from lance import DatasetBasePath, LanceOperation
 from lance.file import LanceFileWriter
 from lance.fragment import DataFile
+from tests.counted import counts_of
 
 import lancewood as lw
 from lancewood.jobs.job import MoveCounts
@@ -113,7 +114,10 @@ def test_a_move_is_not_to_be_seen_in_rows_lineage_or_indices(
     lance.dataset(uri).delete("k IN (4, 25)")
     before, was = lw.open(uri), seen(uri)
     after = before.move_fragments([0, 2], base="cold", message="to the cellar")
-    assert (after.counts.fragments, after.counts.files) == (2, 2)
+    assert (counts_of(after, lw.MoveCounts).fragments, counts_of(after, lw.MoveCounts).files) == (
+        2,
+        2,
+    )
     assert file_roots(uri) == {0: [1], 1: [None], 2: [1], 3: [None]}
     assert seen(uri) == was
     assert covered(uri) == {"k_idx": [0, 1, 2, 3]}
@@ -122,7 +126,7 @@ def test_a_move_is_not_to_be_seen_in_rows_lineage_or_indices(
     cold = tmp_path / "cold" / "data" if is_root else tmp_path / "cold"
     copies = [each for each in cold.iterdir() if each.is_file()]
     assert {each.name for each in copies} == {after.fragments[at].files[0].path for at in (0, 2)}
-    assert after.counts.bytes == sum(each.stat().st_size for each in copies)
+    assert counts_of(after, lw.MoveCounts).bytes == sum(each.stat().st_size for each in copies)
     transaction = opened(uri).read_transaction(after.version)
     assert isinstance(transaction.operation, LanceOperation.Update)
     assert transaction.operation.fields_modified == []
@@ -137,7 +141,7 @@ def test_a_move_there_and_back_gives_the_files_new_names_each_time(uri: str) -> 
     first = lw.open(uri)
     there = first.move_fragments([1], base="cold")
     back = there.move_fragments(base=None)
-    assert back.counts.fragments == 1
+    assert counts_of(back, lw.MoveCounts).fragments == 1
     names = [each.fragments[1].files[0].path for each in (first, there, back)]
     assert len(set(names)) == 3
     assert file_roots(uri) == {0: [None], 1: [None], 2: [None], 3: [None]}
@@ -149,7 +153,7 @@ def test_what_is_there_already_is_not_moved_again(uri: str, tmp_path: Path) -> N
     again = done.move_fragments([0], base=str(tmp_path / "cold"))
     assert again.version == done.version
     assert again.counts == MoveCounts()
-    assert done.move_fragments(base="cold").counts.fragments == 3
+    assert counts_of(done.move_fragments(base="cold"), lw.MoveCounts).fragments == 3
     assert len(list((tmp_path / "cold").iterdir())) == 4
 
 
@@ -244,7 +248,7 @@ def test_a_write_between_our_copies_and_our_commit_stays_and_nothing_is_copied_t
     else:
         assert now.get(0, [1])[0] == 1
         assert now[1][0] == 1
-        assert moved.counts.fragments == 1 + (0 in now)
+        assert counts_of(moved, lw.MoveCounts).fragments == 1 + (0 in now)
         assert lance.dataset(uri).version == moved.version
     assert runner.rounds == 1
     cold = {each.name for each in Path(uri).parent.joinpath("cold").iterdir()}
@@ -333,7 +337,7 @@ def test_a_transaction_of_pylance_that_lands_before_the_move_is_kept(
         raw_replacement: [None],
     }
     assert file_roots(uri) == {0: first[build], **wanted}
-    assert moved.counts.fragments == 2 - (build is raw_replacement)
+    assert counts_of(moved, lw.MoveCounts).fragments == 2 - (build is raw_replacement)
     check_index(uri)
 
 

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 import lance
 import pyarrow as pa
 import pytest
+from tests.counted import counts_of
 
 import lancewood as lw
 from lancewood.jobs.publishing.publish import Published
@@ -417,7 +418,7 @@ def test_pylance_made_all_of_the_work_and_all_of_the_files(tmp_path: Path) -> No
     check_rows(after)
     check_changes(before, after)
     check_indices(after.uri)
-    assert after.counts.left_out_indices == ("k_idx",)
+    assert counts_of(after, lw.Published).left_out_indices == ("k_idx",)
     assert not named & {file.path for each in after.fragments for file in each.files}
     assert after.count_rows() == 40 + 10 - 2 + 3
     before.branches.delete("exp")
@@ -452,7 +453,7 @@ def test_an_index_that_names_rows_by_ids_of_others_is_left_out(tmp_path: Path) -
     run(table.branches.create("exp"), [append(100, 110), index("k", "BTREE")])
     after = table.append(rows(200, 207)).branches.publish("exp")
     assert after.indices == ()
-    assert after.counts.left_out_indices == ("k_idx",)
+    assert counts_of(after, lw.Published).left_out_indices == ("k_idx",)
 
 
 def test_an_optimised_index_that_is_left_out_leaves_the_older_one(tmp_path: Path) -> None:
@@ -540,7 +541,7 @@ def test_a_published_branch_is_closed_until_it_is_reset(tmp_path: Path) -> None:
             handle.append(rows(0, 1))
     again = table.branches.publish("exp")
     assert again.version == after.version
-    assert not again.counts.is_new
+    assert not counts_of(again, lw.Published).is_new
     other = branch.latest().branches.create("other")
     assert other.append(rows(300, 301)).count_rows() == 46
     after = after.append(rows(200, 203))
@@ -555,7 +556,7 @@ def test_a_published_branch_is_closed_until_it_is_reset(tmp_path: Path) -> None:
     began = began.append(rows(400, 401)).delete("k = 200")
     last = table.branches.publish("exp")
     assert content(last.uri) == content(began.uri)
-    assert last.counts.is_fast_forward
+    assert counts_of(last, lw.Published).is_fast_forward
     check_rows(last)
     check_changes(after, last)
 
@@ -577,8 +578,8 @@ def test_a_dry_run_tells_what_publishing_would_do(
     assert stored(tmp_path) == before
     assert would.version == target.version
     done = table.branches.publish("exp", adopt=adopt)
-    assert would.counts == replace(done.counts, is_dry_run=True)
-    again = table.branches.publish("exp", dry_run=True).counts
+    assert would.counts == replace(counts_of(done, lw.Published), is_dry_run=True)
+    again = counts_of(table.branches.publish("exp", dry_run=True), lw.Published)
     assert (again.is_new, again.is_dry_run) == (False, True)
 
 
@@ -617,7 +618,7 @@ def test_a_dry_run_leaves_a_publishing_that_was_cut_off(
         with pytest.raises(lw.ConflictError):
             table.branches.publish("exp", dry_run=True)
     else:
-        assert table.branches.publish("exp", dry_run=True).counts.is_new
+        assert counts_of(table.branches.publish("exp", dry_run=True), lw.Published).is_new
     assert stored(tmp_path) == before
 
 
@@ -642,7 +643,7 @@ def test_a_closed_branch_is_refused_before_a_file_is_written(tmp_path: Path) -> 
             change()
     assert sorted(tmp_path.rglob("*")) == before
     table.branches.reset("exp")
-    assert branch.latest().move_fragments([0], base="cold").counts.fragments == 1
+    assert counts_of(branch.latest().move_fragments([0], base="cold"), lw.MoveCounts).fragments == 1
 
 
 def test_a_branch_with_work_is_not_reset_unless_that_is_given_up(tmp_path: Path) -> None:
@@ -679,7 +680,7 @@ def test_nothing_to_publish_is_no_version_and_the_branch_stays_open(tmp_path: Pa
     branch = table.branches.create("exp")
     same = table.branches.publish("exp")
     assert same.version == table.version
-    assert not same.counts.is_new
+    assert not counts_of(same, lw.Published).is_new
     branch.append(rows(100, 101))
     assert table.branches.publish("exp").version == 2
 
@@ -936,7 +937,7 @@ def test_a_branch_in_a_bucket_is_published(s3_root: str, s3_options: dict[str, s
     branch = table.branches.create("exp").append(rows(100, 105)).delete("k IN (3, 101)")
     before = table.append(rows(200, 203))
     after = before.branches.publish("exp")
-    assert after.counts.adopted_files == 2
+    assert counts_of(after, lw.Published).adopted_files == 2
     check_changes(before, after)
     with pytest.raises(lw.IncompatibleConflictError, match="it was published"):
         branch.append(rows(0, 1))

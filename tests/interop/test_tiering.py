@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from lance import DatasetBasePath
+from tests.counted import counts_of
 
 import lancewood as lw
 from lancewood.store.base import Store
@@ -136,7 +137,7 @@ def test_old_days_go_to_the_cold_and_both_go_on_working(
     make(tiers, is_root=is_root)
     rows = tiers.theirs().to_table()
     moved = tiers.ours().move_fragments(where="day < DATE '2024-08-01'", base="cold")
-    assert moved.counts.fragments == 2
+    assert counts_of(moved, lw.MoveCounts).fragments == 2
     assert tiers.where() == {0: 1, 1: 1, 2: None, 3: None}
     assert tiers.theirs().to_table() == rows
     assert moved.to_arrow() == rows
@@ -159,7 +160,7 @@ def test_old_days_go_to_the_cold_and_both_go_on_working(
     assert keys(tiers) == sorted({*range(ROWS + 10)} - gone)
     assert set(tiers.where().values()) == {None}
     again = tiers.ours().move_fragments(base="cold")
-    assert again.counts.fragments == len(again.fragments)
+    assert counts_of(again, lw.MoveCounts).fragments == len(again.fragments)
     assert keys(tiers) == sorted({*range(ROWS + 10)} - gone)
     back = again.move_fragments(base=None)
     assert set(tiers.where().values()) == {None}
@@ -286,11 +287,11 @@ def test_three_regions_each_have_their_part_and_a_fourth_has_all(tmp_path: Path)
     table = lw.create(uri, some_rows(0, ROWS), max_rows_per_file=PER_FILE, bases=bases)
     for at, each in enumerate(("us", "eu", "asia")):
         table = table.move_fragments(where=f"k >= {at * 100} AND k < {at * 100 + 100}", base=each)
-        assert table.counts.fragments == 1
+        assert counts_of(table, lw.MoveCounts).fragments == 1
     tiers = Tiers(uri, "", {})
     assert tiers.where() == {0: 1, 1: 2, 2: 3, 3: None}
     assert table.scan(["k"], bases="eu").to_arrow()["k"].to_pylist() == list(range(100, 200))
     table = table.move_fragments(base="asia")
-    assert table.counts.fragments == 3
+    assert counts_of(table, lw.MoveCounts).fragments == 3
     assert set(tiers.where().values()) == {3}
     assert keys(tiers) == list(range(ROWS))

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.counted import counts_of
 
 import lancewood as lw
 from lancewood.errors import UnsupportedError
@@ -350,7 +351,7 @@ def test_any_order_of_deletes_and_updates_gives_what_plain_dicts_give(
         where = f"k >= {low} and k % {step} = 0"
         hit = [key for key in model if key >= low and key % step == 0]
         if kind == "delete":
-            assert lw.open(uri).delete(where).counts.deleted == len(hit)
+            assert counts_of(lw.open(uri).delete(where), lw.RowCounts).deleted == len(hit)
             for key in hit:
                 del model[key]
         elif kind == "compact":
@@ -365,7 +366,7 @@ def test_any_order_of_deletes_and_updates_gives_what_plain_dicts_give(
                 where,
                 rewrite=kind,  # type: ignore[arg-type]
             )
-            assert after.counts.updated == len(hit)
+            assert counts_of(after, lw.RowCounts).updated == len(hit)
             for key in hit:
                 model[key]["v"] += "."
                 if model[key]["in"] is not None:

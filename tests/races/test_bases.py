@@ -17,7 +17,7 @@ from lancewood.engine.versions.finding import list_versions, load_version
 from lancewood.errors import ConflictError
 from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest
-from lancewood.jobs.base_changes import add_base_path, set_base_path
+from lancewood.jobs.base_changes import AddBase, SetBase
 from lancewood.jobs.job import CommitOptions, Persistence
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import BaseId, FieldId, Version
@@ -60,12 +60,13 @@ def fresh() -> Store:
 
 def sets(store: Store) -> Manifest:
     snapshot = load_snapshot(Location(store))
-    return set_base_path(snapshot, "cold", NEW, commit_options(), check=False).manifest
+    return SetBase("cold", NEW, check=False).run(snapshot, commit_options())[0].manifest
 
 
 def adds(path: str) -> Writer:
     def act(store: Store) -> Manifest:
-        return add_base_path(load_snapshot(Location(store)), path, commit_options()).manifest
+        snapshot = load_snapshot(Location(store))
+        return AddBase(path).run(snapshot, commit_options())[0].manifest
 
     return act
 

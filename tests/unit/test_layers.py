@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "git": "store",
     "catalog": "model format store engine git",
     "jobs": "proto model format rules store data expr engine git catalog external",
-    "table": "model store data engine jobs external",
+    "table": "model format store data engine jobs external",
     "repo": "model format store engine git catalog jobs table",
     "query": "model format expr engine repo table",
     "spark": (

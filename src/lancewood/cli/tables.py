@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import wraps
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
@@ -39,6 +39,7 @@ from lancewood.model.refs import MAIN, called
 from lancewood.model.revision import OnBranch, parse_revision
 from lancewood.store.base import Store
 
+T = TypeVar("T")
 Branch: TypeAlias = Annotated[
     str | None,
     typer.Option("--branch", metavar="NAME", help="On this branch; as in URI@NAME."),
@@ -296,6 +297,13 @@ def table_to_write(
 ) -> lw.Table:
     """The table for ``opened_to_write``."""
     return lw.Table(opened_to_write(uri, storage_options, branch, unsafe=unsafe))
+
+
+def counts_of(table: lw.Table, kind: type[T]) -> T:
+    """What a verb did that counts in this way, or would do."""
+    counts = table.counts
+    assert isinstance(counts, kind)
+    return counts
 
 
 def opened_maybe_past(

@@ -8,8 +8,8 @@ them ends where the base path no longer leads. It is never built on anything but
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 
 from lancewood.engine.base import WORKERS, in_order
@@ -20,14 +20,13 @@ from lancewood.engine.location import (
     checked_bases,
     find_base_path,
     is_table_root,
-    normal_path,
     uri_of_base,
 )
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.upkeep import PINS_CONFIG, read_record
 from lancewood.errors import InvalidInputError, NotFoundError, RetryableConflictError
 from lancewood.format.layout import DATA_DIR, check_file_name, key_in_base
-from lancewood.jobs.job import Change, CommitOptions, execute
+from lancewood.jobs.job import Change, CommitOptions, LightJob
 from lancewood.model.operations import Restore, UpdateBases
 from lancewood.proto import table_pb2
 from lancewood.store.base import Store
@@ -36,59 +35,64 @@ MOST_CHECKED = 64
 """So many data files are looked for at the new place of a base path."""
 
 
-def add_base_path(snapshot: Snapshot, base: NewBase, commit_options: CommitOptions) -> Snapshot:
-    """The version that declares the base path; raises InvalidInputError for one that may not be."""
+@dataclass(frozen=True)
+class AddBase(LightJob[None]):
+    """A base path that is to be declared."""
 
-    def prepare(now: Snapshot) -> Change[None]:
-        now.location.settle(now.manifest)
-        new = checked_bases(now.location, now.manifest.base_paths, [base])
+    base: NewBase
+
+    def prepare(self, snapshot: Snapshot) -> Change[None]:
+        """Raises InvalidInputError for a base path that may not be."""
+        snapshot.location.settle(snapshot.manifest)
+        new = checked_bases(snapshot.location, snapshot.manifest.base_paths, [self.base])
         return Change(UpdateBases(new), None)
 
-    return execute(snapshot, prepare, commit_options)[0]
 
+@dataclass(frozen=True)
+class SetBase(LightJob[None]):
+    """A base path that is to be at another place; ``check`` looks for some of its files there, by
+    name and size."""
 
-def set_base_path(
-    snapshot: Snapshot,
-    base: Base,
-    path: str | os.PathLike[str],
-    commit_options: CommitOptions,
-    *,
-    check: bool,
-) -> Snapshot:
-    """The version in which a base path is at another place; the same one if it is there already.
+    base: Base
+    path: str
+    check: bool
 
-    ``check`` looks for some of its files there, by name and size.
-    """
-    goal = normal_path(path)
+    def run(self, snapshot: Snapshot, commit_options: CommitOptions) -> tuple[Snapshot, None]:
+        return super().run(self._newest(snapshot, commit_options), commit_options)
 
-    def prepare(now: Snapshot) -> Change[None]:
-        old = find_base_path(now.location, now.manifest, base)
+    def dry_run(self, snapshot: Snapshot, commit_options: CommitOptions) -> None:
+        super().dry_run(self._newest(snapshot, commit_options), commit_options)
+
+    def prepare(self, snapshot: Snapshot) -> Change[None]:
+        """Nothing to do if it is there already."""
+        old = find_base_path(snapshot.location, snapshot.manifest, self.base)
         if old is None:
             raise InvalidInputError(
-                f"{now.location.uri} is the table's own root, which is where the table is; "
+                f"{snapshot.location.uri} is the table's own root, which is where the table is; "
                 "base paths alone can be set"
             )
-        if old.path == goal:
+        if old.path == self.path:
             return Change(None, None)
         new = table_pb2.BasePath()
         new.CopyFrom(old)
-        new.path = goal
-        _check_goal(now, new)
-        if check:
-            _check_files(now, new)
-        bases = tuple(new if each.id == new.id else each for each in now.manifest.base_paths)
-        config = _with_moved_pins(now, old, new)
-        return Change(Restore(now.manifest.version, bases, config), None)
+        new.path = self.path
+        _check_goal(snapshot, new)
+        if self.check:
+            _check_files(snapshot, new)
+        bases = tuple(new if each.id == new.id else each for each in snapshot.manifest.base_paths)
+        config = _with_moved_pins(snapshot, old, new)
+        return Change(Restore(snapshot.manifest.version, bases, config), None)
 
-    newest = snapshot.newest()
-    read, last = snapshot.manifest.version, newest.manifest.version
-    if commit_options.policy.serializable and read != last:
-        raise RetryableConflictError(
-            f"setting base path {base!r} is serializable and asked of version {read} of "
-            f"{snapshot.location.uri}, but version {last} has landed; ask it of latest()",
-            version=last,
-        )
-    return execute(newest, prepare, commit_options)[0]
+    def _newest(self, snapshot: Snapshot, commit_options: CommitOptions) -> Snapshot:
+        newest = snapshot.newest()
+        read, last = snapshot.manifest.version, newest.manifest.version
+        if commit_options.policy.serializable and read != last:
+            raise RetryableConflictError(
+                f"setting base path {self.base!r} is serializable and asked of version {read} of "
+                f"{snapshot.location.uri}, but version {last} has landed; ask it of latest()",
+                version=last,
+            )
+        return newest
 
 
 def _with_moved_pins(

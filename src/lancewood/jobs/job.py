@@ -1,8 +1,10 @@
-"""What all changes of a table share: the commit loop, gathering the results of tasks, counts.
+"""What all changes of a table share: the shape of a job, the commit loop, gathering the results of
+tasks, counts.
 
-A change is prepared and committed. The commit itself rebases what can be rebased; on any other
-conflict the change is prepared again on the newest version, a bounded number of times. Files of an
-attempt that is known not to have landed are removed; in doubt they stay.
+A change is planned, which is all of a dry run, or prepared and committed. The commit itself rebases
+what can be rebased; on any other conflict the change is prepared again on the newest version, a
+bounded number of times. Files of an attempt that is known not to have landed are removed; in doubt
+they stay.
 
 Fragments are packed into tasks: one task per fragment would be too many for a table of small
 fragments and write as many tiny files; one task for all would keep only one core busy.
@@ -12,9 +14,12 @@ from __future__ import annotations
 
 import random
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
+
+import pyarrow as pa
 
 from lancewood.engine.commit import CommitPolicy
 from lancewood.engine.location import NewFile
@@ -140,6 +145,46 @@ def execute(
     ) from last
 
 
+class Job(ABC, Generic[R]):
+    """A change of a table that can be planned and run; both say what it does in the same words."""
+
+    @abstractmethod
+    def plan(self, snapshot: Snapshot) -> R:
+        """What it would do to this version. Reads, and writes nothing.
+
+        Raises what ``run`` would raise for arguments that do not fit the table.
+        """
+
+    @abstractmethod
+    def run(self, snapshot: Snapshot, commit_options: CommitOptions) -> tuple[Snapshot, R]:
+        """The version after it (the same one if there is nothing to do), and what it did."""
+
+    def dry_run(self, snapshot: Snapshot, commit_options: CommitOptions) -> R:
+        """The plan, unless this version may not be followed by the commit that is asked for."""
+        snapshot.check_writable()
+        snapshot.check_open()
+        snapshot.check_new(commit_options.policy.applied)
+        return self.plan(snapshot)
+
+
+class PreparedJob(Job[R]):
+    """A job that is prepared for one version, and again for a newer one where that is needed."""
+
+    @abstractmethod
+    def prepare(self, snapshot: Snapshot) -> Change[R]:
+        """Do the work for one version: write its files, and say what is to be committed."""
+
+    def run(self, snapshot: Snapshot, commit_options: CommitOptions) -> tuple[Snapshot, R]:
+        return execute(snapshot, self.prepare, commit_options)
+
+
+class LightJob(PreparedJob[R]):
+    """A job whose preparation writes nothing, so that it is the plan as well."""
+
+    def plan(self, snapshot: Snapshot) -> R:
+        return self.prepare(snapshot).result
+
+
 class WrittenFiles(Protocol):
     """The result of a task that writes files."""
 
@@ -209,6 +254,22 @@ class RowCounts:
     deleted: int = 0
     unchanged: int = 0
     """Matched by a merge, and left as they were."""
+    fragments: int = field(default=0, compare=False)
+    """In how many fragments these rows were, or are if they are new; a plan does not know those of
+    new rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnCounts:
+    """Which columns were added, changed or removed, and how much was written for them."""
+
+    columns: tuple[pa.Field, ...] = ()
+    """As they are afterwards, removed ones as they were; fields of structs under their dotted
+    names. None if there was nothing to do."""
+    fragments: int = 0
+    """For which a file is written."""
+    rows: int = 0
+    """Live rows that get values."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from lancewood.jobs.job import (
     AT_ONCE,
     Change,
     CommitOptions,
+    Job,
     MoveCounts,
     execute,
     gather,
@@ -48,7 +49,7 @@ from lancewood.rules.moves import moved_files
 
 
 @dataclass(frozen=True)
-class Move:
+class Move(Job[MoveCounts]):
     """A move of some fragments to a base path; None is where new files go."""
 
     choice: FragmentChoice

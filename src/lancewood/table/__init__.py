@@ -1,1 +1,167 @@
-"""The handle that people hold, one group of verbs a file, and the verbs that find a table."""
+"""One table: the handle that people hold, what its verbs answer, and the words of tables that the
+rooms above need. A name is loaded when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lancewood.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from lancewood.data.blob_file import BlobFile
+    from lancewood.engine.base import FileLimits
+    from lancewood.engine.location import BasePath
+    from lancewood.engine.rows import IndexMask
+    from lancewood.engine.snapshot import Access, At, TableStats
+    from lancewood.engine.upkeep import MigratedNames, examine
+    from lancewood.engine.versions import VersionInfo
+    from lancewood.external.base import ManifestStore
+    from lancewood.external.lock import CommitLock
+    from lancewood.format.type_text import parse_column, parse_type
+    from lancewood.jobs.cloning.clone import DeepClone, ShallowClone
+    from lancewood.jobs.cloning.detach import DetachCounts
+    from lancewood.jobs.job import ColumnCounts, CompactionCounts, MoveCounts, RowCounts
+    from lancewood.jobs.publishing.publish import Published
+    from lancewood.jobs.relocate import RelocationReport
+    from lancewood.jobs.runner import LocalRunner, Runner
+    from lancewood.jobs.upkeep.cleanup import CleanupReport
+    from lancewood.jobs.upkeep.problems import Problem, RepairReport
+    from lancewood.jobs.upkeep.retention import COMMITTING, IN_FLIGHT
+    from lancewood.jobs.upkeep.verify import VerifyReport
+    from lancewood.model.fragment import Fragment
+    from lancewood.model.index import Index
+    from lancewood.model.operations import (
+        Append,
+        CreateIndex,
+        DataReplacement,
+        Delete,
+        Merge,
+        Operation,
+        Overwrite,
+        Project,
+        ReserveFragments,
+        Restore,
+        Rewrite,
+        Update,
+        UpdateBases,
+        UpdateConfig,
+    )
+    from lancewood.model.refs import MAIN, Branch, Tag, called
+    from lancewood.model.transaction import Transaction
+    from lancewood.store.checkup import CheckStatus, StoreCheck
+    from lancewood.table.changing import CHANGE, ChangedRows, Changes
+    from lancewood.table.door import create, drop, exists, migrate_names, open, relocate, repair
+    from lancewood.table.handle import Counts
+    from lancewood.table.scan import Scan
+    from lancewood.table.table import Table
+
+__all__ = [
+    "CHANGE",
+    "COMMITTING",
+    "IN_FLIGHT",
+    "MAIN",
+    "Access",
+    "Append",
+    "At",
+    "BasePath",
+    "BlobFile",
+    "Branch",
+    "ChangedRows",
+    "Changes",
+    "CheckStatus",
+    "CleanupReport",
+    "ColumnCounts",
+    "CommitLock",
+    "CompactionCounts",
+    "Counts",
+    "CreateIndex",
+    "DataReplacement",
+    "DeepClone",
+    "Delete",
+    "DetachCounts",
+    "FileLimits",
+    "Fragment",
+    "Index",
+    "IndexMask",
+    "LocalRunner",
+    "ManifestStore",
+    "Merge",
+    "MigratedNames",
+    "MoveCounts",
+    "Operation",
+    "Overwrite",
+    "Problem",
+    "Project",
+    "Published",
+    "RelocationReport",
+    "RepairReport",
+    "ReserveFragments",
+    "Restore",
+    "Rewrite",
+    "RowCounts",
+    "Runner",
+    "Scan",
+    "ShallowClone",
+    "StoreCheck",
+    "Table",
+    "TableStats",
+    "Tag",
+    "Transaction",
+    "Update",
+    "UpdateBases",
+    "UpdateConfig",
+    "VerifyReport",
+    "VersionInfo",
+    "called",
+    "create",
+    "drop",
+    "examine",
+    "exists",
+    "migrate_names",
+    "open",
+    "parse_column",
+    "parse_type",
+    "relocate",
+    "repair",
+]
+
+_NAMES = {
+    "lancewood.data.blob_file": "BlobFile",
+    "lancewood.engine.base": "FileLimits",
+    "lancewood.engine.location": "BasePath",
+    "lancewood.engine.rows": "IndexMask",
+    "lancewood.engine.snapshot": "Access At TableStats",
+    "lancewood.engine.upkeep": "MigratedNames examine",
+    "lancewood.engine.versions": "VersionInfo",
+    "lancewood.external.base": "ManifestStore",
+    "lancewood.external.lock": "CommitLock",
+    "lancewood.format.type_text": "parse_column parse_type",
+    "lancewood.jobs.cloning.clone": "DeepClone ShallowClone",
+    "lancewood.jobs.cloning.detach": "DetachCounts",
+    "lancewood.jobs.job": "ColumnCounts CompactionCounts MoveCounts RowCounts",
+    "lancewood.jobs.publishing.publish": "Published",
+    "lancewood.jobs.relocate": "RelocationReport",
+    "lancewood.jobs.runner": "LocalRunner Runner",
+    "lancewood.jobs.upkeep.cleanup": "CleanupReport",
+    "lancewood.jobs.upkeep.problems": "Problem RepairReport",
+    "lancewood.jobs.upkeep.retention": "COMMITTING IN_FLIGHT",
+    "lancewood.jobs.upkeep.verify": "VerifyReport",
+    "lancewood.model.fragment": "Fragment",
+    "lancewood.model.index": "Index",
+    "lancewood.model.operations": (
+        "Append CreateIndex DataReplacement Delete Merge Operation Overwrite Project "
+        "ReserveFragments Restore Rewrite Update UpdateBases UpdateConfig"
+    ),
+    "lancewood.model.refs": "MAIN Branch Tag called",
+    "lancewood.model.transaction": "Transaction",
+    "lancewood.store.checkup": "CheckStatus StoreCheck",
+    "lancewood.table.changing": "CHANGE ChangedRows Changes",
+    "lancewood.table.door": "create drop exists migrate_names open relocate repair",
+    "lancewood.table.handle": "Counts",
+    "lancewood.table.scan": "Scan",
+    "lancewood.table.table": "Table",
+}
+__getattr__, __dir__ = lazy_names(
+    globals(), {name: module for module, names in _NAMES.items() for name in names.split()}
+)

@@ -7,11 +7,11 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from lancewood.jobs.columns.add import NewValues, add_columns
+from lancewood.jobs.columns.add import NewValues, new_columns_job
 from lancewood.jobs.columns.cast import CastColumn
 from lancewood.jobs.columns.drop import DropColumns, RenameColumn
 from lancewood.jobs.columns.replace import ReplaceColumns
-from lancewood.jobs.job import CommitOptions, execute
+from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.runner import Runner
 from lancewood.table.handle import Handle, runner_or_threads
 
@@ -28,6 +28,7 @@ class ColumnVerbs(Handle):
         on: str | Sequence[str] | None = None,
         batch_rows: int | None = None,
         repeatable: bool = False,
+        dry_run: bool = False,
         message: str | None = None,
         properties: Mapping[str, str] | None = None,
         runner: Runner | None = None,
@@ -57,9 +58,13 @@ class ColumnVerbs(Handle):
         again. Where that would call a function a second time for a row, and it is not said to be
         ``repeatable``, or needs data that was read already, the conflict is raised instead.
 
+        ``counts`` has the columns. ``dry_run`` writes nothing, and returns this handle with them.
+        Expressions are checked and not computed, a function is called once if there is no
+        ``schema``, and Arrow data is read to its end.
+
         ``app`` and ``batch`` are as for ``append``.
         """
-        after = add_columns(
+        job = new_columns_job(
             self._snapshot,
             new,
             columns_read=columns_read,
@@ -68,16 +73,17 @@ class ColumnVerbs(Handle):
             batch_rows=batch_rows,
             repeatable=repeatable,
             runner=runner_or_threads(runner),
-            commit_options=CommitOptions.of(
-                message, properties, serializable=serializable, app=app, batch=batch
-            ),
         )
-        return self._after(after)
+        commit_options = CommitOptions.of(
+            message, properties, serializable=serializable, app=app, batch=batch
+        )
+        return self._run(job, commit_options, dry_run=dry_run)
 
     def drop_columns(
         self,
         names: Sequence[str],
         *,
+        dry_run: bool = False,
         message: str | None = None,
         properties: Mapping[str, str] | None = None,
         runner: Runner | None = None,
@@ -90,15 +96,15 @@ class ColumnVerbs(Handle):
         A file of nulls is written for fragments that would be left without any.
         """
         job = DropColumns(self._snapshot, names, runner_or_threads(runner))
-        return self._after(
-            job.run(CommitOptions.of(message, properties, serializable=serializable))
-        )
+        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        return self._run(job, commit_options, dry_run=dry_run)
 
     def rename_column(
         self,
         old: str,
         new: str,
         *,
+        dry_run: bool = False,
         message: str | None = None,
         properties: Mapping[str, str] | None = None,
         serializable: bool = False,
@@ -107,19 +113,15 @@ class ColumnVerbs(Handle):
 
         ``new`` is the name alone. Data files and indices stay as they are.
         """
-        job = RenameColumn(old, new)
-        after, _ = execute(
-            self._snapshot,
-            job.prepare,
-            CommitOptions.of(message, properties, serializable=serializable),
-        )
-        return self._after(after)
+        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        return self._run(RenameColumn(old, new), commit_options, dry_run=dry_run)
 
     def cast_column(
         self,
         name: str,
         type: pa.DataType,
         *,
+        dry_run: bool = False,
         message: str | None = None,
         properties: Mapping[str, str] | None = None,
         runner: Runner | None = None,
@@ -130,18 +132,19 @@ class ColumnVerbs(Handle):
         Its values are written anew, under a new field id; other columns are not, except those that
         share a list or map with the field. Nullability and metadata stay, indices on it go. A
         value that the type cannot hold is an error that names it, and nothing changes; of floats,
-        digits may be lost. There is no new version if the type is the same.
+        digits may be lost. There is no new version if the type is the same. ``dry_run`` tries
+        every value.
         """
         job = CastColumn(self._snapshot, name, type, runner_or_threads(runner))
-        return self._after(
-            job.run(CommitOptions.of(message, properties, serializable=serializable))
-        )
+        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        return self._run(job, commit_options, dry_run=dry_run)
 
     def replace_columns(
         self,
         fragment_ids: Sequence[int],
         source: Any,
         *,
+        dry_run: bool = False,
         message: str | None = None,
         properties: Mapping[str, str] | None = None,
         runner: Runner | None = None,
@@ -153,8 +156,9 @@ class ColumnVerbs(Handle):
         rows are the live rows of the fragments, in the order in which
         ``scan(fragment_ids=...)`` gives them; deleted rows are not among them. More or fewer rows
         are an error. Only the files of these columns are written; indices on them no longer
-        cover the fragments. ``counts.updated`` says how many rows got new values.
+        cover the fragments. ``counts.rows`` says how many rows got new values. ``dry_run``
+        reads the source to its end.
         """
         job = ReplaceColumns(self._snapshot, fragment_ids, source, runner_or_threads(runner))
-        after, counts = job.run(CommitOptions.of(message, properties, serializable=serializable))
-        return self._after(after, counts)
+        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        return self._run(job, commit_options, dry_run=dry_run)

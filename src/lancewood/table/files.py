@@ -15,7 +15,7 @@ from lancewood.engine.schema import Parameters
 from lancewood.engine.snapshot import Access
 from lancewood.external.base import ManifestStore
 from lancewood.external.lock import CommitLock
-from lancewood.jobs.base_changes import add_base_path, set_base_path
+from lancewood.jobs.base_changes import AddBase, SetBase
 from lancewood.jobs.cloning.clone import base_name, clone_deep, clone_shallow, target_location
 from lancewood.jobs.cloning.detach import detach
 from lancewood.jobs.compaction.compact import Compaction
@@ -46,6 +46,7 @@ class BaseVerbs(Handle):
         *,
         name: str | None = None,
         is_dataset_root: bool = False,
+        dry_run: bool = False,
         message: str | None = None,
         properties: Mapping[str, str] | None = None,
         serializable: bool = False,
@@ -57,8 +58,8 @@ class BaseVerbs(Handle):
         and for a place inside the directories of a table, whose cleanup would remove the files.
         """
         base = BasePath(path, name=name, is_dataset_root=is_dataset_root)
-        conditions = CommitOptions.of(message, properties, serializable=serializable)
-        return self._after(add_base_path(self._snapshot, base, conditions))
+        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        return self._run(AddBase(base), commit_options, dry_run=dry_run)
 
     def set_base(
         self,
@@ -66,6 +67,7 @@ class BaseVerbs(Handle):
         path: str | os.PathLike[str],
         *,
         check: bool = True,
+        dry_run: bool = False,
         message: str | None = None,
         properties: Mapping[str, str] | None = None,
         serializable: bool = False,
@@ -78,10 +80,11 @@ class BaseVerbs(Handle):
         Restore of the newest version, so concurrent writers get a conflict and must run again. The
         exception is an overwrite by pylance, which must not be in progress.
         """
+        goal = normal_path(path)
         if message is None:
-            message = f"base path {base} is at {normal_path(path)} now"
-        conditions = CommitOptions.of(message, properties, serializable=serializable)
-        return self._after(set_base_path(self._snapshot, base, path, conditions, check=check))
+            message = f"base path {base} is at {goal} now"
+        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        return self._run(SetBase(base, goal, check), commit_options, dry_run=dry_run)
 
 
 class MoveVerbs(Handle):
@@ -125,9 +128,7 @@ class MoveVerbs(Handle):
         choice = FragmentChoice.checked(fragments, where, parameters, older_than)
         commit_options = CommitOptions.of(message, properties, serializable=serializable)
         move = Move(choice, base, runner_or_threads(runner))
-        if dry_run:
-            return self._after(self._snapshot, move.plan(self._snapshot))
-        return self._after(*move.run(self._snapshot, commit_options))
+        return self._run(move, commit_options, dry_run=dry_run)
 
 
 class CompactVerbs(Handle):
@@ -139,6 +140,7 @@ class CompactVerbs(Handle):
         target_rows: int = FileLimits().max_rows,
         max_deleted: float = 0.1,
         max_bytes_per_file: int = FileLimits().max_bytes,
+        dry_run: bool = False,
         message: str | None = None,
         properties: Mapping[str, str] | None = None,
         runner: Runner | None = None,
@@ -155,14 +157,16 @@ class CompactVerbs(Handle):
         they are.
 
         Other writers are not blocked: fragments that they change are left for the next compaction.
-        If nothing would be gained there is no new version. ``counts`` has fragments and files.
+        If nothing would be gained there is no new version. ``counts`` has fragments and files;
+        those that ``dry_run`` tells are from the manifest, and a large new fragment may become
+        several.
         Raises UnsupportedError, before anything is read, for blobs of the second layout and after
         pylance's compaction with deferred remapping.
         """
         goal = CompactionGoal.checked(target_rows, max_deleted, max_bytes_per_file)
         commit_options = CommitOptions.of(message, properties, serializable=serializable)
-        job = Compaction(goal, runner_or_threads(runner), commit_options)
-        return self._after(*job.run(self._snapshot))
+        job = Compaction(goal, runner_or_threads(runner))
+        return self._run(job, commit_options, dry_run=dry_run)
 
     def index_mask(self, name: str) -> IndexMask:
         """The rows that an index covers at this version, and the fragments that must be scanned in
@@ -246,8 +250,8 @@ class CloneVerbs(Handle):
         cleaned up; that cleanup or the next ``detach`` removes them. ``counts.still_pinned`` has
         the reasons. If nothing lies elsewhere there is no new version.
         """
-        conditions = CommitOptions.of(message, properties, serializable=serializable)
-        return self._after(*detach(self._snapshot, runner_or_threads(runner), conditions))
+        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        return self._after(*detach(self._snapshot, runner_or_threads(runner), commit_options))
 
 
 class UpkeepVerbs(Handle):

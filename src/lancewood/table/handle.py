@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any, Self
+from typing import Self, TypeAlias, TypeVar
 
-from lancewood.engine.commit import CommitPolicy
 from lancewood.engine.snapshot import (
     At,
     Snapshot,
@@ -19,28 +18,71 @@ from lancewood.engine.snapshot import (
 )
 from lancewood.engine.versions import VersionInfo, iterate_versions
 from lancewood.errors import InvalidInputError
+from lancewood.jobs.cloning.clone import DeepClone, ShallowClone
+from lancewood.jobs.cloning.detach import DetachCounts
+from lancewood.jobs.job import (
+    ColumnCounts,
+    CommitOptions,
+    CompactionCounts,
+    Job,
+    MoveCounts,
+    RowCounts,
+)
+from lancewood.jobs.publishing.publish import Published
 from lancewood.jobs.runner import LocalRunner, Runner
-from lancewood.model.operations import Restore
+from lancewood.model.operations import Operation, Restore
 from lancewood.model.refs import called
 from lancewood.model.transaction import Transaction
+
+Counts: TypeAlias = (
+    RowCounts
+    | ColumnCounts
+    | CompactionCounts
+    | MoveCounts
+    | ShallowClone
+    | DeepClone
+    | DetachCounts
+    | Published
+    | None
+)
+"""What a write did, or would do; None if it counts nothing."""
+C = TypeVar("C", bound=Counts)
 
 
 class Handle:
     """One version of a table."""
 
-    def __init__(self, snapshot: Snapshot, counts: Any = None) -> None:
+    def __init__(self, snapshot: Snapshot, counts: Counts = None) -> None:
         self._snapshot = snapshot
         self._counts = counts
 
     @property
-    def counts(self) -> Any:
-        """What the write that returned this handle did (rows inserted, updated, …); None for an
-        opened handle or a write that counts nothing."""
+    def counts(self) -> Counts:
+        """What the write that returned this handle did (rows inserted, updated, …), or would do
+        if it was a dry run; None for an opened handle or a write that counts nothing."""
         return self._counts
 
-    def _after(self, snapshot: Snapshot, counts: Any = None) -> Self:
+    def _after(self, snapshot: Snapshot, counts: Counts = None) -> Self:
         """The handle on the version after a write."""
         return type(self)(snapshot, counts)
+
+    def _run(self, job: Job[C], commit_options: CommitOptions, *, dry_run: bool) -> Self:
+        """The handle after a job; a dry run only plans it, and gives this version."""
+        if dry_run:
+            return self._after(self._snapshot, job.dry_run(self._snapshot, commit_options))
+        return self._after(*job.run(self._snapshot, commit_options))
+
+    def _commit(
+        self, operation: Operation, commit_options: CommitOptions, *, dry_run: bool
+    ) -> Self:
+        """The handle after an operation without files; a dry run only judges and builds it."""
+        transaction = Transaction.new(
+            self._snapshot.manifest.version, operation, properties=commit_options.properties
+        )
+        if dry_run:
+            self._snapshot.check_commit(transaction, commit_options.policy)
+            return self._after(self._snapshot)
+        return self._after(self._snapshot.commit(transaction, commit_options.policy))
 
 
 class TravelVerbs(Handle):
@@ -102,6 +144,7 @@ class TravelVerbs(Handle):
         *,
         tag: str | None = None,
         at: At = None,
+        dry_run: bool = False,
         message: str | None = None,
         properties: Mapping[str, str] | None = None,
         serializable: bool = False,
@@ -121,15 +164,10 @@ class TravelVerbs(Handle):
                 f"version {target.manifest.version} of {called(there)} is none of {called(here)}, "
                 f"which is to be restored; do it on {called(there)}, or make a branch there"
             )
-        newest = self._snapshot.newest()
-        transaction = Transaction.new(
-            newest.manifest.version,
-            Restore(target.manifest.version),
-            message=message,
-            properties=properties,
-        )
-        policy = CommitPolicy(serializable=serializable)
-        return self._after(self._snapshot.commit(transaction, policy))
+        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        newest = self._after(self._snapshot.newest())
+        after = newest._commit(Restore(target.manifest.version), commit_options, dry_run=dry_run)
+        return self if dry_run else after
 
 
 def runner_or_threads(runner: Runner | None) -> Runner:

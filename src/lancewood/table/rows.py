@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from lancewood.engine.schema import Parameters
-from lancewood.jobs.job import CommitOptions, execute
+from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.merging.merge import MergeRows
 from lancewood.jobs.merging.source import Choices, Matched, NotMatched, NotMatchedBySource
 from lancewood.jobs.rows.delete import DeleteRows
@@ -24,6 +24,7 @@ class RowVerbs(Handle):
         where: str,
         *,
         parameters: Parameters = None,
+        dry_run: bool = False,
         message: str | None = None,
         properties: Mapping[str, str] | None = None,
         runner: Runner | None = None,
@@ -36,6 +37,7 @@ class RowVerbs(Handle):
         Only the columns of the condition are read, in fragments that can match; data files stay as
         they are. ``"true"`` deletes every row without reading. ``parameters`` fill in ``:name`` or
         ``?``. ``counts.deleted`` is the number of rows; if it is 0 there is no new version.
+        ``dry_run`` writes nothing: this handle comes back, with ``counts`` of what would be done.
 
         ``app`` and ``batch`` are as for ``append``.
         """
@@ -43,7 +45,7 @@ class RowVerbs(Handle):
         commit_options = CommitOptions.of(
             message, properties, serializable=serializable, app=app, batch=batch
         )
-        return self._after(*execute(self._snapshot, job.prepare, commit_options))
+        return self._run(job, commit_options, dry_run=dry_run)
 
     def update(
         self,
@@ -52,6 +54,7 @@ class RowVerbs(Handle):
         *,
         parameters: Parameters = None,
         rewrite: Rewriting = "auto",
+        dry_run: bool = False,
         message: str | None = None,
         properties: Mapping[str, str] | None = None,
         runner: Runner | None = None,
@@ -71,7 +74,7 @@ class RowVerbs(Handle):
         place. ``"auto"`` chooses the way that writes less: it counts the matching rows of up to
         four fragments, and compares their stored size with that of the columns. Blobs that are not
         set stay where they are. ``counts.updated`` is the number of updated rows; if it is 0 there
-        is no new version.
+        is no new version. ``dry_run`` is as for ``delete``.
 
         ``app`` and ``batch`` are as for ``append``.
         """
@@ -79,7 +82,7 @@ class RowVerbs(Handle):
         commit_options = CommitOptions.of(
             message, properties, serializable=serializable, app=app, batch=batch
         )
-        return self._after(*execute(self._snapshot, job.prepare, commit_options))
+        return self._run(job, commit_options, dry_run=dry_run)
 
 
 class MergeVerbs(Handle):
@@ -96,6 +99,7 @@ class MergeVerbs(Handle):
         matched_where: str | None = None,
         parameters: Parameters = None,
         rewrite: Rewriting = "auto",
+        dry_run: bool = False,
         message: str | None = None,
         properties: Mapping[str, str] | None = None,
         runner: Runner | None = None,
@@ -120,7 +124,7 @@ class MergeVerbs(Handle):
         An updated row moves to a new fragment and keeps its row id. If there is nothing to insert
         or delete and it writes less, judged by the stored widths of a few fragments, whole columns
         are rewritten in place instead; ``rewrite`` forces either way. After a conflict with another
-        commit the merge is repeated on the newest version.
+        commit the merge is repeated on the newest version. ``dry_run`` is as for ``delete``.
 
         ``app`` and ``batch`` are as for ``append``.
         """
@@ -137,4 +141,4 @@ class MergeVerbs(Handle):
             message, properties, serializable=serializable, app=app, batch=batch
         )
         job = MergeRows(self._snapshot, source, choices, runner_or_threads(runner))
-        return self._after(*execute(self._snapshot, job.prepare, commit_options))
+        return self._run(job, commit_options, dry_run=dry_run)

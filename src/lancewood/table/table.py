@@ -314,34 +314,37 @@ class Table(
         values: Mapping[str, str | None],
         *,
         replace: bool = False,
+        dry_run: bool = False,
         message: str | None = None,
         properties: Mapping[str, str] | None = None,
         serializable: bool = False,
     ) -> Self:
         """Set keys of the table's configuration; None removes one, ``replace`` clears first."""
         change = UpdateConfig(config=config_update(values, replace=replace))
-        transaction = self.transaction(change, message=message, properties=properties)
-        return self.commit(transaction, serializable=serializable)
+        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        return self._commit(change, commit_options, dry_run=dry_run)
 
     def set_metadata(
         self,
         values: Mapping[str, str | None],
         *,
         replace: bool = False,
+        dry_run: bool = False,
         message: str | None = None,
         properties: Mapping[str, str] | None = None,
         serializable: bool = False,
     ) -> Self:
         """Set keys of the table's metadata; None removes one, ``replace`` clears first."""
         change = UpdateConfig(table_metadata=text_update(values, replace=replace))
-        transaction = self.transaction(change, message=message, properties=properties)
-        return self.commit(transaction, serializable=serializable)
+        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        return self._commit(change, commit_options, dry_run=dry_run)
 
     def set_field_metadata(
         self,
         values: Mapping[str, Mapping[str, str | None]],
         *,
         replace: bool = False,
+        dry_run: bool = False,
         message: str | None = None,
         properties: Mapping[str, str] | None = None,
         serializable: bool = False,
@@ -355,10 +358,8 @@ class Table(
         updates = field_metadata_update(
             self._snapshot.schema, self.file_version, values, replace=replace
         )
-        transaction = self.transaction(
-            UpdateConfig(field_metadata=updates), message=message, properties=properties
-        )
-        return self.commit(transaction, serializable=serializable)
+        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        return self._commit(UpdateConfig(field_metadata=updates), commit_options, dry_run=dry_run)
 
     # Low level
 

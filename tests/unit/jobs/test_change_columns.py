@@ -17,7 +17,6 @@ from lancewood.errors import (
     RetryableConflictError,
     UnsupportedError,
 )
-from lancewood.jobs.job import RowCounts
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.operations import DataReplacement, Merge, Project
 
@@ -182,7 +181,8 @@ def test_columns_of_some_fragments_are_replaced(table: lw.Table) -> None:
     found = table.scan(["k", "s"], fragment_ids=ids).to_arrow()
     new = found.set_column(1, "s", pa.array([f"new {each}" for each in range(12)]))
     after = table.replace_columns(ids, new)
-    assert after.counts == RowCounts(updated=12)
+    columns = (after.schema.field("k"), after.schema.field("s"))
+    assert after.counts == lw.ColumnCounts(columns, fragments=2, rows=12)
     assert after.scan(["k", "s"], fragment_ids=ids).to_arrow() == new
     assert after.scan(fragment_ids=[1]).to_arrow() == table.scan(fragment_ids=[1]).to_arrow()
     assert after.scan(["p", "l"]).to_arrow() == table.scan(["p", "l"]).to_arrow()

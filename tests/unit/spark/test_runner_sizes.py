@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.counted import counts_of
 
 import lancewood as lw
 from lancewood.jobs.runner import LocalRunner, Runner
@@ -94,7 +95,10 @@ def test_merge_sends_keys_to_all_tasks_and_each_row_to_one(table: lw.Table) -> N
     runner = Measuring()
     rows = source(FRAGMENTS * ROWS + 1_000)
     merged = table.merge(rows, on="id", runner=runner)
-    assert (merged.counts.updated, merged.counts.inserted) == (FRAGMENTS * ROWS, 1_000)
+    assert (counts_of(merged, lw.RowCounts).updated, counts_of(merged, lw.RowCounts).inserted) == (
+        FRAGMENTS * ROWS,
+        1_000,
+    )
     assert merged.to_arrow().sort_by("id").equals(rows)
     assert runner.work["matching keys"] < rows.nbytes / 5
     assert runner.work["writing rows"] < LEAST_MANIFEST
@@ -105,5 +109,5 @@ def test_merge_that_deletes_sends_no_rows_of_the_source(table: lw.Table) -> None
     runner = Measuring()
     rows = source(FRAGMENTS * ROWS)
     merged = table.merge(rows, on="id", matched="delete", not_matched="ignore", runner=runner)
-    assert merged.counts.deleted == FRAGMENTS * ROWS
+    assert counts_of(merged, lw.RowCounts).deleted == FRAGMENTS * ROWS
     assert sum(runner.tasks["writing rows"]) < rows.nbytes / 2

@@ -1,13 +1,7 @@
-"""``lw table add-columns`` and ``replace-columns``: new columns, or new values for whole ones.
-
-A dry run checks names and types as the job itself does, and reads the rows of files to see that
-they fit. It writes nothing.
-"""
+"""``lw table add-columns`` and ``replace-columns``: new columns, or new values for whole ones."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -17,13 +11,8 @@ import lancewood as lw
 from lancewood.cli import file_options, options
 from lancewood.cli.output import UNCHANGED, Output, counted
 from lancewood.cli.progress import reading_rows, task_bars
-from lancewood.cli.tables import Branch, opened_to_write
-from lancewood.engine.schema import next_field_id, plan_new_columns
-from lancewood.engine.snapshot import Snapshot
-from lancewood.format.type_text import parse_column
-from lancewood.jobs.columns.replace import ReplaceColumns
-from lancewood.jobs.columns.sources import JoinedColumns, OrderedColumns, SqlColumns, join_names
-from lancewood.jobs.runner import LocalRunner
+from lancewood.cli.tables import Branch, counts_of, table_to_write
+from lancewood.table import parse_column
 
 
 def add_columns_command(
@@ -87,26 +76,17 @@ def add_columns_command(
     expressions = options.expressions(set, "--set")
     fields = pa.schema([parse_column(each) for each in null or ()])
     csv = file_options.csv_options(delimiter, header, names, null_value)
-    snapshot = opened_to_write(uri, storage_option, branch, unsafe=unsafe)
-    table = lw.Table(snapshot)
-    key = options.names(on)
+    table = table_to_write(uri, storage_option, branch, unsafe=unsafe)
     with task_bars(wanted=not json) as tell:
-        more: dict[str, Any] = {"runner": LocalRunner(progress=tell), **facts}
-        if expressions:
-            columns = _planned(snapshot, SqlColumns(expressions).columns(snapshot))
-            new: Any = expressions
-        elif null:
-            columns = _planned(snapshot, fields, are_null=True)
-            new = fields
-        else:
-            sources = file_options.sources(source or [], format, cast, table.schema, csv)
+        new: Any = expressions or fields
+        if source:
+            sources = file_options.sources(source, format, cast, table.schema, csv)
             new = sources.reader(reading_rows(tell, sources.total_rows))
-            columns = pa.schema([e for e in sources.schema if e.name not in (key or ())])
-            if dry_run:
-                _check_rows(snapshot, new, key)
-            more["on"] = key
-        if not dry_run:
-            table = table.add_columns(new, **more)
+        runner = lw.LocalRunner(progress=tell)
+        table = table.add_columns(
+            new, on=options.names(on), dry_run=dry_run, runner=runner, **facts
+        )
+    columns = counts_of(table, lw.ColumnCounts).columns
     told = ", ".join(f"{each.name} ({each.type})" for each in columns)
     told = f"{told} to {table.uri}, version {table.version}"
     document = {
@@ -118,30 +98,6 @@ def add_columns_command(
     Output(as_json=json).document(
         document, f"would add {told}; {UNCHANGED}" if dry_run else f"added {told}"
     )
-
-
-def _planned(snapshot: Snapshot, columns: pa.Schema, *, are_null: bool = False) -> pa.Schema:
-    """The same columns; raises InvalidInputError if the table cannot have them."""
-    plan_new_columns(
-        snapshot.schema,
-        columns,
-        first_id=next_field_id(snapshot.manifest),
-        file_version=snapshot.manifest.file_version,
-        are_null=are_null,
-    )
-    return columns
-
-
-def _check_rows(snapshot: Snapshot, rows: pa.RecordBatchReader, on: Sequence[str] | None) -> None:
-    """Raise InvalidInputError if rows of files do not fit the table."""
-    if on is not None:
-        joined = JoinedColumns(rows.read_all(), join_names(on))
-        _planned(snapshot, joined.columns(snapshot))
-        return
-    stream = OrderedColumns(rows)
-    _planned(snapshot, stream.columns(snapshot))
-    for batches in stream.of(snapshot, snapshot.manifest.fragments):
-        deque(batches, maxlen=0)
 
 
 def replace_columns_command(
@@ -179,19 +135,17 @@ def replace_columns_command(
     """
     facts = options.commit_facts(message, properties)
     csv = file_options.csv_options(delimiter, header, names, null_value)
-    snapshot = opened_to_write(uri, storage_option, branch, unsafe=unsafe)
-    table = lw.Table(snapshot)
+    table = table_to_write(uri, storage_option, branch, unsafe=unsafe)
     sources = file_options.sources(files, format, cast, table.schema, csv)
     with task_bars(wanted=not json) as tell:
-        runner = LocalRunner(progress=tell)
-        reader = sources.reader(reading_rows(tell, sources.total_rows))
-        if dry_run:
-            rows = reader.read_all()
-            ReplaceColumns(snapshot, fragment, rows, runner)
-            replaced = rows.num_rows
-        else:
-            table = table.replace_columns(fragment, reader, runner=runner, **facts)
-            replaced = table.counts.updated
+        table = table.replace_columns(
+            fragment,
+            sources.reader(reading_rows(tell, sources.total_rows)),
+            dry_run=dry_run,
+            runner=lw.LocalRunner(progress=tell),
+            **facts,
+        )
+    replaced = counts_of(table, lw.ColumnCounts).rows
     told = (
         f"{', '.join(sources.schema.names)} of {counted(replaced, 'row')} in {table.uri}, version "
         f"{table.version}"

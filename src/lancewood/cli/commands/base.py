@@ -12,7 +12,7 @@ import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import UNCHANGED, Output, counted, human_size
 from lancewood.cli.progress import task_runner
-from lancewood.cli.tables import Branch, Revision, table_to_read, table_to_write
+from lancewood.cli.tables import Branch, Revision, counts_of, table_to_read, table_to_write
 
 _BASE_KEYS = ("id", "name", "is_dataset_root", "path")
 _RANGE = re.compile(r"(\d{1,10})(?:-(\d{1,10}))?", re.ASCII)
@@ -194,7 +194,7 @@ def move_command(
             runner=runner,
             **facts,
         )
-    counts = after.counts
+    counts = counts_of(after, lw.MoveCounts)
     document = {
         "uri": after.uri,
         "version": after.version,

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
 from typing import Annotated
 
-import pyarrow as pa
 import typer
 
 import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import UNCHANGED, Output, counted
 from lancewood.cli.progress import task_runner
-from lancewood.cli.tables import Branch, opened_to_write
-from lancewood.engine.schema import cast_column, drop_columns, next_field_id, rename_column
-from lancewood.engine.snapshot import Snapshot
-from lancewood.format.type_text import parse_type
-from lancewood.jobs.columns.cast import CastValues
-from lancewood.jobs.job import pack_fragments
-from lancewood.jobs.runner import Runner
-from lancewood.model.fragment import Fragment
+from lancewood.cli.tables import Branch, counts_of, table_to_write
+from lancewood.table import parse_type
 
 
 def drop_columns_command(
@@ -44,13 +35,9 @@ def drop_columns_command(
     JSON keys: uri, version, dry_run, columns.
     """
     facts = options.commit_facts(message, properties)
-    snapshot = opened_to_write(uri, storage_option, branch, unsafe=unsafe)
-    table = lw.Table(snapshot)
-    if dry_run:
-        drop_columns(snapshot.schema, names)
-    else:
-        with task_runner(wanted=not json) as runner:
-            table = table.drop_columns(names, runner=runner, **facts)
+    table = table_to_write(uri, storage_option, branch, unsafe=unsafe)
+    with task_runner(wanted=not json) as runner:
+        table = table.drop_columns(names, dry_run=dry_run, runner=runner, **facts)
     told = f"{counted(len(names), 'column')} of {table.uri}, version {table.version}"
     told = f"would remove {told}; {UNCHANGED}" if dry_run else f"removed {told}"
     document = {"uri": table.uri, "version": table.version, "dry_run": dry_run, "columns": names}
@@ -78,12 +65,8 @@ def rename_column_command(
     JSON keys: uri, version, dry_run, old, new.
     """
     facts = options.commit_facts(message, properties)
-    snapshot = opened_to_write(uri, storage_option, branch, unsafe=unsafe)
-    table = lw.Table(snapshot)
-    if dry_run:
-        rename_column(snapshot.schema, old, new)
-    else:
-        table = table.rename_column(old, new, **facts)
+    table = table_to_write(uri, storage_option, branch, unsafe=unsafe)
+    table = table.rename_column(old, new, dry_run=dry_run, **facts)
     told = f"column {old} to {new} in {table.uri}, version {table.version}"
     told = f"would rename {told}; {UNCHANGED}" if dry_run else f"renamed {told}"
     document = {"uri": table.uri, "version": table.version, "dry_run": dry_run}
@@ -117,43 +100,16 @@ def cast_column_command(
     """
     facts = options.commit_facts(message, properties)
     kind = parse_type(type)
-    snapshot = opened_to_write(uri, storage_option, branch, unsafe=unsafe)
-    table = lw.Table(snapshot)
-    told = f"column {name} of {table.uri} is {kind} already, version {table.version}"
+    table = table_to_write(uri, storage_option, branch, unsafe=unsafe)
     with task_runner(wanted=not json) as runner:
+        table = table.cast_column(name, kind, dry_run=dry_run, runner=runner, **facts)
+    told = f"column {name} of {table.uri} is {kind} already, version {table.version}"
+    if counts_of(table, lw.ColumnCounts).columns:
+        told = f"column {name} of {table.uri} is {kind}, version {table.version}"
         if dry_run:
-            if _is_castable(snapshot, name, kind, runner):
-                told = (
-                    f"would cast column {name} of {table.uri}, version {table.version}, to {kind}; "
-                    f"{UNCHANGED}"
-                )
-        else:
-            after = table.cast_column(name, kind, runner=runner, **facts)
-            if after.version > table.version:
-                told = f"column {name} of {after.uri} is {kind}, version {after.version}"
-            table = after
+            told = (
+                f"would cast column {name} of {table.uri}, version {table.version}, to {kind}; "
+                f"{UNCHANGED}"
+            )
     document = {"uri": table.uri, "version": table.version, "dry_run": dry_run}
     Output(as_json=json).document({**document, "column": name, "type": str(kind)}, told)
-
-
-def _is_castable(snapshot: Snapshot, name: str, kind: pa.DataType, runner: Runner) -> bool:
-    """Whether there is something to cast; raises InvalidInputError if a value does not fit."""
-    manifest = snapshot.manifest
-    plan = cast_column(
-        snapshot.schema,
-        name,
-        kind,
-        first_id=next_field_id(manifest),
-        file_version=manifest.file_version,
-    )
-    if plan is None:
-        return False
-    values = CastValues(name, plan)
-
-    def tried(fragments: Sequence[Fragment]) -> None:
-        for batches in values.of(snapshot, fragments):
-            deque(batches, maxlen=0)
-
-    tasks = [*pack_fragments(manifest.fragments, runner.slots)]
-    deque(runner.run(tried, tasks, what="trying the cast"), maxlen=0)
-    return True

@@ -5,19 +5,15 @@ A dry run counts these rows and their fragments. It reads only the columns of th
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
-import pyarrow.compute as pc
 import typer
 
 import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import UNCHANGED, Output, counted
 from lancewood.cli.progress import task_runner
-from lancewood.cli.tables import Branch, opened_to_write, table_to_write
-from lancewood.jobs.rows.assignments import Assignments
-
-_ADDRESS = "_rowaddr"
+from lancewood.cli.tables import Branch, counts_of, table_to_write
 
 
 def delete_command(
@@ -41,25 +37,14 @@ def delete_command(
     """
     facts = options.commit_facts(message, properties)
     table = table_to_write(uri, storage_option, branch, unsafe=unsafe)
-    output = Output(as_json=json)
-    document = {"uri": table.uri, "version": table.version, "dry_run": dry_run}
-    if dry_run:
-        found = _matched(table, where)
-        output.document(
-            {**document, "deleted": found.rows, "fragments": found.fragments},
-            f"would delete {found} of {table.uri}, version {table.version}; {UNCHANGED}",
-        )
-        return
-    if where is None:
+    if where is None and not dry_run:
         about = f"{table.uri} has {counted(table.count_rows(), 'row')}, and there is no --where."
         options.confirm("Delete all of them?", about, yes=yes, json=json)
     with task_runner(wanted=not json) as runner:
-        after = table.delete("true" if where is None else where, runner=runner, **facts)
-    deleted = after.counts.deleted
-    told = f"deleted {counted(deleted, 'row')} of {after.uri}, version {after.version}"
-    if not deleted:
-        told = f"no row matched; {after.uri} stays at version {after.version}"
-    output.document({**document, "version": after.version, "deleted": deleted}, told)
+        after = table.delete(
+            "true" if where is None else where, dry_run=dry_run, runner=runner, **facts
+        )
+    _tell(Output(as_json=json), "delete", after, counts_of(after, lw.RowCounts).deleted, dry_run)
 
 
 def update_command(
@@ -91,43 +76,23 @@ def update_command(
     """
     facts = options.commit_facts(message, properties)
     values = options.expressions(set, "--set")
-    snapshot = opened_to_write(uri, storage_option, branch, unsafe=unsafe)
-    table = lw.Table(snapshot)
-    output = Output(as_json=json)
-    document = {"uri": table.uri, "version": table.version, "dry_run": dry_run}
-    if dry_run:
-        Assignments(snapshot.schema, values)
-        found = _matched(table, where)
-        output.document(
-            {**document, "updated": found.rows, "fragments": found.fragments},
-            f"would update {found} of {table.uri}, version {table.version}; {UNCHANGED}",
-        )
-        return
+    table = table_to_write(uri, storage_option, branch, unsafe=unsafe)
     with task_runner(wanted=not json) as runner:
-        after = table.update(values, where, rewrite=rewrite.value, runner=runner, **facts)
-    updated = after.counts.updated
-    told = f"updated {counted(updated, 'row')} of {after.uri}, version {after.version}"
-    if not updated:
+        after = table.update(
+            values, where, rewrite=rewrite.value, dry_run=dry_run, runner=runner, **facts
+        )
+    _tell(Output(as_json=json), "update", after, counts_of(after, lw.RowCounts).updated, dry_run)
+
+
+def _tell(output: Output, verb: str, after: lw.Table, rows: int, dry_run: bool) -> None:
+    document = {"uri": after.uri, "version": after.version, "dry_run": dry_run, f"{verb}d": rows}
+    told = f"{verb}d {counted(rows, 'row')} of {after.uri}, version {after.version}"
+    if dry_run:
+        fragments = document["fragments"] = counts_of(after, lw.RowCounts).fragments
+        told = (
+            f"would {verb} {counted(rows, 'row')} in {counted(fragments, 'fragment')} of "
+            f"{after.uri}, version {after.version}; {UNCHANGED}"
+        )
+    elif not rows:
         told = f"no row matched; {after.uri} stays at version {after.version}"
-    output.document({**document, "version": after.version, "updated": updated}, told)
-
-
-class _Matched(NamedTuple):
-    """What a condition selects."""
-
-    rows: int
-    fragments: int
-
-    def __str__(self) -> str:
-        return f"{counted(self.rows, 'row')} in {counted(self.fragments, 'fragment')}"
-
-
-def _matched(table: lw.Table, where: str | None) -> _Matched:
-    """The rows of a condition, or all; raises InvalidInputError if it cannot be evaluated."""
-    if where is None:
-        return _Matched(table.count_rows(), table.stats().fragments)
-    rows, fragments = 0, set[int]()
-    for batch in table.scan([], where, with_row_address=True).to_batches():
-        rows += batch.num_rows
-        fragments.update(pc.unique(pc.shift_right(batch.column(_ADDRESS), 32)).to_pylist())
-    return _Matched(rows, len(fragments))
+    output.document(document, told)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import Output, counted, human_size, note
 from lancewood.cli.progress import task_runner
@@ -14,6 +15,7 @@ from lancewood.cli.tables import (
     NEWEST,
     Branch,
     Revision,
+    counts_of,
     table_to_read,
     table_to_write,
     with_revision_to,
@@ -74,23 +76,23 @@ def clone_command(
             runner=runner,
             **facts,
         )
-    counts = made.counts
-    pins, unpinned = ((), ()) if deep else (counts.pins, counts.unpinned)
+    copied = counts_of(made, lw.DeepClone) if deep else lw.DeepClone()
+    left = lw.ShallowClone() if deep else counts_of(made, lw.ShallowClone)
     document: dict[str, Any] = {
         "uri": made.uri,
         "version": made.version,
         "source": table.uri,
         "deep": deep,
-        "files": counts.files if deep else 0,
-        "bytes": counts.bytes if deep else 0,
-        "pins": [{"root": each.root, "tag": each.tag} for each in pins],
-        "unpinned": [{"root": each.root, "why": each.why} for each in unpinned],
+        "files": copied.files,
+        "bytes": copied.bytes,
+        "pins": [{"root": each.root, "tag": each.tag} for each in left.pins],
+        "unpinned": [{"root": each.root, "why": each.why} for each in left.unpinned],
     }
     told = f"cloned version {table.version} of {table.uri} to {made.uri}"
     if deep:
-        told += f": {counted(counts.files, 'file')}, {human_size(counts.bytes)}"
+        told += f": {counted(copied.files, 'file')}, {human_size(copied.bytes)}"
     Output(as_json=json).document(document, told)
-    for each in () if json else unpinned:
+    for each in () if json else left.unpinned:
         note(
             f"{each.root} cannot know of the clone, and a cleanup there may take its files away: "
             f"{each.why}; tag the version there, or detach the clone"
@@ -118,7 +120,7 @@ def detach_command(
     table = table_to_write(uri, storage_option, branch, unsafe=unsafe)
     with task_runner(wanted=not json) as runner:
         after = table.detach(runner=runner, **facts)
-    counts = after.counts
+    counts = counts_of(after, lw.DetachCounts)
     document = {
         "uri": after.uri,
         "version": after.version,

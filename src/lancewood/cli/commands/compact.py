@@ -10,14 +10,8 @@ import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import UNCHANGED, Output, counted
 from lancewood.cli.progress import task_runner
-from lancewood.cli.tables import Branch, opened_to_write
-from lancewood.engine.base import FileLimits
-from lancewood.engine.snapshot import Snapshot
-from lancewood.jobs.compaction.compact import check_compactable
-from lancewood.jobs.compaction.plan import CompactionGoal, FragmentSizes, plan_bins
-from lancewood.jobs.job import CompactionCounts
-
-_LIMITS = FileLimits()
+from lancewood.cli.tables import Branch, counts_of, table_to_write
+from lancewood.table import FileLimits
 
 
 def compact_command(
@@ -27,7 +21,7 @@ def compact_command(
         typer.Option(
             "--target-rows", metavar="N", min=1, help="Fragments with fewer rows are joined."
         ),
-    ] = _LIMITS.max_rows,
+    ] = FileLimits().max_rows,
     max_deleted: Annotated[
         float,
         typer.Option(
@@ -55,17 +49,16 @@ def compact_command(
     files_added.
     """
     facts = options.commit_facts(message, properties)
-    snapshot = opened_to_write(uri, storage_option, branch, unsafe=unsafe)
-    table = lw.Table(snapshot)
-    if dry_run:
-        goal = CompactionGoal.checked(target_rows, max_deleted, _LIMITS.max_bytes)
-        counts = _planned(snapshot, goal)
-    else:
-        with task_runner(wanted=not json) as runner:
-            table = table.compact(
-                target_rows=target_rows, max_deleted=max_deleted, runner=runner, **facts
-            )
-        counts = table.counts
+    table = table_to_write(uri, storage_option, branch, unsafe=unsafe)
+    with task_runner(wanted=not json) as runner:
+        table = table.compact(
+            target_rows=target_rows,
+            max_deleted=max_deleted,
+            dry_run=dry_run,
+            runner=runner,
+            **facts,
+        )
+    counts = counts_of(table, lw.CompactionCounts)
     told = f"nothing would be gained; {table.uri} stays at version {table.version}"
     if counts.fragments_removed:
         old = f"{counted(counts.fragments_removed, 'fragment')} of {counts.files_removed:,} files"
@@ -82,19 +75,3 @@ def compact_command(
         "files_added": counts.files_added,
     }
     Output(as_json=json).document(document, told)
-
-
-def _planned(snapshot: Snapshot, goal: CompactionGoal) -> CompactionCounts:
-    """What would be replaced; a new fragment may still become several if it is large."""
-    check_compactable(snapshot)
-    manifest = snapshot.manifest
-    sizes = FragmentSizes.of(manifest)
-    bins = plan_bins(sizes, goal)
-    added = sum(bool(sizes.live[each.start : each.stop].any()) for each in bins)
-    old = [manifest.fragments[at] for each in bins for at in each]
-    return CompactionCounts(
-        fragments_removed=len(old),
-        fragments_added=added,
-        files_removed=sum(len(each.files) + (each.deletion_file is not None) for each in old),
-        files_added=added,
-    )

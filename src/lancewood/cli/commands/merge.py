@@ -11,10 +11,7 @@ import lancewood as lw
 from lancewood.cli import file_options, options
 from lancewood.cli.output import UNCHANGED, Output
 from lancewood.cli.progress import reading_rows, task_bars
-from lancewood.cli.tables import Branch, opened_to_write
-from lancewood.jobs.merging.merge import MergeRows
-from lancewood.jobs.merging.source import Choices
-from lancewood.jobs.runner import LocalRunner
+from lancewood.cli.tables import Branch, counts_of, table_to_write
 
 
 class Matched(StrEnum):
@@ -94,8 +91,7 @@ def merge_command(
     """
     facts = options.commit_facts(message, properties)
     csv = file_options.csv_options(delimiter, header, names, null_value)
-    snapshot = opened_to_write(uri, storage_option, branch, unsafe=unsafe)
-    table = lw.Table(snapshot)
+    table = table_to_write(uri, storage_option, branch, unsafe=unsafe)
     sources = file_options.sources(files, format, cast, table.schema, csv)
     chosen: dict[str, Any] = {
         "on": options.names(on),
@@ -106,13 +102,10 @@ def merge_command(
         "rewrite": rewrite.value,
     }
     with task_bars(wanted=not json) as tell:
-        runner = LocalRunner(progress=tell)
+        runner = lw.LocalRunner(progress=tell)
         rows = sources.reader(reading_rows(tell, sources.total_rows))
-        if dry_run:
-            counts = MergeRows(snapshot, rows, Choices(**chosen), runner).plan(snapshot).counts
-        else:
-            table = table.merge(rows, runner=runner, **chosen, **facts)
-            counts = table.counts
+        table = table.merge(rows, dry_run=dry_run, runner=runner, **chosen, **facts)
+    counts = counts_of(table, lw.RowCounts)
     known = {
         "inserted": counts.inserted,
         "updated": counts.updated,

@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
+import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import UNCHANGED, Output, note
 from lancewood.cli.progress import task_runner
-from lancewood.cli.tables import table_to_write
-from lancewood.model.refs import MAIN
+from lancewood.cli.tables import counts_of, table_to_write
+from lancewood.table import MAIN
 
 
 def publish_command(
@@ -56,7 +57,7 @@ def publish_command(
         after = table.branches.publish(
             name, onto, adopt=not by_reference, dry_run=dry_run, runner=runner, **facts
         )
-    counts, target = after.counts, after.branch or MAIN
+    counts, target = counts_of(after, lw.Published), after.branch or MAIN
     document = {
         "uri": after.uri,
         "version": after.version,

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from lancewood.engine.commit.aftermath import PutVersion, find_landed
-from lancewood.engine.commit.commit import commit, commit_steps, pause_before
+from lancewood.engine.commit.commit import check_commit, commit, commit_steps, pause_before
 from lancewood.engine.commit.composer import Composer, Composition
 from lancewood.engine.commit.drafting import Draft, Drafting
 from lancewood.engine.commit.judging import CommitStep, steps_of
@@ -29,6 +29,7 @@ __all__ = [
     "Drafting",
     "PutIfAbsent",
     "PutVersion",
+    "check_commit",
     "check_manifest_store",
     "commit",
     "commit_steps",

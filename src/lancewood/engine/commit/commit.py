@@ -39,7 +39,7 @@ from lancewood.rules.features import check_writable
 from lancewood.store.base import PutOutcome
 from lancewood.store.together import both
 
-__all__ = ["CommitPolicy", "Committed", "commit", "commit_steps", "pause_before"]
+__all__ = ["CommitPolicy", "Committed", "check_commit", "commit", "commit_steps", "pause_before"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,33 @@ def commit(
     then names those that are there.
     """
     policy = policy or CommitPolicy()
+    steps = _checked_steps(location, base, transaction, policy, composer)
+    return commit_steps(location, base, scheme, steps, policy, composer).manifest
+
+
+def check_commit(
+    location: Location,
+    base: Manifest,
+    scheme: NamingScheme,
+    transaction: Transaction,
+    policy: CommitPolicy | None = None,
+) -> None:
+    """Raise what ``commit`` would raise now, and write nothing."""
+    policy = policy or CommitPolicy()
+    steps = _checked_steps(location, base, transaction, policy, None)
+    drafting = Drafting(location, scheme, base, steps, policy)
+    drafting.catch_up()
+    drafting.check()
+
+
+def _checked_steps(
+    location: Location,
+    base: Manifest,
+    transaction: Transaction,
+    policy: CommitPolicy,
+    composer: Composer | None,
+) -> Sequence[CommitStep]:
+    """The steps of a transaction; raises for one that this table cannot have."""
     check_writable(base, location.repository)
     if not leaves_manifest_store(transaction.operations):
         check_manifest_store(location, base)
@@ -81,7 +108,7 @@ def commit(
             "nothing can follow it there; a table of a repository's commit is written in "
             "repo.transaction(), any other at latest()"
         )
-    return commit_steps(location, base, scheme, steps, policy, composer).manifest
+    return steps
 
 
 def commit_steps(

@@ -8,6 +8,7 @@ from lancewood.engine.schema.evolve import (
     Cast,
     cast_column,
     drop_columns,
+    find_column,
     next_field_id,
     rename_column,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "cut_schema",
     "drop_columns",
     "field_metadata_update",
+    "find_column",
     "find_earlier",
     "next_field_id",
     "nulls_of",

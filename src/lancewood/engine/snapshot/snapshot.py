@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from pyroaring import BitMap
 
 from lancewood.data.file_root import FileRoot
-from lancewood.engine.commit import CommitPolicy, check_manifest_store, commit
+from lancewood.engine.commit import CommitPolicy, check_commit, check_manifest_store, commit
 from lancewood.engine.location import Location, NewFile, default_file_root, discard, load_deletions
 from lancewood.engine.versions import load_as_of, load_manifest, load_transaction_of, load_version
 from lancewood.errors import InvalidInputError, NotFoundError, found_in
@@ -118,13 +118,20 @@ class Snapshot:
 
     def commit(self, transaction: Transaction, policy: CommitPolicy | None = None) -> Snapshot:
         """The snapshot after the transaction; see ``engine.commit``."""
+        done = commit(*self._written_as(transaction), self.scheme, transaction, policy)
+        return self._followed_by(Snapshot(self.location, done, self.scheme))
+
+    def check_commit(self, transaction: Transaction, policy: CommitPolicy | None = None) -> None:
+        """Raise what ``commit`` would raise now, and write nothing."""
+        check_commit(*self._written_as(transaction), self.scheme, transaction, policy)
+
+    def _written_as(self, transaction: Transaction) -> tuple[Location, Manifest]:
+        """The location, for whoever may write a transaction there, and what it was built on."""
         base = self.manifest
         if transaction.read_version != base.version:
             base = read_version(self.location, self.scheme, transaction)
         is_freed = frees(transaction.operations)
-        location = self.location.written_by(ANY_REPOSITORY) if is_freed else self.location
-        done = commit(location, base, self.scheme, transaction, policy)
-        return self._followed_by(Snapshot(self.location, done, self.scheme))
+        return self.location.written_by(ANY_REPOSITORY) if is_freed else self.location, base
 
     def _followed_by(self, after: S) -> S:
         """The snapshot after a change, with what is known of its schema already."""

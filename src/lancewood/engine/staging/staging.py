@@ -86,6 +86,15 @@ class StagedSnapshot(Snapshot):
 
         Raises ConflictError like a commit if the stage went on since its read version.
         """
+        self._check_own()
+        return self._followed_by(self.stage.commit(transaction, policy, read=self.manifest))
+
+    def check_commit(self, transaction: Transaction, policy: CommitPolicy | None = None) -> None:
+        self._check_own()
+        self.stage.check(transaction, policy, read=self.manifest)
+
+    def _check_own(self) -> None:
+        """Raise InvalidInputError where nothing can be written to the stage."""
         if self.location.uri != self.stage.location.uri:
             raise InvalidInputError(
                 f"this transaction writes to {self.stage.location.uri}, and the handle is on "
@@ -93,7 +102,6 @@ class StagedSnapshot(Snapshot):
                 "own"
             )
         self.stage.check_open()
-        return self._followed_by(self.stage.commit(transaction, policy, read=self.manifest))
 
 
 class Stage:
@@ -215,24 +223,38 @@ class Stage:
             again = self._find(transaction.uuid)
             if again is not None:
                 return self._snapshot(again)
-            steps = [
-                replace(each, transaction=self._told(each.transaction, at, policy))
-                for at, each in enumerate(steps_of(transaction, policy), len(self._staged))
-            ]
-            since = transaction.read_version - self.base.version
-            drafting = Drafting(
-                self.location,
-                self.scheme,
-                self._read(transaction, read),
-                steps,
-                self._timed(policy),
-                load=self._load,
-                on_newest=True,
-            )
-            if since < 0:
-                drafting.catch_up(self.base)
-            drafting.follow(self.steps[max(since, 0) :], self._newest)
+            drafting = self._drafting(transaction, policy, read)
             return self._take(drafting.drafts(), transaction.uuid, policy)
+
+    def check(
+        self, transaction: Transaction, policy: CommitPolicy | None, *, read: Manifest
+    ) -> None:
+        """Raise what ``commit`` would raise now, and stage nothing."""
+        with self._lock:
+            self._drafting(transaction, policy or CommitPolicy(), read).check()
+
+    def _drafting(
+        self, transaction: Transaction, policy: CommitPolicy, read: Manifest | None
+    ) -> Drafting:
+        """The transaction on the newest state."""
+        steps = [
+            replace(each, transaction=self._told(each.transaction, at, policy))
+            for at, each in enumerate(steps_of(transaction, policy), len(self._staged))
+        ]
+        since = transaction.read_version - self.base.version
+        drafting = Drafting(
+            self.location,
+            self.scheme,
+            self._read(transaction, read),
+            steps,
+            self._timed(policy),
+            load=self._load,
+            on_newest=True,
+        )
+        if since < 0:
+            drafting.catch_up(self.base)
+        drafting.follow(self.steps[max(since, 0) :], self._newest)
+        return drafting
 
     def compose(
         self, transaction: Transaction, composer: Composer, policy: CommitPolicy | None = None

@@ -101,8 +101,8 @@ def base_name(source: Snapshot, tag: str | None) -> str | None:
 class ShallowClone:
     """The traces that a shallow clone left at its sources."""
 
-    pins: tuple[ClonePin, ...]
-    unpinned: tuple[Unpinned, ...]
+    pins: tuple[ClonePin, ...] = ()
+    unpinned: tuple[Unpinned, ...] = ()
     """Tables without a pin: their cleanup may remove files that the clone needs."""
 
 
@@ -168,8 +168,8 @@ def _check_still_there(source: Snapshot, target: Location) -> None:
 class DeepClone:
     """What was copied."""
 
-    files: int
-    bytes: int
+    files: int = 0
+    bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

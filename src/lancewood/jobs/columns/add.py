@@ -18,7 +18,13 @@ from lancewood.engine.schema import NewColumns, next_field_id, plan_new_columns
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, RetryableConflictError
 from lancewood.format.schema import encode_schema
-from lancewood.jobs.columns.files import ColumnFiles, ColumnWriter
+from lancewood.jobs.columns.files import (
+    Batches,
+    ColumnFiles,
+    ColumnJob,
+    ColumnWriter,
+    count_live,
+)
 from lancewood.jobs.columns.sources import (
     ColumnSource,
     Function,
@@ -28,7 +34,7 @@ from lancewood.jobs.columns.sources import (
     SqlColumns,
     join_names,
 )
-from lancewood.jobs.job import Change, CommitOptions, execute
+from lancewood.jobs.job import Change, ColumnCounts, Job, LightJob
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, Version
@@ -48,7 +54,7 @@ NewValues: TypeAlias = Mapping[str, str] | pa.Schema | pa.Field | Sequence[pa.Fi
 """What add_columns takes, besides anything that speaks Arrow."""
 
 
-def add_columns(
+def new_columns_job(
     snapshot: Snapshot,
     new: NewValues | Any,
     *,
@@ -58,9 +64,8 @@ def add_columns(
     batch_rows: int | None,
     repeatable: bool,
     runner: Runner,
-    commit_options: CommitOptions,
-) -> Snapshot:
-    """The version with the new columns.
+) -> Job[ColumnCounts]:
+    """What adds the columns that a caller asks for.
 
     Raises InvalidInputError for arguments that do not go together, for names that cannot be, and
     for values that do not fit; UnsupportedError for types that cannot be stored.
@@ -79,7 +84,7 @@ def add_columns(
     nulls = _null_columns(new)
     if nulls is not None:
         _check_alone(given, (), "columns of nulls")
-        return execute(snapshot, NullColumns(nulls).prepare, commit_options)[0]
+        return NullColumns(nulls)
     source: ColumnSource
     if isinstance(new, Mapping):
         _check_alone(given, ("batch_rows",), "SQL expressions")
@@ -96,17 +101,16 @@ def add_columns(
         else:
             _check_rows(snapshot, new)
             source = OrderedColumns(reader)
-    files = ColumnFiles(snapshot, runner, WHAT)
-    return AddColumns(snapshot, source, files).run(commit_options)
+    return AddColumns(snapshot, source, ColumnFiles(snapshot, runner, WHAT))
 
 
-class NullColumns:
+class NullColumns(LightJob[ColumnCounts]):
     """New columns without values: the schema changes, no file is written or named."""
 
     def __init__(self, columns: pa.Schema) -> None:
         self._columns = columns
 
-    def prepare(self, snapshot: Snapshot) -> Change[None]:
+    def prepare(self, snapshot: Snapshot) -> Change[ColumnCounts]:
         """The Project that adds them. Rows that others write meanwhile have nulls there too, so it
         stands in nobody's way."""
         new = plan_new_columns(
@@ -117,27 +121,34 @@ class NullColumns:
             are_null=True,
         )
         fields = tuple(encode_schema(new.schema))
-        return Change(Project(fields, preserves_nullability=True), None)
+        counts = ColumnCounts(tuple(self._columns))
+        return Change(Project(fields, preserves_nullability=True), counts)
 
 
-class AddColumns:
+class AddColumns(ColumnJob):
     """New columns with values, for every row there is."""
 
     def __init__(self, snapshot: Snapshot, source: ColumnSource, files: ColumnFiles) -> None:
+        super().__init__(files)
         self._source = source
-        self._snapshot = snapshot
         self._columns = source.columns(snapshot)
-        self._files = files
         self._computed_for: Version | None = None
         """The version for which values were last computed; None before the first time."""
         if self._columns is not None:
-            self._plan(snapshot, self._columns)  # what cannot be is told before anything is read
+            self._new(snapshot, self._columns)  # what cannot be is told before anything is read
 
-    def run(self, commit_options: CommitOptions) -> Snapshot:
-        """Write and commit; on failure no file is left."""
-        return self._files.committed(self._snapshot, self.prepare, commit_options)[0]
+    def plan(self, snapshot: Snapshot) -> ColumnCounts:
+        """The new columns. Expressions are not computed, a function is called for the first batch
+        if nothing else tells its columns, and a stream is read to its end."""
+        columns = self._columns
+        if columns is None:
+            columns = self._first(snapshot)[1].schema
+        new = self._new(snapshot, columns)
+        if isinstance(self._source, OrderedColumns):
+            self._source.check(snapshot, snapshot.manifest.fragments, new.flat)
+        return _counted(snapshot, columns)
 
-    def prepare(self, snapshot: Snapshot) -> Change[None]:
+    def prepare(self, snapshot: Snapshot) -> Change[ColumnCounts]:
         """Write files for the fragments that have none yet, and name all of them."""
         source, manifest = self._source, snapshot.manifest
         if self._computed_for is not None:
@@ -145,7 +156,7 @@ class AddColumns:
         inputs = source.inputs(snapshot)
         if self._columns is None:
             self._columns = self._inferred(snapshot, inputs)
-        new = self._plan(snapshot, self._columns)
+        new = self._new(snapshot, self._columns)
         fragments = list(manifest.fragments)
         self._check_repeats(snapshot, *self._files.forget(snapshot, fragments, inputs))
         self._computed_for = manifest.version
@@ -158,9 +169,9 @@ class AddColumns:
             manifest.schema_metadata,
             preserves_nullability=new.is_nullable,
         )
-        return Change(merge, None)
+        return Change(merge, _counted(snapshot, self._columns))
 
-    def _plan(self, snapshot: Snapshot, columns: pa.Schema) -> NewColumns:
+    def _new(self, snapshot: Snapshot, columns: pa.Schema) -> NewColumns:
         return plan_new_columns(
             snapshot.schema,
             columns,
@@ -171,6 +182,17 @@ class AddColumns:
     def _inferred(self, snapshot: Snapshot, inputs: frozenset[FieldId]) -> pa.Schema:
         """The columns of the first batch; the fragment it is of is written here and now, so that
         its rows are not computed twice."""
+        fragment, first, batches = self._first(snapshot)
+        new = self._new(snapshot, first.schema)
+        writer = ColumnWriter(snapshot, new.written, self._source, new)
+        file = writer.write(fragment, chain([first], batches))
+        self._files.keep(fragment, inputs, file)
+        writer.finish()
+        self._computed_for = snapshot.manifest.version
+        return first.schema
+
+    def _first(self, snapshot: Snapshot) -> tuple[Fragment, pa.RecordBatch, Batches]:
+        """The first batch, the fragment it is of, and the batches after it in there."""
         for fragment in snapshot.manifest.fragments:
             (batches,) = self._source.of(snapshot, [fragment])
             first = next(batches, None)
@@ -183,13 +205,7 @@ class AddColumns:
                         "null; give schema=",
                         column=each.name,
                     )
-            new = self._plan(snapshot, first.schema)
-            writer = ColumnWriter(snapshot, new.written, self._source, new)
-            file = writer.write(fragment, chain([first], batches))
-            self._files.keep(fragment, inputs, file)
-            writer.finish()
-            self._computed_for = snapshot.manifest.version
-            return first.schema
+            return fragment, first, batches
         raise InvalidInputError(
             "the table has no row to call the function with, so the new columns are not known; "
             "give schema="
@@ -218,6 +234,11 @@ class AddColumns:
                 f"{way}",
                 version=now,
             )
+
+
+def _counted(snapshot: Snapshot, columns: pa.Schema) -> ColumnCounts:
+    fragments = snapshot.manifest.fragments
+    return ColumnCounts(tuple(columns), len(fragments), count_live(fragments))
 
 
 def rows_moved(snapshot: Snapshot, since: Version) -> bool:

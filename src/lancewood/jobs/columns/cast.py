@@ -5,8 +5,10 @@ Only casts that lose nothing: a value that the type cannot hold ends the job, an
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
@@ -17,8 +19,16 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.format.arrow import to_arrow_field
 from lancewood.format.schema import encode_schema
-from lancewood.jobs.columns.files import Batches, ColumnFiles, ColumnWriter, read_fields
-from lancewood.jobs.job import Change, CommitOptions
+from lancewood.jobs.columns.files import (
+    Batches,
+    ColumnFiles,
+    ColumnJob,
+    ColumnWriter,
+    count_live,
+    named_fields,
+    read_fields,
+)
+from lancewood.jobs.job import Change, ColumnCounts, pack_fragments
 from lancewood.jobs.rows.assignments import fitted
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
@@ -60,31 +70,36 @@ class CastValues:
             yield pa.RecordBatch.from_arrays([made], schema=target)
 
 
-class CastColumn:
+class CastColumn(ColumnJob):
     """A column that is to have another type."""
 
     def __init__(self, snapshot: Snapshot, name: str, kind: pa.DataType, runner: Runner) -> None:
-        self._snapshot = snapshot
+        super().__init__(ColumnFiles(snapshot, runner, "casting a column"))
         self._name = name
         self._kind = kind
-        self._files = ColumnFiles(snapshot, runner, "casting a column")
-        self._plan(snapshot)
+        self._runner = runner
+        self._cast(snapshot)
 
-    def run(self, commit_options: CommitOptions) -> Snapshot:
-        """Write and commit; on failure no file is left."""
-        return self._files.committed(self._snapshot, self.prepare, commit_options)[0]
+    def plan(self, snapshot: Snapshot) -> ColumnCounts:
+        """The column; every value is tried. Nothing to do if it has the type already."""
+        cast = self._cast(snapshot)
+        if cast is None:
+            return ColumnCounts()
+        holding = _holding(snapshot, cast)
+        work = partial(try_cast, snapshot.bare(), CastValues(self._name, cast))
+        tasks = list(pack_fragments(holding, self._runner.slots))
+        deque(self._runner.run(work, tasks, what="trying the cast"), maxlen=0)
+        return self._counted(cast, holding)
 
-    def prepare(self, snapshot: Snapshot) -> Change[None]:
+    def prepare(self, snapshot: Snapshot) -> Change[ColumnCounts]:
         """Write the column anew in fragments that hold it; where it is null there is nothing to
         write."""
         manifest = snapshot.manifest
-        cast = self._plan(snapshot)
+        cast = self._cast(snapshot)
         if cast is None:
             self._files.discard()
-            return Change(None, None)
-        wanted = WantedColumns(cast.read)
-        leaves = frozenset(each.id for each in cast.read.walk() if each.is_column_leaf)
-        holding = [each for each in manifest.fragments if wanted.missing(each) < leaves]
+            return Change(None, ColumnCounts())
+        holding = _holding(snapshot, cast)
         inputs = read_fields(cast.read)
         self._files.forget(snapshot, holding, inputs)
         values = CastValues(self._name, cast)
@@ -103,9 +118,13 @@ class CastColumn:
             manifest.schema_metadata,
             preserves_nullability=True,
         )
-        return Change(merge, None)
+        return Change(merge, self._counted(cast, holding))
 
-    def _plan(self, snapshot: Snapshot) -> Cast | None:
+    def _counted(self, cast: Cast, holding: Sequence[Fragment]) -> ColumnCounts:
+        columns = named_fields(cast.schema, [self._name])
+        return ColumnCounts(columns, len(holding), count_live(holding))
+
+    def _cast(self, snapshot: Snapshot) -> Cast | None:
         return cast_column(
             snapshot.schema,
             self._name,
@@ -113,6 +132,19 @@ class CastColumn:
             first_id=next_field_id(snapshot.manifest),
             file_version=snapshot.manifest.file_version,
         )
+
+
+def _holding(snapshot: Snapshot, cast: Cast) -> list[Fragment]:
+    """The fragments that hold values of the column."""
+    wanted = WantedColumns(cast.read)
+    leaves = frozenset(each.id for each in cast.read.walk() if each.is_column_leaf)
+    return [each for each in snapshot.manifest.fragments if wanted.missing(each) < leaves]
+
+
+def try_cast(snapshot: Snapshot, values: CastValues, fragments: Sequence[Fragment]) -> None:
+    """The task: cast all values of some fragments, and keep none."""
+    for batches in values.of(snapshot, fragments):
+        deque(batches, maxlen=0)
 
 
 def _first_misfit(column: pa.Array, kind: pa.DataType) -> tuple[int, str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -17,8 +18,14 @@ from lancewood.engine.schema import Drop, drop_columns, rename_column, stored_fi
 from lancewood.engine.snapshot import Snapshot
 from lancewood.format.arrow import to_arrow_field
 from lancewood.format.schema import encode_schema
-from lancewood.jobs.columns.files import Batches, ColumnFiles, ColumnWriter
-from lancewood.jobs.job import Change, CommitOptions
+from lancewood.jobs.columns.files import (
+    Batches,
+    ColumnFiles,
+    ColumnJob,
+    ColumnWriter,
+    named_fields,
+)
+from lancewood.jobs.job import Change, ColumnCounts, LightJob
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId
@@ -26,21 +33,26 @@ from lancewood.model.operations import Merge, Project
 from lancewood.model.schema import Schema
 
 _PORTION = 65_536
+_Anchored: TypeAlias = dict[frozenset[FieldId], list[Fragment]]
 
 
 @dataclass(frozen=True)
-class RenameColumn:
+class RenameColumn(LightJob[ColumnCounts]):
     """Another name for one column."""
 
     old: str
     new: str
 
-    def prepare(self, snapshot: Snapshot) -> Change[None]:
+    def prepare(self, snapshot: Snapshot) -> Change[ColumnCounts]:
         """The Project that renames it; nothing to do if it is called so already."""
         schema = rename_column(snapshot.schema, self.old, self.new)
         if schema == snapshot.schema:
-            return Change(None, None)
-        return Change(Project(tuple(encode_schema(schema)), preserves_nullability=True), None)
+            return Change(None, ColumnCounts())
+        above, dot, _ = self.old.rpartition(".")
+        return Change(
+            Project(tuple(encode_schema(schema)), preserves_nullability=True),
+            ColumnCounts(named_fields(schema, [f"{above}{dot}{self.new}"])),
+        )
 
 
 @dataclass(frozen=True)
@@ -61,35 +73,26 @@ class NullValues:
             yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
-class DropColumns:
+class DropColumns(ColumnJob):
     """Columns that are to go."""
 
     def __init__(self, snapshot: Snapshot, names: Sequence[str], runner: Runner) -> None:
-        self._snapshot = snapshot
+        super().__init__(ColumnFiles(snapshot, runner, "keeping rows without columns"))
         self._names = as_list("drop_columns", names)
-        self._files = ColumnFiles(snapshot, runner, "keeping rows without columns")
         drop_columns(snapshot.schema, self._names)
 
-    def run(self, commit_options: CommitOptions) -> Snapshot:
-        """Commit; on failure no file is left."""
-        return self._files.committed(self._snapshot, self.prepare, commit_options)[0]
+    def plan(self, snapshot: Snapshot) -> ColumnCounts:
+        return self._counted(snapshot, _anchored(snapshot, self._drop(snapshot)))
 
-    def prepare(self, snapshot: Snapshot) -> Change[None]:
+    def prepare(self, snapshot: Snapshot) -> Change[ColumnCounts]:
         """The Project that drops them; a Merge where files have to be written."""
-        manifest = snapshot.manifest
-        drop = Drop(snapshot.schema, drop_columns(snapshot.schema, self._names))
+        manifest, drop = snapshot.manifest, self._drop(snapshot)
         fields = tuple(encode_schema(drop.after))
-        groups: dict[frozenset[FieldId], list[Fragment]] = {}
-        known: dict[frozenset[int], frozenset[FieldId]] = {}
-        for each in manifest.fragments:
-            stored = stored_fields(each)
-            if stored not in known:
-                known[stored] = drop.anchors(stored)
-            if known[stored]:
-                groups.setdefault(known[stored], []).append(each)
+        groups = _anchored(snapshot, drop)
+        counts = self._counted(snapshot, groups)
         self._files.discard()
         if not groups:
-            return Change(Project(fields, preserves_nullability=True), None)
+            return Change(Project(fields, preserves_nullability=True), counts)
         written: dict[int, Schema] = {}
         for anchors, fragments in groups.items():
             new = drop.columns(anchors)
@@ -103,4 +106,24 @@ class DropColumns:
                 image = image.with_columns(self._files.file_of(each, written[each.id]))
             images.append(image)
         merge = Merge(tuple(images), fields, manifest.schema_metadata, preserves_nullability=True)
-        return Change(merge, None)
+        return Change(merge, counts)
+
+    def _drop(self, snapshot: Snapshot) -> Drop:
+        return Drop(snapshot.schema, drop_columns(snapshot.schema, self._names))
+
+    def _counted(self, snapshot: Snapshot, groups: _Anchored) -> ColumnCounts:
+        columns = named_fields(snapshot.schema, self._names)
+        return ColumnCounts(columns, sum(map(len, groups.values())))
+
+
+def _anchored(snapshot: Snapshot, drop: Drop) -> _Anchored:
+    """The fragments for which files of nulls have to be written, by what these hold."""
+    groups: _Anchored = {}
+    known: dict[frozenset[int], frozenset[FieldId]] = {}
+    for each in snapshot.manifest.fragments:
+        stored = stored_fields(each)
+        if stored not in known:
+            known[stored] = drop.anchors(stored)
+        if known[stored]:
+            groups.setdefault(known[stored], []).append(each)
+    return groups

@@ -24,11 +24,20 @@ from lancewood.data.streams import in_step
 from lancewood.engine.commit import PutIfAbsent
 from lancewood.engine.location import NewFile, new_data_file
 from lancewood.engine.rows import FragmentScan, RowFacts, RowShape, spread
-from lancewood.engine.schema import NewColumns, nulls_of, project
+from lancewood.engine.schema import NewColumns, find_column, nulls_of, project
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.write import ColumnFileWriter
 from lancewood.errors import CommitUnknownError, LancewoodError
-from lancewood.jobs.job import Change, CommitOptions, execute, gather, pack_fragments
+from lancewood.format.arrow import to_arrow_field
+from lancewood.jobs.job import (
+    Change,
+    ColumnCounts,
+    CommitOptions,
+    PreparedJob,
+    execute,
+    gather,
+    pack_fragments,
+)
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId, FragmentId
@@ -251,6 +260,29 @@ class ColumnFiles:
         gone = [self._kept.pop(each) for each in ids]
         if gone:
             self._snapshot.discard(new_data_file(each.file) for each in gone)
+
+
+class ColumnJob(PreparedJob[ColumnCounts]):
+    """A change of columns that writes files, which serve over all of its executions."""
+
+    def __init__(self, files: ColumnFiles) -> None:
+        self._files = files
+
+    def run(
+        self, snapshot: Snapshot, commit_options: CommitOptions
+    ) -> tuple[Snapshot, ColumnCounts]:
+        """Write and commit; on failure no file is left."""
+        return self._files.committed(snapshot, self.prepare, commit_options)
+
+
+def named_fields(schema: Schema, names: Sequence[str]) -> tuple[pa.Field, ...]:
+    """Columns as Arrow's fields, those inside of structs under their dotted names."""
+    return tuple(to_arrow_field(find_column(schema, each)[-1]).with_name(each) for each in names)
+
+
+def count_live(fragments: Iterable[Fragment]) -> int:
+    """How many live rows fragments have, as far as that is recorded."""
+    return sum(each.num_rows or 0 for each in fragments)
 
 
 def read_fields(schema: Schema) -> frozenset[FieldId]:

@@ -15,10 +15,11 @@ from lancewood.engine.base import as_list, as_reader, check_number
 from lancewood.engine.schema import NewColumns
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, NotFoundError, RetryableConflictError
+from lancewood.format.arrow import to_arrow_field
 from lancewood.jobs.columns.add import rows_moved
-from lancewood.jobs.columns.files import ColumnFiles, ColumnWriter, read_fields
+from lancewood.jobs.columns.files import ColumnFiles, ColumnJob, ColumnWriter, read_fields
 from lancewood.jobs.columns.sources import OrderedColumns
-from lancewood.jobs.job import Change, CommitOptions, RowCounts
+from lancewood.jobs.job import Change, ColumnCounts
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
@@ -26,12 +27,13 @@ from lancewood.model.operations import DataReplacement, Replacement
 from lancewood.model.schema import Schema
 
 
-class ReplaceColumns:
+class ReplaceColumns(ColumnJob):
     """New values for columns that are there, of the live rows of some fragments."""
 
     def __init__(
         self, snapshot: Snapshot, fragment_ids: Sequence[int], source: Any, runner: Runner
     ) -> None:
+        super().__init__(ColumnFiles(snapshot, runner, "replacing columns"))
         self._snapshot = snapshot
         self._ids = [
             FragmentId(check_number("a fragment id", each))
@@ -53,13 +55,14 @@ class ReplaceColumns:
                 "one by one, in the order of a scan"
             )
         self._source = OrderedColumns(reader)
-        self._files = ColumnFiles(snapshot, runner, "replacing columns")
 
-    def run(self, commit_options: CommitOptions) -> tuple[Snapshot, RowCounts]:
-        """Write and commit; on failure no file is left."""
-        return self._files.committed(self._snapshot, self.prepare, commit_options)
+    def plan(self, snapshot: Snapshot) -> ColumnCounts:
+        """The columns and rows; the data is read to its end."""
+        written = self._written(snapshot)
+        self._source.check(snapshot, self._fragments(snapshot), written)
+        return self._counted(written)
 
-    def prepare(self, snapshot: Snapshot) -> Change[RowCounts]:
+    def prepare(self, snapshot: Snapshot) -> Change[ColumnCounts]:
         """Write the files once; on a newer version name them again, if they still fit."""
         fragments = self._fragments(snapshot)
         written = self._written(snapshot)
@@ -73,7 +76,11 @@ class ReplaceColumns:
         operation = DataReplacement(
             tuple(Replacement(each.id, self._files.file_of(each, written)) for each in fragments)
         )
-        return Change(operation, RowCounts(updated=self._source.rows))
+        return Change(operation, self._counted(written))
+
+    def _counted(self, written: Schema) -> ColumnCounts:
+        columns = tuple(map(to_arrow_field, written.fields))
+        return ColumnCounts(columns, len(self._ids), self._source.rows)
 
     def _check_unchanged(
         self, snapshot: Snapshot, fragments: Sequence[Fragment], written: Schema

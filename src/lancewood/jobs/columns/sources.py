@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import pyarrow as pa
 
+from lancewood.data.align import align_schema
 from lancewood.engine.base import as_list
 from lancewood.engine.rows import Portions, RowFacts, RowShape, scan_each
 from lancewood.engine.schema import Projection, project
@@ -24,6 +25,7 @@ from lancewood.jobs.columns.files import Batches, ColumnValues, read_fields
 from lancewood.jobs.merging.keys import Key, KeyIndex, check_distinct, resolve_key
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId
+from lancewood.model.schema import Schema
 
 Function = Callable[[pa.RecordBatch], pa.RecordBatch]
 
@@ -144,6 +146,14 @@ class OrderedColumns:
 
     def inputs(self, snapshot: Snapshot) -> frozenset[FieldId]:
         return frozenset()
+
+    def check(self, snapshot: Snapshot, fragments: Sequence[Fragment], columns: Schema) -> None:
+        """Read all of it; raises InvalidInputError if its rows are not those of the fragments, or
+        its values not those of the columns."""
+        alignment = align_schema(columns, self._schema, complete=True)
+        for batches in self.of(snapshot, fragments):
+            for batch in batches:
+                alignment.cast(batch)
 
     def of(self, snapshot: Snapshot, fragments: Sequence[Fragment]) -> Iterator[Batches]:
         for each in fragments:

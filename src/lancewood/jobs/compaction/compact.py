@@ -38,7 +38,7 @@ from lancewood.errors import (
 )
 from lancewood.format.arrow import to_arrow_schema
 from lancewood.jobs.compaction.plan import CompactionGoal, FragmentSizes, plan_bins
-from lancewood.jobs.job import CommitOptions, CompactionCounts, gather
+from lancewood.jobs.job import CommitOptions, CompactionCounts, Job, gather
 from lancewood.jobs.rows.blob_values import with_blob_values
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
@@ -54,19 +54,47 @@ _ENOUGH_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
-class Compaction:
+class Compaction(Job[CompactionCounts]):
     """A compaction with all its settings."""
+
+    goal: CompactionGoal
+    runner: Runner
+
+    def plan(self, snapshot: Snapshot) -> CompactionCounts:
+        """What would be replaced; a new fragment may still become several if it is large."""
+        check_compactable(snapshot)
+        manifest = snapshot.manifest
+        sizes = FragmentSizes.of(manifest)
+        bins = plan_bins(sizes, self.goal)
+        added = sum(bool(sizes.live[each.start : each.stop].any()) for each in bins)
+        old = [manifest.fragments[at] for each in bins for at in each]
+        return CompactionCounts(
+            fragments_removed=len(old),
+            fragments_added=added,
+            files_removed=_count_files(old),
+            files_added=added,
+        )
+
+    def run(
+        self, snapshot: Snapshot, commit_options: CommitOptions
+    ) -> tuple[Snapshot, CompactionCounts]:
+        """The version after it, and the counts; the same version if nothing would be gained.
+
+        Raises RetryableConflictError after too many conflicts, or after the first one if the
+        compaction is serializable.
+        """
+        return _Compacting(self.goal, self.runner, commit_options).run(snapshot)
+
+
+@dataclass(frozen=True)
+class _Compacting:
+    """A compaction under way."""
 
     goal: CompactionGoal
     runner: Runner
     commit_options: CommitOptions
 
     def run(self, snapshot: Snapshot) -> tuple[Snapshot, CompactionCounts]:
-        """The version after it, and the counts; the same version if nothing would be gained.
-
-        Raises RetryableConflictError after too many conflicts, or after the first one if the
-        compaction is serializable.
-        """
         persistence = self.commit_options.persistence
         limit = 1 if self.commit_options.policy.serializable else persistence.executions
         started = persistence.clock()
@@ -200,9 +228,13 @@ def _counted(groups: Sequence[RewriteGroup]) -> CompactionCounts:
     return CompactionCounts(
         fragments_removed=len(old),
         fragments_added=len(new),
-        files_removed=sum(len(each.files) + (each.deletion_file is not None) for each in old),
-        files_added=sum(len(each.files) for each in new),
+        files_removed=_count_files(old),
+        files_added=_count_files(new),
     )
+
+
+def _count_files(fragments: Iterable[Fragment]) -> int:
+    return sum(len(each.files) + (each.deletion_file is not None) for each in fragments)
 
 
 def check_compactable(snapshot: Snapshot) -> None:

@@ -21,7 +21,7 @@ from lancewood.data.wanted import WantedColumns
 from lancewood.engine.commit import PutIfAbsent
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import UnsupportedError
-from lancewood.jobs.job import Change, RowCounts, gather, pack_fragments
+from lancewood.jobs.job import Change, PreparedJob, RowCounts, gather, pack_fragments
 from lancewood.jobs.merging.columns import ColumnChanges, change_columns
 from lancewood.jobs.merging.key_hashes import hash_keys, is_hashed_by_pylance
 from lancewood.jobs.merging.keys import Key, Positions
@@ -45,7 +45,7 @@ from lancewood.model.schema import Schema
 from lancewood.rules.inserted_keys import MOST_EXACT, Hashes, KeyFilter, make_key_filter
 
 
-class MergeRows:
+class MergeRows(PreparedJob[RowCounts]):
     """A merge of a source into a table.
 
     The constructor raises InvalidInputError for anything wrong with the source.
@@ -57,8 +57,13 @@ class MergeRows:
         self._runner = runner
         self._fitted = fit_rows(snapshot, self._data, choices)
 
-    def plan(self, snapshot: Snapshot) -> Plan:
-        """What changes in one version; writes nothing."""
+    def plan(self, snapshot: Snapshot) -> RowCounts:
+        plan = self._planned(snapshot)
+        if not plan.is_empty:
+            self._is_by_columns(snapshot, self._fitted, plan)
+        return plan.counts
+
+    def _planned(self, snapshot: Snapshot) -> MergePlan:
         snapshot.check_writable()
         if snapshot.schema != self._fitted.table:
             self._fitted = fit_rows(snapshot, self._data, self._choices)
@@ -66,12 +71,10 @@ class MergeRows:
 
     def prepare(self, snapshot: Snapshot) -> Change[RowCounts]:
         """Find and write what changes in one version."""
-        plan, source = self.plan(snapshot), self._fitted
-        if not plan.matches and not len(plan.inserted):
+        plan, source = self._planned(snapshot), self._fitted
+        if plan.is_empty:
             return Change(None, plan.counts)
         by_columns = self._is_by_columns(snapshot, source, plan)
-        if not by_columns and (plan.counts.updated or len(plan.inserted)):
-            check_movable(snapshot)
         PutIfAbsent().check_trust(snapshot.location.store)
         done = self._write(snapshot, source, plan, by_columns=by_columns)
         inserted = _inserted_keys(source, plan.inserted) if len(plan.inserted) else None
@@ -92,8 +95,17 @@ class MergeRows:
         tasks = list(pack_fragments(snapshot.manifest.fragments, self._runner.slots))
         return list(self._runner.run(partial(find_matches, search), tasks, what="matching keys"))
 
-    def _is_by_columns(self, snapshot: Snapshot, source: FittedSource, plan: Plan) -> bool:
-        """Whether columns are rewritten in place: if asked for, or if that writes less."""
+    def _is_by_columns(self, snapshot: Snapshot, source: FittedSource, plan: MergePlan) -> bool:
+        """Whether columns are rewritten in place: if asked for, or if that writes less.
+
+        Raises UnsupportedError if neither that nor moving rows is possible.
+        """
+        by_columns = self._writes_less(snapshot, source, plan)
+        if not by_columns and (plan.counts.updated or len(plan.inserted)):
+            check_movable(snapshot)
+        return by_columns
+
+    def _writes_less(self, snapshot: Snapshot, source: FittedSource, plan: MergePlan) -> bool:
         known = is_by_columns(source, self._choices.rewrite, only_updates=plan.only_updates)
         if known is not None:
             return known
@@ -106,7 +118,7 @@ class MergeRows:
         return by_columns < by_rows
 
     def _write(
-        self, snapshot: Snapshot, source: FittedSource, plan: Plan, *, by_columns: bool
+        self, snapshot: Snapshot, source: FittedSource, plan: MergePlan, *, by_columns: bool
     ) -> list[Updated]:
         shared, matched = (snapshot.bare(), source.bare()), self._choices.matched
         if by_columns:
@@ -127,7 +139,7 @@ def _needed(source: FittedSource, task: RowTask, matched: Matched) -> SourcePart
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MergePlan:
     """What a merge changes in one version."""
 
     matches: Sequence[Matches]
@@ -136,11 +148,15 @@ class Plan:
     counts: RowCounts
 
     @property
+    def is_empty(self) -> bool:
+        return not self.matches and not len(self.inserted)
+
+    @property
     def only_updates(self) -> bool:
         return bool(self.counts.updated) and not self.counts.inserted and not self.counts.deleted
 
 
-def plan_changes(found: Sequence[Found], source: FittedSource, choices: Choices) -> Plan:
+def plan_changes(found: Sequence[Found], source: FittedSource, choices: Choices) -> MergePlan:
     """The plan that follows from the matches in all parts of the table."""
     matches = [each for part in found for each in part.matches]
     matched = sum(len(each.offsets) for each in matches)
@@ -155,8 +171,9 @@ def plan_changes(found: Sequence[Found], source: FittedSource, choices: Choices)
         updated=matched if choices.matched == "update" else 0,
         deleted=orphans + (matched if choices.matched == "delete" else 0),
         unchanged=sum(each.unchanged for each in found),
+        fragments=len(matches),
     )
-    return Plan(matches, inserted, counts)
+    return MergePlan(matches, inserted, counts)
 
 
 def is_by_columns(source: SourceRows, asked: Rewriting, *, only_updates: bool) -> bool | None:

@@ -15,12 +15,18 @@ from pyroaring import BitMap
 from lancewood.engine.base import Task, in_order
 from lancewood.engine.commit import PutIfAbsent
 from lancewood.engine.location import NewFile, new_deletion_files
-from lancewood.engine.rows import ScanPlan, ScanRequest
 from lancewood.engine.schema import Parameters
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.write import mark_deleted
 from lancewood.errors import InvalidInputError
-from lancewood.jobs.job import AT_ONCE, Change, RowCounts, gather, pack_fragments
+from lancewood.jobs.job import (
+    AT_ONCE,
+    Change,
+    PreparedJob,
+    RowCounts,
+    gather,
+    pack_fragments,
+)
 from lancewood.jobs.rows.matching import Matching
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
@@ -29,7 +35,7 @@ from lancewood.model.operations import Delete
 
 
 @dataclass(frozen=True)
-class DeleteRows:
+class DeleteRows(PreparedJob[RowCounts]):
     """What a caller wants to be deleted, and who does it."""
 
     where: str
@@ -41,6 +47,10 @@ class DeleteRows:
             raise InvalidInputError(
                 f"delete takes a condition in SQL, got {self.where!r}; 'true' is every row"
             )
+
+    def plan(self, snapshot: Snapshot) -> RowCounts:
+        rows, fragments = Matching(snapshot, self.where, self.parameters).count(self.runner)
+        return RowCounts(deleted=rows, fragments=fragments)
 
     def prepare(self, snapshot: Snapshot) -> Change[RowCounts]:
         """Find the rows of one version and write its deletion files.
@@ -68,17 +78,17 @@ class DeleteRows:
             tuple(each for part in done for each in part.removed),
             self.where,
         )
+        fragments = len(operation.updated_fragments) + len(operation.deleted_fragment_ids)
         return Change(
-            operation if operation.updated_fragments or operation.deleted_fragment_ids else None,
-            RowCounts(deleted=sum(each.rows for each in done)),
+            operation if fragments else None,
+            RowCounts(deleted=sum(each.rows for each in done), fragments=fragments),
             tuple(file for each in done for file in each.files),
         )
 
     def _everything(self, snapshot: Snapshot) -> Change[RowCounts]:
         """All fragments go, and none is looked into."""
         ids = tuple(each.id for each in snapshot.manifest.fragments)
-        rows = ScanPlan(snapshot, ScanRequest()).count()
-        return Change(Delete((), ids, self.where) if ids else None, RowCounts(deleted=rows))
+        return Change(Delete((), ids, self.where) if ids else None, self.plan(snapshot))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -23,13 +23,15 @@ from pyroaring import BitMap
 from lancewood.data.encodings import check_encodings
 from lancewood.data.wanted import WantedColumns
 from lancewood.data.writer import write_fragments
-from lancewood.engine.base import Addresses, FileLimits, addresses_in, offsets_of
+from lancewood.engine.base import Addresses, FileLimits, Task, addresses_in, in_order, offsets_of
 from lancewood.engine.rows import (
     FragmentScan,
     GroupScan,
     Pruner,
     RowFacts,
     RowShape,
+    ScanPlan,
+    ScanRequest,
     nameless,
     open_fragment,
     pick_rows,
@@ -39,7 +41,9 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.expr import Predicate, parse_predicate
 from lancewood.format.arrow import to_arrow_schema
+from lancewood.jobs.job import AT_ONCE, pack_fragments
 from lancewood.jobs.rows.blob_values import with_blob_values
+from lancewood.jobs.runner import Runner
 from lancewood.model.bitmap import bitmap_of, numbers_in
 from lancewood.model.fragment import Fragment
 from lancewood.model.rowids import RowIdSequence, RowVersions
@@ -108,6 +112,16 @@ class Matching:
         ]
         return bitmap_of(np.concatenate([np.empty(0, np.int64), *parts]))
 
+    def count(self, runner: Runner) -> tuple[int, int]:
+        """How many live rows match, and in how many fragments they are."""
+        if self.is_every_row:
+            rows = ScanPlan(self.snapshot, ScanRequest()).count()
+            return rows, self.snapshot.manifest.fragment_count
+        tasks = list(pack_fragments(self.fragments(), runner.slots))
+        found = runner.run(partial(count_in, self.bare()), tasks, what="counting rows")
+        counts = [each for some in found for each in some]
+        return sum(counts), len(counts)
+
     def groups(self, fragments: Sequence[Fragment]) -> Iterator[tuple[Fragment, ...]]:
         """The fragments, in groups that are best searched together."""
         if self.is_every_row:
@@ -167,6 +181,23 @@ class Matching:
     def _shape_of(self, columns: Sequence[str]) -> RowShape:
         projection = project(self.snapshot.schema, columns)
         return RowShape(snapshot=self.snapshot, projection=projection, predicate=self.predicate)
+
+
+def count_in(matching: Matching, fragments: Sequence[Fragment]) -> list[int]:
+    """The task: how many rows match in each fragment in which any do."""
+    return list(in_order(_counting(matching, fragments), workers=AT_ONCE))
+
+
+def _counting(matching: Matching, fragments: Sequence[Fragment]) -> Iterator[Task[int]]:
+    for group in matching.groups(fragments):
+        yield partial(_counts, matching, group)
+
+
+def _counts(matching: Matching, group: Sequence[Fragment]) -> Iterator[int]:
+    if len(group) > 1:
+        yield from (len(offsets) for _, offsets, _ in matching.found(group))
+    elif rows := len(matching.offsets(group[0])):
+        yield rows
 
 
 @dataclass(frozen=True, slots=True)

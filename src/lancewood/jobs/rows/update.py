@@ -36,7 +36,14 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.write import ColumnFileWriter, laid_over, mark_deleted
 from lancewood.errors import UnsupportedError
 from lancewood.format.arrow import to_arrow_schema
-from lancewood.jobs.job import AT_ONCE, Change, RowCounts, gather, pack_fragments
+from lancewood.jobs.job import (
+    AT_ONCE,
+    Change,
+    PreparedJob,
+    RowCounts,
+    gather,
+    pack_fragments,
+)
 from lancewood.jobs.rows.assignments import Assignments
 from lancewood.jobs.rows.matching import (
     Matching,
@@ -67,7 +74,7 @@ _LEAST_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
-class UpdateRows:
+class UpdateRows(PreparedJob[RowCounts]):
     """An update with all its settings."""
 
     values: Mapping[str, Any] = field(repr=False)
@@ -79,15 +86,25 @@ class UpdateRows:
     def __post_init__(self) -> None:
         check_choice("rewrite", self.rewrite, Rewriting)
 
-    def prepare(self, snapshot: Snapshot) -> Change[RowCounts]:
-        """Find the matching rows of one version and write their new values.
+    def plan(self, snapshot: Snapshot) -> RowCounts:
+        """How many rows match; reads only the columns of the condition."""
+        matching, _ = self._checked(snapshot)
+        rows, fragments = matching.count(self.runner)
+        return RowCounts(updated=rows, fragments=fragments)
+
+    def _checked(self, snapshot: Snapshot) -> tuple[Matching, Rewriting]:
+        """The condition, and the way to write.
 
         Raises InvalidInputError, before anything is read, for arguments that do not fit the table.
         """
         matching = Matching(snapshot, self.where, self.parameters)
         assignments = Assignments(snapshot.schema, self.values, self.parameters)
         snapshot.check_writable()
-        rewrite = _possible(snapshot, assignments, self.rewrite)
+        return matching, _possible(snapshot, assignments, self.rewrite)
+
+    def prepare(self, snapshot: Snapshot) -> Change[RowCounts]:
+        """Find the matching rows of one version and write their new values."""
+        matching, rewrite = self._checked(snapshot)
         fragments = list(matching.fragments())
         if not fragments:
             return Change(None, RowCounts())
@@ -139,7 +156,10 @@ class UpdateRows:
         rows = sum(each.rows for each in done)
         return Change(
             operation if rows else None,
-            RowCounts(updated=rows),
+            RowCounts(
+                updated=rows,
+                fragments=len(operation.updated_fragments) + len(operation.removed_fragment_ids),
+            ),
             tuple(key for each in done for key in each.files),
         )
 

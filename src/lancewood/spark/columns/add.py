@@ -113,7 +113,7 @@ def add_columns(
     source = ExpressionColumns(spark, asked)
     files = ExpressionFiles(snapshot, source, batch_rows, progress)
     try:
-        after = AddColumns(snapshot, source, files).run(commit_options)
+        after, _ = AddColumns(snapshot, source, files).run(snapshot, commit_options)
     except BatchAppliedError:
         return _skipped(table.latest())
     manifest = after.manifest

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 import pytest
+from tests.counted import counts_of
 
 import lancewood as lw
 from lancewood.errors import FormatError, NotFoundError
@@ -54,9 +55,10 @@ def data(uri: str | Path) -> list[Path]:
 
 def test_tasks_and_their_results_travel(table: lw.Table, tmp_path: Path) -> None:
     made = table.clone(tmp_path / "c", deep=True, runner=PicklingRunner())
-    assert made.counts.files == 4
+    assert counts_of(made, lw.DeepClone).files == 4
     shallow = made.clone(tmp_path / "s")
-    assert shallow.detach(runner=PicklingRunner()).counts.files == 4
+    detached = shallow.detach(runner=PicklingRunner())
+    assert counts_of(detached, lw.DetachCounts).files == 4
     shutil.rmtree(table.uri)
     assert made.to_arrow() == shallow.latest().to_arrow()
     assert made.count_rows() == 8

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.counted import counts_of
 
 import lancewood as lw
 from lancewood.engine.upkeep import pins as engine_pins
@@ -56,14 +57,20 @@ def pins(uri: str | Path) -> list[str]:
 def test_a_table_of_its_own_is_left_as_it_is(source: lw.Table) -> None:
     after = source.detach()
     assert after.version == source.version
-    assert (after.counts.files, after.counts.still_pinned) == (0, ())
+    assert (
+        counts_of(after, lw.DetachCounts).files,
+        counts_of(after, lw.DetachCounts).still_pinned,
+    ) == (0, ())
 
 
 def test_what_was_copied_is_told(source: lw.Table, clone: lw.Table) -> None:
     after = clone.detach(message="m", properties={"p": "q"})
-    assert (after.counts.fragments, after.counts.files) == (3, 4)
+    assert (
+        counts_of(after, lw.DetachCounts).fragments,
+        counts_of(after, lw.DetachCounts).files,
+    ) == (3, 4)
     inside = [*Path(clone.uri, "data").iterdir(), *Path(clone.uri, "_deletions").iterdir()]
-    assert after.counts.bytes == sum(each.stat().st_size for each in inside)
+    assert counts_of(after, lw.DetachCounts).bytes == sum(each.stat().st_size for each in inside)
     names = {each.name for each in Path(source.uri, "data").iterdir()}
     assert names.isdisjoint(each.name for each in Path(clone.uri, "data").iterdir())
     assert clone.to_arrow() == after.to_arrow() == source.to_arrow()
@@ -175,7 +182,7 @@ def test_a_pin_stays_until_no_version_reads_from_the_source(
 ) -> None:
     clone.tags.create("keep")
     after = clone.detach()
-    (kept,) = after.counts.still_pinned
+    (kept,) = counts_of(after, lw.DetachCounts).still_pinned
     assert kept.root == source.uri
     assert f"version {clone.version} of {clone.uri} reads from it" in kept.why
     assert after.cleanup(older_than=NOW, in_flight=NOW).unpinned == ()
@@ -186,7 +193,7 @@ def test_a_pin_stays_until_no_version_reads_from_the_source(
     assert [each.root for each in report.unpinned] == [source.uri]
     assert pins(source.uri) == []
     shutil.rmtree(source.uri)
-    assert after.detach().counts.still_pinned == ()
+    assert counts_of(after.detach(), lw.DetachCounts).still_pinned == ()
     assert lw.open(clone.uri).to_arrow() == after.to_arrow()
 
 
@@ -196,7 +203,7 @@ def test_a_branch_of_a_clone_keeps_its_pin(source: lw.Table, clone: lw.Table) ->
     after.cleanup(older_than=NOW, in_flight=NOW)
     assert len(pins(source.uri)) == 1
     gone = branch.detach()
-    assert gone.counts.still_pinned != ()
+    assert counts_of(gone, lw.DetachCounts).still_pinned != ()
     assert gone.base_paths == ()
     gone.cleanup(older_than=NOW, in_flight=NOW)
     assert len(pins(source.uri)) == 1  # the branch began at a version of main that reads from it
@@ -214,7 +221,7 @@ def test_a_source_that_cannot_be_reached_does_not_stop_it(
     shutil.rmtree(source.uri)
     Path(source.uri).write_text("not a directory any more")
     again = after.latest().detach()
-    assert again.counts.files == 0
+    assert counts_of(again, lw.DetachCounts).files == 0
     assert again.version == after.version
 
 
@@ -228,7 +235,7 @@ def test_a_pin_that_cannot_be_removed_is_told(
 
     monkeypatch.setattr(engine_pins, "load_tag", refuse)
     after.cleanup(older_than=NOW, in_flight=NOW)
-    told = after.latest().detach().counts.still_pinned
+    told = counts_of(after.latest().detach(), lw.DetachCounts).still_pinned
     assert [each.root for each in told] == [source.uri]
     assert told[0].why.endswith("stays: no permission")
 
@@ -238,7 +245,7 @@ def test_the_pin_of_a_clone_that_was_moved_goes(
 ) -> None:
     shutil.move(clone.uri, tmp_path / "moved")
     after = lw.open(tmp_path / "moved").detach()
-    assert "reads from it" in after.counts.still_pinned[0].why
+    assert "reads from it" in counts_of(after, lw.DetachCounts).still_pinned[0].why
     report = after.cleanup(older_than=NOW, in_flight=NOW)
     assert [each.root for each in report.unpinned] == [source.uri]
     assert (report.still_pinned, pins(source.uri)) == ((), [])
@@ -250,7 +257,7 @@ def test_a_pin_that_may_be_of_another_clone_is_told(
     shutil.copytree(clone.uri, tmp_path / "copy")
     after = lw.open(tmp_path / "copy").detach()
     report = after.cleanup(older_than=NOW, in_flight=NOW)
-    for told in (after.counts, report):
+    for told in (counts_of(after, lw.DetachCounts), report):
         ((root, why),) = told.still_pinned
         assert root == source.uri
         assert why.endswith(f"names the clone at {clone.uri}, where there still is a table")
@@ -267,7 +274,7 @@ def test_a_clone_whose_old_place_cannot_be_looked_at_leaves_its_pin(
         raise lw.StorageError("no permission", final=True)
 
     monkeypatch.setattr(engine_pins, "newest_version", refuse)
-    (told,) = lw.open(tmp_path / "moved").detach().counts.still_pinned
+    (told,) = counts_of(lw.open(tmp_path / "moved").detach(), lw.DetachCounts).still_pinned
     assert told.why.endswith("whether that is still there is not known: no permission")
     assert len(pins(source.uri)) == 1
 
@@ -304,7 +311,7 @@ def test_the_pin_at_a_source_that_was_moved_goes(
         clone = clone.set_base(base.id, goal)
     assert clone.config["x"] == "y"
     assert len(clone.to_arrow()) == made.count_rows()
-    assert "reads from it" in clone.detach().counts.still_pinned[0].why
+    assert "reads from it" in counts_of(clone.detach(), lw.DetachCounts).still_pinned[0].why
     lw.drop(clone.uri)
     assert pins(tmp_path / "moved") == []
 

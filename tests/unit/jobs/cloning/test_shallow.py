@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.counted import counts_of
 
 import lancewood as lw
 from lancewood.engine.commit.commit import CommitPolicy
@@ -65,7 +66,7 @@ def test_a_clone_lives_in_memory_as_well() -> None:
     table = lw.create("memory://clones/t", ROWS)
     made = table.clone("memory://clones/c")
     assert made.to_arrow() == ROWS
-    assert [each.root for each in made.counts.pins] == ["memory://clones/t"]
+    assert [each.root for each in counts_of(made, lw.ShallowClone).pins] == ["memory://clones/t"]
     assert table.clone("memory://clones/d", deep=True).to_arrow() == ROWS
     assert made.detach().base_paths == ()
 
@@ -139,8 +140,8 @@ def test_a_source_that_may_not_be_written_to_cannot_know_of_the_clone(
     with pytest.warns(UserWarning, match=r"cannot know that .* needs its files"):
         made = source.clone(tmp_path / "c")
     assert made.to_arrow() == ROWS
-    assert made.counts.pins == ()
-    assert [each.root for each in made.counts.unpinned] == [table.uri]
+    assert counts_of(made, lw.ShallowClone).pins == ()
+    assert [each.root for each in counts_of(made, lw.ShallowClone).unpinned] == [table.uri]
     assert PINS_CONFIG not in made.config
 
 
@@ -226,10 +227,10 @@ def test_every_clone_has_pins_of_its_own(table: lw.Table, tmp_path: Path) -> Non
     one = table.clone(tmp_path / "one")
     two = one.clone(tmp_path / "two")
     three = two.clone(tmp_path / "three")
-    assert [each.root for each in two.counts.pins] == [one.uri, table.uri]
-    assert [each.root for each in three.counts.pins] == [two.uri, table.uri]
+    assert [each.root for each in counts_of(two, lw.ShallowClone).pins] == [one.uri, table.uri]
+    assert [each.root for each in counts_of(three, lw.ShallowClone).pins] == [two.uri, table.uri]
     assert len(pins(table.uri)) == 3
-    assert read_record(three.config) == PinRecord(three.uri, three.counts.pins)
+    assert read_record(three.config) == PinRecord(three.uri, counts_of(three, lw.ShallowClone).pins)
     lw.drop(three.uri)
     assert (len(pins(table.uri)), len(pins(two.uri)), len(pins(one.uri))) == (2, 0, 1)
 
@@ -237,7 +238,7 @@ def test_every_clone_has_pins_of_its_own(table: lw.Table, tmp_path: Path) -> Non
 def test_a_clone_of_a_branch_is_pinned_in_the_main_root(table: lw.Table, tmp_path: Path) -> None:
     branch = table.branches.create("exp").append(ROWS)
     made = branch.clone(tmp_path / "c")
-    assert [each.root for each in made.counts.pins] == [table.uri]
+    assert [each.root for each in counts_of(made, lw.ShallowClone).pins] == [table.uri]
     (name,) = pins(table.uri)
     found = json.loads(Path(table.uri, "_refs", "tags", name).read_text())
     assert (found["branch"], found["version"]) == ("exp", 2)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.counted import counts_of
 
 import lancewood as lw
 from lancewood.jobs.runner import LocalRunner
@@ -50,9 +51,9 @@ def moved(table: lw.Table, *arguments: Any, **wishes: Any) -> Ids:
     assert plan.version == table.version
     done = table.move_fragments(*arguments, base="cold", runner=ONE, **wishes)
     assert done.counts == plan.counts
-    assert (done.version == table.version) == (done.counts.fragments == 0)
+    assert (done.version == table.version) == (counts_of(done, lw.MoveCounts).fragments == 0)
     found = [each.id for each in done.fragments if each.files[0].base_id == 1]
-    assert len(found) == done.counts.fragments
+    assert len(found) == counts_of(done, lw.MoveCounts).fragments
     return [int(each) for each in found]
 
 
@@ -106,7 +107,7 @@ def test_all_that_is_said_must_be_met(table: lw.Table) -> None:
 @pytest.mark.parametrize("slots", [1, 3])
 def test_fragments_are_looked_at_in_tasks(table: lw.Table, slots: int) -> None:
     done = table.move_fragments(where="k < 30", base="cold", runner=LocalRunner(slots))
-    assert done.counts.fragments == 3
+    assert counts_of(done, lw.MoveCounts).fragments == 3
 
 
 # Age
@@ -152,7 +153,7 @@ def test_old_fragments_are_those_of_old_versions(aged: lw.Table, days: int, want
 def test_versions_after_the_handle_do_not_matter(aged: lw.Table) -> None:
     earlier = aged.checkout(version=aged.version - 1)
     plan = earlier.move_fragments(base="cold", older_than=timedelta(days=20), dry_run=True)
-    assert plan.counts.fragments == 3
+    assert counts_of(plan, lw.MoveCounts).fragments == 3
 
 
 def test_a_deletion_does_not_make_a_fragment_young(aged: lw.Table) -> None:
@@ -177,7 +178,7 @@ def test_what_was_cleaned_up_is_as_young_as_the_oldest_version_left(
 def test_compacted_rows_are_as_old_as_they_were_if_they_tell(aged: lw.Table) -> None:
     compacted = aged.compact()
     done = compacted.move_fragments(base="cold", older_than=timedelta(days=5))
-    assert done.counts.fragments == (1 if aged.has_stable_row_ids else 0)
+    assert counts_of(done, lw.MoveCounts).fragments == (1 if aged.has_stable_row_ids else 0)
 
 
 def test_an_age_beyond_all_time_moves_nothing(aged: lw.Table) -> None:

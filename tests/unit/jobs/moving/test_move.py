@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 import pytest
+from tests.counted import counts_of
 
 import lancewood as lw
 from lancewood.engine.location.file_roots import find_file_root
@@ -67,7 +68,10 @@ def test_every_file_of_a_fragment_moves_unless_it_is_there(table: lw.Table) -> N
     table = table.move_fragments([1], base="cold").add_columns({"d": "k * 2"})
     done = table.move_fragments([0, 1], base="cold")
     assert file_roots(done) == [[1, 1], [1, 1], [None, None], [None, None]]
-    assert (done.counts.fragments, done.counts.files) == (2, 3)
+    assert (counts_of(done, lw.MoveCounts).fragments, counts_of(done, lw.MoveCounts).files) == (
+        2,
+        3,
+    )
     assert done.to_arrow() == table.to_arrow()
 
 
@@ -225,12 +229,12 @@ def test_a_home_that_is_not_allowed_gets_no_copies(table: lw.Table, tmp_path: Pa
     strict = lw.open(table.uri, allowed_bases=[str(tmp_path / "ice")])
     with pytest.raises(lw.InvalidInputError, match="not among the allowed bases"):
         strict.move_fragments(base="cold")
-    assert strict.move_fragments([0], base="ice").counts.fragments == 1
+    assert counts_of(strict.move_fragments([0], base="ice"), lw.MoveCounts).fragments == 1
 
 
 def test_a_trial_run_writes_nothing(table: lw.Table, tmp_path: Path) -> None:
     plan = table.move_fragments([0, 1], base="cold", dry_run=True)
-    assert plan.counts.fragments == 2
+    assert counts_of(plan, lw.MoveCounts).fragments == 2
     assert plan.version == table.latest().version == table.version
     assert not (tmp_path / "cold").exists()
 
@@ -252,13 +256,13 @@ def test_a_move_on_a_branch_leaves_main_as_it_is(table: lw.Table) -> None:
     branch = table.branches.create("try")
     there = [file.path for each in branch.fragments for file in each.files]
     moved = branch.move_fragments([0, 1], base="cold")
-    assert moved.counts.fragments == 2
+    assert counts_of(moved, lw.MoveCounts).fragments == 2
     assert moved.to_arrow() == table.to_arrow()
     assert file_roots(table.latest()) == [[None]] * 4
     main = [file.path for each in table.latest().fragments for file in each.files]
     assert main == there
     back = moved.move_fragments(base=None)
-    assert back.counts.fragments == 2
+    assert counts_of(back, lw.MoveCounts).fragments == 2
     assert back.to_arrow() == table.to_arrow()
     assert len({each[0] for each in file_roots(back)}) == 1
 
