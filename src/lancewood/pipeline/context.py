@@ -14,17 +14,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lancewood.errors import NotFoundError
-from lancewood.git.hashes import Hash
-from lancewood.git.names import HEADS
 from lancewood.pipeline.definition.digest import code_digest
 from lancewood.pipeline.definition.model import Pipeline
 from lancewood.pipeline.definition.parameters import plain_options
-from lancewood.repo.looking.view import View
-from lancewood.repo.repository import Repository
+from lancewood.repo import HEADS, Hash, Repository, View
 from lancewood.spark.reading.read import read_snapshot
-from lancewood.table.door import exists
-from lancewood.table.door import open as open_table
-from lancewood.table.table import Table
+from lancewood.table import Table, exists
+from lancewood.table import open as open_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -31,7 +31,7 @@ from lancewood.pipeline.running.outcome import new_facts
 from lancewood.pipeline.running.run import PipelineRun
 from lancewood.pipeline.running.spark_work import SparkWork, start_session
 from lancewood.pipeline.streaming.stream import run_stream
-from lancewood.repo.repository import Repository
+from lancewood.repo import Repository
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -22,6 +22,7 @@ from lancewood.lazy_names import lazy_names
 if TYPE_CHECKING:
     from lancewood.catalog.names import checked_table, own_table, own_table_uri, pin_file
     from lancewood.catalog.pin import Pin, encode_pin
+    from lancewood.format.json_object import decode_object
     from lancewood.git.hashes import ZERO, Hash
     from lancewood.git.names import (
         HEAD,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from lancewood.repo.ref_names import branch_ref, tag_ref
     from lancewood.repo.repository import Repository
     from lancewood.repo.table_names import TableNames, location_of
+    from lancewood.store.disk_root import refuse_links
 
 _MODULES = {
     "Branches": "lancewood.repo.naming.branches",
@@ -100,6 +102,7 @@ _MODULES = {
     "checked_ref": "lancewood.git.names",
     "checked_table": "lancewood.catalog.names",
     "checked_tag": "lancewood.git.names",
+    "decode_object": "lancewood.format.json_object",
     "encode_pin": "lancewood.catalog.pin",
     "first_line": "lancewood.repo.identity",
     "is_uri": "lancewood.git.names",
@@ -108,6 +111,7 @@ _MODULES = {
     "own_table": "lancewood.catalog.names",
     "own_table_uri": "lancewood.catalog.names",
     "pin_file": "lancewood.catalog.names",
+    "refuse_links": "lancewood.store.disk_root",
     "tag_ref": "lancewood.repo.ref_names",
 }
 
@@ -155,6 +159,7 @@ __all__ = [
     "checked_ref",
     "checked_table",
     "checked_tag",
+    "decode_object",
     "encode_pin",
     "first_line",
     "is_uri",
@@ -163,6 +168,7 @@ __all__ = [
     "own_table",
     "own_table_uri",
     "pin_file",
+    "refuse_links",
     "tag_ref",
 ]
 

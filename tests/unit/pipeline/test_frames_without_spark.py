@@ -172,7 +172,7 @@ def test_rows_of_a_table_are_new_by_its_versions(scene: Scene) -> None:
     pipeline = load(scene.file(text))
     context = RunContext(scene.repository, pipeline, "r2", None)
     assert not has_no_news(pipeline, context, {}), "all of it is new"
-    state = whole_table(pipeline.sources[0], table._snapshot, context).state()
+    state = whole_table(pipeline.sources[0], table, context).state()
     assert has_no_news(pipeline, context, {"drops": state})
     table = table.append(pa.table({"id": [2]}))
     assert not has_no_news(pipeline, context, {"drops": state})

@@ -22,6 +22,7 @@ from lancewood.pipeline.checks.relations import CheckedTable
 from lancewood.pipeline.definition.model import AcceptedCheck
 from lancewood.pipeline.definition.refusal import described, wrong
 from lancewood.pipeline.frames.refusals import refused_at
+from lancewood.table import check_where
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,7 +41,7 @@ def _plan(work: CheckWork, check: AcceptedCheck) -> None:
     relation = work.relations.now(check.table, check.spot.at("table"))
     check_column(relation, check.column, check.spot.at("column"))
     try:
-        relation.check_condition(_condition(check, check.values), check.values)
+        check_where(relation.schema, _condition(check, check.values), check.values)
     except InvalidInputError:
         _refuse_value(relation, check)
         raise
@@ -53,7 +54,7 @@ def _refuse_value(relation: CheckedTable, check: AcceptedCheck) -> None:
     kind = relation.schema.field(check.column).type
     for index, value in enumerate(check.values):
         try:
-            relation.check_condition(_condition(check, (value,)), (value,))
+            check_where(relation.schema, _condition(check, (value,)), (value,))
         except InvalidInputError as misfit:
             raise wrong(
                 check.spot.at("accepted", index),

@@ -9,22 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lancewood.engine.schema import Parameters, project, row_schema
-from lancewood.expr import parse_predicate
-from lancewood.format.arrow import schema_from_arrow
-from lancewood.model.schema import Schema
 from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Spot
 from lancewood.pipeline.definition.refusal import near, wrong
 from lancewood.pipeline.loading.quarantine import SCHEMA as QUARANTINE_SCHEMA
 from lancewood.spark.reading.read import read_snapshot
 from lancewood.spark.types import spark_schema
-from lancewood.table.table import Table
+from lancewood.table import Parameters, Table, check_where, scanned_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,17 +53,8 @@ class CheckedTable:
         if self.table is not None:
             return read_snapshot(spark, self.table._snapshot, columns, where, parameters)
         if where is not None:
-            self.check_condition(where, parameters)
-        scanned = project(self._stored, columns).arrow_schema()
-        return spark.createDataFrame([], spark_schema(scanned))
-
-    def check_condition(self, where: str, parameters: Parameters = None) -> None:
-        """Raise InvalidInputError for a condition that does not fit these columns."""
-        parse_predicate(where, row_schema(self._stored), parameters)
-
-    @cached_property
-    def _stored(self) -> Schema:
-        return schema_from_arrow(self.schema)
+            check_where(self.schema, where, parameters)
+        return spark.createDataFrame([], spark_schema(scanned_schema(self.schema, columns)))
 
 
 Find = Callable[[str], CheckedTable | None]

@@ -45,7 +45,7 @@ from lancewood.pipeline.frames.functions import Registered
 from lancewood.pipeline.frames.modules import Modules
 from lancewood.pipeline.frames.refusals import failed, refused_at, spark_errors, spark_may_be_gone
 from lancewood.pipeline.report.facts import CheckFacts
-from lancewood.table.door import create
+from lancewood.table import create
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,9 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from lancewood.model.field_keys import EXTENSION_NAME
 from lancewood.pipeline.checks.kind import CheckKind, CheckWork, Finding
 from lancewood.pipeline.definition.model import SchemaCheck, SchemaRule
+from lancewood.table import EXTENSION_NAME
 
 _UNITS = ("s", "ms", "us", "ns")
 _FLOAT_DIGITS = {16: 11, 32: 24, 64: 53}

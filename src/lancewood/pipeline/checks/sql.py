@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError, UnsupportedError
-from lancewood.expr.parse import shorten
-from lancewood.format.arrow import schema_from_arrow
 from lancewood.pipeline.checks.columns import is_readable, is_small, is_told
 from lancewood.pipeline.checks.kind import CheckKind, CheckWork, Finding, gather
 from lancewood.pipeline.checks.relations import CheckedTable, CheckedTables
@@ -34,6 +32,7 @@ from lancewood.pipeline.frames.functions import LINES_BEFORE, Views, over_views
 from lancewood.pipeline.frames.refusals import refused_at, spark_may_be_gone
 from lancewood.pipeline.report.markup import counted
 from lancewood.spark.types import Writing
+from lancewood.table import is_column_name, shorten
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -195,7 +194,7 @@ def allowed_names(names: Sequence[str]) -> list[str]:
     found: list[str] = []
     taken: set[str] = set()
     for number, name in enumerate(names, 1):
-        wanted = plain = name if _is_allowed(name) else f"column_{number}"
+        wanted = plain = name if is_column_name(name) else f"column_{number}"
         again = 1
         while wanted.casefold() in taken:
             again += 1
@@ -203,14 +202,6 @@ def allowed_names(names: Sequence[str]) -> list[str]:
         taken.add(wanted.casefold())
         found.append(wanted)
     return found
-
-
-def _is_allowed(name: str) -> bool:
-    try:
-        schema_from_arrow(pa.schema([(name, pa.int8())]))
-    except InvalidInputError:
-        return False
-    return True
 
 
 def _is_kept(kind: Any) -> bool:

@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lancewood.catalog.names import checked_table
 from lancewood.errors import InvalidInputError
 from lancewood.pipeline.definition.model import (
     AcceptedCheck,
@@ -29,6 +28,7 @@ from lancewood.pipeline.definition.names import checked_check
 from lancewood.pipeline.definition.queries import parsed_query, qualified_name, tables_in
 from lancewood.pipeline.definition.refusal import described, told_at, wrong
 from lancewood.pipeline.definition.section import Section
+from lancewood.repo import checked_table
 
 KEYS = (
     "name",

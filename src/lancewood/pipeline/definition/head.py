@@ -11,9 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from lancewood.catalog.names import checked_table
 from lancewood.errors import InvalidInputError
-from lancewood.git.names import checked_tag
 from lancewood.pipeline.definition.checks import MOST_ROWS
 from lancewood.pipeline.definition.model import (
     Option,
@@ -32,8 +30,7 @@ from lancewood.pipeline.definition.names import (
 )
 from lancewood.pipeline.definition.refusal import near, told_at, wrong
 from lancewood.pipeline.definition.section import Section, parsed_duration
-from lancewood.repo.identity import checked_author, checked_message
-from lancewood.repo.ref_names import branch_ref
+from lancewood.repo import branch_ref, checked_author, checked_message, checked_table, checked_tag
 from lancewood.spark.session import checked_settings
 
 KEYS = (

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lancewood.errors import InvalidInputError
-from lancewood.expr.dialects import garbage_told
-from lancewood.expr.parse import shorten
+from lancewood.table import garbage_told, shorten
 
 MOST_CHARACTERS = 100_000
 _DYNAMIC = "IDENTIFIER"

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 
 from lancewood.errors import InvalidInputError
-from lancewood.expr.parse import shorten
 from lancewood.pipeline.definition.model import Spot
+from lancewood.table import shorten
 
 
 def wrong(spot: Spot, why: str) -> InvalidInputError:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from lancewood.catalog.names import checked_table
 from lancewood.pipeline.definition.model import Function, Source, Step
 from lancewood.pipeline.definition.names import (
     checked_files_table,
@@ -24,6 +23,7 @@ from lancewood.pipeline.definition.queries import parsed_query
 from lancewood.pipeline.definition.refusal import told_at, wrong
 from lancewood.pipeline.definition.rejects import read_rejects
 from lancewood.pipeline.definition.section import Section
+from lancewood.repo import checked_table
 
 KEYS = (
     "format",

@@ -11,13 +11,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from lancewood.catalog.names import checked_table
-from lancewood.format.type_text import parse_type
 from lancewood.pipeline.definition.model import Mode, Target
 from lancewood.pipeline.definition.names import resolved
 from lancewood.pipeline.definition.refusal import told_at, wrong
 from lancewood.pipeline.definition.rejects import read_expression
 from lancewood.pipeline.definition.section import Section
+from lancewood.repo import checked_table
+from lancewood.table import parse_type
 
 KEYS = (
     "table",

@@ -175,7 +175,7 @@ class IncomingRows(Incoming):
         facts = _facts(self.source, self._count)
         if self.rows.row_count is not None:
             facts.rows = self.rows.row_count
-        facts.since = self.rows.told_since
+        facts.since = self.rows.since_text
         return facts
 
     def state(self) -> dict[str, Any] | None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Option, Pipeline, Source
 from lancewood.pipeline.definition.parameters import plain_options
 from lancewood.pipeline.definition.refusal import near, told_at, wrong
-from lancewood.table.door import open as open_table
+from lancewood.table import Table
+from lancewood.table import open as open_table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -97,7 +97,7 @@ def read_format(spark: SparkSession, source: Source) -> DataFrame:
     return reader.load(list(source.paths)) if source.paths else reader.load()
 
 
-def open_source(pipeline: Pipeline, source: Source, context: RunContext) -> Snapshot:
+def open_source(pipeline: Pipeline, source: Source, context: RunContext) -> Table:
     """The current version of the Lance table that a source names.
 
     Raises NotFoundError, and what opening a table raises.
@@ -110,10 +110,10 @@ def open_source(pipeline: Pipeline, source: Source, context: RunContext) -> Snap
                 f"{at} of the repository {pipeline.repository} has no table {source.table!r}: a "
                 "source reads tables as they were before the run",
             )
-        return context.open(source.table, revision=source.revision)._snapshot
+        return context.open(source.table, revision=source.revision)
     assert source.uri is not None
     options = plain_options({**pipeline.storage_options, **source.options})
-    return open_table(source.uri, at=source.revision, storage_options=options or None)._snapshot
+    return open_table(source.uri, at=source.revision, storage_options=options or None)
 
 
 def columns_read(source: Source) -> list[str] | None:

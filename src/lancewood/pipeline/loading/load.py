@@ -8,15 +8,12 @@ What a change wrote is derived from two manifests; nothing else is read.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError
-from lancewood.jobs.publishing.work import find_net
-from lancewood.model.fragment import DataFile
 from lancewood.pipeline.context import RunContext, TargetTable
 from lancewood.pipeline.definition.model import Mode, Pipeline, Target
 from lancewood.pipeline.definition.names import checked_files_table
@@ -36,7 +33,7 @@ from lancewood.spark.types import spark_schema
 from lancewood.spark.types.new_table import arrow_schema
 from lancewood.spark.verbs import write
 from lancewood.spark.writing.work import Written
-from lancewood.table.table import Table
+from lancewood.table import files_added
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,7 +71,7 @@ def load_target(
     after = location.opened()
     files, size = done.files, done.bytes
     if files is None or size is None:
-        files, size = new_files(before, after)
+        files, size = files_added(before, after)
     return TargetFacts(
         table=target.table,
         mode=f"{target.mode.value}, full refresh" if target.is_anew else target.mode.value,
@@ -234,21 +231,6 @@ def computed_columns(pipeline: Pipeline, table: str) -> set[str]:
         if each.mode is Mode.ADD_COLUMNS and each.table == table
         for name in each.columns
     }
-
-
-def new_files(before: Table, after: Table) -> tuple[int, int]:
-    """The number of data files that only the second version has, and their bytes if known."""
-    found = {each.path: each.size or 0 for each in _new_files(before, after)}
-    return len(found), sum(found.values())
-
-
-def _new_files(before: Table, after: Table) -> Iterator[DataFile]:
-    net = find_net(before._snapshot.manifest, after._snapshot.manifest)
-    for fragment in net.added:
-        yield from fragment.files
-    for changed in net.changed:
-        known = {each.path for each in changed.then.files}
-        yield from (each for each in changed.now.files if each.path not in known)
 
 
 def load_files(spark: SparkSession, context: RunContext, table: str, files: DataFrame) -> None:

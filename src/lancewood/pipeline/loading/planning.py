@@ -18,10 +18,6 @@ from typing import TYPE_CHECKING, cast
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError
-from lancewood.format.arrow import schema_from_arrow
-from lancewood.format.type_text import parse_type
-from lancewood.jobs.merging.keys import resolve_key
-from lancewood.jobs.merging.source import Choices, Matched, NotMatched, NotMatchedBySource
 from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Mode, Target
 from lancewood.pipeline.definition.refusal import near, wrong
@@ -29,11 +25,19 @@ from lancewood.pipeline.frames.frames import Frames
 from lancewood.pipeline.frames.reading import quoted
 from lancewood.pipeline.frames.refusals import refused_at
 from lancewood.pipeline.loading.quarantine import check_quarantine
-from lancewood.repo.writing.preparing import check_not_exclusive
 from lancewood.spark.columns.fill import check_fill
 from lancewood.spark.merging.staged_source import check_frame
 from lancewood.spark.types import Writing
 from lancewood.spark.writing.plan import kept_columns
+from lancewood.table import (
+    Choices,
+    Matched,
+    NotMatched,
+    NotMatchedBySource,
+    check_key,
+    parse_type,
+    scanned_schema,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,7 +73,7 @@ def plan_target(
     ``planned`` are the tables that earlier targets of the run create or change.
     """
     with refused_at(target.spot, context.pipeline):
-        check_not_exclusive(context.repository._context, target.table)
+        context.repository.check_writable(target.table)
         known = (planned or {}).get(target.table)
         if known is None and context.has(target.table) and not target.is_anew:
             known = context.open(target.table).schema
@@ -95,7 +99,7 @@ def plan_target(
         after = known
     if target.mode is Mode.MERGE:
         with refused_at(target.spot.at("on"), context.pipeline):
-            resolve_key(schema_from_arrow(after), list(target.on))
+            check_key(after, list(target.on))
     with refused_at(target.spot, context.pipeline):
         if target.mode is Mode.MERGE:
             check_frame(frame, after, choices_of(target))
@@ -178,7 +182,7 @@ def new_schema(
             )
     fields = [each.with_type(types[each.name]) if each.name in types else each for each in derived]
     made: pa.Schema = Writing(frame, schema=pa.schema(fields)).table
-    if not schema_from_arrow(made).fields:
+    if not scanned_schema(made).names:
         raise InvalidInputError("a table needs at least one column, the frame has none")
     return made
 

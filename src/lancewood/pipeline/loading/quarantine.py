@@ -21,7 +21,7 @@ from lancewood.pipeline.report.facts import QuarantineFacts
 from lancewood.pipeline.report.markup import counted, shortened
 from lancewood.spark.reading.read import read_snapshot
 from lancewood.spark.verbs import write
-from lancewood.table.table import Table
+from lancewood.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -26,12 +26,9 @@ from pathlib import Path
 from typing import Any
 
 from lancewood.errors import FormatError, InvalidInputError, RetryableConflictError
-from lancewood.format.json_object import decode_object
-from lancewood.git.names import checked_ref
 from lancewood.pipeline.context import run_branch
 from lancewood.pipeline.report.facts import RunFacts
-from lancewood.repo.ref_names import branch_ref
-from lancewood.store.disk_root import refuse_links
+from lancewood.repo import branch_ref, checked_ref, decode_object, refuse_links
 
 _MOST_CHARACTERS = 100
 _MOST_BYTES = 64 << 20

@@ -25,15 +25,10 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypeVar
 
 from lancewood.errors import AlreadyExistsError, FormatError, NotFoundError
-from lancewood.format.json_object import decode_object
-from lancewood.git.hashes import Hash
-from lancewood.git.names import HEADS
-from lancewood.git.objects import Commit
 from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.report.facts import QuarantineFacts, SourceFacts, TargetFacts
 from lancewood.pipeline.running.folder import RunFolder
-from lancewood.repo.looking.view import View
-from lancewood.repo.repository import Repository
+from lancewood.repo import HEADS, Commit, Hash, Repository, View, decode_object
 
 _FORMAT = 1
 _MOST_BYTES = 16 << 20

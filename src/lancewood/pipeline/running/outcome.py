@@ -14,15 +14,12 @@ from itertools import islice
 from typing import Any
 
 from lancewood.errors import LancewoodError, NotFoundError, RunFailedError
-from lancewood.git.names import HEADS
-from lancewood.git.objects import Commit
-from lancewood.git.revisions import lines
 from lancewood.pipeline.definition.model import Pipeline
 from lancewood.pipeline.definition.parameters import hide
 from lancewood.pipeline.frames.refusals import failed, spark_errors
 from lancewood.pipeline.report.facts import Ending, PastRun, RunFacts
 from lancewood.pipeline.running.ledger import decode_entry, entry_bytes, entry_file
-from lancewood.repo.repository import Repository
+from lancewood.repo import HEADS, Commit, Repository, lines
 from lancewood.version import LIBRARY, RELEASE
 
 FACTS = "run_facts"

@@ -13,10 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from lancewood.engine.snapshot import branch_location, load_snapshot, main_location
 from lancewood.errors import AlreadyExistsError, LancewoodError, RetryableConflictError
-from lancewood.git.names import TAGS
-from lancewood.jobs.publishing.work import load_work
 from lancewood.pipeline.checks.running import tables_seen
 from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Check, Pipeline
@@ -30,9 +27,7 @@ from lancewood.pipeline.running.ledger import (
     entry_bytes,
     entry_file,
 )
-from lancewood.repo.bringing.merge_plan import check_only_committed
-from lancewood.repo.looking.view import View
-from lancewood.repo.outcome import Committed
+from lancewood.repo import TAGS, Committed, View, check_nothing_beside
 
 
 def publish(context: RunContext, ledger: Ledger, entry: LedgerEntry, message: str) -> Committed:
@@ -64,9 +59,7 @@ def check_beside(context: RunContext) -> None:
     a table with rows that nobody has committed, which no check would see."""
     tables = {each.table for each in context.pipeline.targets}
     for name in tables.intersection(checked_tables(context)):
-        work = load_work(context.open_now(name)._snapshot)
-        newest = load_snapshot(branch_location(main_location(work.head), work.parent))
-        check_only_committed(name, work, newest.manifest)
+        check_nothing_beside(name, context.open_now(name))
 
 
 def has_work(context: RunContext) -> bool:

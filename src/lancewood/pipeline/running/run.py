@@ -28,7 +28,6 @@ from lancewood.errors import (
     NotFoundError,
     RetryableConflictError,
 )
-from lancewood.git.names import TAGS
 from lancewood.pipeline.checks.running import has_failed
 from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.head import filled_tag
@@ -51,7 +50,7 @@ from lancewood.pipeline.running.outcome import complete, failure, shown
 from lancewood.pipeline.running.publishing import Finishing, commit_message, publish
 from lancewood.pipeline.running.runs import clean, is_of_a_run
 from lancewood.pipeline.running.spark_work import Session, SparkWork, quiet, start_session
-from lancewood.repo.repository import Repository
+from lancewood.repo import TAGS, Repository
 
 
 @dataclass

@@ -20,15 +20,12 @@ from types import NoneType
 from typing import Any, TypeVar
 
 from lancewood.errors import FormatError, InvalidInputError, LancewoodError, NotFoundError
-from lancewood.git.hashes import Hash
-from lancewood.git.names import HEADS
-from lancewood.model.refs import MAIN
 from lancewood.pipeline.context import RUN_BRANCHES, run_branch
 from lancewood.pipeline.definition.refusal import near
 from lancewood.pipeline.report.facts import CheckFacts, Ending, TargetFacts
 from lancewood.pipeline.running.folder import RunFolder, checked_run_id, claimed, is_claimed
 from lancewood.pipeline.running.ledger import decode_message, entry_at, tip_of
-from lancewood.repo.repository import Repository
+from lancewood.repo import HEADS, MAIN, Hash, Repository
 
 _NUMBER, _TEXT = (int, NoneType), (str, NoneType)
 _TARGET: dict[str, tuple[type, ...]] = {

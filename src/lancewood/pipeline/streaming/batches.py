@@ -27,7 +27,7 @@ from lancewood.pipeline.running.folder import RunFolder
 from lancewood.pipeline.running.ledger import Ledger
 from lancewood.pipeline.running.outcome import FACTS, shown
 from lancewood.pipeline.streaming.summary import Summary
-from lancewood.repo.repository import Repository
+from lancewood.repo import Repository
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -26,8 +26,6 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
-from lancewood.git.names import HEADS
-from lancewood.model.refs import MAIN
 from lancewood.pipeline.context import storage_texts
 from lancewood.pipeline.definition.head import AVAILABLE_NOW
 from lancewood.pipeline.definition.model import Pipeline, Source, Stream
@@ -47,7 +45,7 @@ from lancewood.pipeline.running.outcome import failure, new_facts, shown
 from lancewood.pipeline.running.spark_work import quiet
 from lancewood.pipeline.streaming.batches import Batches, RunBatch, stream_name
 from lancewood.pipeline.streaming.summary import Summary
-from lancewood.repo.repository import Repository
+from lancewood.repo import HEADS, MAIN, Repository
 from lancewood.spark.tasks import is_connect
 
 if TYPE_CHECKING:
