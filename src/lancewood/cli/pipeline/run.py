@@ -233,9 +233,9 @@ class StageLines(Silence):
     """Prints a line for each stage that is done."""
 
     def ended(self, stage: str, seconds: float, **amounts: int | None) -> None:
-        self.told(f"{stage}: {_amounts(seconds, **amounts)}")
+        self.noted(f"{stage}: {_amounts(seconds, **amounts)}")
 
-    def told(self, text: str) -> None:
+    def noted(self, text: str) -> None:
         print(shown(text), file=sys.stderr, flush=True)
 
 
@@ -265,9 +265,9 @@ class StageBars(Silence):
         with self._lock:
             self._end(stage)
         name = padded(shown(stage, _NAME_WIDTH), _NAME_WIDTH)
-        self.told(f"{name} {_amounts(seconds, **amounts)}")
+        self.noted(f"{name} {_amounts(seconds, **amounts)}")
 
-    def told(self, text: str) -> None:
+    def noted(self, text: str) -> None:
         from rich.text import Text
 
         self._bars.console.print(Text(shown(text)), soft_wrap=True)

@@ -181,11 +181,11 @@ def _asked(check: SchemaCheck) -> str:
 
 
 def _plan(work: CheckWork, check: SchemaCheck) -> None:
-    work.relations.now(check.table, check.spot.at("table"))
+    work.now(check.table, check.spot)
 
 
 def _judge(work: CheckWork, check: SchemaCheck) -> Finding:
-    now = work.relations.now(check.table, check.spot.at("table"))
+    now = work.now(check.table, check.spot)
     before = work.relations.before(check.table, check.spot.at("table"))
     if before is None:
         return Finding(True, "the table is new: there is nothing to compare with")

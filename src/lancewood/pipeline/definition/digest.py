@@ -90,7 +90,7 @@ def _imported(source: bytes, package: str) -> Iterator[str]:
     """Names that may be modules in what a file imports; ``package`` is its own package."""
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):  # loading it will tell
+    except (SyntaxError, ValueError, RecursionError):  # loading it will report that
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -14,7 +14,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from lancewood.errors import InvalidInputError
-from lancewood.pipeline.definition import checks, head, parameters, rejects, sources, targets
+from lancewood.pipeline.definition import checks, head, parameters, sources, targets
 from lancewood.pipeline.definition.checks import read_checks
 from lancewood.pipeline.definition.digest import digest_of
 from lancewood.pipeline.definition.head import (
@@ -29,7 +29,7 @@ from lancewood.pipeline.definition.head import (
 from lancewood.pipeline.definition.model import Pipeline, Source, Spot, Step, Target
 from lancewood.pipeline.definition.parameters import Filling, read_parameters
 from lancewood.pipeline.definition.queries import parsed_query, qualified_name, tables_in
-from lancewood.pipeline.definition.refusal import near, told_at, wrong
+from lancewood.pipeline.definition.refusal import errors_at, near, wrong
 from lancewood.pipeline.definition.section import Section
 from lancewood.pipeline.definition.sources import (
     FUNCTION_KEYS,
@@ -46,7 +46,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "[params]": parameters.KEYS,
     "[spark]": SPARK_KEYS,
     "[sources.<name>]": sources.KEYS,
-    "[[sources.<name>.reject]]": rejects.KEYS,
+    "[[sources.<name>.reject]]": sources.REJECT_KEYS,
     "[steps.<name>]": STEP_KEYS,
     "[functions.<name>]": FUNCTION_KEYS,
     "[[targets]]": targets.KEYS,
@@ -164,7 +164,7 @@ def frames_in(sql: str, names: Iterable[str]) -> tuple[str, ...]:
 def _in_sql(sql: str | None, spot: Spot, names: Iterable[str]) -> tuple[str, ...]:
     if sql is None:
         return ()
-    with told_at(spot.at("sql")):
+    with errors_at(spot.at("sql")):
         return frames_in(sql, names)
 
 

@@ -195,8 +195,8 @@ def _plain_default(text: str, spot: Spot) -> str:
 
 
 def _help(declared: Any) -> str:
-    told = declared.get("help") if isinstance(declared, dict) else None
-    return f" ({told})" if told else ""
+    text = declared.get("help") if isinstance(declared, dict) else None
+    return f" ({text})" if text else ""
 
 
 def _is_plain(text: str) -> bool:

@@ -120,7 +120,7 @@ def _parsed(sql: str) -> list[Any]:
             f"the SQL has {len(sql):,} characters, {MOST_CHARACTERS:,} are allowed"
         )
     log = logging.getLogger("sqlglot")
-    before, log.disabled = log.disabled, True  # it tells of statements that are refused here anyway
+    before, log.disabled = log.disabled, True  # it reports statements that are refused here
     try:
         with garbage_told(sql, shorten(sql)):
             return sqlglot.parse(sql, dialect="spark")

@@ -240,8 +240,8 @@ class RowCount:
 
 
 class RowsOfFiles:
-    """The rows of files that can tell it: one each, or what a small Spark job finds in their
-    footers. Unknown for partitioned files: a run may have read only some of them."""
+    """The number of rows of files that record it: one each, or what a small Spark job finds in
+    their footers. Unknown for partitioned files: a run may have read only some of them."""
 
     def __init__(self, frame: DataFrame, source: Source) -> None:
         self._frame, self._source = frame, source

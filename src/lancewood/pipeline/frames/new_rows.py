@@ -1,5 +1,5 @@
 """The rows of a Lance table that are new to a source: inserted or updated since the last published
-run. Of rows that are gone it is not told.
+run. Deleted rows are left out.
 
 What a run remembers is the version that it read, and that version's transaction: a table that was
 dropped and made again, or is another, has other ones. Manifests are compared on the driver, rows
@@ -45,7 +45,7 @@ class TableRows:
 
     @property
     def row_count(self) -> int | None:
-        """How many there are; None where only reading them would tell."""
+        """How many there are; None where that is unknown without reading them."""
         return self.opened.stats().rows if self.since is None else self._between.row_count
 
     @property

@@ -11,7 +11,7 @@ from lancewood.errors import InvalidInputError
 from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Option, Pipeline, Source
 from lancewood.pipeline.definition.parameters import plain_options
-from lancewood.pipeline.definition.refusal import near, told_at, wrong
+from lancewood.pipeline.definition.refusal import errors_at, near, wrong
 from lancewood.table import Table
 from lancewood.table import open as open_table
 
@@ -127,7 +127,7 @@ def chosen_columns(frame: DataFrame, source: Source) -> DataFrame:
     """Only the columns that the source asks for, and ours; raises InvalidInputError."""
     if source.file_time is not None:
         frame = frame.withColumnRenamed(_FILE_TIME, source.file_time)
-        with told_at(source.spot.at("file_time")):
+        with errors_at(source.spot.at("file_time")):
             check_unique(frame)
     if not source.columns:
         return frame

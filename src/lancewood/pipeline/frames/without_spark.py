@@ -44,7 +44,7 @@ _WILD = {"*": ".*", "?": "."}
 def has_no_news(pipeline: Pipeline, context: RunContext, states: Mapping[str, Any]) -> bool:
     """Whether it is certain that no incremental source has anything new.
 
-    False where there is none, and where only Spark can tell. Raises what opening a table raises.
+    False where there is none, and where only Spark knows. Raises what opening a table raises.
     """
     needed = Uses.of(pipeline).counts
     sources = [each for each in pipeline.sources if each.incremental and each.name in needed]

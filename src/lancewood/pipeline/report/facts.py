@@ -193,7 +193,7 @@ class Listener(Protocol):
     ) -> None:
         """A stage is done. A failed stage does not end; ``over`` follows."""
 
-    def told(self, text: str) -> None:
+    def noted(self, text: str) -> None:
         """Something worth a line."""
 
     def over(self, facts: RunFacts) -> None:
@@ -217,7 +217,7 @@ class Silence:
         files: int | None = None,
     ) -> None: ...
 
-    def told(self, text: str) -> None: ...
+    def noted(self, text: str) -> None: ...
 
     def over(self, facts: RunFacts) -> None: ...
 

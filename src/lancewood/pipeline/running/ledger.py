@@ -40,7 +40,7 @@ F = TypeVar("F", SourceFacts, TargetFacts, QuarantineFacts)
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """One published run, as its commit tells it. Without secrets."""
+    """One published run, as its commit records it. Without secrets."""
 
     pipeline: str
     run: str

@@ -106,7 +106,7 @@ class Finishing:
             try:
                 act()
             except (LancewoodError, OSError) as failed:
-                self.stages.listener.told(f"{otherwise}: {failed}")
+                self.stages.listener.noted(f"{otherwise}: {failed}")
 
     def _tag(self, name: str, published: PublishedRun) -> None:
         repository = self.context.repository
@@ -119,7 +119,7 @@ class Finishing:
             # The tag is of this run, from before a reset.
             repository.tags.delete(name)
             repository.tags.create(name, at=published.commit)
-            self.stages.listener.told(f"tag {name} was at {found[:12]}, which was reset away")
+            self.stages.listener.noted(f"tag {name} was at {found[:12]}, which was reset away")
         self.stages.facts.tag = name
 
 

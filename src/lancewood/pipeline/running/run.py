@@ -99,7 +99,7 @@ class PipelineRun:
                 # Of two runs that create the same table, the second finds it there.
                 if attempt == self.pipeline.attempts or not self._has_moved(context, conflict):
                     raise
-                self.stages.listener.told(f"begins anew: {shown(self.pipeline, conflict)}")
+                self.stages.listener.noted(f"begins anew: {shown(self.pipeline, conflict)}")
 
     def _attempt(self, context: RunContext, *, is_first: bool) -> None:
         facts = self.facts
@@ -191,7 +191,7 @@ class PipelineRun:
     def _report_a_reset(self) -> None:
         before = self.ledger.noted(self.facts.run)
         if before is not None:
-            self.stages.listener.told(
+            self.stages.listener.noted(
                 f"run {self.facts.run} was published by {before[:12]}, which branch "
                 f"{self.pipeline.branch} does not hold since a reset: it runs again"
             )
@@ -229,7 +229,7 @@ class PipelineRun:
         except Exception as error:  # the error of the run itself matters more
             if failed is None:
                 text = hide(self.pipeline, str(error))
-                self.stages.listener.told(f"there is no report: {text}")
+                self.stages.listener.noted(f"there is no report: {text}")
         self.stages.listener.over(facts)
         if failed is not None:
             raise failure(self.pipeline, failed, facts)

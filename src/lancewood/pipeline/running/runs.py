@@ -53,7 +53,7 @@ class KnownRun:
 
     run: str
     pipeline: str | None
-    """None if nothing tells, because its folder is gone."""
+    """None if it is unknown, because its folder is gone."""
     state: str
     """``at work``, ``cut off``, or how it ended, such as ``checks failed``. For a published run
     what the history says now: ``published``, ``reverted by …``, ``reset away``."""

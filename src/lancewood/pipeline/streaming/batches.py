@@ -141,7 +141,7 @@ class Batches:
         lost = [*takewhile(lambda run: ledger.is_lost(noted[run], run), runs)]
         if lost:
             which = lost[0] if len(lost) == 1 else f"{lost[-1]} to {lost[0]}"
-            self.listener.told(
+            self.listener.noted(
                 f"branch {pipeline.branch} was reset and has lost {which}: what the checkpoint "
                 "counts as done is not read again; a new checkpoint reads everything"
             )
@@ -175,18 +175,18 @@ class BatchListener(Silence):
     def ended(self, stage: str, seconds: float, **amounts: int | None) -> None:
         self._listener.ended(stage, seconds, **amounts)
 
-    def told(self, text: str) -> None:
-        self._listener.told(text)
+    def noted(self, text: str) -> None:
+        self._listener.noted(text)
 
     def over(self, facts: RunFacts) -> None:
-        self._listener.told(batch_line(facts, self._batch))
+        self._listener.noted(batch_line(facts, self._batch))
 
 
 def batch_line(facts: RunFacts, batch: int) -> str:
     """How a batch ended, in one line."""
-    told = [f"batch {batch}: {facts.ending.value}"]
+    parts = [f"batch {batch}: {facts.ending.value}"]
     if is_published(facts):
         inserted = row_changes(facts.targets)[0]
-        told += [] if inserted is None else [f"{counted(inserted, 'row')} inserted"]
-        told.append(f"commit {short_hash(facts.commit)}")
-    return ", ".join(told)
+        parts += [] if inserted is None else [f"{counted(inserted, 'row')} inserted"]
+        parts.append(f"commit {short_hash(facts.commit)}")
+    return ", ".join(parts)

@@ -155,7 +155,7 @@ class _StreamRun:
                 if not batches.is_stopping or batches.failure is not None:
                     continue
                 if not is_reported:
-                    self.listener.told("the stream ends after the batch under way")
+                    self.listener.noted("the stream ends after the batch under way")
                     is_reported = True
                 if batches.is_idle:
                     query.stop()
