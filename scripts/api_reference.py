@@ -264,6 +264,10 @@ def _module(path: str, subjects: list[Subject]) -> Iterator[str]:
     for subject in classes:
         if subject not in errors:
             yield from _class(subject)
+    for subject in subjects:
+        if alias := typing.get_args(subject.value) and _alias(subject.name, subject.value):
+            yield f"### {subject.name}\n"
+            yield f"`{alias[1]}`. {alias[2]}".rstrip() + "\n"
     if errors:
         yield "### Errors\n"
         for each in errors:

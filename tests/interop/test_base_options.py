@@ -108,10 +108,10 @@ def test_every_verb_reaches_a_base_path_with_its_own_options(
     again = pickle.loads(pickle.dumps(table))
     assert again.to_arrow() == ROWS
     assert again.take([15, 5])["a"].to_pylist() == [15, 5]
-    table = again.append(ROWS, bases="cold")
+    table = again.append(ROWS, into="cold")
     table = table.delete("a = 15").update({"s": "'w'"}, "a = 16").add_columns({"c": "a + 1"})
     assert table.count_rows("s = 'w'") == 2
-    assert table.scan(bases="cold", columns=["a"]).count() == 20 + 40 - 2 - 2
+    assert table.scan(in_bases="cold", columns=["a"]).count() == 20 + 40 - 2 - 2
     assert table.verify(deep=True).ok
     table = table.compact()
     expected = sorted([*range(40), *range(40)])
@@ -183,7 +183,7 @@ def test_credentials_of_the_table_do_not_follow_its_manifest_into_another_bucket
             assert opened.take([12])["a"].to_pylist() == [12]
             assert opened.verify(deep=True).ok
             assert opened.lance().to_table().num_rows == 39
-            assert opened.append(ROWS, bases="cold").restore(opened.version).count_rows() == 39
+            assert opened.append(ROWS, into="cold").restore(opened.version).count_rows() == 39
 
         wire.play()
         acts(lw.open(s3_root, storage_options=options))
@@ -221,7 +221,7 @@ def test_a_store_that_refuses_says_where_the_credentials_of_a_base_path_come_fro
     ) as wire:
         options = {**s3_options, "aws_endpoint": wire.endpoint}
         opened = lw.open(s3_root, storage_options=options)
-        for act in (opened.to_arrow, lambda: opened.append(ROWS, bases="cold")):
+        for act in (opened.to_arrow, lambda: opened.append(ROWS, into="cold")):
             with pytest.raises(lw.StorageError, match="its own in base_storage_options"):
                 act()
 
@@ -233,13 +233,13 @@ def test_without_the_right_options_nothing_of_the_base_path_is_reached(
     impatient = {**s3_options, "client_max_retries": "0"}
     for wrong in (None, {"cold": impatient}, {"warm": cold_options}):
         poor = lw.open(s3_root, storage_options=impatient, base_storage_options=wrong)
-        assert poor.scan(bases=[None]).count() == 20, "the own root needs none of them"
-        assert poor.scan(bases=[None]).to_arrow().num_rows == 20
+        assert poor.scan(in_bases=[None]).count() == 20, "the own root needs none of them"
+        assert poor.scan(in_bases=[None]).to_arrow().num_rows == 20
         with pytest.raises(lw.LancewoodError):
             poor.to_arrow()
         before = [each.key for each in table._snapshot.location.store.list()]
         with pytest.raises(lw.LancewoodError):
-            poor.append(ROWS, bases="cold")
+            poor.append(ROWS, into="cold")
         assert [each.key for each in table._snapshot.location.store.list()] == before
 
 
@@ -261,10 +261,10 @@ def test_a_base_path_that_is_set_gets_the_options_of_its_name(
         cold.put(each.name, each.read_bytes())
     table = table.set_base("cold", cold_root)
     assert table.to_arrow() == ROWS
-    table = table.append(ROWS, bases="cold").add_base(f"{cold_root}/more", name="more")
+    table = table.append(ROWS, into="cold").add_base(f"{cold_root}/more", name="more")
     assert len([*cold.list()]) == 2
     with pytest.raises(lw.StorageError, match="more"):
-        table.append(ROWS, bases="more")
+        table.append(ROWS, into="more")
 
 
 def test_deletions_and_blobs_in_a_base_path_are_read_with_its_options(
@@ -285,7 +285,7 @@ def test_deletions_and_blobs_in_a_base_path_are_read_with_its_options(
     assert [each and each.read() for each in table.take_blobs("b", [0, 1])] == [b"one", b"three"]
     assert table.delete("a = 3").count_rows() == 1
     with pytest.raises(lw.InvalidInputError, match="holds the table at"):
-        table.append(rows, bases="cold")
+        table.append(rows, into="cold")
 
 
 def test_no_option_shows_in_a_manifest_a_text_or_a_log(
@@ -297,9 +297,9 @@ def test_no_option_shows_in_a_manifest_a_text_or_a_log(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     table = create(s3_root, s3_options, cold_root, {"cold": cold_options})
-    table = table.append(ROWS, bases="cold").add_base(f"{cold_root}/two", name="two")
+    table = table.append(ROWS, into="cold").add_base(f"{cold_root}/two", name="two")
     texts = io.StringIO()
-    print(table, table._snapshot.location, table.scan(bases="cold").explain(), file=texts)
+    print(table, table._snapshot.location, table.scan(in_bases="cold").explain(), file=texts)
     print(table.base_paths, table._snapshot, file=texts)
     cold = open_store(cold_root, storage_options=cold_options)
     cold.delete([each.key for each in cold.list("data")])

@@ -61,9 +61,9 @@ def test_line_57_files_that_pylance_put_into_bases_are_found(
     assert file_root_ids(uri) == [[None], [1], [2], [None]]
     table = lw.open(uri)
     assert table.to_arrow() == ROWS
-    assert table.scan(bases="cold").to_arrow() == ROWS.slice(10, 10)
-    assert table.scan(bases=warm).to_arrow() == ROWS.slice(20, 10)
-    table.append(MORE, bases=["cold", "warm"], max_rows_per_file=10)
+    assert table.scan(in_bases="cold").to_arrow() == ROWS.slice(10, 10)
+    assert table.scan(in_bases=warm).to_arrow() == ROWS.slice(20, 10)
+    table.append(MORE, into=["cold", "warm"], max_rows_per_file=10)
     assert file_root_ids(uri)[4:] == [[1], [2]]
     both_read(uri, BOTH)
     assert len(names(cold / "data" if root else cold)) == 2
@@ -216,16 +216,16 @@ def test_hot_and_cold_storage_as_the_specification_draws_it(tmp_path: Path) -> N
     assert file_root_ids(uri) == [[1], [1], [1], [0]]
     both_read(uri, ROWS)
     table = lw.open(uri)
-    assert table.scan(bases=[None]).to_arrow() == ROWS.slice(30), "the own root, as base path 0"
-    assert table.scan(bases=0).to_arrow() == ROWS.slice(30)
-    assert table.scan(bases="archive", where="a > 25").to_arrow() == ROWS.slice(26, 4)
+    assert table.scan(in_bases=[None]).to_arrow() == ROWS.slice(30), "the own root, as base path 0"
+    assert table.scan(in_bases=0).to_arrow() == ROWS.slice(30)
+    assert table.scan(in_bases="archive", where="a > 25").to_arrow() == ROWS.slice(26, 4)
     table.append(MORE.slice(0, 10))
     lance.write_dataset(MORE.slice(10), uri, mode="append")
     assert file_root_ids(uri)[4:] == [[None], [None]]
     both_read(uri, BOTH)
-    assert lw.open(uri).scan(bases=0).count() == 30
+    assert lw.open(uri).scan(in_bases=0).count() == 30
     os.rename(cold, tmp_path / "away")
-    assert lw.open(uri).scan(bases=[None]).to_arrow() == BOTH.slice(30), "nothing cold is opened"
+    assert lw.open(uri).scan(in_bases=[None]).to_arrow() == BOTH.slice(30), "nothing cold is opened"
     with pytest.raises(lw.NotFoundError):
         lw.open(uri).to_arrow()
 
@@ -238,19 +238,19 @@ def test_three_regions_as_the_specification_draws_them(tmp_path: Path) -> None:
     ]
     table = lw.create(uri, ROWS.schema, bases=others)
     for at, base in enumerate([None, "eu-west", "ap-south"]):
-        table = table.append(ROWS.slice(at * 10, 10), bases=[base])
+        table = table.append(ROWS.slice(at * 10, 10), into=[base])
     as_in_the_specification(uri, regions)
     assert file_root_ids(uri) == [[0], [1], [2]]
     both_read(uri, ROWS.slice(0, 30))
     table = lw.open(uri)
     for at, region in enumerate(regions):
-        near = table.scan(bases=region)
+        near = table.scan(in_bases=region)
         assert near.to_arrow() == ROWS.slice(at * 10, 10)
         assert "1 of 3 fragments" in near.explain()
-    assert table.scan(bases=["eu-west", "ap-south"], where="a >= 15").count() == 15
+    assert table.scan(in_bases=["eu-west", "ap-south"], where="a >= 15").count() == 15
     lw.open(uri).delete("a % 10 = 0")
     assert [len(names(each / "_deletions")) for each in regions] == [3, 0, 0]
-    shares = [lw.open(uri).scan(["a"], bases=each).count() for each in (0, 1, 2)]
+    shares = [lw.open(uri).scan(["a"], in_bases=each).count() for each in (0, 1, 2)]
     assert shares == [9, 9, 9]
     assert lance.dataset(uri).count_rows() == 27
 
@@ -370,8 +370,8 @@ def test_a_clone_of_pylance_follows_its_source_to_another_place(tmp_path: Path) 
     both_read(clone, ROWS.take([n for n in range(40) if n != 7]))
     assert numbers(lance.dataset(clone).to_table(filter="a < 9")) == [0, 1, 2, 3, 4, 5, 6, 8]
     with pytest.raises(lw.InvalidInputError, match="holds the table at"):
-        table.append(MORE, bases=0)
-    assert [each.files[0].base_id for each in table.append(MORE, bases="all").fragments][-1] is None
+        table.append(MORE, into=0)
+    assert [each.files[0].base_id for each in table.append(MORE, into="all").fragments][-1] is None
 
 
 def test_a_branch_writes_to_the_homes_of_its_table_but_not_to_other_branches(
@@ -384,15 +384,15 @@ def test_a_branch_writes_to_the_homes_of_its_table_but_not_to_other_branches(
     table = lw.open(uri, branch="exp2")
     roots = {each.path: each.id for each in table.base_paths}
     main, parent = roots[uri], roots[f"{uri}/tree/exp"]
-    table = table.append(MORE, bases="all", max_rows_per_file=5)
+    table = table.append(MORE, into="all", max_rows_per_file=5)
     new = [each.files[0].base_id for each in table.fragments][2:]
     assert new == [main, 1, main, 1], "where it writes anyway, and in turn to the base path"
     with pytest.raises(lw.InvalidInputError, match=r"holds the table at .*/tree/exp"):
-        table.append(MORE, bases=parent)
-    table = table.append(MORE, bases=[None, "cold", uri], max_rows_per_file=7)
+        table.append(MORE, into=parent)
+    table = table.append(MORE, into=[None, "cold", uri], max_rows_per_file=7)
     assert [each.files[0].base_id for each in table.fragments][6:] == [None, 1, main]
     assert len(names(Path(uri) / "tree" / "exp2" / "data")) == 1
-    shares = {each: table.scan(bases=[each]).count() for each in (None, "cold", uri)}
+    shares = {each: table.scan(in_bases=[each]).count() for each in (None, "cold", uri)}
     assert shares == {None: 7, "cold": 20 + 10 + 7, uri: 20 + 10 + 6}
     theirs = lance.dataset(uri).checkout_version(("exp2", None))
     theirs.validate()

@@ -365,7 +365,7 @@ def test_a_table_that_lists_its_own_root_is_read_where_it_is(tmp_path: Path) -> 
     shutil.copytree(old, new)
     spoil_it(Path(old))
     assert lw.open(new).to_arrow() == rows(0, 20)
-    assert lw.open(new).scan(bases=[None]).count() == 20
+    assert lw.open(new).scan(in_bases=[None]).count() == 20
     assert lw.relocate(new, in_flight=AT_ONCE).roots == ("",)
     assert lance.dataset(new).to_table() == rows(0, 20)
 
@@ -551,10 +551,10 @@ def test_a_base_that_moved_along_takes_new_files_where_it_is(
 ) -> None:
     moved = move(template, tmp_path)
     table = ours(moved.uri, "one")
-    ids = table.scan(bases=0).count()
-    after = table.append(table.head(3), bases=[0])
+    ids = table.scan(in_bases=0).count()
+    after = table.append(table.head(3), into=[0])
     assert after.count_rows() == table.count_rows() + 3
-    assert after.scan(bases=[template.uri]).count() == ids + 3
+    assert after.scan(in_bases=[template.uri]).count() == ids + 3
     assert after.verify().ok
     assert not Path(template.uri).exists()
     lw.relocate(moved.uri, in_flight=AT_ONCE)
@@ -567,12 +567,12 @@ def test_new_files_of_a_moved_branch_never_go_to_the_old_place(tmp_path: Path) -
     shutil.move(old, new)
     table = ours(str(new), "two")
     assert [each.name for each in table.base_paths] == [None, "one"]
-    assert table.scan(bases=[str(new)]).count() == 20
+    assert table.scan(in_bases=[str(new)]).count() == 20
     with pytest.raises(lw.InvalidInputError, match=r"holds the table at .*new.lance/tree/one"):
-        table.append(rows(20, 1), bases="one")
+        table.append(rows(20, 1), into="one")
     with pytest.raises(lw.InvalidInputError, match="it is base path 0"):
         ours(str(new), "two").add_base(new, is_dataset_root=True)
-    table = table.append(rows(20, 10), bases="all", max_rows_per_file=2)
+    table = table.append(rows(20, 10), into="all", max_rows_per_file=2)
     assert {each.files[0].base_id for each in table.fragments} == {None, 0}
     assert not old.exists()
 
@@ -582,12 +582,12 @@ def test_a_moved_branch_without_rows_is_told_where_its_main_root_is(tmp_path: Pa
     cold = lw.BasePath(tmp_path / "cold", name="cold", is_dataset_root=True)
     lw.create(old, rows(0, 1).schema, bases=[cold]).branches.create("one")
     shutil.move(old, new)
-    table = ours(str(new), "one").append(rows(0, 4), bases="all", max_rows_per_file=1)
+    table = ours(str(new), "one").append(rows(0, 4), into="all", max_rows_per_file=1)
     assert {each.files[0].base_id for each in table.fragments} == {None, 1}
     with pytest.raises(lw.InvalidInputError, match=r"set_base\(id, '.*new.lance'\)"):
-        table.append(rows(4, 1), bases=[2])
+        table.append(rows(4, 1), into=[2])
     assert not old.exists()
-    table = table.set_base(2, new).append(rows(4, 1), bases=[2])
+    table = table.set_base(2, new).append(rows(4, 1), into=[2])
     assert table.fragments[-1].files[0].base_id == 2
     assert theirs(str(new), "one").count_rows() == 5
 

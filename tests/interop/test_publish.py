@@ -841,8 +841,8 @@ def test_files_in_other_homes_stay_there(tmp_path: Path) -> None:
         fsync=False,
     )
     branch = table.branches.create("exp").add_base(tmp_path / "colder", name="colder")
-    branch = branch.append(rows(100, 105), bases=["cold"])
-    branch.append(rows(110, 115), bases=["colder"]).delete("k = 3")
+    branch = branch.append(rows(100, 105), into=["cold"])
+    branch.append(rows(110, 115), into=["colder"]).delete("k = 3")
     before = table.add_base(tmp_path / "elsewhere", name="elsewhere")
     after = before.branches.publish("exp")
     file_roots = {each.id: each.name for each in after.base_paths}

@@ -268,7 +268,7 @@ def test_regions_have_their_own_storage_options(
     moved = table.move_fragments([0, 1], base="far")
     assert [each.files[0].base_id for each in moved.fragments] == [1, 1, None, None]
     assert moved.to_arrow() == some_rows(0, ROWS)
-    assert moved.scan(bases="far").count() == 2 * PER_FILE
+    assert moved.scan(in_bases="far").count() == 2 * PER_FILE
     reached = lance.dataset(hot, storage_options=s3_options)
     reached.validate()
     assert reached.count_rows("k < 150") == 150
@@ -290,7 +290,7 @@ def test_three_regions_each_have_their_part_and_a_fourth_has_all(tmp_path: Path)
         assert counts_of(table, lw.MoveCounts).fragments == 1
     tiers = Tiers(uri, "", {})
     assert tiers.where() == {0: 1, 1: 2, 2: 3, 3: None}
-    assert table.scan(["k"], bases="eu").to_arrow()["k"].to_pylist() == list(range(100, 200))
+    assert table.scan(["k"], in_bases="eu").to_arrow()["k"].to_pylist() == list(range(100, 200))
     table = table.move_fragments(base="asia")
     assert counts_of(table, lw.MoveCounts).fragments == 3
     assert set(tiers.where().values()) == {3}

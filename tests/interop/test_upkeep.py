@@ -249,7 +249,9 @@ def test_a_lost_file_of_a_branch_is_found_and_led_back(uri: str) -> None:
     own = [each for each in table.fragments if each.files[0].base_id is None]
     (Path(location) / "data" / own[0].files[0].path).unlink()
     assert ProblemKind.DATA_FILE in {each.kind for each in table.verify().problems}
-    assert [each.action for each in repair(location).proposals] == ["restore version 3"]
+    assert [each.action for each in repair(location, dry_run=True).proposals] == [
+        "restore version 3"
+    ]
     repair(location, dry_run=False)
     dataset = lance.dataset(location)
     dataset.validate()
@@ -291,9 +293,9 @@ def test_a_bucket_is_cleaned_up_verified_and_repaired(
     assert [each["version"] for each in dataset.versions()] == [4, 5]
     store = table._snapshot.location.store
     store.put("_versions/18446744073709551609.manifest", b"")
-    assert [each.action for each in repair(location, storage_options=s3_options).proposals] == [
-        "set the manifest aside"
-    ]
+    assert [
+        each.action for each in repair(location, dry_run=True, storage_options=s3_options).proposals
+    ] == ["set the manifest aside"]
     repair(location, dry_run=False, storage_options=s3_options)
     assert lance.dataset(location, storage_options=s3_options).version == 5
     assert table.latest().verify().ok

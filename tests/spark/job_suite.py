@@ -278,7 +278,7 @@ JOBS = (
     ),
     Job(
         "repair",
-        lambda table, runner: Outcome(table, table.repair(runner=runner).proposals),
+        lambda table, runner: Outcome(table, table.repair(dry_run=True, runner=runner).proposals),
         frozenset({"checking fragments"}),
     ),
     Job("deep clone", _clone, frozenset({"copying files"})),

@@ -48,10 +48,8 @@ class Other(NamedTuple):
     why: str
 
 
-_WHERE_FILES_GO = "to be mended: says where new files go, for which create and write have into="
 _WHERE_FILES_LIE = "to be mended: says which homes are read; create and write declare homes by it"
 _REVISION = "a commit of a repository, which is a text and has no number; HEAD's unless it is said"
-_REPAIR = "to be mended: every other verb with dry_run= does what it is called unless told not to"
 _GIT = "as with git, nobody commits by hand without a word"
 
 EXCEPTIONS = {
@@ -75,16 +73,10 @@ EXCEPTIONS = {
     ("Repository.switch", "at"): Other('str = "HEAD"', _REVISION),
     ("Repository.switch", "branch"): Other("str", "the branch is what the verb is about"),
     ("Repository.tags.create", "at"): Other('str = "HEAD"', _REVISION),
-    ("Table.append", "bases"): Other("Bases = None", _WHERE_FILES_GO),
     ("Table.delete", "where"): Other("str", "that every row goes has to be said: 'true'"),
-    ("Table.overwrite", "bases"): Other("Bases = None", _WHERE_FILES_GO),
-    ("Table.repair", "dry_run"): Other("bool = True", _REPAIR),
-    ("Table.scan", "bases"): Other("Bases = None", _WHERE_FILES_LIE),
-    ("Table.write_fragments", "bases"): Other("Bases = None", _WHERE_FILES_GO),
     ("items.write", "message"): Other(
         'str = "snapshot"', "to be mended: None everywhere else where a message may be left out"
     ),
-    ("repair", "dry_run"): Other("bool = True", _REPAIR),
     ("spark.read", "bases"): Other("Bases = None", _WHERE_FILES_LIE),
 }
 

@@ -25,7 +25,7 @@ from lancewood.external.base import ManifestStore
 from lancewood.external.lock import CommitLock
 from lancewood.jobs.relocate import RelocationReport
 from lancewood.jobs.relocate import relocate as relocate_table
-from lancewood.jobs.runner import LocalRunner, Runner
+from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.problems import RepairReport
 from lancewood.jobs.upkeep.repair import repair as repair_table
 from lancewood.jobs.upkeep.retention import COMMITTING
@@ -66,7 +66,7 @@ def create(
     the system. ``message`` and ``properties`` are kept with the version.
 
     ``bases`` declares other roots for the table's files: ``BasePath`` values, or paths. ``into``
-    says which of them get the data, as ``bases`` of ``Table.append`` does; by default it goes to
+    says which of them get the data, as for ``Table.append``; by default it goes to
     the table's own root. ``base_storage_options`` are storage options of base paths, by name or
     path. Those in another bucket than the table get no credentials of ``storage_options``: without
     options of their own they have the environment's. No option is ever written down.
@@ -230,17 +230,18 @@ def migrate_names(
 def repair(
     uri: str | os.PathLike[str],
     *,
-    dry_run: bool = True,
+    dry_run: bool = False,
     storage_options: Mapping[str, str] | None = None,
     base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
     manifest_store: str | ManifestStore | None = None,
     commit_lock: CommitLock | None = None,
     unsafe: bool = False,
+    runner: Runner | None = None,
 ) -> RepairReport:
-    """What would make a damaged table whole, also one that does not open.
+    """Make a damaged table whole, also one that does not open.
 
-    With ``dry_run=False`` it is done. Every proposal says what it changes, and nothing that may
-    hold rows is removed.
+    ``dry_run`` only proposes. Every proposal says what it changes, and nothing that may hold rows
+    is removed.
     Raises NotFoundError where there is no table.
     """
     location = Access(
@@ -251,7 +252,7 @@ def repair(
         commit_lock=commit_lock,
         unsafe=unsafe,
     ).whole("repair")
-    return repair_table(location, LocalRunner(), dry_run=dry_run)
+    return repair_table(location, runner_or_threads(runner), dry_run=dry_run)
 
 
 def relocate(

@@ -17,7 +17,7 @@ from lancewood.external.base import ManifestStore
 from lancewood.external.lock import CommitLock
 from lancewood.jobs.base_changes import AddBase, SetBase
 from lancewood.jobs.cloning.clone import base_name, clone_deep, clone_shallow, target_location
-from lancewood.jobs.cloning.detach import detach
+from lancewood.jobs.cloning.detach import Detach
 from lancewood.jobs.compaction.compact import Compaction
 from lancewood.jobs.compaction.plan import CompactionGoal
 from lancewood.jobs.job import CommitOptions
@@ -51,7 +51,7 @@ class BaseVerbs(Handle):
         properties: Mapping[str, str] | None = None,
         serializable: bool = False,
     ) -> Self:
-        """Declare another root for data files, which ``append(bases=…)`` can then write to.
+        """Declare another root for data files, which ``append(into=…)`` can then write to.
 
         Files go directly into ``path`` or, if it ``is_dataset_root``, into its directory ``data``.
         Raises InvalidInputError for a name or place that the table has already, for its own root,
@@ -235,6 +235,7 @@ class CloneVerbs(Handle):
     def detach(
         self,
         *,
+        dry_run: bool = False,
         message: str | None = None,
         properties: Mapping[str, str] | None = None,
         serializable: bool = False,
@@ -248,10 +249,11 @@ class CloneVerbs(Handle):
 
         Older versions still read from the sources, so a clone's pins stay until those versions are
         cleaned up; that cleanup or the next ``detach`` removes them. ``counts.still_pinned`` has
-        the reasons. If nothing lies elsewhere there is no new version.
+        the reasons. If nothing lies elsewhere there is no new version. ``dry_run`` counts what
+        would be copied, without files of blobs, and looks at no pins.
         """
         commit_options = CommitOptions.of(message, properties, serializable=serializable)
-        return self._after(*detach(self._snapshot, runner_or_threads(runner), commit_options))
+        return self._run(Detach(runner_or_threads(runner)), commit_options, dry_run=dry_run)
 
 
 class UpkeepVerbs(Handle):
@@ -301,10 +303,10 @@ class UpkeepVerbs(Handle):
         """
         return verify(self._snapshot, runner_or_threads(runner), deep=deep)
 
-    def repair(self, *, dry_run: bool = True, runner: Runner | None = None) -> RepairReport:
-        """Propose how to repair the table, starting from its newest readable version.
+    def repair(self, *, dry_run: bool = False, runner: Runner | None = None) -> RepairReport:
+        """Repair the table, starting from its newest readable version.
 
-        ``dry_run=False`` carries out the proposals. Each says what it changes, and nothing that may
-        hold rows is removed.
+        ``dry_run`` only proposes. Each proposal says what it changes, and nothing that may hold
+        rows is removed.
         """
         return repair(self._snapshot.location, runner_or_threads(runner), dry_run=dry_run)

@@ -167,7 +167,7 @@ class TravelVerbs(Handle):
         commit_options = CommitOptions.of(message, properties, serializable=serializable)
         newest = self._after(self._snapshot.newest())
         after = newest._commit(Restore(target.manifest.version), commit_options, dry_run=dry_run)
-        return self if dry_run else after
+        return self._after(self._snapshot) if dry_run else after
 
 
 def runner_or_threads(runner: Runner | None) -> Runner:

@@ -1,9 +1,8 @@
 """The handle that people hold: one version of one table, and every verb on it.
 
 Immutable: a write returns the handle on the new version. Each verb is a few lines into the engine
-or a job; nothing is decided here. What it is made of stands beside it, one group of verbs a file:
-``travel``, ``rows``, ``merging``, ``columns``, ``compacting``, ``changing``, ``upkeep``,
-``naming``, ``bases``, ``cloning``, ``moving``.
+or a job; nothing is decided here. What it is made of stands beside it, one group of verbs a class:
+``handle``, ``rows``, ``columns``, ``changing``, ``naming``, ``files``.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ from lancewood.engine.schema import (
     text_update,
 )
 from lancewood.engine.snapshot import TableStats, table_stats
-from lancewood.engine.write import commit_written, write_append, write_overwrite
+from lancewood.engine.write import commit_written, rows_to_append, rows_to_overwrite
 from lancewood.errors import InvalidInputError, UnsupportedError
-from lancewood.jobs.job import CommitOptions
+from lancewood.jobs.job import CommitOptions, RowCounts
 from lancewood.model.applied import AppliedBatch, marks
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version
 from lancewood.model.index import Index
-from lancewood.model.operations import Operation, UpdateConfig
+from lancewood.model.operations import Append, Operation, Overwrite, UpdateConfig
 from lancewood.model.transaction import Transaction
 from lancewood.table.changing import ChangeVerbs
 from lancewood.table.columns import ColumnVerbs
@@ -141,7 +140,7 @@ class Table(
         with_row_id: bool = False,
         with_row_address: bool = False,
         fragment_ids: Sequence[int] | None = None,
-        bases: Bases = None,
+        in_bases: Bases = None,
     ) -> Scan:
         """Rows in table order. Names and the filter are checked now, data is read later.
 
@@ -151,7 +150,7 @@ class Table(
         condition (a list). ``offset`` rows are passed over, then at most ``limit`` given, in
         batches of at most ``batch_rows``. ``with_row_id`` and ``with_row_address`` add ``_rowid``
         and ``_rowaddr``. ``fragment_ids`` reads only those, so that processes can share the work.
-        ``bases`` are names, ids or paths of base paths, and None in a list is the own root: only
+        ``in_bases`` are names, ids or paths of base paths, and None in a list is the own root: only
         fragments come whose files with columns of this scan are all there, so that a job reads
         what is near it. One that is spread over several roots comes only where all are named;
         ``explain`` tells how many others are in part there.
@@ -169,7 +168,7 @@ class Table(
                 with_row_id=with_row_id,
                 with_row_address=with_row_address,
                 fragment_ids=fragment_ids,
-                bases=bases,
+                bases=in_bases,
             )
         )
 
@@ -255,7 +254,8 @@ class Table(
         self,
         data: Any,
         *,
-        bases: Bases = None,
+        into: Bases = None,
+        dry_run: bool = False,
         message: str | None = None,
         properties: Mapping[str, str] | None = None,
         max_rows_per_file: int = FileLimits().max_rows,
@@ -266,10 +266,11 @@ class Table(
     ) -> Self:
         """Add rows. Columns are matched by name; a missing nullable one becomes null.
 
-        ``bases`` says where the new files go, to one root after the other: the names, ids or paths
+        ``into`` says where the new files go, to one root after the other: the names, ids or paths
         of base paths, None in a list for the own root, or ``"all"``. By default that is the own
         root, and on a branch the main root. Bytes of blobs in files of version 2.1 are found in
-        a base path by us, but not by pylance 14.
+        a base path by us, but not by pylance 14. ``counts.inserted`` is the number of rows;
+        ``dry_run`` checks all of them and writes nothing, so that a stream is read to its end.
 
         ``app`` and ``batch`` load a batch once: the version also notes it, and a batch that is
         there already, or comes before one that is, is a BatchAppliedError.
@@ -279,8 +280,10 @@ class Table(
             message, properties, serializable=serializable, app=app, batch=batch
         )
         self._snapshot.check_new(commit_options.policy.applied)
-        written = write_append(self._snapshot, data, limits, bases)
-        return self._commit_written(written, commit_options)
+        rows = rows_to_append(self._snapshot, data, into)
+        if dry_run:
+            return self._after(self._snapshot, RowCounts(inserted=rows.check()))
+        return self._commit_written(rows.append(limits), commit_options)
 
     def overwrite(
         self,
@@ -288,7 +291,8 @@ class Table(
         *,
         schema: pa.Schema | None = None,
         file_version: str | None = None,
-        bases: Bases = None,
+        into: Bases = None,
+        dry_run: bool = False,
         message: str | None = None,
         properties: Mapping[str, str] | None = None,
         max_rows_per_file: int = FileLimits().max_rows,
@@ -299,15 +303,17 @@ class Table(
     ) -> Self:
         """Replace schema and rows. Configuration, metadata and base paths stay; older versions too.
 
-        ``bases``, ``app`` and ``batch`` are as for ``append``.
+        ``into``, ``dry_run``, ``app`` and ``batch`` are as for ``append``.
         """
         limits = FileLimits.checked(max_rows_per_file, max_bytes_per_file)
         commit_options = CommitOptions.of(
             message, properties, serializable=serializable, app=app, batch=batch
         )
         self._snapshot.check_new(commit_options.policy.applied)
-        written = write_overwrite(self._snapshot, data, schema, file_version, limits, bases)
-        return self._commit_written(written, commit_options)
+        rows = rows_to_overwrite(self._snapshot, data, schema, file_version, into)
+        if dry_run:
+            return self._after(self._snapshot, RowCounts(inserted=rows.check()))
+        return self._commit_written(rows.overwrite(limits), commit_options)
 
     def set_config(
         self,
@@ -367,17 +373,17 @@ class Table(
         self,
         data: Any,
         *,
-        bases: Bases = None,
+        into: Bases = None,
         max_rows_per_file: int = FileLimits().max_rows,
         max_bytes_per_file: int = FileLimits().max_bytes,
     ) -> tuple[Fragment, ...]:
         """Write rows that a later ``commit`` of an Append will name; nothing is visible yet.
 
-        Fragments pickle, so that other processes can write and one can commit. ``bases`` is as for
+        Fragments pickle, so that other processes can write and one can commit. ``into`` is as for
         ``append``.
         """
         limits = FileLimits.checked(max_rows_per_file, max_bytes_per_file)
-        return write_append(self._snapshot, data, limits, bases).fragments
+        return rows_to_append(self._snapshot, data, into).append(limits).fragments
 
     def transaction(
         self,
@@ -394,6 +400,7 @@ class Table(
         self,
         transaction: Transaction,
         *,
+        dry_run: bool = False,
         serializable: bool = False,
         app: str | None = None,
         batch: int | None = None,
@@ -406,11 +413,16 @@ class Table(
             raise InvalidInputError(f"commit takes a transaction, got {transaction!r}")
         applied = AppliedBatch.asked_for(app, batch)
         policy = CommitPolicy(serializable=serializable, applied=applied)
+        if dry_run:
+            self._snapshot.check_commit(transaction, policy)
+            return self._after(self._snapshot)
         return self._after(self._snapshot.commit(transaction, policy))
 
-    def _commit_written(self, operation: Operation, commit_options: CommitOptions) -> Self:
+    def _commit_written(self, operation: Append | Overwrite, commit_options: CommitOptions) -> Self:
         transaction = self.transaction(operation, properties=commit_options.properties)
-        return self._after(commit_written(self._snapshot, transaction, commit_options.policy))
+        after = commit_written(self._snapshot, transaction, commit_options.policy)
+        rows = sum(each.physical_rows for each in operation.fragments)
+        return self._after(after, RowCounts(inserted=rows, fragments=len(operation.fragments)))
 
     def __repr__(self) -> str:
         branch = f" branch {self.branch}" if self.branch else ""

@@ -16,7 +16,7 @@ from tests.interop.matrix.tables import RESERVED, RESTORABLE, full_rows, late_in
 import lancewood as lw
 from lancewood.engine.base.limits import FileLimits
 from lancewood.engine.write.column_file import mark_deleted, write_column_file
-from lancewood.engine.write.write import write_overwrite
+from lancewood.engine.write.write import rows_to_overwrite
 from lancewood.format.schema import decode_schema
 from lancewood.jobs.merging.key_hashes import hash_keys
 from lancewood.model.fragment import DataFile, Fragment
@@ -127,7 +127,7 @@ def replace_column(table: lw.Table) -> Operation:
 
 
 def overwrite(table: lw.Table, **config: str) -> Operation:
-    made = write_overwrite(table._snapshot, rows(7, 8), None, None, FileLimits())
+    made = rows_to_overwrite(table._snapshot, rows(7, 8)).overwrite(FileLimits())
     return Overwrite(made.fragments, made.fields, made.schema_metadata, config)
 
 

@@ -14,7 +14,7 @@ from tests.interop.matrix.tables import RESTORABLE, full_rows, rows
 
 import lancewood as lw
 from lancewood.engine.base.limits import FileLimits
-from lancewood.engine.write.write import write_overwrite
+from lancewood.engine.write.write import rows_to_overwrite
 from lancewood.model.operations import Overwrite, ReserveFragments
 from lancewood.proto import table_pb2, transaction_pb2
 from lancewood.testing.manifests import add_version
@@ -86,7 +86,7 @@ def overwrite(uri: Path) -> None:
 def overwrite_with_config(uri: Path) -> None:
     """pylance can, but Python has no way to ask it."""
     table = lw.open(uri)
-    made = write_overwrite(table._snapshot, rows(9), None, None, FileLimits())
+    made = rows_to_overwrite(table._snapshot, rows(9)).overwrite(FileLimits())
     change = Overwrite(made.fragments, made.fields, made.schema_metadata, {"ours": "2"})
     table.commit(table.transaction(change))
 

@@ -213,15 +213,15 @@ def test_files_go_to_the_homes_in_turn(tmp_path: Path) -> None:
     assert [each.id for each in table.base_paths] == [1, 2]
     assert len(files_below(tmp_path / "cold" / "data")) == len(files_below(tmp_path / "flat")) == 1
     assert table.to_arrow() == ROWS
-    table = table.append(ROWS, bases=[2, "cold"], max_rows_per_file=20)
+    table = table.append(ROWS, into=[2, "cold"], max_rows_per_file=20)
     assert file_roots_of(table)[4:] == [[2], [1]]
-    table = table.append(ROWS, bases=tmp_path / "flat")
+    table = table.append(ROWS, into=tmp_path / "flat")
     assert file_roots_of(table)[6:] == [[2]]
-    table = table.append(ROWS).append(ROWS, bases=[None])
+    table = table.append(ROWS).append(ROWS, into=[None])
     assert file_roots_of(table)[7:] == [[None], [None]], "as before, and said"
-    table = table.overwrite(ROWS, bases="cold")
+    table = table.overwrite(ROWS, into="cold")
     assert (file_roots_of(table), len(table.base_paths)) == ([[1]], 2)
-    fragments = table.write_fragments(ROWS, bases=[None, 2], max_rows_per_file=20)
+    fragments = table.write_fragments(ROWS, into=[None, 2], max_rows_per_file=20)
     assert [each.files[0].base_id for each in fragments] == [None, 2]
     assert table.verify(deep=True).ok
     assert pickle.loads(pickle.dumps(table)).to_arrow() == ROWS
@@ -231,7 +231,7 @@ def test_files_go_to_the_homes_in_turn(tmp_path: Path) -> None:
 def test_a_wrong_home_is_told_before_a_file_is_written(tmp_path: Path, verb: str) -> None:
     table = lw.create(tmp_path / "t", ROWS, bases=[tmp_path / "cold"])
     before = files_below(tmp_path)
-    wrong: Any = {"bases": [1, "hot"]}
+    wrong: Any = {"into": [1, "hot"]}
     act = getattr(table, verb, None)
     if act is None:
         act = partial(lw.create, tmp_path / "new")
@@ -263,7 +263,7 @@ def test_rows_that_do_not_fit_leave_no_file_in_any_home(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="broke"):
         table.append(
             pa.RecordBatchReader.from_batches(ROWS.schema, batches()),
-            bases="all",
+            into="all",
             max_rows_per_file=5,
         )
     assert files_below(tmp_path) == before
@@ -315,7 +315,7 @@ def test_set_base_leads_to_where_the_files_are_now(tmp_path: Path, named: Any) -
         f"base path {named} is at {tmp_path}/new now",
     )
     assert after.set_base(1, tmp_path / "new").version == after.version, "it is there already"
-    assert after.append(ROWS, bases="cold").count_rows() == 80
+    assert after.append(ROWS, into="cold").count_rows() == 80
     assert len(files_below(tmp_path / "new" / "data")) == 5
 
 
@@ -363,7 +363,7 @@ def test_who_was_writing_while_a_base_path_was_set_is_told_to_run_again(tmp_path
     after = table.set_base("cold", tmp_path / "new")
     for verb in (table.append, table.overwrite):
         with pytest.raises(lw.ConflictError, match="Restore"):
-            verb(ROWS, bases="cold")
+            verb(ROWS, into="cold")
     assert files_below(tmp_path / "cold") == [], "what did not land is removed"
     assert table.overwrite(ROWS).version == after.version + 1, "no base path is concerned"
     assert after.latest().base_paths == after.base_paths, "nobody brings the old path back"

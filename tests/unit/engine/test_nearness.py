@@ -82,22 +82,24 @@ def spread(tmp_path: Path) -> lw.Table:
 def test_a_scan_reads_only_fragments_that_are_near(
     spread: lw.Table, columns: list[str], where: str | None, bases: Any, numbers: list[int]
 ) -> None:
-    scan = spread.scan(columns, where, bases=bases, with_row_address=True)
+    scan = spread.scan(columns, where, in_bases=bases, with_row_address=True)
     rows = scan.to_arrow()
     assert sorted({each >> 32 for each in rows["_rowaddr"].to_pylist()}) == numbers
     assert scan.count() == rows.num_rows
-    assert pickle.loads(pickle.dumps(spread)).scan(columns, where, bases=bases).count() == len(rows)
-    again = spread.scan(columns, where, bases=bases, limit=7, offset=2)
+    assert pickle.loads(pickle.dumps(spread)).scan(columns, where, in_bases=bases).count() == len(
+        rows
+    )
+    again = spread.scan(columns, where, in_bases=bases, limit=7, offset=2)
     assert again.to_arrow().num_rows == again.count() == min(7, max(0, rows.num_rows - 2))
 
 
 def test_explain_says_what_is_left_out(spread: lw.Table) -> None:
-    said = spread.scan(["a", "c"], bases=["cold", None], where="a > 1").explain()
-    assert "3 of 4 fragments (1 more, only partly in those homes, left out)" in said
+    said = spread.scan(["a", "c"], in_bases=["cold", None], where="a > 1").explain()
+    assert "3 of 4 fragments (1 more, only partly in those roots, left out)" in said
     assert "in the own root and cold" in said
-    assert "left out" not in spread.scan(["a"], bases="cold").explain()
-    assert "in the own root" in repr(spread.scan(["a"], bases=[None]))
-    both = spread.scan(["a"], fragment_ids=[0, 1], bases="cold")
+    assert "left out" not in spread.scan(["a"], in_bases="cold").explain()
+    assert "in the own root" in repr(spread.scan(["a"], in_bases=[None]))
+    both = spread.scan(["a"], fragment_ids=[0, 1], in_bases="cold")
     assert "1 of 2 fragments" in both.explain()
     assert both.to_arrow()["a"].to_pylist() == list(range(10, 20))
 
@@ -109,10 +111,10 @@ def test_a_scan_of_every_home_looks_at_no_fragment(
         raise AssertionError("a fragment was looked at")
 
     monkeypatch.setattr(FileRoots, "nearness", never)
-    assert spread.scan(bases="all").count() == 40
-    assert spread.scan(bases=[None, 1, 2]).count() == 40
+    assert spread.scan(in_bases="all").count() == 40
+    assert spread.scan(in_bases=[None, 1, 2]).count() == 40
 
 
 def test_a_scan_of_a_home_that_is_not_there_is_refused_at_once(spread: lw.Table) -> None:
     with pytest.raises(lw.InvalidInputError, match="base path 'hot' not found"):
-        spread.scan(bases=["hot"])
+        spread.scan(in_bases=["hot"])

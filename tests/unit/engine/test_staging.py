@@ -20,7 +20,7 @@ from lancewood.engine.staging.landing import land
 from lancewood.engine.staging.staging import Stage, StagedSnapshot
 from lancewood.engine.versions.finding import list_versions, load_manifest
 from lancewood.engine.versions.history import load_transaction
-from lancewood.engine.write.write import NewTable, write_append
+from lancewood.engine.write.write import NewTable, rows_to_append
 from lancewood.errors import (
     AlreadyExistsError,
     BatchAppliedError,
@@ -619,5 +619,5 @@ def test_files_of_a_refused_write_go(photos: lw.Table) -> None:
     with pytest.raises(IncompatibleConflictError):
         handle.append(ROWS)
     assert sorted(data.iterdir()) == before
-    write_append(stage.snapshot, ROWS, FileLimits())
+    rows_to_append(stage.snapshot, ROWS).append(FileLimits())
     assert sorted(data.iterdir()) != before

@@ -125,7 +125,7 @@ def test_an_entry_that_leads_to_nothing_stops_readers_until_it_is_repaired(
             ask()
     assert home.open(version=2).count_rows() == 2
     assert lw.exists(home.uri, manifest_store=home.manifests)
-    proposed = lw.repair(home.uri, manifest_store=home.manifests)
+    proposed = lw.repair(home.uri, dry_run=True, manifest_store=home.manifests)
     assert [each.action for each in proposed.proposals] == ["forget what is lost"]
     assert manifests.latest(base_by_uri(home.uri)) == ManifestEntry(Version(3), staged, 10)
     lw.repair(home.uri, dry_run=False, manifest_store=home.manifests)
@@ -168,7 +168,8 @@ def test_a_staged_manifest_that_nobody_committed_goes_with_a_repair(home: Reposi
     store = table._snapshot.location.store
     key = f"_versions/{staged_name(manifest_name(Version(2), NamingScheme.V2))}"
     store.put(key, b"of a writer that died")
-    assert lw.repair(home.uri, manifest_store=home.manifests).ok  # it may still be in his hands
+    told = lw.repair(home.uri, dry_run=True, manifest_store=home.manifests)
+    assert told.ok  # it may still be in his hands
     os.utime(f"{home.uri}/{key}", (0, 0))
     lw.repair(home.uri, dry_run=False, manifest_store=home.manifests)
     assert not os.path.exists(f"{home.uri}/{key}")

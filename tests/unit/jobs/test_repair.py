@@ -51,14 +51,14 @@ def actions(report: RepairReport) -> list[str]:
 def mended(uri: str, *expected: str) -> RepairReport:
     """A dry run proposes, the other one does it, and after that there is nothing to do."""
     before = {each: each.read_bytes() for each in Path(uri).rglob("*") if each.is_file()}
-    told = repair(uri)
+    told = repair(uri, dry_run=True)
     assert told.dry_run
     assert actions(told) == [*expected]
     assert {each: each.read_bytes() for each in Path(uri).rglob("*") if each.is_file()} == before
     done = repair(uri, dry_run=False)
     assert done.proposals == told.proposals
     assert done.remaining == ()
-    assert repair(uri).ok
+    assert repair(uri, dry_run=True).ok
     assert lw.open(uri).verify().ok
     dataset = lance.dataset(uri)
     dataset.validate()
@@ -80,14 +80,14 @@ def data_file(uri: str, fragment: int) -> Path:
 
 
 def test_a_whole_table_needs_nothing(uri: str) -> None:
-    assert repair(uri).ok
+    assert repair(uri, dry_run=True).ok
     assert lw.open(uri).repair(dry_run=False).ok
     assert lw.open(uri).version == 3
 
 
 def test_where_there_is_no_table_there_is_nothing_to_repair(tmp_path: Path) -> None:
     with pytest.raises(lw.NotFoundError):
-        repair(tmp_path)
+        repair(tmp_path, dry_run=True)
 
 
 @pytest.mark.parametrize("left", [0, 1, 100, -1])
@@ -156,7 +156,7 @@ def test_a_hint_that_misleads_goes(uri: str, hint: bytes) -> None:
 
 def test_a_hint_that_is_behind_stays(uri: str) -> None:
     (Path(uri) / HINT_KEY).write_bytes(json.dumps({"version": 2}).encode())
-    assert repair(uri).ok
+    assert repair(uri, dry_run=True).ok
 
 
 def test_unfinished_files_go_when_they_are_old(uri: str) -> None:
@@ -168,7 +168,7 @@ def test_unfinished_files_go_when_they_are_old(uri: str) -> None:
     other = Path(uri) / "_versions/18446744073709551611.manifest-0123"
     for each in (*left, other):
         each.write_bytes(b"half")
-    assert repair(uri).ok
+    assert repair(uri, dry_run=True).ok
     long_ago = time.time() - timedelta(days=8).total_seconds()
     for each in (*left, other):
         os.utime(each, (long_ago, long_ago))
@@ -235,7 +235,7 @@ def test_a_place_that_is_not_allowed_is_no_damage(uri: str, tmp_path: Path) -> N
     lance.dataset(uri).create_scalar_index("a", "BTREE")
     lance.dataset(uri).shallow_clone(clone, lance.dataset(uri).version)
     leaves_alone(lw.open(clone, allowed_bases=[]), ProblemKind.OUT_OF_REACH)
-    assert repair(clone).ok
+    assert repair(clone, dry_run=True).ok
 
 
 def test_fragments_out_of_order_are_no_reason_to_go_back(uri: str) -> None:

@@ -15,12 +15,13 @@ from lancewood.engine.write.column_file import ColumnFileWriter, laid_over, mark
 from lancewood.engine.write.switching import CopiedFile, CopiedFragment, Residents, copy_fragments
 from lancewood.engine.write.write import (
     NewTable,
+    RowsToWrite,
     commit_written,
     create_table,
     first_field_id,
-    write_append,
+    rows_to_append,
+    rows_to_overwrite,
     write_first,
-    write_overwrite,
 )
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "CopiedFragment",
     "NewTable",
     "Residents",
+    "RowsToWrite",
     "check_clonable",
     "check_source",
     "commit_written",
@@ -37,10 +39,10 @@ __all__ = [
     "first_field_id",
     "laid_over",
     "mark_deleted",
-    "write_append",
+    "rows_to_append",
+    "rows_to_overwrite",
     "write_clone",
     "write_clone_after",
     "write_deep_clone",
     "write_first",
-    "write_overwrite",
 ]

@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from lancewood.data.align import align_schema
+from lancewood.data.align import Alignment, align_schema
 from lancewood.data.encodings import check_encoding_keys
 from lancewood.data.file_root import FileRoot
-from lancewood.data.writer import write_fragments
+from lancewood.data.writer import WritePlan, write_fragments
 from lancewood.engine.base import FileLimits, as_reader, check_file_version
 from lancewood.engine.commit import CommitPolicy, PutIfAbsent, manifest_store_mark
 from lancewood.engine.location import (
@@ -56,67 +56,120 @@ from lancewood.model.schema import Schema
 from lancewood.model.transaction import Transaction, commit_properties
 
 
-def write_append(snapshot: Snapshot, data: Any, limits: FileLimits, bases: Bases = None) -> Append:
-    """Write rows for the table's own schema, into the roots that ``bases`` says, in turn.
+@dataclass(frozen=True, slots=True)
+class RowsToWrite:
+    """Rows whose columns fit a table; no file of them is written yet."""
 
-    Raises InvalidInputError, before a file is written, if the columns do not fit.
+    location: Location
+    file_roots: Sequence[FileRoot]
+    """Where the files go, in turn."""
+    reader: pa.RecordBatchReader
+    schema: Schema
+    """That of the whole table; a nullable column may be missing in the rows."""
+    alignment: Alignment
+    file_version: str
+
+    def append(self, limits: FileLimits) -> Append:
+        """Write them, to be added to a table."""
+        return Append(tuple(self._fragments(limits)))
+
+    def overwrite(self, limits: FileLimits) -> Overwrite:
+        """Write them, to replace everything in a table, its schema included."""
+        return Overwrite(
+            tuple(self._fragments(limits)),
+            tuple(encode_schema(self.schema)),
+            self.schema.metadata,
+            file_version=self.file_version,
+        )
+
+    def check(self) -> int:
+        """How many there are. Reads all of them and writes none.
+
+        Raises InvalidInputError for values that do not fit.
+        """
+        plan, rows = WritePlan(self.alignment.schema, self.file_version), 0
+        for batch in self.reader:
+            plan.check_values(self.alignment.cast(batch))
+            rows += batch.num_rows
+        return rows
+
+    def _fragments(self, limits: FileLimits) -> list[Fragment]:
+        """Fragments without ids. Nothing is written to a store that could not be trusted with the
+        commit."""
+        PutIfAbsent().check_trust(self.location.store)
+        return write_fragments(
+            self.reader,
+            self.alignment.schema,
+            alignment=self.alignment,
+            file_roots=self.file_roots,
+            file_version=self.file_version,
+            max_rows=limits.max_rows,
+            max_bytes=limits.max_bytes,
+        )
+
+
+def rows_to_append(snapshot: Snapshot, data: Any, into: Bases = None) -> RowsToWrite:
+    """Rows for the table's own schema, and the roots that ``into`` says.
+
+    Raises InvalidInputError if the columns do not fit.
     """
     snapshot.check_writable()
     snapshot.check_open()
-    file_roots = _file_roots(snapshot, bases)
+    file_roots = _file_roots(snapshot, into)
     reader = as_reader(data, snapshot.arrow_schema)
-    version = snapshot.manifest.file_version
-    return Append(
-        tuple(_write(snapshot.location, file_roots, reader, snapshot.schema, version, limits))
+    return RowsToWrite(
+        snapshot.location,
+        file_roots,
+        reader,
+        snapshot.schema,
+        align_schema(snapshot.schema, reader.schema),
+        snapshot.manifest.file_version,
     )
 
 
-def write_overwrite(
+def rows_to_overwrite(
     snapshot: Snapshot,
     data: Any,
-    schema: pa.Schema | None,
-    file_version: str | None,
-    limits: FileLimits,
-    bases: Bases = None,
-) -> Overwrite:
-    """Write rows that will replace everything, under the data's schema or the given one."""
+    schema: pa.Schema | None = None,
+    file_version: str | None = None,
+    into: Bases = None,
+) -> RowsToWrite:
+    """Rows that will replace everything, under the data's schema or the given one."""
     snapshot.check_writable()
     snapshot.check_open()
     version = snapshot.manifest.file_version
     if file_version is not None:
         version = check_file_version(file_version)
-    return write_anew(
+    return _rows_anew(
         snapshot.location,
-        _file_roots(snapshot, bases),
+        _file_roots(snapshot, into),
         data,
         schema,
         version,
-        limits,
         first_field_id(snapshot.manifest),
-        blob_file_root=own_file_root(snapshot.location) if bases is None else None,
+        blob_file_root=own_file_root(snapshot.location) if into is None else None,
     )
 
 
-def _file_roots(snapshot: Snapshot, bases: Bases) -> list[FileRoot]:
-    if bases is None:
+def _file_roots(snapshot: Snapshot, into: Bases) -> list[FileRoot]:
+    if into is None:
         return [snapshot.default_file_root]
-    return file_roots_to_write(snapshot.location, snapshot.manifest, bases)
+    return file_roots_to_write(snapshot.location, snapshot.manifest, into)
 
 
-def write_anew(
+def _rows_anew(
     location: Location,
     file_roots: Sequence[FileRoot],
     data: Any,
     schema: pa.Schema | None,
     file_version: str,
-    limits: FileLimits,
     first_id: int = 0,
     *,
     blob_file_root: FileRoot | None = None,
-) -> Overwrite:
-    """Write rows under a new schema, whose field ids count from ``first_id``.
+) -> RowsToWrite:
+    """Rows under a new schema, whose field ids count from ``first_id``.
 
-    ``blob_home`` is for files with blobs of the first layout, if those go elsewhere.
+    ``blob_file_root`` is for files with blobs of the first layout, if those go elsewhere.
     """
     if schema is not None and not isinstance(schema, pa.Schema):
         raise InvalidInputError(f"schema takes a pyarrow.Schema, got {schema!r}")
@@ -127,35 +180,8 @@ def write_anew(
     check_encoding_keys(new)
     if blob_file_root is not None and any(each.is_blob_v1 for each in new.walk()):
         file_roots = [blob_file_root]
-    fragments = _write(location, file_roots, reader, new, file_version, limits)
-    return Overwrite(
-        tuple(fragments), tuple(encode_schema(new)), new.metadata, file_version=file_version
-    )
-
-
-def _write(
-    location: Location,
-    file_roots: Sequence[FileRoot],
-    reader: pa.RecordBatchReader,
-    table: Schema,
-    file_version: str,
-    limits: FileLimits,
-) -> list[Fragment]:
-    """Write the columns of ``table`` that the reader has, as fragments without ids.
-
-    Nothing is written to a store that could not be trusted with the commit.
-    """
-    alignment = align_schema(table, reader.schema)
-    PutIfAbsent().check_trust(location.store)
-    return write_fragments(
-        reader,
-        alignment.schema,
-        alignment=alignment,
-        file_roots=file_roots,
-        file_version=file_version,
-        max_rows=limits.max_rows,
-        max_bytes=limits.max_bytes,
-    )
+    alignment = align_schema(new, reader.schema)
+    return RowsToWrite(location, file_roots, reader, new, alignment, file_version)
 
 
 def first_field_id(head: ManifestHead) -> int:
@@ -253,8 +279,8 @@ def write_first(location: Location, data: Any, new: NewTable) -> FirstWrite:
     file_roots = [own_file_root(location)]
     if new.into is not None:
         file_roots = file_roots_to_write(location, with_bases, new.into)
-    written = write_anew(location, file_roots, data, new.schema, new.file_version, new.limits)
-    overwrite = replace(written, initial_bases=declared)
+    rows = _rows_anew(location, file_roots, data, new.schema, new.file_version)
+    overwrite = replace(rows.overwrite(new.limits), initial_bases=declared)
     transaction = Transaction.new(Version(0), overwrite, properties=facts)
     return FirstWrite(Snapshot(location, nothing, NamingScheme.V2), transaction, with_bases)
 

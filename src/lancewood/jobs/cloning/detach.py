@@ -12,7 +12,7 @@ the most likely to settle the question.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -46,7 +46,7 @@ from lancewood.jobs.job import (
     AT_ONCE,
     Change,
     CommitOptions,
-    execute,
+    PreparedJob,
     gather,
     pack_fragments,
     shares,
@@ -94,41 +94,54 @@ class _BroughtIn:
     counts: DetachCounts = DetachCounts()
 
 
-def detach(
-    snapshot: Snapshot, runner: Runner, commit_options: CommitOptions
-) -> tuple[Snapshot, DetachCounts]:
-    """The version after detaching (the same one if nothing lies elsewhere), and the counts."""
-    snapshot.check_writable()
-    total = DetachCounts()
-    for _ in range(_ROUNDS):
-        snapshot, counts = execute(snapshot, partial(_prepare, runner), commit_options)
-        total += counts
-        if not counts.files:
-            break
-    released = release_pins(snapshot, runner)
-    return snapshot, replace(total, unpinned=released.removed, still_pinned=released.kept)
+@dataclass(frozen=True)
+class Detach(PreparedJob[DetachCounts]):
+    """A clone or a branch that is to have all its files in its own root."""
 
+    runner: Runner = field(repr=False)
 
-def _prepare(runner: Runner, snapshot: Snapshot) -> Change[DetachCounts]:
-    manifest = snapshot.manifest
-    snapshot.location.settle(manifest)
-    elsewhere = _Elsewhere(snapshot)
-    tasks: list[_DetachTask] = [*pack_fragments(elsewhere.fragments(), runner.slots)]
-    indices = elsewhere.indices()
-    tasks += indices
-    left = elsewhere.bases()
-    if not tasks and not left:
-        return Change(None, DetachCounts())
-    PutIfAbsent().check_trust(snapshot.location.store)
-    work = partial(_bring_in, snapshot.bare(), elsewhere.file_root)
-    done = gather(runner, work, tasks, what="copying files", snapshot=snapshot)
-    operation = replace(
-        moved_files(image for part in done for image in part.images),
-        indices_in_own_root=frozenset(each.message.uuid.uuid for each in indices),
-        bases_left=left,
-    )
-    counts = sum((part.counts for part in done), DetachCounts())
-    return Change(operation, counts, tuple(file for part in done for file in part.files))
+    def plan(self, snapshot: Snapshot) -> DetachCounts:
+        """What would be copied, without files of blobs; pins are not looked at."""
+        snapshot.location.settle(snapshot.manifest)
+        elsewhere = _Elsewhere(snapshot)
+        sizes = [(each, [*elsewhere.sizes(each)]) for each in elsewhere.fragments()]
+        indices = [size for each in elsewhere.indices() for size in elsewhere.index_sizes(each)]
+        files = [size for _, some in sizes for size in some] + indices
+        return DetachCounts(len(sizes), len(files), sum(files))
+
+    def run(
+        self, snapshot: Snapshot, commit_options: CommitOptions
+    ) -> tuple[Snapshot, DetachCounts]:
+        snapshot.check_writable()
+        total = DetachCounts()
+        for _ in range(_ROUNDS):
+            snapshot, counts = super().run(snapshot, commit_options)
+            total += counts
+            if not counts.files:
+                break
+        released = release_pins(snapshot, self.runner)
+        return snapshot, replace(total, unpinned=released.removed, still_pinned=released.kept)
+
+    def prepare(self, snapshot: Snapshot) -> Change[DetachCounts]:
+        manifest = snapshot.manifest
+        snapshot.location.settle(manifest)
+        elsewhere = _Elsewhere(snapshot)
+        tasks: list[_DetachTask] = [*pack_fragments(elsewhere.fragments(), self.runner.slots)]
+        indices = elsewhere.indices()
+        tasks += indices
+        left = elsewhere.bases()
+        if not tasks and not left:
+            return Change(None, DetachCounts())
+        PutIfAbsent().check_trust(snapshot.location.store)
+        work = partial(_bring_in, snapshot.bare(), elsewhere.file_root)
+        done = gather(self.runner, work, tasks, what="copying files", snapshot=snapshot)
+        operation = replace(
+            moved_files(image for part in done for image in part.images),
+            indices_in_own_root=frozenset(each.message.uuid.uuid for each in indices),
+            bases_left=left,
+        )
+        counts = sum((part.counts for part in done), DetachCounts())
+        return Change(operation, counts, tuple(file for part in done for file in part.files))
 
 
 class _Elsewhere:
@@ -146,6 +159,21 @@ class _Elsewhere:
         for each in self._snapshot.manifest.fragments:
             if self._residents.outside(each) or _has_foreign_deletions(self._snapshot, each):
                 yield each
+
+    def sizes(self, fragment: Fragment) -> Iterator[int]:
+        """The bytes of each of its files that lie elsewhere, as far as they are recorded."""
+        yield from (each.size or 0 for each in self._residents.outside(fragment))
+        if _has_foreign_deletions(self._snapshot, fragment):
+            found = self._snapshot.location.deletion_file(self._snapshot.manifest, fragment)
+            assert found is not None
+            store, key = found
+            yield store.head(key).size
+
+    def index_sizes(self, index: Index) -> Iterator[int]:
+        """The bytes of each file of an index."""
+        manifest = self._snapshot.manifest
+        store, directory = self._snapshot.location.index_directory(manifest, index)
+        return (each.size for each in store.list(directory))
 
     def indices(self) -> list[Index]:
         location, manifest = self._snapshot.location, self._snapshot.manifest
