@@ -25,6 +25,7 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> LoadingContext:
         schema = pa.schema([pa.field("id", pa.int64(), False), ("v", pa.list_(pa.float32(), 2))])
         changes.create_table("vectors", schema)
         changes.create_table("floats", pa.table({"x": [0.5]}))
+    made.begin("r2")
     return made
 
 
