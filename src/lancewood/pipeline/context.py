@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from lancewood.errors import NotFoundError
 from lancewood.pipeline.definition.digest import code_digest
 from lancewood.pipeline.definition.model import Pipeline
 from lancewood.pipeline.definition.parameters import plain_options
+from lancewood.pipeline.report.facts import RunFacts
 from lancewood.repo import HEADS, Hash, Repository, View
 from lancewood.spark.reading.read import read_snapshot
 from lancewood.table import Table, exists
@@ -191,6 +193,21 @@ class RunContext:
 def run_branch(run: str) -> str:
     """The branch that a run works on."""
     return RUN_BRANCHES + run
+
+
+def new_facts(pipeline: Pipeline, run: str, run_branch: str, started: datetime) -> RunFacts:
+    """The facts of a run that begins."""
+    return RunFacts(
+        pipeline=pipeline.name,
+        run=run,
+        repository=pipeline.repository,
+        branch=pipeline.branch,
+        run_branch=run_branch,
+        started=started.isoformat(timespec="seconds"),
+        file=str(pipeline.file),
+        parameters=dict(pipeline.parameters),
+        full_refresh=[*pipeline.full_refresh],
+    )
 
 
 def storage_texts(pipeline: Pipeline) -> dict[str, str] | None:

@@ -181,6 +181,8 @@ def test_a_source_without_parameters_needs_no_section(tmp_path: Path) -> None:
 
 
 def test_a_loaded_pipeline_takes_no_parameters_when_it_runs(tmp_path: Path) -> None:
-    for more in ({"parameters": {}}, {"environment": {}}):
-        with pytest.raises(InvalidInputError, match=r"loaded already: give .* to load\(\)"):
-            run(loaded(tmp_path, GOOD), **more)
+    why = r"loaded already: give .* to load\(\)"
+    with pytest.raises(InvalidInputError, match=why):
+        run(loaded(tmp_path, GOOD), parameters={})
+    with pytest.raises(InvalidInputError, match=why):
+        run(loaded(tmp_path, GOOD), environment={})

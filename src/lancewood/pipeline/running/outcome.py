@@ -1,5 +1,4 @@
-"""What a run says of itself: as it begins, and at its end its error, the commits around it, earlier
-runs, and what to do next.
+"""What a run reports at its end: its error, the commits around it, earlier runs, what to do next.
 
 Errors carry the facts of the run and no secrets. The rest is read from the repository as it is when
 the run is over; nothing is written.
@@ -9,7 +8,6 @@ from __future__ import annotations
 
 import platform
 import shlex
-from datetime import datetime
 from itertools import islice
 from typing import Any
 
@@ -29,21 +27,6 @@ _DEEPEST = 20
 _MOST_RUNS = 30
 _MOST_PAST_COMMITS = 300
 _MOST_SHOWN_COMMITS = 20
-
-
-def new_facts(pipeline: Pipeline, run: str, run_branch: str, started: datetime) -> RunFacts:
-    """The facts of a run that begins."""
-    return RunFacts(
-        pipeline=pipeline.name,
-        run=run,
-        repository=pipeline.repository,
-        branch=pipeline.branch,
-        run_branch=run_branch,
-        started=started.isoformat(timespec="seconds"),
-        file=str(pipeline.file),
-        parameters=dict(pipeline.parameters),
-        full_refresh=[*pipeline.full_refresh],
-    )
 
 
 def shown(pipeline: Pipeline, error: BaseException) -> str:

@@ -26,7 +26,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
-from lancewood.pipeline.context import storage_texts
+from lancewood.pipeline.context import new_facts, storage_texts
 from lancewood.pipeline.definition.head import AVAILABLE_NOW
 from lancewood.pipeline.definition.model import Pipeline, Source, Stream
 from lancewood.pipeline.definition.parameters import plain_options
@@ -41,7 +41,7 @@ from lancewood.pipeline.frames.reading import (
 from lancewood.pipeline.frames.refusals import failed, refused_at, spark_errors, spark_may_be_gone
 from lancewood.pipeline.frames.without_spark import check_python
 from lancewood.pipeline.report.facts import Ending, Listener, RunFacts, Silence
-from lancewood.pipeline.running.outcome import failure, new_facts, shown
+from lancewood.pipeline.running.outcome import failure, shown
 from lancewood.pipeline.running.spark_work import quiet
 from lancewood.pipeline.streaming.batches import Batches, RunBatch, stream_name
 from lancewood.pipeline.streaming.summary import Summary
