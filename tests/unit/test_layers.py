@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "git": "store",
     "catalog": "model format store engine git",
     "jobs": "proto model format rules store data expr engine git catalog external",
-    "table": "model format store data engine jobs external",
+    "table": "model format store expr data engine jobs external",
     "repo": "model format store engine git catalog jobs table",
     "query": "model format expr engine repo table",
     "spark": (
@@ -33,7 +33,7 @@ MAY_IMPORT = {
     ),
     "items": "model store engine git catalog repo spark",
     "files": "",
-    "pipeline": "model format store expr engine git catalog jobs table repo spark",
+    "pipeline": "table repo spark",
     "cli": "table repo query spark items files pipeline",
     "testing": "proto model format store engine git catalog jobs table repo external",
 }
@@ -103,6 +103,8 @@ imported by all."""
 WITH_FACES = {"engine"}
 """Everybody imports what the faces of their inner rooms have, the names in ``__init__``, and none
 of their modules."""
+FACES_ONLY = {"pipeline": {"table", "repo"}}
+"""Of these rooms a room imports what their own faces have, and none of their modules."""
 EVERYONE = {"errors", "lazy_names", "version"}
 CODEC_ROOM = "data"
 NEVER_AT_TOP = {
@@ -148,6 +150,8 @@ def faults(room: str, source: str, inner: str = "") -> list[str]:
         if parts[0] == "lancewood":
             if len(parts) > 1 and parts[1] not in allowed:
                 found.append(f"{room} imports {name}")
+            if len(parts) > 2 and parts[1] in FACES_ONLY.get(room, ()):
+                found.append(f"{room} imports {name}, and not from the face of {parts[1]}")
             if not at_top:
                 found.append(f"{room} hides the import of {name}")
             found += _inner_faults(room, inner, parts[1:])
@@ -219,6 +223,9 @@ def test_every_inner_room_is_in_the_table(room: str) -> None:
         ("cli", "import lancewood.git.names"),
         ("cli", "from lancewood.table.door import open"),
         ("cli", "def f():\n    from lancewood.repo.repository import Repository"),
+        ("pipeline", "from lancewood.engine.snapshot import Snapshot"),
+        ("pipeline", "from lancewood.git.hashes import Hash"),
+        ("pipeline", "from lancewood.repo.looking.view import View"),
     ],
 )
 def test_a_planted_import_is_found(room: str, planted: str) -> None:

@@ -9,7 +9,7 @@ from lancewood.lazy_names import lazy_names
 if TYPE_CHECKING:
     from lancewood.pipeline.definition.load import load
     from lancewood.pipeline.report.facts import Ending, RunFacts
-    from lancewood.pipeline.running.resume import clean
+    from lancewood.pipeline.running.runs import clean
     from lancewood.pipeline.start import run
 
 __all__ = ["Ending", "RunFacts", "clean", "load", "run"]
@@ -17,7 +17,7 @@ __all__ = ["Ending", "RunFacts", "clean", "load", "run"]
 _MODULES = {
     "Ending": "lancewood.pipeline.report.facts",
     "RunFacts": "lancewood.pipeline.report.facts",
-    "clean": "lancewood.pipeline.running.resume",
+    "clean": "lancewood.pipeline.running.runs",
     "load": "lancewood.pipeline.definition.load",
     "run": "lancewood.pipeline.start",
 }

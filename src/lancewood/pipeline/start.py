@@ -1,6 +1,6 @@
 """Starting a run, from a file or from a loaded pipeline.
 
-Opens the repository and claims the run id; ``running.story`` does the rest.
+Opens the repository and claims the run id; ``running.run`` does the rest.
 
 In a full refresh the same pipeline rebuilds some of its tables: they start without rows, and the
 incremental sources that lead to them are read from the start.
@@ -17,71 +17,23 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lancewood.errors import InvalidInputError
-from lancewood.pipeline.checks.running import check_tables, plan_checks, run_checks
+from lancewood.pipeline.context import new_facts, run_branch, storage_texts
 from lancewood.pipeline.definition.load import load
 from lancewood.pipeline.definition.model import Mode, Pipeline, Target
-from lancewood.pipeline.definition.names import checked_files_table
 from lancewood.pipeline.definition.refusal import near, wrong
 from lancewood.pipeline.frames.blame import Uses
-from lancewood.pipeline.frames.frames import Frames
-from lancewood.pipeline.frames.without_spark import check_python, has_no_news
-from lancewood.pipeline.loading.load import load_target
-from lancewood.pipeline.loading.planning import plan_targets
-from lancewood.pipeline.loading.quarantine import load_quarantine
-from lancewood.pipeline.report.facts import Listener, RunFacts, Silence
-from lancewood.pipeline.report.following import following
-from lancewood.pipeline.report.page import page
-from lancewood.pipeline.running.context import RunContext, storage_texts
-from lancewood.pipeline.running.folder import checked_run_id, claimed, new_run_id, run_branch
-from lancewood.pipeline.running.parts import Parts, Session, Stages, new_facts, start_session
-from lancewood.pipeline.running.story import Story
+from lancewood.pipeline.report.facts import Listener, RunFacts, Silence, Stages
+from lancewood.pipeline.running.folder import checked_run_id, claimed, new_run_id
+from lancewood.pipeline.running.run import PipelineRun
+from lancewood.pipeline.running.spark_work import SparkWork, start_session
 from lancewood.pipeline.streaming.stream import run_stream
-from lancewood.repo.repository import Repository
-from lancewood.spark.types.new_table import arrow_schema
-from lancewood.spark.verbs import write
+from lancewood.repo import Repository
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-def load_files(spark: Session, context: RunContext, table: str, files: Any) -> None:
-    """Append the files that a source has read to the table that records them. If the source was
-    read from the start, they replace what the table had."""
-    pipeline = context.pipeline
-    from_start = [each.name for each in pipeline.sources if each.is_from_start]
-    is_anew = table in [checked_files_table(pipeline.name, each) for each in from_start]
-    uri, branch = context.create(table, arrow_schema(files.schema))
-    write(
-        files,
-        uri,
-        "overwrite" if is_anew else "append",
-        branch=branch,
-        storage_options=context.storage_options,
-    )
-
-
-def check_file(pipeline: Pipeline, context: RunContext) -> None:
-    """Check the file as far as possible without Spark."""
-    check_python(pipeline)
-    check_tables(pipeline, context)
-
-
-PARTS = Parts(
-    has_no_news=has_no_news,
-    check_file=check_file,
-    frames=Frames,
-    plan_targets=plan_targets,
-    load_target=load_target,
-    load_quarantine=load_quarantine,
-    load_files=load_files,
-    plan_checks=plan_checks,
-    run_checks=run_checks,
-    page=page,
-    following=following,
-)
 
 
 def refreshed(pipeline: Pipeline, tables: bool | Collection[str]) -> Pipeline:
@@ -115,7 +67,7 @@ def refreshed(pipeline: Pipeline, tables: bool | Collection[str]) -> Pipeline:
                 f"{target.table!r} gets rows of {min(shared)!r} too, which a full refresh of "
                 f"{', '.join(map(repr, sorted(chosen)))} reads from the start: refresh both",
             )
-    told = f"{pipeline.digest} full refresh of {' '.join(sorted(chosen))}"
+    anew = f"{pipeline.digest} full refresh of {' '.join(sorted(chosen))}"
     return replace(
         pipeline,
         sources=tuple(
@@ -123,7 +75,7 @@ def refreshed(pipeline: Pipeline, tables: bool | Collection[str]) -> Pipeline:
         ),
         targets=tuple(_anew(pipeline.targets, chosen)),
         full_refresh=tuple(sorted(chosen)),
-        digest=hashlib.sha256(told.encode()).hexdigest(),
+        digest=hashlib.sha256(anew.encode()).hexdigest(),
     )
 
 
@@ -162,7 +114,7 @@ def _news(pipeline: Pipeline, uses: Uses, target: Target) -> set[str]:
 
 
 def run(
-    path: str | os.PathLike[str],
+    pipeline: str | os.PathLike[str] | Pipeline,
     *,
     parameters: Mapping[str, str] | None = None,
     run_id: str | None = None,
@@ -174,14 +126,16 @@ def run(
     master: str | None = None,
     verbose: bool = False,
 ) -> RunFacts:
-    """Run the pipeline that a file describes; returns what it did.
+    """Run the pipeline that a file describes, or that ``load`` has read; returns what it did.
+
+    ``parameters`` fill in those of the file, and secrets come from ``environment``, by default that
+    of the process; ``load`` takes both for a pipeline that is loaded already.
 
     The same ``run_id`` twice publishes once; without one a new id is made. ``dry_run`` finds
     everything that can be known without loading, and writes nothing. ``full_refresh`` rebuilds the
     named tables, or all: incremental sources are read from the start. ``spark`` is the session to
-    use; by default one is started with the settings of the file, on ``master`` if given. Secrets
-    come from ``environment``, by default that of the process. ``verbose`` lets Spark log failing
-    tasks, with Java's stacks.
+    use; by default one is started with the settings of the file, on ``master`` if given.
+    ``verbose`` lets Spark log failing tasks, with Java's stacks.
 
     The facts say how the run ended: failing checks and too many bad rows raise nothing. Raises
     InvalidInputError for errors in the file, RetryableConflictError if the same id is running now,
@@ -190,21 +144,28 @@ def run(
     A file with ``[stream]`` runs until its stream ends, each micro-batch as its own run; the facts
     cover all batches. Ctrl-C lets the current batch finish.
     """
-    pipeline = refreshed(load(Path(path), parameters, environment), full_refresh)
+    loaded = pipeline
+    if not isinstance(loaded, Pipeline):
+        loaded = load(Path(loaded), parameters, environment)
+    elif parameters is not None or environment is not None:
+        raise InvalidInputError(
+            f"pipeline {loaded.name!r} is loaded already: give parameters and environment to load()"
+        )
+    loaded = refreshed(loaded, full_refresh)
     if master is not None:
-        pipeline = replace(pipeline, spark={**pipeline.spark, "master": master})
-    if pipeline.stream is not None:
+        loaded = replace(loaded, spark={**loaded.spark, "master": master})
+    if loaded.stream is not None:
         return run_stream(
-            pipeline,
+            loaded,
             partial(run_pipeline, verbose=verbose),
-            lambda: start_session(pipeline) if spark is None else spark,
+            (lambda: start_session(loaded)) if spark is None else (lambda: spark),
             run_id=run_id,
             dry_run=dry_run,
             listener=listener,
             verbose=verbose,
         )
     return run_pipeline(
-        pipeline, run_id=run_id, dry_run=dry_run, spark=spark, listener=listener, verbose=verbose
+        loaded, run_id=run_id, dry_run=dry_run, spark=spark, listener=listener, verbose=verbose
     )
 
 
@@ -217,7 +178,7 @@ def run_pipeline(
     listener: Listener | None = None,
     overrides: Mapping[str, DataFrame] | None = None,
     verbose: bool = False,
-    parts: Parts = PARTS,
+    work: SparkWork | None = None,
 ) -> RunFacts:
     """The same for a loaded pipeline; ``overrides`` replace the frames of sources."""
     started = datetime.now(UTC)
@@ -225,11 +186,13 @@ def run_pipeline(
     facts = new_facts(pipeline, name, run_branch(name), started)
     stages = Stages(listener or Silence(), facts)
     with _opened(pipeline, dry_run=dry_run) as repository:
-        story = Story(pipeline, repository, stages, parts, spark, dict(overrides or {}), verbose)
+        this = PipelineRun(
+            pipeline, repository, stages, work or SparkWork(), spark, overrides or {}, verbose
+        )
         if dry_run:
-            return story.rehearse()
+            return this.plan()
         with claimed(repository.path, name):
-            return story.perform()
+            return this.execute()
 
 
 @contextmanager

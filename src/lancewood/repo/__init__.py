@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         tag_ref,
     )
     from lancewood.catalog.pin import Pin, encode_pin
+    from lancewood.format.json_object import decode_object
     from lancewood.git.hashes import ZERO, Hash
     from lancewood.git.names import (
         HEAD,
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from lancewood.repo.outcome import Committed, Divergence, NotLandedWarning, TableDone, TakenIn
     from lancewood.repo.repository import Repository
     from lancewood.repo.table_names import TableNames, location_of
+    from lancewood.store.disk_root import refuse_links
 
 _MODULES = {
     "Branches": "lancewood.repo.naming.branches",
@@ -113,6 +115,7 @@ _MODULES = {
     "checked_ref": "lancewood.git.names",
     "checked_table": "lancewood.catalog.names",
     "checked_tag": "lancewood.git.names",
+    "decode_object": "lancewood.format.json_object",
     "encode_pin": "lancewood.catalog.pin",
     "first_line": "lancewood.repo.identity",
     "is_uri": "lancewood.git.names",
@@ -121,6 +124,7 @@ _MODULES = {
     "own_table": "lancewood.catalog.names",
     "own_table_uri": "lancewood.catalog.names",
     "pin_file": "lancewood.catalog.names",
+    "refuse_links": "lancewood.store.disk_root",
     "swap": "lancewood.repo.committing.swapping",
     "tag_ref": "lancewood.catalog.names",
 }
@@ -172,6 +176,7 @@ __all__ = [
     "checked_ref",
     "checked_table",
     "checked_tag",
+    "decode_object",
     "encode_pin",
     "first_line",
     "is_uri",
@@ -180,6 +185,7 @@ __all__ = [
     "own_table",
     "own_table_uri",
     "pin_file",
+    "refuse_links",
     "swap",
     "tag_ref",
 ]

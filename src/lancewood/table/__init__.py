@@ -13,15 +13,19 @@ if TYPE_CHECKING:
     from lancewood.engine.base import FileLimits
     from lancewood.engine.location import BasePath
     from lancewood.engine.rows import IndexMask
+    from lancewood.engine.schema import Parameters
     from lancewood.engine.snapshot import Access, At, TableStats
     from lancewood.engine.upkeep import Dropped, MigratedNames, examine
     from lancewood.engine.versions import VersionInfo
+    from lancewood.expr.dialects import translated_errors
+    from lancewood.expr.parse import shorten
     from lancewood.external.base import ManifestStore
     from lancewood.external.lock import CommitLock
     from lancewood.format.type_text import parse_column, parse_type
     from lancewood.jobs.cloning.clone import DeepClone, ShallowClone
     from lancewood.jobs.cloning.detach import DetachCounts
     from lancewood.jobs.job import ColumnCounts, CompactionCounts, MoveCounts, RowCounts
+    from lancewood.jobs.merging.source import Choices, Matched, NotMatched, NotMatchedBySource
     from lancewood.jobs.publishing.publish import Published
     from lancewood.jobs.relocate import RelocationReport
     from lancewood.jobs.runner import LocalRunner, Runner
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from lancewood.jobs.upkeep.problems import Problem, RepairReport
     from lancewood.jobs.upkeep.retention import COMMITTING, IN_FLIGHT
     from lancewood.jobs.upkeep.verify import VerifyReport
+    from lancewood.model.field_keys import EXTENSION_NAME
     from lancewood.model.fragment import Fragment
     from lancewood.model.index import Index
     from lancewood.model.operations import (
@@ -52,7 +57,7 @@ if TYPE_CHECKING:
     from lancewood.model.transaction import Transaction
     from lancewood.store.checkup import CheckStatus, StoreCheck
     from lancewood.store.options import is_secret
-    from lancewood.table.changing import CHANGE, ChangedRows, Changes
+    from lancewood.table.changing import CHANGE, ChangedRows, Changes, files_added
     from lancewood.table.details import StoredFile, TableDetails, history
     from lancewood.table.door import (
         NamedVersion,
@@ -67,11 +72,13 @@ if TYPE_CHECKING:
     )
     from lancewood.table.handle import Counts
     from lancewood.table.scan import Scan
+    from lancewood.table.schemas import check_key, check_where, is_column_name, scanned_schema
     from lancewood.table.table import Table
 
 __all__ = [
     "CHANGE",
     "COMMITTING",
+    "EXTENSION_NAME",
     "IN_FLIGHT",
     "MAIN",
     "Access",
@@ -83,6 +90,7 @@ __all__ = [
     "ChangedRows",
     "Changes",
     "CheckStatus",
+    "Choices",
     "CleanupReport",
     "ColumnCounts",
     "CommitLock",
@@ -101,12 +109,16 @@ __all__ = [
     "IndexMask",
     "LocalRunner",
     "ManifestStore",
+    "Matched",
     "Merge",
     "MigratedNames",
     "MoveCounts",
     "NamedVersion",
+    "NotMatched",
+    "NotMatchedBySource",
     "Operation",
     "Overwrite",
+    "Parameters",
     "Problem",
     "Project",
     "Published",
@@ -132,11 +144,15 @@ __all__ = [
     "VerifyReport",
     "VersionInfo",
     "called",
+    "check_key",
+    "check_where",
     "create",
     "drop",
     "examine",
     "exists",
+    "files_added",
     "history",
+    "is_column_name",
     "is_secret",
     "migrate_names",
     "open",
@@ -145,6 +161,9 @@ __all__ = [
     "parse_type",
     "relocate",
     "repair",
+    "scanned_schema",
+    "shorten",
+    "translated_errors",
 ]
 
 _NAMES = {
@@ -155,15 +174,19 @@ _NAMES = {
     "lancewood.engine.base": "FileLimits",
     "lancewood.engine.location": "BasePath",
     "lancewood.engine.rows": "IndexMask",
+    "lancewood.engine.schema": "Parameters",
     "lancewood.engine.snapshot": "Access At TableStats",
     "lancewood.engine.upkeep": "MigratedNames examine Dropped",
     "lancewood.engine.versions": "VersionInfo",
+    "lancewood.expr.dialects": "translated_errors",
+    "lancewood.expr.parse": "shorten",
     "lancewood.external.base": "ManifestStore",
     "lancewood.external.lock": "CommitLock",
     "lancewood.format.type_text": "parse_column parse_type",
     "lancewood.jobs.cloning.clone": "DeepClone ShallowClone",
     "lancewood.jobs.cloning.detach": "DetachCounts",
     "lancewood.jobs.job": "ColumnCounts CompactionCounts MoveCounts RowCounts",
+    "lancewood.jobs.merging.source": "Choices Matched NotMatched NotMatchedBySource",
     "lancewood.jobs.publishing.publish": "Published",
     "lancewood.jobs.relocate": "RelocationReport",
     "lancewood.jobs.runner": "LocalRunner Runner",
@@ -171,6 +194,7 @@ _NAMES = {
     "lancewood.jobs.upkeep.problems": "Problem RepairReport",
     "lancewood.jobs.upkeep.retention": "COMMITTING IN_FLIGHT",
     "lancewood.jobs.upkeep.verify": "VerifyReport",
+    "lancewood.model.field_keys": "EXTENSION_NAME",
     "lancewood.model.fragment": "Fragment",
     "lancewood.model.index": "Index",
     "lancewood.model.operations": (
@@ -180,12 +204,13 @@ _NAMES = {
     "lancewood.model.refs": "MAIN Branch Tag called",
     "lancewood.model.transaction": "Transaction",
     "lancewood.store.checkup": "CheckStatus StoreCheck",
-    "lancewood.table.changing": "CHANGE ChangedRows Changes",
+    "lancewood.table.changing": "CHANGE ChangedRows Changes files_added",
     "lancewood.table.door": (
         "NamedVersion create drop exists migrate_names open open_named relocate repair"
     ),
     "lancewood.table.handle": "Counts",
     "lancewood.table.scan": "Scan",
+    "lancewood.table.schemas": "check_key check_where is_column_name scanned_schema",
     "lancewood.table.table": "Table",
 }
 __getattr__, __dir__ = lazy_names(

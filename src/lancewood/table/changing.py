@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import cached_property
+from typing import Self
 
 import pyarrow as pa
 
@@ -20,8 +21,10 @@ from lancewood.engine.changes import (
 from lancewood.engine.snapshot import At, Descent, Snapshot, is_there, resolve
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.jobs.job import RowCounts
-from lancewood.model.ids import is_detached
+from lancewood.jobs.publishing.work import find_net
+from lancewood.model.ids import Version, is_detached
 from lancewood.model.refs import called
+from lancewood.model.transaction import Transaction
 from lancewood.table.handle import Handle
 
 CHANGE = "_change"
@@ -187,12 +190,41 @@ def _check_comparable(*versions: Snapshot) -> None:
             )
 
 
+def files_added(before: Handle, after: Handle) -> tuple[int, int]:
+    """The number of data files that only the second version has, and their bytes as far as they
+    are recorded. Compares two manifests, and reads nothing else."""
+    net = find_net(before._snapshot.manifest, after._snapshot.manifest)
+    known = {file.path for each in net.changed for file in each.then.files}
+    fragments = [*net.added, *(each.now for each in net.changed)]
+    files = (file for each in fragments for file in each.files if file.path not in known)
+    sizes = {each.path: each.size or 0 for each in files}
+    return len(sizes), sum(sizes.values())
+
+
 class ChangeVerbs(Handle):
     """Verbs on a table: see what changed between two versions."""
 
     def follows(self, other: Handle) -> bool:
         """Whether another version is known to be in the past of this one."""
         return Descent(self._snapshot).find(other._snapshot) is not None
+
+    @property
+    def is_detached(self) -> bool:
+        """Whether this version is beside the history of the table, as a transaction of a repository
+        pins it before it lands there."""
+        return is_detached(self._snapshot.manifest.version)
+
+    def earlier(self, version: int) -> Self:
+        """A version in the past of this one, on this branch or on one that it comes from.
+
+        Raises NotFoundError if it was cleaned up.
+        """
+        return self._after(Descent(self._snapshot).load(version))
+
+    def transaction_of(self, version: int) -> Transaction:
+        """The transaction that made this version or an earlier one, and not the one that made a
+        branch of it. Its uuid tells whether two versions of one number are the same."""
+        return Descent(self._snapshot).transaction(Version(version))
 
     def changes(
         self,

@@ -9,12 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-import lancewood as lw
 from lancewood.pipeline.checks.running import plan_checks, run_checks
+from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.load import load
 from lancewood.pipeline.definition.model import Pipeline
 from lancewood.pipeline.report.facts import CheckFacts
-from lancewood.pipeline.running.context import RunContext
 from lancewood.repo.repository import Repository
 
 HEAD = """
@@ -50,9 +49,9 @@ class Scene:
         context = self.context(self.pipeline(""))
         self.repository.branches.create(context.branch, at=context.base)
         for name, rows in self.now.items():
-            uri, branch = context.create(name, rows.schema)
             # In several files, so that there are several tasks.
-            table = lw.open(uri, branch=branch).overwrite(rows.slice(0, 2), schema=rows.schema)
+            made = context.create(name, rows.schema).opened()
+            table = made.overwrite(rows.slice(0, 2), schema=rows.schema)
             if rows.num_rows > 2:
                 table.append(rows.slice(2))
         self.repository.commit("loaded", branch=context.branch)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.load import load
 from lancewood.pipeline.frames.frames import Frames
-from lancewood.pipeline.running.context import RunContext
 from lancewood.repo.repository import Repository
 
 

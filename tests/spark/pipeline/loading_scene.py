@@ -1,20 +1,20 @@
-"""A run's ground and frames, as little of them as loading asks for, over a plain repository."""
+"""The context of a run over a plain repository, and frames that are at hand."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import lance
 import pyarrow as pa
 
 import lancewood as lw
+from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Mode, Pipeline, Quarantine, Spot, Target
+from lancewood.pipeline.frames.frames import Frames
 from lancewood.pipeline.report.facts import SourceFacts
-from lancewood.repo.repository import Repository
-from lancewood.table.table import Table
 
 PHOTOS = pa.table({"id": [1, 2, 3, 4], "title": ["one", "two", "three", "four"]})
 
@@ -24,43 +24,14 @@ def target(table: str, mode: str, source: str | None = None, **said: Any) -> Tar
 
 
 @dataclass
-class FakeContext:
-    repository: Repository
-    pipeline: Pipeline
-    run: str = "r1"
-
-    @property
-    def branch(self) -> str:
-        return f"run/{self.run}"
-
-    @property
-    def storage_options(self) -> dict[str, str] | None:
-        return None
-
-    def has_now(self, table: str) -> bool:
-        return self.has(table, revision=self.branch)
-
-    def has(self, table: str, *, revision: str | None = None) -> bool:
-        return table in self.repository.at(revision or "main").tables
-
-    def open(self, table: str, *, revision: str | None = None) -> Table:
-        return self.repository.at(revision or "main").table(table)
-
-    def location(self, table: str) -> tuple[str, str | None]:
-        found = self.repository.prepare(table, branch=self.branch)
-        return found.uri, found.branch
-
-    def create(
-        self, table: str, schema: pa.Schema, uri: str | None = None
-    ) -> tuple[str, str | None]:
-        with self.repository.transaction(self.branch, f"make {table}") as changes:
-            changes.create_table(table, schema)
-        return self.location(table)
+class LoadingContext(RunContext):
+    """A run's context, which also begins and publishes runs."""
 
     def begin(self, run: str) -> None:
         """A fresh run, from main as it is now."""
-        self.run = run
-        self.repository.branches.create(self.branch, at="main")
+        self.run, self.base = run, self.repository.at("main").hash
+        self._targets.clear()
+        self.create_branch()
 
     def publish(self) -> None:
         self.repository.commit("loaded", branch=self.branch)
@@ -77,14 +48,15 @@ class FakeContext:
     def root(self, table: str) -> str:
         return str(self.repository.path / "tables" / f"{table}.lance")
 
-    def with_targets(self, *targets: Target) -> FakeContext:
+    def with_targets(self, *targets: Target) -> Self:
         return replace(self, pipeline=replace(self.pipeline, targets=targets))
 
 
-@dataclass
-class FakeFrames:
-    frames: Mapping[str, Any] = field(default_factory=dict)
-    bad: Any = None
+class FakeFrames(Frames):
+    """Frames that are at hand."""
+
+    def __init__(self, frames: Mapping[str, Any] | None = None, bad: Any = None) -> None:
+        self.frames, self.bad = frames or {}, bad
 
     def frame(self, name: str) -> Any:
         return self.frames[name]
@@ -99,7 +71,7 @@ class FakeFrames:
         return []
 
 
-def new_context(tmp_path: Path, **quarantine: Any) -> FakeContext:
+def new_context(tmp_path: Path, **quarantine: Any) -> LoadingContext:
     """A repository with the table ``photos`` on main, and a run that began there."""
     repository = lw.Repository.init(tmp_path / "repo", fsync=False)
     with repository.transaction("main", message="day 1") as changes:
@@ -113,7 +85,7 @@ def new_context(tmp_path: Path, **quarantine: Any) -> FakeContext:
         spot,
         quarantine=Quarantine(**quarantine),
     )
-    context = FakeContext(repository, pipeline)
+    context = LoadingContext(repository, pipeline, "r1", None)
     context.begin("r1")
     return context
 

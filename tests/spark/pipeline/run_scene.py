@@ -87,7 +87,7 @@ class At(Silence):
     def ended(self, stage: str, seconds: float, **amounts: int | None) -> None:
         self._event(f"ended {stage}")
 
-    def told(self, text: str) -> None:
+    def noted(self, text: str) -> None:
         self.texts.append(text)
 
 

@@ -16,7 +16,7 @@ from tests.spark.pipeline.checks_scene import HEAD, Scene
 
 import lancewood as lw
 from lancewood.errors import InvalidInputError, LancewoodError
-from lancewood.pipeline.checks.columns import telling_columns
+from lancewood.pipeline.checks.columns import identifying_columns
 from lancewood.pipeline.checks.relations import CheckedTable
 from lancewood.pipeline.checks.running import has_failed, run_checks
 from lancewood.pipeline.definition.model import Check
@@ -266,9 +266,9 @@ def test_values_that_spark_may_not_hold_are_not_shown_beside_a_check() -> None:
         }
     )
     relation = CheckedTable("animals", schema)
-    assert telling_columns(relation, ["id"]) == ["id", "key"]
-    assert telling_columns(relation, ["image"]) == ["id", "image", "key"]
-    assert telling_columns(relation, ["sum", "at"]) == ["id", "key"]
+    assert identifying_columns(relation, ["id"]) == ["id", "key"]
+    assert identifying_columns(relation, ["image"]) == ["id", "image", "key"]
+    assert identifying_columns(relation, ["sum", "at"]) == ["id", "key"]
 
 
 NEAR = "did you mean '{}'?"

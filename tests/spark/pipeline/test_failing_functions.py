@@ -13,7 +13,7 @@ from tests.spark.environment import QUICK_START, of_a_shell
 
 from lancewood.errors import LancewoodError
 from lancewood.pipeline import RunFacts, run
-from lancewood.pipeline.running.telling import FACTS
+from lancewood.pipeline.running.outcome import FACTS
 
 CODE = """
 import pyarrow as pa

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.spark.pipeline.loading_scene import (
-    FakeContext,
     FakeFrames,
+    LoadingContext,
     new_context,
     rows_of,
     target,
@@ -23,16 +23,16 @@ pytestmark = pytest.mark.spark
 LOUD, QUIET = "upper(title)", "lower(title)"
 
 
-def fill(spark: Any, context: FakeContext, expression: str = LOUD, **said: Any) -> TargetFacts:
+def fill(spark: Any, context: LoadingContext, expression: str = LOUD, **said: Any) -> TargetFacts:
     adding = target("photos", "add-columns", columns={"shout": expression}, **said)
     return load_target(spark, context, adding, FakeFrames())
 
 
-def shouts(context: FakeContext) -> dict[int, str | None]:
+def shouts(context: LoadingContext) -> dict[int, str | None]:
     return {each["id"]: each["shout"] for each in rows_of(context.on_branch("photos"))}
 
 
-def data_files(context: FakeContext) -> set[str]:
+def data_files(context: LoadingContext) -> set[str]:
     return {each.name for each in (Path(context.root("photos")) / "data").iterdir()}
 
 

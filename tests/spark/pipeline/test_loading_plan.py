@@ -7,11 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.spark.pipeline.loading_scene import FakeContext, FakeFrames, new_context, target
+from tests.spark.pipeline.loading_scene import FakeFrames, LoadingContext, new_context, target
 
 import lancewood as lw
 from lancewood.errors import InvalidInputError
-from lancewood.pipeline.loading.context import prepare_locations
 from lancewood.pipeline.loading.planning import plan_target, plan_targets
 
 pytestmark = pytest.mark.spark
@@ -20,12 +19,13 @@ ROWS = "id long, title string"
 
 
 @pytest.fixture(scope="module")
-def context(tmp_path_factory: pytest.TempPathFactory) -> FakeContext:
+def context(tmp_path_factory: pytest.TempPathFactory) -> LoadingContext:
     made = new_context(tmp_path_factory.mktemp("plan"))
     with made.repository.transaction("main", message="more") as changes:
         schema = pa.schema([pa.field("id", pa.int64(), False), ("v", pa.list_(pa.float32(), 2))])
         changes.create_table("vectors", schema)
         changes.create_table("floats", pa.table({"x": [0.5]}))
+    made.begin("r2")
     return made
 
 
@@ -120,7 +120,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_does_not_fit_is_refused_with_its_spot(
-    spark: Any, context: FakeContext, frames: FakeFrames, case: str
+    spark: Any, context: LoadingContext, frames: FakeFrames, case: str
 ) -> None:
     asked, why = REFUSED[case]
     with pytest.raises(InvalidInputError) as refused:
@@ -132,7 +132,7 @@ def test_what_does_not_fit_is_refused_with_its_spot(
 
 
 def test_the_plan_knows_what_earlier_targets_make(
-    spark: Any, context: FakeContext, frames: FakeFrames
+    spark: Any, context: LoadingContext, frames: FakeFrames
 ) -> None:
     later = context.with_targets(
         target("fresh", "append", "vectors", types={"v": "fixed_size_list<float>[2]"}),
@@ -169,5 +169,5 @@ def test_tables_are_made_ready_before_the_first_is_written(tmp_path: Path) -> No
     context = new_context(tmp_path).with_targets(
         target("photos", "append", "rows"), target("fresh", "append", "rows")
     )
-    prepare_locations(context)
+    context.prepare_targets()
     assert [*lw.open(context.root("photos")).branches.list()] == [context.branch]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.spark.pipeline.loading_scene import FakeContext, FakeFrames, new_context, rows_of
+from tests.spark.pipeline.loading_scene import FakeFrames, LoadingContext, new_context, rows_of
 
 from lancewood.pipeline.loading.quarantine import check_quarantine, load_quarantine
 from lancewood.pipeline.report.facts import QuarantineFacts, SourceFacts
@@ -29,7 +29,7 @@ def bad(spark: Any, *counts: tuple[str, str, int]) -> Any:
     return spark.createDataFrame(rows, BAD).coalesce(1)
 
 
-def quarantined(spark: Any, context: FakeContext, frames: FakeFrames) -> QuarantineFacts:
+def quarantined(spark: Any, context: LoadingContext, frames: FakeFrames) -> QuarantineFacts:
     return load_quarantine(spark, context, context.pipeline, frames)
 
 

@@ -40,12 +40,12 @@ def test_append_adds_rows_on_the_branch_and_nothing_on_main(spark: Any, tmp_path
 def test_append_of_nothing_makes_no_version(spark: Any, tmp_path: Path) -> None:
     context = new_context(tmp_path)
     nothing = spark.createDataFrame([], "id long, title string")
-    _, branch = context.location("photos")
+    location = context.location("photos")
     before = context.on_branch("photos").version
     facts = load_target(
         spark, context, target("photos", "append", "nothing"), FakeFrames({"nothing": nothing})
     )
-    assert branch == context.branch
+    assert location.branch == context.branch
     assert context.on_branch("photos").version == before == facts.version
     assert (facts.inserted, facts.files, facts.rows_after) == (0, 0, 4)
 

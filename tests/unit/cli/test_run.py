@@ -16,6 +16,7 @@ from lancewood.cli.lazy import load_command
 from lancewood.cli.main import RootGroup
 from lancewood.cli.pipeline.run import interruption_told
 from lancewood.errors import InvalidInputError, RunFailedError
+from lancewood.pipeline.definition.model import Pipeline
 from lancewood.pipeline.report.facts import CheckFacts, Ending, Listener, RunFacts
 
 Lw = Callable[..., Any]
@@ -54,8 +55,8 @@ class Runs:
         self.asked: dict[str, Any] = {}
         self.told = ""
 
-    def __call__(self, path: Path, *, listener: Listener, **asked: Any) -> RunFacts:
-        self.asked = {"path": path, **asked}
+    def __call__(self, pipeline: Pipeline, *, listener: Listener, **asked: Any) -> RunFacts:
+        self.asked = {"pipeline": pipeline, **asked}
         if self.told:
             print(self.told)
         listener.ended("load labels", 1.5, rows=3)
@@ -88,8 +89,8 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
 def test_everything_that_is_said_reaches_the_run(lw_ok: Lw, runs: Runs) -> None:
     words = ["--param", "day=a=b", "--run-id", "x-1", "--dry-run", "--master", "local[1]"]
     lw_ok("run", "labels.toml", *words)
-    assert runs.asked["path"] == Path("labels.toml")
-    assert runs.asked["parameters"] == {"day": "a=b"}
+    assert runs.asked["pipeline"].file.name == "labels.toml"
+    assert runs.asked["pipeline"].parameters == {"day": "a=b"}
     assert runs.asked["run_id"] == "x-1"
     assert runs.asked["dry_run"] is True
     assert runs.asked["master"] == "local[1]"

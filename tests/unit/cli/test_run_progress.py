@@ -28,7 +28,7 @@ def a_run(listener: Listener) -> None:
     listener.moved("load photos", 3, 8)
     listener.ended("load photos", 2.5, rows=1_204, bytes=5 << 20, files=2)
     listener.moved("load photos", 8, 8)
-    listener.told("main moved: once more")
+    listener.noted("main moved: once more")
     listener.begun("check")
     listener.over(RunFacts("p", "r", "repo", "main", "run/r", ""))
 
@@ -79,7 +79,7 @@ def test_names_cannot_make_a_terminal_do_things(
     with run_progress(wanted=True) as listener:
         listener.begun("load [red]\x1b]0;owned\x07")
         listener.ended("load [red]\x1b]0;owned\x07", 1.0)
-        listener.told("[bold]\x1b]0;owned\x07")
+        listener.noted("[bold]\x1b]0;owned\x07")
     assert "\x1b]0;" not in seen.getvalue()
     assert "[red]\\x1b]0;owned\\x07" in seen.getvalue()
     assert "[bold]\\x1b]0;owned\\x07" in seen.getvalue()

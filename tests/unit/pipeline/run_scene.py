@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +12,7 @@ import lance
 import pyarrow as pa
 
 import lancewood as lw
+from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import (
     Check,
     Mode,
@@ -21,6 +22,7 @@ from lancewood.pipeline.definition.model import (
     Spot,
     Target,
 )
+from lancewood.pipeline.frames.frames import Frames
 from lancewood.pipeline.report.facts import (
     CheckFacts,
     Listener,
@@ -30,8 +32,7 @@ from lancewood.pipeline.report.facts import (
     SourceFacts,
     TargetFacts,
 )
-from lancewood.pipeline.running.context import RunContext
-from lancewood.pipeline.running.parts import Parts
+from lancewood.pipeline.running.spark_work import SparkWork
 from lancewood.pipeline.start import run_pipeline
 
 SPOT = Spot("zoo.toml", "pipeline")
@@ -54,22 +55,22 @@ class Incoming:
     values: dict[str, list[int]] = field(default_factory=dict)
 
 
-class FakeFrames:
+class FakeFrames(Frames):
     """Rows by source. An incremental source gives what came after its state."""
 
     def __init__(self, incoming: Incoming, pipeline: Pipeline, states: Mapping[str, Any]) -> None:
-        self._incoming, self._pipeline, self._states = incoming, pipeline, states
+        self._given, self._pipeline, self._states = incoming, pipeline, dict(states)
         self.is_closed = False
 
     def check(self) -> None:
         for each in self._pipeline.sources:
-            if each.name not in self._incoming.values:
+            if each.name not in self._given.values:
                 raise lw.errors.InvalidInputError(f"{each.spot}: cannot be read")
 
     def all(self, name: str) -> list[int]:
         source = next(each for each in self._pipeline.sources if each.name == name)
         since = self._states.get(name, 0) if source.incremental else 0
-        return self._incoming.values[name][since:]
+        return self._given.values[name][since:]
 
     def good(self, name: str) -> list[int]:
         return [each for each in self.all(name) if each >= 0]
@@ -85,7 +86,7 @@ class FakeFrames:
     def news(self) -> str:
         return repr([self.all(each.name) for each in self._pipeline.sources if each.incremental])
 
-    def counted(self) -> Sequence[SourceFacts]:
+    def counted(self) -> list[SourceFacts]:
         return [
             SourceFacts(each.name, "fake", "here", rows=len(self.good(each.name)))
             for each in self._pipeline.sources
@@ -93,7 +94,7 @@ class FakeFrames:
 
     def states(self) -> dict[str, Any]:
         return {
-            each.name: len(self._incoming.values[each.name])
+            each.name: len(self._given.values[each.name])
             for each in self._pipeline.sources
             if each.incremental
         }
@@ -109,59 +110,11 @@ class FakeFrames:
         self.is_closed = True
 
 
-def written(context: RunContext, table: str, schema: pa.Schema, uri: str | None = None) -> lw.Table:
+def written(context: RunContext, table: str, schema: pa.Schema) -> lw.Table:
     """A table on the run's branch, to be written."""
     is_there = context.has(table, revision=context.branch)
-    where, branch = context.location(table) if is_there else context.create(table, schema, uri)
-    return lw.open(where, branch=branch)
-
-
-def load_target(
-    spark: Any, context: RunContext, target: Target, frames: Any, listener: Listener
-) -> TargetFacts:
-    table = written(context, target.table, SCHEMA, target.uri)
-    before = table.count_rows()
-    assert target.source is not None
-    data = rows(*frames.good(target.source))
-    listener.moved(f"load {target.table}", 1, 2)
-    match target.mode:
-        case Mode.APPEND:
-            done = table.append(data) if data.num_rows else table
-        case Mode.OVERWRITE:
-            done = table.overwrite(data)
-        case _:
-            done = table.merge(data, on=["id"])
-    return TargetFacts(
-        target.table,
-        target.mode.value,
-        rows_before=before,
-        rows_after=done.count_rows(),
-        inserted=data.num_rows,
-        version=done.version,
-        columns_added=("id",),
-    )
-
-
-def load_quarantine(
-    spark: Any, context: RunContext, pipeline: Pipeline, frames: Any
-) -> QuarantineFacts:
-    found, limit = frames.bad(), pipeline.quarantine
-    facts = QuarantineFacts(limit.table, rows=len(found))
-    if found:
-        data = pa.table({"run": [context.run] * len(found), "record": found}, schema=BAD)
-        written(context, limit.table, BAD).append(data)
-        facts.by_reason = (("source", "negative", len(found)),)
-        facts.is_beyond = limit.most_rows is not None and len(found) > limit.most_rows
-    return facts
-
-
-def load_files(spark: Any, context: RunContext, table: str, files: Any) -> None:
-    written(context, table, SCHEMA).append(files)
-
-
-@contextmanager
-def following(spark: Any, listener: Listener, stage: str) -> Iterator[None]:
-    yield
+    found = context.location(table) if is_there else context.create(table, schema)
+    return found.opened()
 
 
 class Points(Silence):
@@ -186,7 +139,7 @@ class Points(Silence):
     def ended(self, stage: str, seconds: float, **amounts: int | None) -> None:
         self._event(f"ended {stage}")
 
-    def told(self, text: str) -> None:
+    def noted(self, text: str) -> None:
         self.texts.append(text)
 
     def over(self, facts: RunFacts) -> None:
@@ -205,7 +158,7 @@ class Scene:
     """What others do after the loads, once each."""
     is_known_before_spark: bool = True
     """Whether somebody can tell that nothing is new."""
-    check_file: Callable[[Pipeline, RunContext], None] = field(default=lambda *_: None)
+    check_file: Callable[[RunContext], None] = field(default=lambda _: None)
 
     @classmethod
     def at(cls, path: Path, **said: Any) -> Scene:
@@ -234,44 +187,9 @@ class Scene:
         sources = (replace(self.pipeline.sources[0], incremental=True), self.pipeline.sources[1])
         return self.changed(sources=sources)
 
-    @property
-    def parts(self) -> Parts:
-        def run_checks(
-            spark: Any,
-            pipeline: Pipeline,
-            context: RunContext,
-            folder: Path,
-            *,
-            around: Callable[[Check], AbstractContextManager[object]],
-        ) -> list[CheckFacts]:
-            with around(pipeline.checks[0]):
-                found = self.checks(context)
-            if self.before_publishing:
-                self.before_publishing.pop(0)()
-            return found
-
-        return Parts(
-            has_no_news=lambda pipeline, context, states: (
-                self.is_known_before_spark
-                and bool(FakeFrames(self.incoming, pipeline, states).is_empty())
-            ),
-            check_file=self.check_file,
-            frames=lambda spark, pipeline, context, states, overrides: FakeFrames(
-                self.incoming, pipeline, states
-            ),
-            plan_targets=lambda *_: {},
-            load_target=load_target,
-            load_quarantine=load_quarantine,
-            load_files=load_files,
-            plan_checks=lambda *_: None,
-            run_checks=run_checks,
-            page=lambda facts: f"<p>{facts.run}</p>",
-            following=following,
-        )
-
     def run(self, run_id: str | None = "r1", **said: Any) -> RunFacts:
         spark = said.pop("spark", _Spark())
-        return run_pipeline(self.pipeline, run_id=run_id, spark=spark, parts=self.parts, **said)
+        return run_pipeline(self.pipeline, run_id=run_id, spark=spark, work=FakeWork(self), **said)
 
     @property
     def repo(self) -> lw.Repository:
@@ -311,6 +229,102 @@ class Scene:
             assert not [*(each / "tree").glob("run/*")]
         claims = repo.path / "lancewood" / "runs" / ".claims"
         assert not claims.exists() or not [*claims.iterdir()]
+
+
+class FakeWork(SparkWork):
+    """What a run has Spark do, with plain tables."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+
+    def has_no_news(
+        self, pipeline: Pipeline, context: RunContext, states: Mapping[str, Any]
+    ) -> bool:
+        frames = FakeFrames(self.scene.incoming, pipeline, states)
+        return self.scene.is_known_before_spark and bool(frames.is_empty())
+
+    def check_file(self, context: RunContext) -> None:
+        self.scene.check_file(context)
+
+    def frames(
+        self, spark: Any, context: RunContext, states: Mapping[str, Any], overrides: Any
+    ) -> FakeFrames:
+        return FakeFrames(self.scene.incoming, context.pipeline, states)
+
+    @staticmethod
+    def plan_targets(spark: Any, context: RunContext, frames: Frames) -> dict[str, pa.Schema]:
+        return {}
+
+    @staticmethod
+    def plan_checks(*_: object) -> None: ...
+
+    @staticmethod
+    def load_target(
+        spark: Any,
+        context: RunContext,
+        target: Target,
+        frames: Any,
+        listener: Listener | None = None,
+    ) -> TargetFacts:
+        assert listener is not None
+        table = written(context, target.table, SCHEMA)
+        before = table.count_rows()
+        assert target.source is not None
+        data = rows(*frames.good(target.source))
+        listener.moved(f"load {target.table}", 1, 2)
+        match target.mode:
+            case Mode.APPEND:
+                done = table.append(data) if data.num_rows else table
+            case Mode.OVERWRITE:
+                done = table.overwrite(data)
+            case _:
+                done = table.merge(data, on=["id"])
+        return TargetFacts(
+            target.table,
+            target.mode.value,
+            rows_before=before,
+            rows_after=done.count_rows(),
+            inserted=data.num_rows,
+            version=done.version,
+            columns_added=("id",),
+        )
+
+    @staticmethod
+    def load_quarantine(
+        spark: Any, context: RunContext, pipeline: Pipeline, frames: Any
+    ) -> QuarantineFacts:
+        found, limit = frames.bad(), pipeline.quarantine
+        facts = QuarantineFacts(limit.table, rows=len(found))
+        if found:
+            data = pa.table({"run": [context.run] * len(found), "record": found}, schema=BAD)
+            written(context, limit.table, BAD).append(data)
+            facts.by_reason = (("source", "negative", len(found)),)
+            facts.is_beyond = limit.most_rows is not None and len(found) > limit.most_rows
+        return facts
+
+    @staticmethod
+    def load_files(spark: Any, context: RunContext, table: str, files: Any) -> None:
+        written(context, table, SCHEMA).append(files)
+
+    def run_checks(  # type: ignore[override]
+        self,
+        spark: Any,
+        pipeline: Pipeline,
+        context: RunContext,
+        folder: Path,
+        *,
+        around: Callable[[Check], AbstractContextManager[object]],
+    ) -> list[CheckFacts]:
+        with around(pipeline.checks[0]):
+            found = self.scene.checks(context)
+        if self.scene.before_publishing:
+            self.scene.before_publishing.pop(0)()
+        return found
+
+    @staticmethod
+    @contextmanager
+    def following(spark: Any, listener: Listener, stage: str) -> Iterator[None]:
+        yield
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lancewood.pipeline.definition.key_lines import lines_of_keys
 from lancewood.pipeline.definition.model import key_below
+from lancewood.pipeline.definition.toml_file import lines_of_keys
 
 LAID_OUT = '''\
 # [a]  no table

@@ -14,6 +14,7 @@ from sqlglot import exp
 from tests.unit.pipeline.definition_files import GOOD, HEAD, SOURCE, TARGET, loaded, refused
 
 from lancewood.errors import InvalidInputError
+from lancewood.pipeline import run
 from lancewood.pipeline.definition.model import Spot
 from lancewood.pipeline.definition.parameters import Filling, read_parameters
 
@@ -177,3 +178,11 @@ def test_sql_that_is_filled_is_what_is_checked(tmp_path: Path) -> None:
 
 def test_a_source_without_parameters_needs_no_section(tmp_path: Path) -> None:
     assert loaded(tmp_path, HEAD + SOURCE + TARGET).parameters == {}
+
+
+def test_a_loaded_pipeline_takes_no_parameters_when_it_runs(tmp_path: Path) -> None:
+    why = r"loaded already: give .* to load\(\)"
+    with pytest.raises(InvalidInputError, match=why):
+        run(loaded(tmp_path, GOOD), parameters={})
+    with pytest.raises(InvalidInputError, match=why):
+        run(loaded(tmp_path, GOOD), environment={})

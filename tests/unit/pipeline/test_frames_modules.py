@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from lancewood.errors import InvalidInputError
+from lancewood.pipeline.definition.digest import code_digest
 from lancewood.pipeline.definition.model import Function, Pipeline, Spot, Step
 from lancewood.pipeline.frames.functions import takes_arrow
-from lancewood.pipeline.frames.modules import Modules, code_digest
+from lancewood.pipeline.frames.modules import Modules
 
 SPOT = Spot("zoo.toml", "steps.s.python", 7)
 

@@ -13,13 +13,13 @@ import lancewood as lw
 from lancewood.errors import InvalidInputError
 from lancewood.pipeline import run
 from lancewood.pipeline import start as run_module
+from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.load import load
 from lancewood.pipeline.frames.new_files import _SCHEMA as SEEN
 from lancewood.pipeline.frames.new_rows import whole_table
 from lancewood.pipeline.frames.without_spark import has_no_news
 from lancewood.pipeline.report.facts import Ending
-from lancewood.pipeline.running import story
-from lancewood.pipeline.running.context import RunContext
+from lancewood.pipeline.running import run as running
 from lancewood.pipeline.running.ledger import LedgerEntry, encode_entry, entry_file
 
 HEAD = '[pipeline]\nname = "zoo"\nrepository = "repo"\n'
@@ -75,7 +75,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     def start(_: object) -> None:
         raise AssertionError("Spark starts")
 
-    monkeypatch.setattr(story, "start_session", start)
+    monkeypatch.setattr(running, "start_session", start)
     monkeypatch.setattr(run_module, "start_session", start)
     return Scene(tmp_path / "a [1] {x}*? folder")
 
@@ -172,7 +172,7 @@ def test_rows_of_a_table_are_new_by_its_versions(scene: Scene) -> None:
     pipeline = load(scene.file(text))
     context = RunContext(scene.repository, pipeline, "r2", None)
     assert not has_no_news(pipeline, context, {}), "all of it is new"
-    state = whole_table(pipeline.sources[0], table._snapshot, context).state()
+    state = whole_table(pipeline.sources[0], table, context).state()
     assert has_no_news(pipeline, context, {"drops": state})
     table = table.append(pa.table({"id": [2]}))
     assert not has_no_news(pipeline, context, {"drops": state})

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import lance
 import pytest
-from tests.unit.pipeline.run_scene import SPOT, FakeFrames, Points, Scene, rows
+from tests.unit.pipeline.run_scene import SPOT, FakeFrames, FakeWork, Points, Scene, rows
 
 import lancewood as lw
 from lancewood.errors import (
@@ -26,9 +26,9 @@ from lancewood.errors import (
     StorageError,
 )
 from lancewood.pipeline import clean
+from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import (
     Mode,
-    Pipeline,
     Quarantine,
     Secret,
     SqlCheck,
@@ -36,11 +36,11 @@ from lancewood.pipeline.definition.model import (
     UniqueCheck,
 )
 from lancewood.pipeline.report.facts import CheckFacts, Ending
-from lancewood.pipeline.running import parts as own_session
-from lancewood.pipeline.running import story
-from lancewood.pipeline.running.context import RunContext
+from lancewood.pipeline.report.page import page
+from lancewood.pipeline.running import run as running
+from lancewood.pipeline.running import spark_work
 from lancewood.pipeline.running.folder import RunFolder, claimed
-from lancewood.pipeline.running.parts import start_session
+from lancewood.pipeline.running.spark_work import start_session
 from lancewood.repo.naming.tags import Marks, Tags
 
 UNIQUE = UniqueCheck("ids", SPOT, False, "photos", ("id",))
@@ -120,7 +120,7 @@ def test_a_stage_that_fails_is_in_the_timeline_and_nobody_hears_that_it_ended(
         raise RunFailedError("the disk is full")
 
     points = Points()
-    monkeypatch.setattr(Scene, "parts", replace(scene.parts, load_target=load_target))
+    monkeypatch.setattr(FakeWork, "load_target", staticmethod(load_target))
     with pytest.raises(RunFailedError) as caught:
         scene.run(listener=points)
     facts = caught.value.facts["run_facts"]
@@ -140,7 +140,7 @@ def test_what_fails_in_a_load_names_the_target(
     def load_target(*_: object) -> NoReturn:
         raise kind("two rows have the same key", key=5)
 
-    monkeypatch.setattr(Scene, "parts", replace(scene.parts, load_target=load_target))
+    monkeypatch.setattr(FakeWork, "load_target", staticmethod(load_target))
     with pytest.raises(kind) as caught:
         scene.run()
     spot = scene.pipeline.targets[0].spot
@@ -164,7 +164,7 @@ def test_the_report_and_the_ledger_say_what_happened(scene: Scene) -> None:
     facts = scene.changed(tag="v-{run}", parameters={"day": "1"}).run()
     told = json.loads((Path(facts.folder) / "report.json").read_text())
     assert (told["ending"], told["commit"], told["tag"]) == ("published", facts.commit, "v-r1")
-    assert (Path(facts.folder) / "report.html").read_text() == "<p>r1</p>"
+    assert (Path(facts.folder) / "report.html").read_text() == page(facts)
     assert scene.repo.tags.list() == {"v-r1": facts.commit}
     entry = scene.repo.at("main").read("pipelines/zoo.json").decode()
     assert json.loads(entry)["run"] == "r1"
@@ -279,7 +279,7 @@ def test_a_run_without_news_says_so_before_spark_starts(
     def start(_: object) -> NoReturn:
         raise AssertionError("Spark starts")
 
-    monkeypatch.setattr(story, "start_session", start)
+    monkeypatch.setattr(running, "start_session", start)
     facts = scene.run("r2", spark=None)
     assert facts.ending is Ending.NOTHING_NEW
     assert [each.name for each in facts.stages] == ["look back", "look for what is new"]
@@ -294,7 +294,7 @@ def test_which_spark_a_run_takes_is_left_to_the_session_unless_the_file_says(
     scene: Scene, said: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(own_session, "session", lambda master, **more: asked.append((master, more)))
+    monkeypatch.setattr(spark_work, "session", lambda master, **more: asked.append((master, more)))
     start_session(scene.changed(spark=said).pipeline)
     conf = {key: value for key, value in said.items() if key != "master"}
     assert asked == [(said.get("master"), {"app_name": "lancewood zoo", "conf": conf})]
@@ -335,14 +335,14 @@ def test_spark_logs_no_failing_tasks_during_a_run_unless_that_is_asked_for(
 def test_the_file_is_checked_before_spark_starts(
     scene: Scene, dry_run: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(pipeline: Pipeline, _: object) -> NoReturn:
-        raise InvalidInputError(f"{pipeline.spot}: there is no such function")
+    def refuse(context: RunContext) -> NoReturn:
+        raise InvalidInputError(f"{context.pipeline.spot}: there is no such function")
 
     def start(_: object) -> NoReturn:
         raise AssertionError("Spark starts")
 
     scene.check_file = refuse
-    monkeypatch.setattr(story, "start_session", start)
+    monkeypatch.setattr(running, "start_session", start)
     with pytest.raises(InvalidInputError, match="no such function"):
         scene.run(spark=None, dry_run=dry_run)
 
@@ -353,13 +353,13 @@ def test_the_file_is_checked_also_if_nothing_is_new(scene: Scene, is_known: bool
     scene.run()
     scene.is_known_before_spark = is_known
 
-    def refuse(pipeline: Pipeline, _: object) -> NoReturn:
-        raise InvalidInputError(f"{pipeline.spot}: there is no such function")
+    def refuse(context: RunContext) -> NoReturn:
+        raise InvalidInputError(f"{context.pipeline.spot}: there is no such function")
 
     scene.check_file = refuse
     with pytest.raises(InvalidInputError, match="no such function"):
         scene.run("r2")
-    scene.check_file = lambda *_: None
+    scene.check_file = lambda _: None
     assert scene.run("r2").ending is Ending.NOTHING_NEW
     scene.check_tidy()
 

@@ -13,9 +13,9 @@ import pytest
 from tests.repo.faults import at_file_step
 from tests.unit.pipeline.run_scene import SPOT, Died, Points, Scene, rows
 
+from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Function, UniqueCheck
 from lancewood.pipeline.report.facts import CheckFacts, Ending
-from lancewood.pipeline.running.context import RunContext
 from lancewood.repo.outcome import NotLandedWarning
 from lancewood.testing.faults import Killed
 

@@ -10,7 +10,7 @@ from tests.unit.pipeline.run_scene import Died, Points, Scene
 
 from lancewood.errors import AlreadyExistsError
 from lancewood.pipeline.report.facts import Ending
-from lancewood.pipeline.running.known_runs import known_runs
+from lancewood.pipeline.running.runs import known_runs
 
 
 @pytest.fixture(autouse=True)

@@ -13,9 +13,15 @@ import pytest
 from lancewood.errors import FormatError, InvalidInputError, RetryableConflictError
 from lancewood.pipeline.report.facts import QuarantineFacts, SourceFacts, TargetFacts
 from lancewood.pipeline.running.folder import RunFolder, checked_run_id, claimed, new_run_id
-from lancewood.pipeline.running.ledger import LedgerEntry, decode_entry, encode_entry
+from lancewood.pipeline.running.ledger import (
+    LedgerEntry,
+    Progress,
+    decode_entry,
+    decode_message,
+    encode_entry,
+    encode_message,
+)
 from lancewood.pipeline.running.loads import joined
-from lancewood.pipeline.running.resume import Progress, decode_message, encode_message
 
 ENTRY = LedgerEntry(
     pipeline="zoo",

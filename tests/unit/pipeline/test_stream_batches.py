@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.pipeline.run_scene import SPOT, Died, Points, Scene
+from tests.unit.pipeline.run_scene import SPOT, Died, FakeWork, Points, Scene
 
 import lancewood as lw
 from lancewood.errors import InvalidInputError
@@ -73,7 +73,7 @@ class Spark:
             self.scene.incoming.values.update(a=said["overrides"]["a"].values, b=[])
             if stop_in is not None:
                 stop_in(found)
-            return run_pipeline(pipeline, parts=self.scene.parts, **said)
+            return run_pipeline(pipeline, work=FakeWork(self.scene), **said)
 
         found = Batches(pipeline, "a", run_batch, listener or Silence(), summary)
         found.begin(STREAM)

@@ -10,7 +10,6 @@ and logs that at length; this log is suppressed.
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
@@ -34,7 +33,7 @@ from lancewood.pipeline.report.lines import lines
 from lancewood.pipeline.report.markup import counted, duration, shown, size
 from lancewood.pipeline.report.page import page
 from lancewood.pipeline.running.folder import checked_run_id, new_run_id
-from lancewood.pipeline.running.telling import FACTS
+from lancewood.pipeline.running.outcome import FACTS
 from lancewood.pipeline.start import run
 
 if TYPE_CHECKING:
@@ -113,7 +112,7 @@ def run_command(
     """
     given = options.pairs(param, "--param")
     _check_report(report)
-    pipeline = load(file, given, os.environ)
+    pipeline = load(file, given)
     name = _run_id(pipeline, run_id)
     refresh = full_refresh or full_refresh_table or False
     with (
@@ -125,14 +124,12 @@ def run_command(
     ):
         try:
             facts = run(
-                file,
-                parameters=given,
+                pipeline,
                 run_id=name,
                 dry_run=dry_run,
                 full_refresh=refresh,
                 master=master,
                 listener=listener,
-                environment=os.environ,
                 verbose=verbose,
             )
             failed = None
@@ -236,9 +233,9 @@ class StageLines(Silence):
     """Prints a line for each stage that is done."""
 
     def ended(self, stage: str, seconds: float, **amounts: int | None) -> None:
-        self.told(f"{stage}: {_amounts(seconds, **amounts)}")
+        self.noted(f"{stage}: {_amounts(seconds, **amounts)}")
 
-    def told(self, text: str) -> None:
+    def noted(self, text: str) -> None:
         print(shown(text), file=sys.stderr, flush=True)
 
 
@@ -268,9 +265,9 @@ class StageBars(Silence):
         with self._lock:
             self._end(stage)
         name = padded(shown(stage, _NAME_WIDTH), _NAME_WIDTH)
-        self.told(f"{name} {_amounts(seconds, **amounts)}")
+        self.noted(f"{name} {_amounts(seconds, **amounts)}")
 
-    def told(self, text: str) -> None:
+    def noted(self, text: str) -> None:
         from rich.text import Text
 
         self._bars.console.print(Text(shown(text)), soft_wrap=True)

@@ -15,14 +15,14 @@ from lancewood.pipeline.report.lines import check_lines, target_lines
 from lancewood.pipeline.report.markup import duration
 from lancewood.pipeline.report.verdict import failing
 from lancewood.pipeline.running.folder import RunFolder
-from lancewood.pipeline.running.known_runs import (
+from lancewood.pipeline.running.runs import (
     KnownRun,
     PastReport,
+    clean,
     known_run,
     known_runs,
     past_report,
 )
-from lancewood.pipeline.running.resume import clean
 
 OfPipeline: TypeAlias = Annotated[
     str | None,

@@ -47,12 +47,12 @@ def check_column(relation: CheckedTable, column: str, spot: Spot) -> None:
         )
 
 
-def telling_columns(relation: CheckedTable, checked: Iterable[str]) -> list[str]:
+def identifying_columns(relation: CheckedTable, checked: Iterable[str]) -> list[str]:
     """The checked columns and the small ones, in table order, if Spark can read them: a value that
     is only shown must not make the check fail."""
     asked = set(checked)
     wanted = {each.name for each in relation.schema if each.name in asked and is_safe(each)}
-    small = [each.name for each in relation.schema if each.name not in asked and is_told(each)]
+    small = [each.name for each in relation.schema if each.name not in asked and is_shown(each)]
     wanted.update(small[:_MOST_COLUMNS])
     return [each for each in relation.schema.names if each in (wanted or asked)]
 
@@ -69,12 +69,12 @@ def key_columns(relation: CheckedTable, checked: Iterable[str], pipeline: Pipeli
         if name in relation.schema.names
     ]
     if not keys:
-        keys = [each.name for each in relation.schema if is_told(each)][:1]
+        keys = [each.name for each in relation.schema if is_shown(each)][:1]
     wanted.update(keys)
     return [each for each in relation.schema.names if each in wanted]
 
 
-def is_told(field: pa.Field) -> bool:
+def is_shown(field: pa.Field) -> bool:
     """Whether to show a column that nobody asked for: it is small and safe to read."""
     return is_small(field.type) and is_safe(field)
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from lancewood.pipeline.checks.columns import cell_text, cut_cells
 from lancewood.pipeline.checks.relations import CheckedTable, CheckedTables
-from lancewood.pipeline.definition.model import Pipeline
+from lancewood.pipeline.definition.model import Pipeline, Spot
 from lancewood.pipeline.report.markup import counted
 
 if TYPE_CHECKING:
@@ -63,6 +63,10 @@ class CheckWork:
     spark: SparkSession
     pipeline: Pipeline
     relations: CheckedTables
+
+    def now(self, table: str, spot: Spot) -> CheckedTable:
+        """The table that a check at a spot is about, as the run leaves it."""
+        return self.relations.now(table, spot.at("table"))
 
 
 @dataclass(frozen=True)

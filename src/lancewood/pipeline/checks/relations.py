@@ -9,56 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lancewood.engine.schema import Parameters, project, row_schema
-from lancewood.expr import parse_predicate
-from lancewood.format.arrow import schema_from_arrow
-from lancewood.git.hashes import Hash
-from lancewood.model.schema import Schema
-from lancewood.pipeline.definition.model import Pipeline, Spot
+from lancewood.pipeline.context import RunContext
+from lancewood.pipeline.definition.model import Spot
 from lancewood.pipeline.definition.refusal import near, wrong
 from lancewood.pipeline.loading.quarantine import SCHEMA as QUARANTINE_SCHEMA
-from lancewood.repo.repository import Repository
 from lancewood.spark.reading.read import read_snapshot
 from lancewood.spark.types import spark_schema
-from lancewood.table.table import Table
+from lancewood.table import Parameters, Table, check_where, scanned_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-class CheckContext(Protocol):
-    """What checks need to know of a run: the tables as they were when it began, and as its branch
-    has them now. Nothing here writes."""
-
-    @property
-    def repository(self) -> Repository: ...
-
-    @property
-    def pipeline(self) -> Pipeline: ...
-
-    @property
-    def base(self) -> Hash | None:
-        """The commit that the run started from; None before the first commit."""
-
-    @property
-    def branch(self) -> str:
-        """The run's branch in the repository."""
-
-    def has(self, table: str) -> bool:
-        """Whether the table existed when the run began."""
-
-    def open(self, table: str) -> Table:
-        """The table as it was then."""
-
-    def has_now(self, table: str) -> bool: ...
-
-    def open_now(self, table: str) -> Table:
-        """The table on the run's branch, committed or not."""
 
 
 @dataclass(frozen=True)
@@ -89,17 +53,8 @@ class CheckedTable:
         if self.table is not None:
             return read_snapshot(spark, self.table._snapshot, columns, where, parameters)
         if where is not None:
-            self.check_condition(where, parameters)
-        scanned = project(self._stored, columns).arrow_schema()
-        return spark.createDataFrame([], spark_schema(scanned))
-
-    def check_condition(self, where: str, parameters: Parameters = None) -> None:
-        """Raise InvalidInputError for a condition that does not fit these columns."""
-        parse_predicate(where, row_schema(self._stored), parameters)
-
-    @cached_property
-    def _stored(self) -> Schema:
-        return schema_from_arrow(self.schema)
+            check_where(self.schema, where, parameters)
+        return spark.createDataFrame([], spark_schema(scanned_schema(self.schema, columns)))
 
 
 Find = Callable[[str], CheckedTable | None]
@@ -130,7 +85,7 @@ class CheckedTables:
         return self.find_before(table)
 
 
-def planned_relations(context: CheckContext, planned: Mapping[str, pa.Schema]) -> CheckedTables:
+def planned_relations(context: RunContext, planned: Mapping[str, pa.Schema]) -> CheckedTables:
     """The tables to expect, from columns alone; ``planned`` are those that the run creates or
     changes."""
     future = _own_tables(context) | dict(planned)
@@ -147,7 +102,7 @@ def planned_relations(context: CheckContext, planned: Mapping[str, pa.Schema]) -
     return CheckedTables(now, before, lambda: {*_names(context, None), *future})
 
 
-def standing_relations(context: CheckContext) -> CheckedTables:
+def standing_relations(context: RunContext) -> CheckedTables:
     """The tables on the run's branch, and those that existed when the run began."""
     own = _own_tables(context)
 
@@ -166,11 +121,11 @@ def standing_relations(context: CheckContext) -> CheckedTables:
     return CheckedTables(now, before, lambda: {*_names(context, context.branch), *own})
 
 
-def _own_tables(context: CheckContext) -> dict[str, pa.Schema]:
+def _own_tables(context: RunContext) -> dict[str, pa.Schema]:
     """Tables of the run that are only created once there is a row for them."""
     return {context.pipeline.quarantine.table: QUARANTINE_SCHEMA}
 
 
-def _names(context: CheckContext, branch: str | None) -> Iterable[str]:
+def _names(context: RunContext, branch: str | None) -> Iterable[str]:
     revision = branch or context.base
     return () if revision is None else context.repository.at(revision).tables

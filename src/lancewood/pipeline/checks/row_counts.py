@@ -45,11 +45,11 @@ def percent(share: float | Fraction) -> str:
 
 
 def _plan(work: CheckWork, check: RowsCheck) -> None:
-    work.relations.now(check.table, check.spot.at("table"))
+    work.now(check.table, check.spot)
 
 
 def _judge(work: CheckWork, check: RowsCheck) -> Finding:
-    now = work.relations.now(check.table, check.spot.at("table")).count()
+    now = work.now(check.table, check.spot).count()
     before = work.relations.before(check.table, check.spot.at("table"))
     return judge_counts(check, now, None if before is None else before.count())
 
@@ -59,19 +59,19 @@ def judge_counts(check: RowsCheck, now: int, before: int | None) -> Finding:
     is_within = (check.least is None or now >= check.least) and (
         check.most is None or now <= check.most
     )
-    told = counted(now, "row")
+    text = counted(now, "row")
     if not is_within:
-        told += _beyond(check, now)
+        text += _beyond(check, now)
     is_asked = check.least_change is not None or check.most_change is not None
     if not before:
         if is_asked and is_within:
             why = "the table is new" if before is None else "there were no rows before"
-            told = f"{told}; {why}: the change is not judged"
-        return Finding(is_within, told)
+            text = f"{text}; {why}: the change is not judged"
+        return Finding(is_within, text)
     change = Fraction(now - before, before)
     if is_asked:
         is_within = is_within and _is_between(change, check)
-    return Finding(is_within, f"{told}, {_change_told(change)} before")
+    return Finding(is_within, f"{text}, {_change_text(change)} before")
 
 
 def _beyond(check: RowsCheck, now: int) -> str:
@@ -87,7 +87,7 @@ def _is_between(change: Fraction, check: RowsCheck) -> bool:
     return (least is None or change >= least) and (most is None or change <= most)
 
 
-def _change_told(change: Fraction) -> str:
+def _change_text(change: Fraction) -> str:
     if not change:
         return "as many as"
     return f"{percent(abs(change))} {'more' if change > 0 else 'fewer'} than"

@@ -20,15 +20,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lancewood.errors import LancewoodError
-from lancewood.pipeline.checks.accepted import ACCEPTED
+from lancewood.pipeline.checks.column_checks import ACCEPTED, NOT_NULL, REFERENCES, UNIQUE
 from lancewood.pipeline.checks.kind import CheckKind, CheckWork, Finding
-from lancewood.pipeline.checks.not_null import NOT_NULL
-from lancewood.pipeline.checks.references import REFERENCES
-from lancewood.pipeline.checks.relations import CheckContext, planned_relations, standing_relations
+from lancewood.pipeline.checks.relations import planned_relations, standing_relations
 from lancewood.pipeline.checks.row_counts import ROWS
 from lancewood.pipeline.checks.schemas import SCHEMA
 from lancewood.pipeline.checks.sql import SQL, table_names
-from lancewood.pipeline.checks.unique import UNIQUE
+from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import (
     AcceptedCheck,
     Check,
@@ -44,7 +42,7 @@ from lancewood.pipeline.frames.functions import Registered
 from lancewood.pipeline.frames.modules import Modules
 from lancewood.pipeline.frames.refusals import failed, refused_at, spark_errors, spark_may_be_gone
 from lancewood.pipeline.report.facts import CheckFacts
-from lancewood.table.door import create
+from lancewood.table import create
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,7 +82,7 @@ def tables_seen(check: Check) -> frozenset[str]:
 
 
 def plan_checks(
-    spark: SparkSession, pipeline: Pipeline, context: CheckContext, planned: Mapping[str, pa.Schema]
+    spark: SparkSession, pipeline: Pipeline, context: RunContext, planned: Mapping[str, pa.Schema]
 ) -> None:
     """Raise InvalidInputError, starting with the spot, for the first check that refers to something
     that will not exist: a table, a column, a function, a value of another type; or for SQL that
@@ -99,7 +97,7 @@ def plan_checks(
             kind_of(check).plan(work, check)
 
 
-def check_tables(pipeline: Pipeline, context: CheckContext) -> None:
+def check_tables(pipeline: Pipeline, context: RunContext) -> None:
     """Raise InvalidInputError for the first check of a table that does not exist and that no target
     creates. This needs no Spark."""
     standing = planned_relations(context, {})
@@ -145,7 +143,7 @@ class Keeping:
 def run_checks(
     spark: SparkSession,
     pipeline: Pipeline,
-    context: CheckContext,
+    context: RunContext,
     folder: Path,
     *,
     around: Around | None = None,

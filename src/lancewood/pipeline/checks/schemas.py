@@ -13,9 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from lancewood.model.field_keys import EXTENSION_NAME
 from lancewood.pipeline.checks.kind import CheckKind, CheckWork, Finding
 from lancewood.pipeline.definition.model import SchemaCheck, SchemaRule
+from lancewood.table import EXTENSION_NAME
 
 _UNITS = ("s", "ms", "us", "ns")
 _FLOAT_DIGITS = {16: 11, 32: 24, 64: 53}
@@ -181,11 +181,11 @@ def _asked(check: SchemaCheck) -> str:
 
 
 def _plan(work: CheckWork, check: SchemaCheck) -> None:
-    work.relations.now(check.table, check.spot.at("table"))
+    work.now(check.table, check.spot)
 
 
 def _judge(work: CheckWork, check: SchemaCheck) -> Finding:
-    now = work.relations.now(check.table, check.spot.at("table"))
+    now = work.now(check.table, check.spot)
     before = work.relations.before(check.table, check.spot.at("table"))
     if before is None:
         return Finding(True, "the table is new: there is nothing to compare with")

@@ -21,19 +21,18 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError, UnsupportedError
-from lancewood.expr.parse import shorten
-from lancewood.format.arrow import schema_from_arrow
-from lancewood.pipeline.checks.columns import is_readable, is_small, is_told
+from lancewood.pipeline.checks.columns import is_readable, is_shown, is_small
 from lancewood.pipeline.checks.kind import CheckKind, CheckWork, Finding, gather
 from lancewood.pipeline.checks.relations import CheckedTable, CheckedTables
 from lancewood.pipeline.definition.checks import PUBLISHED
 from lancewood.pipeline.definition.model import Spot, SqlCheck
 from lancewood.pipeline.definition.queries import parsed_query, tables_in
-from lancewood.pipeline.definition.refusal import told_at, wrong
+from lancewood.pipeline.definition.refusal import errors_at, wrong
 from lancewood.pipeline.frames.functions import LINES_BEFORE, Views, over_views
 from lancewood.pipeline.frames.refusals import refused_at, spark_may_be_gone
 from lancewood.pipeline.report.markup import counted
 from lancewood.spark.types import Writing
+from lancewood.table import is_column_name, shorten
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -195,7 +194,7 @@ def allowed_names(names: Sequence[str]) -> list[str]:
     found: list[str] = []
     taken: set[str] = set()
     for number, name in enumerate(names, 1):
-        wanted = plain = name if _is_allowed(name) else f"column_{number}"
+        wanted = plain = name if is_column_name(name) else f"column_{number}"
         again = 1
         while wanted.casefold() in taken:
             again += 1
@@ -203,14 +202,6 @@ def allowed_names(names: Sequence[str]) -> list[str]:
         taken.add(wanted.casefold())
         found.append(wanted)
     return found
-
-
-def _is_allowed(name: str) -> bool:
-    try:
-        schema_from_arrow(pa.schema([(name, pa.int8())]))
-    except InvalidInputError:
-        return False
-    return True
 
 
 def _is_kept(kind: Any) -> bool:
@@ -242,10 +233,10 @@ def _judge(work: CheckWork, check: SqlCheck) -> Finding:
 def _queried(work: CheckWork, check: SqlCheck) -> Iterator[DataFrame]:
     """The analysed result of the query; its views exist until the end of the block."""
     query = _Query(work, check.spot.at("sql"), check.sql)
-    with told_at(query.spot):
+    with errors_at(query.spot):
         columns = QueryColumns(check.sql)
     try:
-        needed = query.views(lambda schema: columns.of(schema, is_told))
+        needed = query.views(lambda schema: columns.of(schema, is_shown))
         try:
             frame = query.frame(needed)
         except InvalidInputError:

@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lancewood.catalog.names import checked_table
 from lancewood.errors import InvalidInputError
 from lancewood.pipeline.definition.model import (
     AcceptedCheck,
@@ -27,8 +26,9 @@ from lancewood.pipeline.definition.model import (
 )
 from lancewood.pipeline.definition.names import checked_check
 from lancewood.pipeline.definition.queries import parsed_query, qualified_name, tables_in
-from lancewood.pipeline.definition.refusal import described, told_at, wrong
+from lancewood.pipeline.definition.refusal import described, errors_at, wrong
 from lancewood.pipeline.definition.section import Section
+from lancewood.repo import checked_table
 
 KEYS = (
     "name",
@@ -87,10 +87,10 @@ def _read(section: Section, number: int) -> Check:
         if key not in section and key in _GOES_WITH[kind]:
             raise wrong(section.spot, f"the key {key!r} is missing: {kind} needs it")
     name = section.text("name")
-    with told_at(section.spot.at("name")):
+    with errors_at(section.spot.at("name")):
         name = None if name is None else checked_check(name)
     facts = {"spot": section.spot, "is_warning": section.flag("warn")}
-    return _READERS[kind](section, lambda told: {**facts, "name": name or _plain(told, number)})
+    return _READERS[kind](section, lambda text: {**facts, "name": name or _plain(text, number)})
 
 
 def _kind(section: Section) -> str:
@@ -102,11 +102,11 @@ def _kind(section: Section) -> str:
     return kinds[0]
 
 
-def _plain(told: str, number: int) -> str:
+def _plain(text: str, number: int) -> str:
     """A name for a check that the file gives none."""
-    bare = re.sub(r"[/\\]", "_", "".join(each if each.isprintable() else "_" for each in told))
+    bare = re.sub(r"[/\\]", "_", "".join(each if each.isprintable() else "_" for each in text))
     cut = bare.encode()[:_MOST_OF_A_NAME].decode(errors="ignore").strip()
-    return cut if cut == told else f"{cut[: _MOST_OF_A_NAME - 6].strip()} {number}"
+    return cut if cut == text else f"{cut[: _MOST_OF_A_NAME - 6].strip()} {number}"
 
 
 _Facts = Callable[[str], dict[str, Any]]
@@ -115,7 +115,7 @@ _Facts = Callable[[str], dict[str, Any]]
 
 def _sql(section: Section, facts: _Facts) -> Check:
     sql = section.needed_sql("sql")
-    with told_at(section.spot.at("sql")):
+    with errors_at(section.spot.at("sql")):
         for each in tables_in(parsed_query(sql)):
             name = qualified_name(each)
             if each.db and (each.catalog or each.db.casefold() != PUBLISHED):
@@ -201,7 +201,7 @@ def _references(section: Section, facts: _Facts) -> Check:
 
 def _table(section: Section) -> str:
     found = section.needed_text("table")
-    with told_at(section.spot.at("table")):
+    with errors_at(section.spot.at("table")):
         return checked_table(found)
 
 

@@ -11,9 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from lancewood.catalog.names import checked_table
 from lancewood.errors import InvalidInputError
-from lancewood.git.names import checked_tag
 from lancewood.pipeline.definition.checks import MOST_ROWS
 from lancewood.pipeline.definition.model import (
     Option,
@@ -30,10 +28,9 @@ from lancewood.pipeline.definition.names import (
     resolved,
     resolved_path,
 )
-from lancewood.pipeline.definition.refusal import near, told_at, wrong
+from lancewood.pipeline.definition.refusal import errors_at, near, wrong
 from lancewood.pipeline.definition.section import Section, parsed_duration
-from lancewood.repo import branch_ref
-from lancewood.repo.identity import checked_author, checked_message
+from lancewood.repo import branch_ref, checked_author, checked_message, checked_table, checked_tag
 from lancewood.spark.session import checked_settings
 
 KEYS = (
@@ -83,15 +80,15 @@ class PipelineHead:
 def read_head(section: Section, folder: Path) -> PipelineHead:
     """Read ``[pipeline]``; raises InvalidInputError for the first wrong key."""
     name = section.needed_text("name")
-    with told_at(section.spot.at("name")):
+    with errors_at(section.spot.at("name")):
         checked_pipeline(name)
     repository = section.text("repository") or f".lancewood/{name}"
-    with told_at(section.spot.at("repository")):
+    with errors_at(section.spot.at("repository")):
         repository = resolved_path(folder, repository)
     message, author = section.text("message"), section.text("author")
-    with told_at(section.spot.at("message")):
+    with errors_at(section.spot.at("message")):
         message = message and checked_message(message)
-    with told_at(section.spot.at("author")):
+    with errors_at(section.spot.at("author")):
         author and checked_author(author)
     kept_rows = section.number("kept_rows", 0, MOST_KEPT_ROWS)
     return PipelineHead(
@@ -111,7 +108,7 @@ def read_head(section: Section, folder: Path) -> PipelineHead:
 
 def _branch(section: Section) -> str:
     branch = section.text("branch") or str(_DEFAULTS["branch"])
-    with told_at(section.spot.at("branch")):
+    with errors_at(section.spot.at("branch")):
         branch_ref(branch)
         if branch == RUNS or branch.startswith(f"{RUNS}/"):
             raise InvalidInputError(
@@ -130,7 +127,7 @@ def _tag(section: Section, pipeline: str) -> str | None:
             raise wrong(
                 spot, f"{found[0]!r} stands for nothing: there are {{run}}, {{pipeline}}, {{date}}"
             )
-    with told_at(spot):
+    with errors_at(spot):
         for run in _RUN_EXAMPLES:
             filled_tag(template, run=run, pipeline=pipeline, date=_DATE_EXAMPLE)
     return template
@@ -151,7 +148,7 @@ def read_quarantine(
     """
     section = top.needed_table("quarantine", QUARANTINE_KEYS)
     table = section.text("table") or Quarantine().table
-    with told_at(section.spot.at("table")):
+    with errors_at(section.spot.at("table")):
         checked_table(table)
     kept = {table.casefold(): "for bad rows"}
     for source in sources:
@@ -181,8 +178,8 @@ def read_stream(
     name = section.needed_text("source")
     source = next((each for each in sources if each.name == name), None)
     if source is None:
-        told = near(name, [each.name for each in sources])
-        raise section.wrong("source", f"there is no source {name!r}: {told}")
+        text = near(name, [each.name for each in sources])
+        raise section.wrong("source", f"there is no source {name!r}: {text}")
     for each in sources:
         if each.incremental:
             raise wrong(
@@ -200,10 +197,10 @@ def read_stream(
     if trigger != AVAILABLE_NOW:
         if trigger.replace("_", "").casefold() == AVAILABLE_NOW.replace("-", ""):
             raise section.wrong("trigger", f"{trigger!r} is written {AVAILABLE_NOW!r} here")
-        with told_at(section.spot.at("trigger")):
+        with errors_at(section.spot.at("trigger")):
             parsed_duration(trigger)
     checkpoint = section.text("checkpoint") or f"{head.repository}/lancewood/streams/{head.name}"
-    with told_at(section.spot.at("checkpoint")):
+    with errors_at(section.spot.at("checkpoint")):
         location = resolved(folder, checkpoint)
     options = section.needed_table("options", None).settings()
     return Stream(name, trigger, location, section.spot, options)
@@ -233,6 +230,6 @@ def read_spark(top: Section) -> dict[str, str]:
                 section.spot,
                 f"{name!r} is no setting: there are master and names that begin with 'spark.'",
             )
-    with told_at(section.spot):
+    with errors_at(section.spot):
         found = checked_settings({}, settings)
     return found if master is None else {"master": master, **found}

@@ -3,24 +3,20 @@
 Reads the file and nothing else: no Spark is started, no repository opened, no function imported.
 
 Frames refer to each other by the names in SQL and in the keys ``from`` and ``inputs``; every name
-must lead to a frame, and none back to itself. The digest identifies what the file says, however it
-is laid out, with parameters filled in. Of a secret only the template counts; formatting, comments,
-the order of tables and the settings of the session do not.
+must lead to a frame, and none back to itself.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 from lancewood.errors import InvalidInputError
-from lancewood.pipeline.definition import checks, head, parameters, rejects, sources, targets
+from lancewood.pipeline.definition import checks, head, parameters, sources, targets
 from lancewood.pipeline.definition.checks import read_checks
+from lancewood.pipeline.definition.digest import digest_of
 from lancewood.pipeline.definition.head import (
     QUARANTINE_KEYS,
     SPARK_KEYS,
@@ -30,10 +26,10 @@ from lancewood.pipeline.definition.head import (
     read_spark,
     read_stream,
 )
-from lancewood.pipeline.definition.model import Pipeline, Secret, Source, Spot, Step, Target
+from lancewood.pipeline.definition.model import Pipeline, Source, Spot, Step, Target
 from lancewood.pipeline.definition.parameters import Filling, read_parameters
 from lancewood.pipeline.definition.queries import parsed_query, qualified_name, tables_in
-from lancewood.pipeline.definition.refusal import near, told_at, wrong
+from lancewood.pipeline.definition.refusal import errors_at, near, wrong
 from lancewood.pipeline.definition.section import Section
 from lancewood.pipeline.definition.sources import (
     FUNCTION_KEYS,
@@ -45,13 +41,12 @@ from lancewood.pipeline.definition.sources import (
 from lancewood.pipeline.definition.targets import read_targets
 from lancewood.pipeline.definition.toml_file import read_toml
 
-_LEFT_OUT = ("params", "spark")
 KEYS: Mapping[str, tuple[str, ...]] = {
     "[pipeline]": head.KEYS,
     "[params]": parameters.KEYS,
     "[spark]": SPARK_KEYS,
     "[sources.<name>]": sources.KEYS,
-    "[[sources.<name>.reject]]": rejects.KEYS,
+    "[[sources.<name>.reject]]": sources.REJECT_KEYS,
     "[steps.<name>]": STEP_KEYS,
     "[functions.<name>]": FUNCTION_KEYS,
     "[[targets]]": targets.KEYS,
@@ -169,7 +164,7 @@ def frames_in(sql: str, names: Iterable[str]) -> tuple[str, ...]:
 def _in_sql(sql: str | None, spot: Spot, names: Iterable[str]) -> tuple[str, ...]:
     if sql is None:
         return ()
-    with told_at(spot.at("sql")):
+    with errors_at(spot.at("sql")):
         return frames_in(sql, names)
 
 
@@ -206,33 +201,3 @@ def _check_circles(needs: Mapping[str, tuple[str, ...]], spots: Mapping[str, Spo
             else:
                 path.append(following)
                 stack.append((following, iter(needs[following])))
-
-
-def digest_of(data: Mapping[str, Any], filling: Filling, spot: Spot) -> str:
-    """SHA-256 of ``canonical``, in hex."""
-    return hashlib.sha256(canonical(data, filling, spot).encode()).hexdigest()
-
-
-def canonical(data: Mapping[str, Any], filling: Filling, spot: Spot) -> str:
-    """What the file says, as JSON in one canonical form."""
-    said = {
-        key: _said(value, filling, spot.at(key))
-        for key, value in data.items()
-        if key not in _LEFT_OUT and value != {}
-    }
-    return json.dumps(said, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-
-
-def _said(value: Any, filling: Filling, spot: Spot) -> Any:
-    if isinstance(value, dict):
-        return {key: _said(each, filling, spot.at(key)) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_said(each, filling, spot.at(index)) for index, each in enumerate(value)]
-    if isinstance(value, str):
-        filled = filling.option(value, spot)
-        return {"secret": filled.template} if isinstance(filled, Secret) else filled
-    if isinstance(value, bool | int):
-        return value
-    if isinstance(value, float):
-        return {"float": repr(value)}
-    return {"time": value.isoformat()}

@@ -22,8 +22,8 @@ def key_below(key: str, step: str | int) -> str:
     """The text of a key one step below another: ``targets[0]``, ``options."a.b"``."""
     if isinstance(step, int):
         return f"{key}[{step}]"
-    told = step if _is_bare(step) else json.dumps(step, ensure_ascii=False)
-    return f"{key}.{told}" if key else told
+    text = step if _is_bare(step) else json.dumps(step, ensure_ascii=False)
+    return f"{key}.{text}" if key else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ import os
 import re
 from pathlib import Path
 
-from lancewood.catalog.names import checked_table
 from lancewood.errors import InvalidInputError
+from lancewood.repo import checked_table
 
 _MOST_CHARACTERS = 60
 _MOST_OF_A_CHECK = 100

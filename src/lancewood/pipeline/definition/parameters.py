@@ -195,8 +195,8 @@ def _plain_default(text: str, spot: Spot) -> str:
 
 
 def _help(declared: Any) -> str:
-    told = declared.get("help") if isinstance(declared, dict) else None
-    return f" ({told})" if told else ""
+    text = declared.get("help") if isinstance(declared, dict) else None
+    return f" ({text})" if text else ""
 
 
 def _is_plain(text: str) -> bool:
@@ -237,6 +237,11 @@ class Quoting:
         found = [each for each in ends if each in value]
         where = "a comment" if self._inside in _COMMENTS else f"{self._inside[-1]} quotes"
         return f"has a {found[0]!r}, and stands inside {where}" if found else None
+
+
+def plain_options(options: Mapping[str, Option]) -> dict[str, str]:
+    """Options with secrets spelt out, only for Spark and stores."""
+    return {name: each.text if isinstance(each, Secret) else each for name, each in options.items()}
 
 
 def hide(pipeline: Pipeline, text: str) -> str:

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lancewood.errors import InvalidInputError
-from lancewood.expr.dialects import translated_errors
-from lancewood.expr.parse import shorten
+from lancewood.table import shorten, translated_errors
 
 MOST_CHARACTERS = 100_000
 _DYNAMIC = "IDENTIFIER"
@@ -121,7 +120,7 @@ def _parsed(sql: str) -> list[Any]:
             f"the SQL has {len(sql):,} characters, {MOST_CHARACTERS:,} are allowed"
         )
     log = logging.getLogger("sqlglot")
-    before, log.disabled = log.disabled, True  # it tells of statements that are refused here anyway
+    before, log.disabled = log.disabled, True  # it reports statements that are refused here
     try:
         with translated_errors(sql, shorten(sql)):
             return sqlglot.parse(sql, dialect="spark")

@@ -1,4 +1,4 @@
-"""How a fault of the file is told: first where it stands, then what is wrong and the way out.
+"""The words of an error in the file: first where it stands, then what is wrong and the way out.
 
 Knows words, not the keys of any section.
 """
@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 
 from lancewood.errors import InvalidInputError
-from lancewood.expr.parse import shorten
 from lancewood.pipeline.definition.model import Spot
+from lancewood.table import shorten
 
 
 def wrong(spot: Spot, why: str) -> InvalidInputError:
@@ -21,7 +21,7 @@ def wrong(spot: Spot, why: str) -> InvalidInputError:
 
 
 @contextmanager
-def told_at(spot: Spot) -> Iterator[None]:
+def errors_at(spot: Spot) -> Iterator[None]:
     """Put a spot in front of what is found to be wrong with what stands there."""
     try:
         yield

@@ -14,7 +14,8 @@ from typing import Any
 from lancewood.errors import InvalidInputError
 from lancewood.pipeline.definition.model import Option, Spot
 from lancewood.pipeline.definition.parameters import Filling
-from lancewood.pipeline.definition.refusal import described, near, told_at, wrong
+from lancewood.pipeline.definition.queries import check_expression
+from lancewood.pipeline.definition.refusal import described, errors_at, near, wrong
 
 UNITS = ("seconds", "minutes", "hours", "days", "weeks")
 LONGEST = timedelta(days=3_660)
@@ -63,6 +64,17 @@ class Section:
 
     def needed_sql(self, key: str) -> str:
         return self._needed(key, self.sql(key))
+
+    def expression(self, key: str) -> str | None:
+        """A Spark SQL expression over the columns of one frame."""
+        found = self.sql(key)
+        if found is not None:
+            with errors_at(self.spot.at(key)):
+                check_expression(found)
+        return found
+
+    def needed_expression(self, key: str) -> str:
+        return self._needed(key, self.expression(key))
 
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of distinct texts; if the key is there, it needs at least one."""
@@ -128,7 +140,7 @@ class Section:
         found = self.text(key)
         if found is None:
             return None
-        with told_at(self.spot.at(key)):
+        with errors_at(self.spot.at(key)):
             return parsed_duration(found)
 
     def table(self, key: str, keys: Sequence[str] | None) -> Section | None:
@@ -235,8 +247,8 @@ class Section:
 
 
 def _one_of(asked: str, known: list[str]) -> str:
-    told = near(asked, known)
-    return told if told.startswith("there") else f"{told} (there are {', '.join(known)})"
+    text = near(asked, known)
+    return text if text.startswith("there") else f"{text} (there are {', '.join(known)})"
 
 
 def parsed_duration(text: str) -> timedelta:

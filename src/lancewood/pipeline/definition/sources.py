@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from lancewood.catalog.names import checked_table
-from lancewood.pipeline.definition.model import Function, Source, Step
+from lancewood.pipeline.definition.model import Function, Reject, Source, Step
 from lancewood.pipeline.definition.names import (
     checked_files_table,
     checked_format,
@@ -21,9 +20,9 @@ from lancewood.pipeline.definition.names import (
     resolved_pattern,
 )
 from lancewood.pipeline.definition.queries import parsed_query
-from lancewood.pipeline.definition.refusal import told_at, wrong
-from lancewood.pipeline.definition.rejects import read_rejects
+from lancewood.pipeline.definition.refusal import errors_at, wrong
 from lancewood.pipeline.definition.section import Section
+from lancewood.repo import checked_table
 
 KEYS = (
     "format",
@@ -52,6 +51,7 @@ _FILES = frozenset(["avro", "binaryfile", "csv", "json", "orc", "parquet", "text
 """Formats that are only read from paths."""
 STEP_KEYS = ("sql", "python", "inputs", "arguments", "bad", "reject")
 FUNCTION_KEYS = ("python", "returns")
+REJECT_KEYS = ("where", "reason")
 
 
 def read_sources(top: Section, folder: Path, pipeline: str) -> tuple[Source, ...]:
@@ -62,7 +62,7 @@ def read_sources(top: Section, folder: Path, pipeline: str) -> tuple[Source, ...
 
 def _read(name: str, above: Section, folder: Path, pipeline: str) -> Source:
     spot = above.spot.at(name)
-    with told_at(spot):
+    with errors_at(spot):
         checked_frame(name)
     section = above.needed_table(name, KEYS)
     _check_kind(section)
@@ -79,7 +79,7 @@ def _read(name: str, above: Section, folder: Path, pipeline: str) -> Source:
         sql=_sql(section),
         incremental=section.flag("incremental"),
         bad=section.text("bad"),
-        rejects=read_rejects(section),
+        rejects=_rejects(section),
         columns=section.texts("columns"),
         file_time=section.text("file_time"),
     )
@@ -105,7 +105,7 @@ def _format(section: Section) -> str | None:
     found = section.text("format")
     if found is None:
         return None
-    with told_at(section.spot.at("format")):
+    with errors_at(section.spot.at("format")):
         checked_format(found)
     if found.lower() == "lance":
         raise section.wrong(
@@ -119,31 +119,31 @@ def _paths(section: Section, folder: Path) -> tuple[str, ...]:
         raise section.wrong("paths", "does not go with path: put all of them into paths")
     one = section.text("path")
     if one is not None:
-        with told_at(section.spot.at("path")):
+        with errors_at(section.spot.at("path")):
             return (resolved_pattern(folder, one),)
     found = []
     for index, each in enumerate(section.texts("paths")):
-        with told_at(section.spot.at("paths", index)):
+        with errors_at(section.spot.at("paths", index)):
             found.append(resolved_pattern(folder, each))
     return tuple(found)
 
 
 def _uri(section: Section, folder: Path) -> str | None:
     found = section.text("uri")
-    with told_at(section.spot.at("uri")):
+    with errors_at(section.spot.at("uri")):
         return None if found is None else resolved(folder, found)
 
 
 def _table(section: Section) -> str | None:
     found = section.text("table")
-    with told_at(section.spot.at("table")):
+    with errors_at(section.spot.at("table")):
         return None if found is None else checked_table(found)
 
 
 def _sql(section: Section) -> str | None:
     found = section.sql("sql")
     if found is not None:
-        with told_at(section.spot.at("sql")):
+        with errors_at(section.spot.at("sql")):
             parsed_query(found)
     return found
 
@@ -159,7 +159,7 @@ def _check_files(section: Section, source: Source, pipeline: str) -> None:
         known = ", ".join(sorted(_FILES))
         raise section.wrong("file_time", f"is for files: {known}; {source.format} is none of these")
     if source.incremental:
-        with told_at(section.spot):
+        with errors_at(section.spot):
             checked_files_table(pipeline, source.name)
 
 
@@ -170,18 +170,18 @@ def read_steps(top: Section) -> tuple[Step, ...]:
 
 
 def _step(name: str, above: Section) -> Step:
-    with told_at(above.spot.at(name)):
+    with errors_at(above.spot.at(name)):
         checked_frame(name)
     section = above.needed_table(name, STEP_KEYS)
     if ("sql" in section) == ("python" in section):
         raise wrong(section.spot, "takes either sql or python")
-    bad, rejects = section.text("bad"), read_rejects(section)
+    bad, rejects = section.text("bad"), _rejects(section)
     if "sql" in section:
         for key in ("inputs", "arguments"):
             if key in section:
                 raise section.wrong(key, "goes with python: SQL names its frames itself")
         sql = section.needed_sql("sql")
-        with told_at(section.spot.at("sql")):
+        with errors_at(section.spot.at("sql")):
             parsed_query(sql)
         return Step(name, section.spot, sql=sql, bad=bad, rejects=rejects)
     if "inputs" not in section:
@@ -204,7 +204,7 @@ def read_functions(top: Section) -> tuple[Function, ...]:
     found = []
     for name in above.names():
         spot = above.spot.at(name)
-        with told_at(spot):
+        with errors_at(spot):
             checked_function(name)
         if seen.setdefault(name.casefold(), name) != name:
             raise wrong(spot, f"is the same name as {seen[name.casefold()]!r} to SQL")
@@ -215,7 +215,7 @@ def read_functions(top: Section) -> tuple[Function, ...]:
 
 def _python(section: Section) -> str:
     found = section.needed_text("python")
-    with told_at(section.spot.at("python")):
+    with errors_at(section.spot.at("python")):
         return checked_python(found)
 
 
@@ -227,3 +227,11 @@ def _arguments(section: Section) -> dict[str, object]:
         if not name.isidentifier():
             raise found.wrong(name, "is no name of an argument in Python")
     return {name: found.value(name) for name in found.names()}
+
+
+def _rejects(section: Section) -> tuple[Reject, ...]:
+    """Which rows of a source or a step are bad, and why, in the order of the file."""
+    return tuple(
+        Reject(each.needed_expression("where"), each.needed_text("reason"), each.spot)
+        for each in section.tables("reject", REJECT_KEYS)
+    )

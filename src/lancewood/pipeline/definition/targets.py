@@ -11,13 +11,12 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from lancewood.catalog.names import checked_table
-from lancewood.format.type_text import parse_type
 from lancewood.pipeline.definition.model import Mode, Target
 from lancewood.pipeline.definition.names import resolved
-from lancewood.pipeline.definition.refusal import told_at, wrong
-from lancewood.pipeline.definition.rejects import read_expression
+from lancewood.pipeline.definition.refusal import errors_at, wrong
 from lancewood.pipeline.definition.section import Section
+from lancewood.repo import checked_table
+from lancewood.table import parse_type
 
 KEYS = (
     "table",
@@ -78,7 +77,7 @@ def read_targets(top: Section, folder: Path) -> tuple[Target, ...]:
 
 def _read(section: Section, folder: Path) -> Target:
     table = section.needed_text("table")
-    with told_at(section.spot.at("table")):
+    with errors_at(section.spot.at("table")):
         checked_table(table)
     section.needed_text("mode")
     mode = Mode(str(section.choice("mode", list(Mode))))
@@ -87,7 +86,7 @@ def _read(section: Section, folder: Path) -> Target:
         key: section.choice(key, known) or _DEFAULTS[key] for key, known in _CHOICES.items()
     }
     uri = section.text("uri")
-    with told_at(section.spot.at("uri")):
+    with errors_at(section.spot.at("uri")):
         uri = None if uri is None else resolved(folder, uri)
     target = Target(
         table=table,
@@ -97,7 +96,7 @@ def _read(section: Section, folder: Path) -> Target:
         uri=uri,
         on=section.texts("on"),
         **choices,
-        deleted=read_expression(section, "deleted"),
+        deleted=section.expression("deleted"),
         order_by=section.texts("order_by"),
         columns_left_out=section.texts("leave_out"),
         columns=_columns(section),
@@ -127,7 +126,7 @@ def _columns(section: Section) -> dict[str, str]:
         return {}
     if not below.names():
         raise wrong(below.spot, 'takes at least one column: name = "SQL"')
-    return {name: str(read_expression(below, name)) for name in below.names()}
+    return {name: below.needed_expression(name) for name in below.names()}
 
 
 def _types(section: Section) -> dict[str, str]:
@@ -135,13 +134,13 @@ def _types(section: Section) -> dict[str, str]:
     if below is None:
         return {}
     for name in below.names():
-        with told_at(below.spot.at(name)):
+        with errors_at(below.spot.at(name)):
             parse_type(below.needed_text(name))
     return {name: below.needed_text(name) for name in below.names()}
 
 
 def _check_columns(section: Section, target: Target) -> None:
-    """What can be told without a look at the frame."""
+    """What can be checked without the frame."""
     for index, name in enumerate(target.columns_left_out):
         if name in target.on:
             raise wrong(
@@ -161,7 +160,7 @@ def _check_columns(section: Section, target: Target) -> None:
 
 
 def _check_locations(targets: tuple[Target, ...]) -> None:
-    """One table, one place, whatever its case: views in SQL and some disks do not tell it."""
+    """One table at one location, whatever its case: SQL and some disks ignore case."""
     seen: dict[str, Target] = {}
     locations: dict[str, Target] = {}
     for each in targets:

@@ -264,8 +264,8 @@ def _short(column: Column) -> Column:
     from pyspark.sql import functions as F
 
     size = F.length(column)
-    told = F.concat(F.format_number(size, 0), F.lit(" bytes"))
-    return F.when(size > _SHOWN_BYTES, told).otherwise(F.base64(column))
+    text = F.concat(F.format_number(size, 0), F.lit(" bytes"))
+    return F.when(size > _SHOWN_BYTES, text).otherwise(F.base64(column))
 
 
 def _text(column: Any) -> Column:

@@ -14,6 +14,7 @@ from functools import reduce
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Pipeline, Source, Step
 from lancewood.pipeline.definition.refusal import near, wrong
 from lancewood.pipeline.frames.bad_rows import Judged, judge
@@ -34,7 +35,7 @@ from lancewood.pipeline.frames.incoming import (
     is_read_whole,
 )
 from lancewood.pipeline.frames.modules import Modules
-from lancewood.pipeline.frames.reading import Tables, chosen_columns, keeps_corrupt, with_file
+from lancewood.pipeline.frames.reading import chosen_columns, keeps_corrupt, with_file
 from lancewood.pipeline.frames.refusals import refused_at, spark_may_be_gone
 from lancewood.pipeline.report.facts import SourceFacts
 
@@ -50,7 +51,7 @@ class Frames:
         self,
         spark: SparkSession,
         pipeline: Pipeline,
-        context: Tables,
+        context: RunContext,
         states: Mapping[str, Any] | None = None,
         overrides: Mapping[str, DataFrame] | None = None,
     ) -> None:

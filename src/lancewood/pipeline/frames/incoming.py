@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Pipeline, Source
 from lancewood.pipeline.frames.new_files import NewFiles, find_new_files
 from lancewood.pipeline.frames.new_rows import TableRows, rows_since, whole_table
-from lancewood.pipeline.frames.reading import Tables, open_source, read_format
+from lancewood.pipeline.frames.reading import open_source, read_format
 from lancewood.pipeline.frames.refusals import spark_errors
 from lancewood.pipeline.report.facts import SourceFacts
 from lancewood.spark.tasks import is_connect
@@ -63,7 +64,7 @@ class Incoming(Protocol):
 
 
 def find_incoming(
-    spark: SparkSession, pipeline: Pipeline, source: Source, context: Tables, state: object
+    spark: SparkSession, pipeline: Pipeline, source: Source, context: RunContext, state: object
 ) -> Incoming:
     """Open or list what a source names."""
     if source.format is None:
@@ -174,7 +175,7 @@ class IncomingRows(Incoming):
         facts = _facts(self.source, self._count)
         if self.rows.row_count is not None:
             facts.rows = self.rows.row_count
-        facts.since = self.rows.told_since
+        facts.since = self.rows.since_text
         return facts
 
     def state(self) -> dict[str, Any] | None:
@@ -239,8 +240,8 @@ class RowCount:
 
 
 class RowsOfFiles:
-    """The rows of files that can tell it: one each, or what a small Spark job finds in their
-    footers. Unknown for partitioned files: a run may have read only some of them."""
+    """The number of rows of files that record it: one each, or what a small Spark job finds in
+    their footers. Unknown for partitioned files: a run may have read only some of them."""
 
     def __init__(self, frame: DataFrame, source: Source) -> None:
         self._frame, self._source = frame, source

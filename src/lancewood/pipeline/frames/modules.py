@@ -4,26 +4,21 @@ A module beside the file is loaded afresh for each run and then forgotten, as tw
 modules of one name. Since it cannot be imported, its functions travel to executors by value, with
 what they use of other modules beside the file. Modules from elsewhere are imported as usual, and
 executors must have them too.
-
-``code_digest`` covers the modules beside the file and what they import there. It reads files and
-imports nothing, so it misses names that are made up at run time; installed packages do not count.
 """
 
 from __future__ import annotations
 
-import ast
-import hashlib
 import importlib
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from lancewood.pipeline.definition.model import Pipeline, Spot
+from lancewood.pipeline.definition.model import Spot
 from lancewood.pipeline.definition.refusal import near, wrong
 
 _NEVER = frozenset(["__main__", "lancewood", "pyspark_lance", *sys.stdlib_module_names])
@@ -134,53 +129,3 @@ class Modules:
 
 def _location(found: Any) -> str:
     return str(getattr(found, "__file__", None) or getattr(found, "__name__", repr(found)))
-
-
-def code_digest(pipeline: Pipeline) -> str:
-    """SHA-256, in hex, of names and content; empty if there is no such module."""
-    named = [*(each.python for each in pipeline.steps), *(e.python for e in pipeline.functions)]
-    modules = [each.partition(":")[0] for each in named if each is not None]
-    files = _files(pipeline.file.parent, modules)
-    if not files:
-        return ""
-    found = hashlib.sha256()
-    for name in sorted(files):
-        found.update(f"{name}\0{len(files[name])}\0".encode() + files[name])
-    return found.hexdigest()
-
-
-def _files(folder: Path, modules: Iterable[str]) -> dict[str, bytes]:
-    """The content of modules and of all that they import, by path below the folder."""
-    waiting, seen = list(modules), set[str]()
-    files: dict[str, bytes] = {}
-    while waiting:
-        name = waiting.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        package, _, _ = name.rpartition(".")
-        if package:
-            waiting.append(package)
-        for path in (f"{name.replace('.', '/')}.py", f"{name.replace('.', '/')}/{_INIT}"):
-            try:
-                files[path] = (folder / path).read_bytes()
-            except OSError:
-                continue
-            waiting += _imported(files[path], name if path.endswith(_INIT) else package)
-    return files
-
-
-def _imported(source: bytes, package: str) -> Iterator[str]:
-    """Names that may be modules in what a file imports; ``package`` is its own package."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):  # loading it will tell
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (each.name for each in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) - node.level + 1]
-            location = ".".join(above if node.level else ()) + ("." if node.level else "")
-            base = f"{location}{node.module or ''}".strip(".")
-            yield from filter(None, (base, *(f"{base}.{each.name}" for each in node.names)))

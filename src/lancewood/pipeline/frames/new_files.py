@@ -22,9 +22,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError, RetryableConflictError
+from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Pipeline, Source
 from lancewood.pipeline.definition.names import checked_files_table, literal, single_path
-from lancewood.pipeline.frames.reading import Tables, configured, plain_options, with_file
+from lancewood.pipeline.definition.parameters import plain_options
+from lancewood.pipeline.frames.reading import configured, with_file
 from lancewood.pipeline.frames.refusals import spark_errors
 from lancewood.spark.tasks import frame_of, slots
 
@@ -127,7 +129,7 @@ class NewFiles:
 
 
 def find_new_files(
-    spark: SparkSession, pipeline: Pipeline, source: Source, context: Tables
+    spark: SparkSession, pipeline: Pipeline, source: Source, context: RunContext
 ) -> NewFiles:
     """The files that are there now and that no published run has read; one small Spark job."""
     from pyspark.sql import functions as F

@@ -1,5 +1,5 @@
 """The rows of a Lance table that are new to a source: inserted or updated since the last published
-run. Of rows that are gone it is not told.
+run. Deleted rows are left out.
 
 What a run remembers is the version that it read, and that version's transaction: a table that was
 dropped and made again, or is another, has other ones. Manifests are compared on the driver, rows
@@ -12,18 +12,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from lancewood.engine.snapshot import Descent, Snapshot, load_snapshot
-from lancewood.engine.staging import find_landing
 from lancewood.errors import LancewoodError, NotFoundError, UnsupportedError
-from lancewood.format.manifest_digest import content_digest
-from lancewood.model.ids import Version, is_detached
-from lancewood.model.refs import MAIN, called
+from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Source
 from lancewood.pipeline.definition.refusal import wrong
-from lancewood.pipeline.frames.reading import Tables, columns_read
+from lancewood.pipeline.frames.reading import columns_read
+from lancewood.repo import MAIN
 from lancewood.spark.reading.read import read_snapshot
 from lancewood.spark.streaming.task import RowsBetween, find_between
-from lancewood.table.table import Table
+from lancewood.table import Table, called
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,110 +36,101 @@ class TableRows:
     """A Lance table as a source reads it: whole, or what is new since a version."""
 
     source: Source
-    opened: Snapshot
+    opened: Table
     """What is read where everything is new."""
-    until: Snapshot
+    until: Table
     """The same as a version of the table's history; see ``landed``."""
-    since: Snapshot | None = None
+    since: Table | None = None
     """None: everything is new."""
 
     @property
     def row_count(self) -> int | None:
-        """How many there are; None where only reading them would tell."""
-        return self.opened.manifest.row_count if self.since is None else self._between.row_count
+        """How many there are; None where that is unknown without reading them."""
+        return self.opened.stats().rows if self.since is None else self._between.row_count
 
     @property
-    def told_since(self) -> str | None:
-        """What it is read since, for people."""
-        return None if self.since is None else f"version {self.since.manifest.version}"
+    def since_text(self) -> str | None:
+        """The version that it is read since, for people; None if it is read whole."""
+        return None if self.since is None else f"version {self.since.version}"
 
     def frame(self, spark: SparkSession) -> DataFrame:
         if self.since is None:
-            return read_snapshot(spark, self.opened, columns_read(self.source))
+            return read_snapshot(spark, self.opened._snapshot, columns_read(self.source))
         return self._between.frame(spark)
 
     def state(self) -> dict[str, Any] | None:
         """What the next run has to know; None for a state beside the history of the table."""
-        manifest = self.until.manifest
-        if is_detached(manifest.version):
+        until = self.until
+        if until.is_detached:
             return None
         return {
-            "uri": self.until.location.uri,
-            "branch": manifest.branch or MAIN,
-            "version": int(manifest.version),
-            "transaction": _identity(self.until, manifest.version),
+            "uri": until.uri,
+            "branch": until.branch or MAIN,
+            "version": int(until.version),
+            "transaction": until.transaction_of(until.version).uuid,
         }
 
     @cached_property
     def _between(self) -> RowsBetween:
         assert self.since is not None
         try:
-            return find_between(self.since, self.until, columns_read(self.source))
+            return find_between(
+                self.since._snapshot, self.until._snapshot, columns_read(self.source)
+            )
         except NotFoundError as gone:
             raise wrong(self.source.spot, f"{gone.message}. {_WAY_OUT}") from gone
 
 
-def landed(source: Source, opened: Snapshot, context: Tables) -> Snapshot:
+def landed(source: Source, opened: Table, context: RunContext) -> Table:
     """The version of the table's own history that has what a commit pins.
 
     A transaction of the repository pins a state beside the history, which then lands on it as it
     is. The state itself where it has not, or not alone.
     """
-    if source.table is None or not is_detached(opened.manifest.version):
+    if source.table is None or not opened.is_detached:
         return opened
     revision = source.revision or context.base
     assert revision is not None, "a table was opened, so there is a commit"
-    pin = context.repository.at(revision).pin(source.table)
-    if pin.landing is None:
-        return opened
-    try:
-        found = find_landing(opened.location, pin.landing)
-        if not found.versions:
-            return opened
-        twin = load_snapshot(opened.location, version=found.versions[-1])
-    except NotFoundError:
-        return opened
-    return twin if content_digest(twin.manifest.message) == pin.content else opened
+    return context.repository.at(revision).landed(source.table) or opened
 
 
-def whole_table(source: Source, opened: Snapshot, context: Tables) -> TableRows:
+def whole_table(source: Source, opened: Table, context: RunContext) -> TableRows:
     """All that a table has."""
     return TableRows(source, opened, landed(source, opened, context))
 
 
-def rows_since(source: Source, opened: Snapshot, context: Tables, state: object) -> TableRows:
+def rows_since(source: Source, opened: Table, context: RunContext, state: object) -> TableRows:
     """What a table has that was not there when the state was kept; all of it without a state.
 
     Raises InvalidInputError for a state of another table, and where the version is gone.
     """
     spot, until = source.spot.at("incremental"), landed(source, opened, context)
-    if is_detached(until.manifest.version):
+    if until.is_detached:
         raise wrong(
             spot,
-            f"{until.location.uri} has not got what the commit pins, or has more than that: "
+            f"{until.uri} has not got what the commit pins, or has more than that: "
             "somebody wrote to it beside the repository. 'lw status' tells more; commit the table "
             "as it stands, and run again",
         )
-    if not until.manifest.has_stable_row_ids:
+    if not until.has_stable_row_ids:
         raise wrong(
             spot,
-            f"{until.location.uri} has no stable row ids, so that nobody can tell which of its "
+            f"{until.uri} has no stable row ids, so that nobody can tell which of its "
             "rows are new: read it whole, or make the table anew with them",
         )
     if state is None:
         return TableRows(source, opened, until)
     last = _checked(state, source)
-    version, uri = Version(last["version"]), until.location.uri
-    newest = until.manifest.version
+    version, uri, newest = last["version"], until.uri, until.version
     if version > newest:
         raise wrong(
             spot,
             f"the last run has read version {version}, and now version {newest} of "
-            f"{called(until.manifest.branch)} of {uri} is meant, which is older. {_WAY_OUT}",
+            f"{called(until.branch)} of {uri} is meant, which is older. {_WAY_OUT}",
         )
     try:
-        since = until if version == newest else Descent(until).load(version)
-        identity = _identity(until, version)
+        since = until if version == newest else until.earlier(version)
+        identity = until.transaction_of(version).uuid
     except NotFoundError as gone:
         raise wrong(
             spot,
@@ -157,17 +145,12 @@ def rows_since(source: Source, opened: Snapshot, context: Tables, state: object)
         )
     try:
         if version != newest:
-            Table(until).changes(version)  # refuses what cannot be compared
+            until.changes(version)  # refuses what cannot be compared
     except (NotFoundError, UnsupportedError) as refused:
         raise wrong(spot, f"{refused.message}. {_WAY_OUT}") from refused
     except LancewoodError as refused:
         raise wrong(spot, refused.message) from refused
     return TableRows(source, opened, until, since)
-
-
-def _identity(snapshot: Snapshot, version: Version) -> str:
-    """The transaction that made a version; empty where none is known."""
-    return Descent(snapshot).transaction(version).uuid
 
 
 def _checked(state: object, source: Source) -> dict[str, Any]:

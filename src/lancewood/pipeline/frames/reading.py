@@ -5,17 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
-from lancewood.git.hashes import Hash
-from lancewood.pipeline.definition.model import Option, Pipeline, Secret, Source
-from lancewood.pipeline.definition.refusal import near, told_at, wrong
-from lancewood.repo.repository import Repository
-from lancewood.table.door import open as open_table
-from lancewood.table.table import Table
+from lancewood.pipeline.context import RunContext
+from lancewood.pipeline.definition.model import Option, Pipeline, Source
+from lancewood.pipeline.definition.parameters import plain_options
+from lancewood.pipeline.definition.refusal import errors_at, near, wrong
+from lancewood.table import Table
+from lancewood.table import open as open_table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -32,28 +30,6 @@ _PARSED = frozenset(["csv", "json", "xml"])
 _CORRUPT_OPTION = "columnNameOfCorruptRecord"
 _MODE = "mode"
 _FORMATS_OF_FILES = _PARSED | {"text", "parquet", "orc", "avro", "binaryfile"}
-
-
-class Tables(Protocol):
-    """The tables of a repository at the commit that a run started from. Nothing here writes."""
-
-    @property
-    def repository(self) -> Repository: ...
-
-    @property
-    def run(self) -> str:
-        """The id of the run."""
-
-    @property
-    def base(self) -> Hash | None:
-        """The commit; None if the repository or the branch has none."""
-
-    def read(self, spark: SparkSession, table: str, *, revision: str | None = None) -> DataFrame:
-        """A table exactly as it is pinned."""
-
-    def open(self, table: str, *, revision: str | None = None) -> Table: ...
-
-    def has(self, table: str, *, revision: str | None = None) -> bool: ...
 
 
 def configured(reader: Reader, source: Source) -> Reader:
@@ -115,18 +91,13 @@ def file_of(frame: DataFrame) -> Column:
     return F.url_decode(F.replace(escaped, F.lit("+"), F.lit("%2B")))
 
 
-def plain_options(options: Mapping[str, Option]) -> dict[str, str]:
-    """Options with secrets spelt out, only for Spark and stores."""
-    return {name: each.text if isinstance(each, Secret) else each for name, each in options.items()}
-
-
 def read_format(spark: SparkSession, source: Source) -> DataFrame:
     """What ``spark.read`` gives for a source with a format."""
     reader = configured(spark.read, source)
     return reader.load(list(source.paths)) if source.paths else reader.load()
 
 
-def open_source(pipeline: Pipeline, source: Source, context: Tables) -> Snapshot:
+def open_source(pipeline: Pipeline, source: Source, context: RunContext) -> Table:
     """The current version of the Lance table that a source names.
 
     Raises NotFoundError, and what opening a table raises.
@@ -139,10 +110,10 @@ def open_source(pipeline: Pipeline, source: Source, context: Tables) -> Snapshot
                 f"{at} of the repository {pipeline.repository} has no table {source.table!r}: a "
                 "source reads tables as they were before the run",
             )
-        return context.open(source.table, revision=source.revision)._snapshot
+        return context.open(source.table, revision=source.revision)
     assert source.uri is not None
     options = plain_options({**pipeline.storage_options, **source.options})
-    return open_table(source.uri, at=source.revision, storage_options=options or None)._snapshot
+    return open_table(source.uri, at=source.revision, storage_options=options or None)
 
 
 def columns_read(source: Source) -> list[str] | None:
@@ -156,7 +127,7 @@ def chosen_columns(frame: DataFrame, source: Source) -> DataFrame:
     """Only the columns that the source asks for, and ours; raises InvalidInputError."""
     if source.file_time is not None:
         frame = frame.withColumnRenamed(_FILE_TIME, source.file_time)
-        with told_at(source.spot.at("file_time")):
+        with errors_at(source.spot.at("file_time")):
             check_unique(frame)
     if not source.columns:
         return frame

@@ -18,13 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancewood.errors import InvalidInputError
+from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Pipeline, Source
 from lancewood.pipeline.definition.names import checked_files_table, is_uri, single_path
 from lancewood.pipeline.frames.blame import Uses
 from lancewood.pipeline.frames.functions import check_step
 from lancewood.pipeline.frames.modules import Modules
 from lancewood.pipeline.frames.new_rows import rows_since
-from lancewood.pipeline.frames.reading import Tables, open_source
+from lancewood.pipeline.frames.reading import open_source
 from lancewood.pipeline.frames.refusals import refused_at
 from lancewood.spark.running.failures import calls_of
 
@@ -40,10 +41,10 @@ _PYSPARK = re.compile(r"[/\\]pyspark[/\\]")
 _WILD = {"*": ".*", "?": "."}
 
 
-def has_no_news(pipeline: Pipeline, context: Tables, states: Mapping[str, Any]) -> bool:
+def has_no_news(pipeline: Pipeline, context: RunContext, states: Mapping[str, Any]) -> bool:
     """Whether it is certain that no incremental source has anything new.
 
-    False where there is none, and where only Spark can tell. Raises what opening a table raises.
+    False where there is none, and where only Spark knows. Raises what opening a table raises.
     """
     needed = Uses.of(pipeline).counts
     sources = [each for each in pipeline.sources if each.incremental and each.name in needed]
@@ -79,7 +80,9 @@ def _left_to_spark() -> Iterator[None]:
             raise
 
 
-def _is_old(pipeline: Pipeline, source: Source, context: Tables, states: Mapping[str, Any]) -> bool:
+def _is_old(
+    pipeline: Pipeline, source: Source, context: RunContext, states: Mapping[str, Any]
+) -> bool:
     with refused_at(source.spot, pipeline):
         if source.format is None:
             opened = open_source(pipeline, source, context)

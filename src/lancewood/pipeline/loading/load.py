@@ -8,25 +8,17 @@ What a change wrote is derived from two manifests; nothing else is read.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError
-from lancewood.jobs.publishing.work import find_net
-from lancewood.model.fragment import DataFile
+from lancewood.pipeline.context import RunContext, TargetTable
 from lancewood.pipeline.definition.model import Mode, Pipeline, Target
+from lancewood.pipeline.definition.names import checked_files_table
+from lancewood.pipeline.frames.frames import Frames
 from lancewood.pipeline.frames.incoming import RowCount
-from lancewood.pipeline.loading.context import (
-    Loadable,
-    LoadContext,
-    TargetTable,
-    find_location,
-    is_there,
-    new_location,
-)
 from lancewood.pipeline.loading.planning import (
     DELETED,
     choices_of,
@@ -38,9 +30,10 @@ from lancewood.pipeline.loading.planning import (
 from lancewood.pipeline.report.facts import Listener, Silence, TargetFacts
 from lancewood.spark.columns.fill import fill_columns
 from lancewood.spark.types import spark_schema
+from lancewood.spark.types.new_table import arrow_schema
 from lancewood.spark.verbs import write
 from lancewood.spark.writing.work import Written
-from lancewood.table.table import Table
+from lancewood.table import files_added
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,9 +46,9 @@ def stage_of(target: Target) -> str:
 
 def load_target(
     spark: SparkSession,
-    context: LoadContext,
+    context: RunContext,
     target: Target,
-    frames: Loadable,
+    frames: Frames,
     listener: Listener | None = None,
 ) -> TargetFacts:
     """Write what a target says on the run's branch; returns what was done.
@@ -65,11 +58,11 @@ def load_target(
     progress under the name of ``stage_of``; the run reports the beginning and end of the stage.
     """
     started = time.monotonic()
-    was_there = is_there(context, target.table)
+    was_there = context.is_there(target.table)
     if was_there:
-        location = find_location(context, target.table)
+        location = context.location(target.table)
     else:
-        location = new_location(context, target.table, _new_schema(target, frames), target.uri)
+        location = context.create(target.table, _new_schema(target, frames))
     before = location.opened()
     if was_there and target.is_anew:
         before.overwrite(_new_schema(target, frames).empty_table())
@@ -79,7 +72,7 @@ def load_target(
     files, size, counts = done.files, done.bytes, done.counts
     assert counts is not None
     if files is None or size is None:
-        files, size = new_files(before, after)
+        files, size = files_added(before, after)
     return TargetFacts(
         table=target.table,
         mode=f"{target.mode.value}, full refresh" if target.is_anew else target.mode.value,
@@ -98,7 +91,7 @@ def load_target(
     )
 
 
-def _new_schema(target: Target, frames: Loadable) -> pa.Schema:
+def _new_schema(target: Target, frames: Frames) -> pa.Schema:
     """The columns of a table that a target creates."""
     assert target.source is not None
     frame = chosen(frames.frame(target.source), target.columns_left_out)
@@ -110,9 +103,9 @@ class _Loading:
     """One target being loaded."""
 
     _spark: SparkSession
-    _context: LoadContext
+    _context: RunContext
     _target: Target
-    _frames: Loadable
+    _frames: Frames
     _listener: Listener
     _location: TargetTable
     _counts: tuple[RowCount, RowCount] | None = None
@@ -241,16 +234,17 @@ def computed_columns(pipeline: Pipeline, table: str) -> set[str]:
     }
 
 
-def new_files(before: Table, after: Table) -> tuple[int, int]:
-    """The number of data files that only the second version has, and their bytes if known."""
-    found = {each.path: each.size or 0 for each in _new_files(before, after)}
-    return len(found), sum(found.values())
-
-
-def _new_files(before: Table, after: Table) -> Iterator[DataFile]:
-    net = find_net(before._snapshot.manifest, after._snapshot.manifest)
-    for fragment in net.added:
-        yield from fragment.files
-    for changed in net.changed:
-        known = {each.path for each in changed.then.files}
-        yield from (each for each in changed.now.files if each.path not in known)
+def load_files(spark: SparkSession, context: RunContext, table: str, files: DataFrame) -> None:
+    """Append the files that a source has read to the table that records them. If the source was
+    read from the start, they replace what the table had."""
+    pipeline = context.pipeline
+    from_start = [each.name for each in pipeline.sources if each.is_from_start]
+    is_anew = table in [checked_files_table(pipeline.name, each) for each in from_start]
+    location = context.create(table, arrow_schema(files.schema))
+    write(
+        files,
+        location.uri,
+        "overwrite" if is_anew else "append",
+        branch=location.branch,
+        storage_options=location.options,
+    )

@@ -18,19 +18,25 @@ from typing import TYPE_CHECKING, cast
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError
-from lancewood.format.arrow import schema_from_arrow
-from lancewood.format.type_text import parse_type
-from lancewood.jobs.merging.keys import resolve_key
-from lancewood.jobs.merging.source import Choices, Matched, NotMatched, NotMatchedBySource
+from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Mode, Target
 from lancewood.pipeline.definition.refusal import near, wrong
+from lancewood.pipeline.frames.frames import Frames
 from lancewood.pipeline.frames.reading import quoted
 from lancewood.pipeline.frames.refusals import refused_at
-from lancewood.pipeline.loading.context import Loadable, LoadContext
 from lancewood.pipeline.loading.quarantine import check_quarantine
 from lancewood.spark.columns.fill import check_fill
 from lancewood.spark.merging.staged_source import check_frame
 from lancewood.spark.types import Writing, kept_columns
+from lancewood.table import (
+    Choices,
+    Matched,
+    NotMatched,
+    NotMatchedBySource,
+    check_key,
+    parse_type,
+    scanned_schema,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,9 +48,7 @@ DELETED = "__lancewood_deleted"
 """Our column that says which rows of a frame delete."""
 
 
-def plan_targets(
-    spark: SparkSession, context: LoadContext, frames: Loadable
-) -> dict[str, pa.Schema]:
+def plan_targets(spark: SparkSession, context: RunContext, frames: Frames) -> dict[str, pa.Schema]:
     """Check all targets; returns the columns of each table after the run.
 
     Raises InvalidInputError, starting with the spot in the file.
@@ -58,9 +62,9 @@ def plan_targets(
 
 def plan_target(
     spark: SparkSession,
-    context: LoadContext,
+    context: RunContext,
     target: Target,
-    frames: Loadable,
+    frames: Frames,
     planned: Mapping[str, pa.Schema] | None = None,
 ) -> pa.Schema:
     """Check one target; returns the columns that its table will have.
@@ -94,7 +98,7 @@ def plan_target(
         after = known
     if target.mode is Mode.MERGE:
         with refused_at(target.spot.at("on"), context.pipeline):
-            resolve_key(schema_from_arrow(after), list(target.on))
+            check_key(after, list(target.on))
     with refused_at(target.spot, context.pipeline):
         if target.mode is Mode.MERGE:
             check_frame(frame, after, choices_of(target))
@@ -117,7 +121,7 @@ def choices_of(target: Target) -> Choices:
 
 def _plan_columns(
     spark: SparkSession,
-    context: LoadContext,
+    context: RunContext,
     target: Target,
     known: pa.Schema | None,
     types: Mapping[str, pa.DataType],
@@ -139,7 +143,7 @@ def _plan_columns(
 
 
 def _check_deleted(
-    spark: SparkSession, context: LoadContext, target: Target, frame: StructType
+    spark: SparkSession, context: RunContext, target: Target, frame: StructType
 ) -> None:
     from pyspark.sql import functions
     from pyspark.sql.types import BooleanType
@@ -177,7 +181,7 @@ def new_schema(
             )
     fields = [each.with_type(types[each.name]) if each.name in types else each for each in derived]
     made: pa.Schema = Writing(frame, schema=pa.schema(fields)).table
-    if not schema_from_arrow(made).fields:
+    if not scanned_schema(made).names:
         raise InvalidInputError("a table needs at least one column, the frame has none")
     return made
 

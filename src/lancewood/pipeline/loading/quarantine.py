@@ -13,21 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lancewood.pipeline.context import RunContext, TargetTable
 from lancewood.pipeline.definition.model import Pipeline, Quarantine, Spot
 from lancewood.pipeline.definition.refusal import wrong
-from lancewood.pipeline.loading.context import (
-    Loadable,
-    LoadContext,
-    TargetTable,
-    find_location,
-    is_there,
-    new_location,
-)
+from lancewood.pipeline.frames.frames import Frames
 from lancewood.pipeline.report.facts import QuarantineFacts
 from lancewood.pipeline.report.markup import counted, shortened
 from lancewood.spark.reading.read import read_snapshot
 from lancewood.spark.verbs import write
-from lancewood.table.table import Table
+from lancewood.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,7 +47,7 @@ _MOST_VALUE, _MOST_TEXT = 80, 600
 
 
 def load_quarantine(
-    spark: SparkSession, context: LoadContext, pipeline: Pipeline, frames: Loadable
+    spark: SparkSession, context: RunContext, pipeline: Pipeline, frames: Frames
 ) -> QuarantineFacts:
     """Append the bad rows of a run to its quarantine, if there are any; gives how many, and whether
     that is more than the limit allows."""
@@ -85,7 +79,7 @@ def load_quarantine(
     return facts
 
 
-def check_quarantine(context: LoadContext) -> None:
+def check_quarantine(context: RunContext) -> None:
     """Raise InvalidInputError if the table for bad rows is there and has other columns."""
     pipeline = context.pipeline
     table = pipeline.quarantine.table
@@ -112,11 +106,11 @@ def limit_text(limit: Quarantine) -> str:
     return " and ".join(parts) or "no limit"
 
 
-def _location(context: LoadContext, table: str, rows: DataFrame) -> TargetTable | None:
+def _location(context: RunContext, table: str, rows: DataFrame) -> TargetTable | None:
     """Where the quarantine is; one that is not there is made only for a row."""
-    if not is_there(context, table):
-        return None if rows.isEmpty() else new_location(context, table, SCHEMA)
-    location = find_location(context, table)
+    if not context.is_there(table):
+        return None if rows.isEmpty() else context.create(table, SCHEMA)
+    location = context.location(table)
     known = location.opened()
     missing = [each for each in SCHEMA if each.name not in known.schema.names]
     if missing:
@@ -134,7 +128,7 @@ def _stamped(rows: DataFrame, run: str, moment: datetime) -> DataFrame:
 
 
 def _counts(
-    spark: SparkSession, context: LoadContext, table: str, location: TargetTable
+    spark: SparkSession, context: RunContext, table: str, location: TargetTable
 ) -> DataFrame:
     """How many rows of this run have which reason. Those that were there before the run are of
     another pipeline, whose run has the same id."""
@@ -160,7 +154,7 @@ def _most(counts: DataFrame) -> Iterable[tuple[str, str, int]]:
 
 
 def _sample(
-    spark: SparkSession, context: LoadContext, location: TargetTable, moment: datetime
+    spark: SparkSession, context: RunContext, location: TargetTable, moment: datetime
 ) -> Iterable[tuple[str, str, str, str, str]]:
     """A few of the rows that were written at a moment, some for each reason."""
     from pyspark.sql import Window
@@ -200,7 +194,7 @@ def _cut(value: Any) -> Any:
     return shortened(value, _MOST_VALUE) if isinstance(value, str) else value
 
 
-def _is_beyond(limit: Quarantine, rows: int, counts: DataFrame, frames: Loadable) -> bool:
+def _is_beyond(limit: Quarantine, rows: int, counts: DataFrame, frames: Frames) -> bool:
     if limit.most_rows is not None and rows > limit.most_rows:
         return True
     if limit.most_share is None:
@@ -217,7 +211,7 @@ def _by_origin(counts: DataFrame) -> dict[str, int]:
     return {each[0]: each[1] for each in found}
 
 
-def _all_rows(origin: str, bad: int, known: Mapping[str, int | None], frames: Loadable) -> int:
+def _all_rows(origin: str, bad: int, known: Mapping[str, int | None], frames: Frames) -> int:
     """How many rows a source or step has; those of a step are counted now."""
     rows = known.get(origin)
     return bad + frames.frame(origin).count() if rows is None else rows

@@ -1,1 +1,1 @@
-"""What a run tells: facts, events, the page."""
+"""What a run reports: facts, events, the page."""

@@ -1,4 +1,4 @@
-r"""The commits of a branch as ``log --graph`` tells them, with the ``* | / \`` drawn as lines.
+r"""The commits of a branch as ``log --graph`` shows them, with the ``* | / \`` drawn as lines.
 
 Takes lines apart, and knows of commits only that a line may begin with a hash. Whatever else a line
 says is shown as it is.
@@ -50,12 +50,12 @@ def _words(text: str) -> list[Html]:
     if found is None:
         return [joined(text)]
     before, hash, names, rest = found.groups()
-    told = [joined(before), element("code", hash, class_="hash")]
+    parts = [joined(before), element("code", hash, class_="hash")]
     for each in (names or "")[2:-1].split(", "):
         if each:
             kind = "tag" if each.startswith("tag: ") else "branch"
-            told += [joined(" "), element("span", each, class_=f"name {kind}")]
-    return [*told, joined(rest)]
+            parts += [joined(" "), element("span", each, class_=f"name {kind}")]
+    return [*parts, joined(rest)]
 
 
 def _drawing(gutters: Sequence[str], heights: Sequence[int]) -> Html:

@@ -6,6 +6,9 @@ values without secrets: anybody who may see the tables may see them.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
@@ -190,7 +193,7 @@ class Listener(Protocol):
     ) -> None:
         """A stage is done. A failed stage does not end; ``over`` follows."""
 
-    def told(self, text: str) -> None:
+    def noted(self, text: str) -> None:
         """Something worth a line."""
 
     def over(self, facts: RunFacts) -> None:
@@ -214,6 +217,32 @@ class Silence:
         files: int | None = None,
     ) -> None: ...
 
-    def told(self, text: str) -> None: ...
+    def noted(self, text: str) -> None: ...
 
     def over(self, facts: RunFacts) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """The stages of a run: reported to the listener, and kept with their times."""
+
+    listener: Listener
+    facts: RunFacts
+    _started: float = field(default_factory=time.monotonic)
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[StageFacts]:
+        """One stage; its figures can be set on what it yields. A failed stage is kept as such, and
+        the listener does not hear of its end."""
+        self.listener.begun(name)
+        begun = time.monotonic()
+        stage = StageFacts(name, 0.0, begun=begun - self._started, is_failed=True)
+        try:
+            yield stage
+            stage.is_failed = False
+        finally:
+            stage.seconds = time.monotonic() - begun
+            self.facts.stages.append(stage)
+        self.listener.ended(
+            name, stage.seconds, rows=stage.rows, bytes=stage.bytes, files=stage.files
+        )

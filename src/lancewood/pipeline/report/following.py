@@ -1,7 +1,7 @@
-"""How far Spark is: its tasks are counted while a stage of a run works, and told to a listener.
+"""How far Spark is: its tasks are counted while a stage of a run works, and reported to a listener.
 
 Looks at all jobs that begin on the session meanwhile; what other threads run on it at the same time
-is counted too. Over Spark Connect there is nobody to ask, and nothing is told.
+is counted too. Over Spark Connect there is nobody to ask, and nothing is reported.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class TaskTally:
         self._told = (0, 0)
 
     def look(self) -> tuple[int, int] | None:
-        """Tasks done, and tasks known; None if that is what was told before."""
+        """Tasks done, and tasks known; None if that was reported before."""
         active = [each for each in self._tracker.getActiveJobsIds() if each not in self._older]
         for job in [each for each in self._running if each not in active]:
             self._finished += self._settled(job)

@@ -20,8 +20,8 @@ from lancewood.pipeline.report.markup import (
 )
 from lancewood.pipeline.report.verdict import (
     CHANGES,
-    batches_told,
-    checks_told,
+    batches_text,
+    checks_text,
     is_published,
     not_passed,
     own_branch,
@@ -70,15 +70,15 @@ def check_lines(checks: Sequence[CheckFacts]) -> list[str]:
 
 
 def _block(
-    label: str, told: Sequence[str], *, more: int = 0, most: int | None = _MOST_LINES
+    label: str, parts: Sequence[str], *, more: int = 0, most: int | None = _MOST_LINES
 ) -> Iterator[str]:
     """Lines under each other, the first of them after a word that says what they are."""
     left_out = max(more, 0)
-    if most is not None and len(told) > most:
-        told, left_out = told[:most], left_out + len(told) - most
+    if most is not None and len(parts) > most:
+        parts, left_out = parts[:most], left_out + len(parts) - most
     if left_out:
-        told = [*told, f"and {left_out:,} more, in report.json"]
-    for number, each in enumerate(told):
+        parts = [*parts, f"and {left_out:,} more, in report.json"]
+    for number, each in enumerate(parts):
         yield f"  {label if number == 0 else '':<{_LABEL}}  {each}".rstrip()
 
 
@@ -93,7 +93,7 @@ def _run(facts: RunFacts) -> str:
     if facts.attempts > 1:
         parts.append(counted(facts.attempts, "attempt"))
     if facts.batches is not None:
-        parts.append(batches_told(facts.batches))
+        parts.append(batches_text(facts.batches))
     return ", ".join(parts)
 
 
@@ -116,24 +116,24 @@ def _source(source: SourceFacts) -> tuple[str, ...]:
 def _target(target: TargetFacts) -> tuple[str, ...]:
     before = "new" if target.rows_before is None else count(target.rows_before)
     words = zip(CHANGES, row_changes([target]), strict=True)
-    told = [f"{number:,} {word}" for word, number in words if number]
+    parts = [f"{number:,} {word}" for word, number in words if number]
     if target.duplicates:
-        told.append(f"{counted(target.duplicates, 'duplicate')} left out")
+        parts.append(f"{counted(target.duplicates, 'duplicate')} left out")
     if target.columns_added:
-        told.append(counted(len(target.columns_added), "new column"))
+        parts.append(counted(len(target.columns_added), "new column"))
     return (
         _name(target.table),
         _name(target.mode),
         f"{before} -> {count(target.rows_after)} rows",
-        ", ".join(told),
+        ", ".join(parts),
     )
 
 
 def _checks(checks: list[CheckFacts]) -> Iterator[str]:
-    told = checks_told(checks)
-    if told is None:
+    text = checks_text(checks)
+    if text is None:
         return
-    yield told
+    yield text
     bad = not_passed(checks)
     for each in bad[:_MOST_LINES]:
         found = f": {shown(each.found, _MOST_FOUND)}" if each.found else ""

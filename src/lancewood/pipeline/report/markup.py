@@ -110,14 +110,14 @@ def element(tag: str, *children: Child, **attributes: str | int | float | None) 
     ``class_`` is the attribute ``class``, and ``aria_label`` is ``aria-label``. An attribute that
     is ``Html`` is taken as it is, and must not contain quotation marks.
     """
-    told = "".join(
+    text = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{joined(_attribute(value))}"'
         for name, value in attributes.items()
         if value is not None
     )
     if tag in _VOID:
-        return Html(f"<{tag}{told}>")
-    return Html(f"<{tag}{told}>{joined(*children)}</{tag}>")
+        return Html(f"<{tag}{text}>")
+    return Html(f"<{tag}{text}>{joined(*children)}</{tag}>")
 
 
 def joined(*children: Child) -> Html:

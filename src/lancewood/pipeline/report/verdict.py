@@ -68,9 +68,9 @@ def verdict(facts: RunFacts) -> RunVerdict:
             sentences = [f"Nothing was published: {untouched}"]
         case Ending.FAILED:
             tone, title, sentences = Tone.BAD, "Failed", ["An error ended the run."]
-    told = checks_told(facts.checks)
-    if told is not None:
-        sentences.append(f"{told}.")
+    text = checks_text(facts.checks)
+    if text is not None:
+        sentences.append(f"{text}.")
     if facts.attempts > 1:
         sentences.append(f"It took {facts.attempts} attempts, because {facts.branch} moved.")
     return RunVerdict(tone, title, tuple(sentences))
@@ -119,7 +119,7 @@ def warning(checks: list[CheckFacts]) -> list[CheckFacts]:
     return [each for each in checks if not each.is_passed and each.is_warning]
 
 
-def checks_told(checks: list[CheckFacts]) -> str | None:
+def checks_text(checks: list[CheckFacts]) -> str | None:
     """How the checks went: ``16 of 18 checks passed, 1 failed, 1 warned``; None without any."""
     if not checks:
         return None
@@ -138,13 +138,13 @@ def checks_told(checks: list[CheckFacts]) -> str | None:
 def _changes(facts: RunFacts) -> str:
     tables = len({each.table for each in facts.targets})
     words = zip(CHANGES, row_changes(facts.targets), strict=True)
-    told = [f"{number:,} {what}" for what, number in words if number]
-    rows = f": rows {', '.join(told)}" if told else ""
-    what = "One commit" if facts.batches is None else f"A stream of {batches_told(facts.batches)}"
+    parts = [f"{number:,} {what}" for what, number in words if number]
+    rows = f": rows {', '.join(parts)}" if parts else ""
+    what = "One commit" if facts.batches is None else f"A stream of {batches_text(facts.batches)}"
     return f"{what} brought {counted(tables, 'table')} to {facts.branch}{rows}."
 
 
-def batches_told(number: int) -> str:
+def batches_text(number: int) -> str:
     """So many micro-batches of a stream."""
     return "1 batch" if number == 1 else f"{number:,} batches"
 

@@ -26,13 +26,10 @@ from pathlib import Path
 from typing import Any
 
 from lancewood.errors import FormatError, InvalidInputError, RetryableConflictError
-from lancewood.format.json_object import decode_object
-from lancewood.git.names import checked_ref
+from lancewood.pipeline.context import run_branch
 from lancewood.pipeline.report.facts import RunFacts
-from lancewood.repo import branch_ref
-from lancewood.store.disk_root import refuse_links
+from lancewood.repo import branch_ref, checked_ref, decode_object, refuse_links
 
-RUN_BRANCHES = "run/"
 _MOST_CHARACTERS = 100
 _MOST_BYTES = 64 << 20
 _RUNS = "lancewood/runs"
@@ -65,11 +62,6 @@ def checked_run_id(text: str) -> str:
     if why is not None:
         raise InvalidInputError(f"run id {text[:200]!r} is not allowed: {why}", run=text)
     return text
-
-
-def run_branch(run: str) -> str:
-    """The branch that a run works on."""
-    return RUN_BRANCHES + run
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,35 +1,46 @@
-"""What the repository remembers of published runs, so that none is published twice.
+"""What commits say of runs: of published ones, so that none is published twice, and of unfinished
+ones, so that they can continue.
 
-Two places, because neither is enough. The tree of a published commit has ``pipelines/<name>.json``
-with the run and the state of incremental sources: it becomes visible with the rows, in one step. A
-ref ``refs/lancewood/runs/<name>/<run>`` names the commit for later, but comes after it. So whoever
-replaces the file first makes sure that the run which it names has its ref.
+Published runs are in two places, because neither is enough. The tree of a published commit has
+``pipelines/<name>.json`` with the run and the state of incremental sources: it becomes visible with
+the rows, in one step. A ref ``refs/lancewood/runs/<name>/<run>`` names the commit for later, but
+comes after it. So whoever replaces the file first makes sure that the run which it names has its
+ref. Neither is the truth: a run is published if the history of its branch holds the commit, and
+nothing there has reverted it. A reset takes it away, and its ref then waits for it to be published
+again.
 
-Neither is the truth: a run is published if the history of its branch holds the commit, and nothing
-there has reverted it. A reset takes it away, and its ref then waits for it to be published again.
+Each loaded target becomes a commit on the run's branch, whose message carries the progress so far:
+it is there together with the rows, or not at all. A run that was cut off continues after the last
+such commit if everything else is as before: the commit it started from, the definition, parameters,
+the Python beside the file and, unless everything was loaded, what incremental sources have to
+offer. Uncommitted writes are dropped. A run that ended and failed starts anew, since the data may
+be the reason.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, TypeVar
 
 from lancewood.errors import AlreadyExistsError, FormatError, NotFoundError
-from lancewood.format.json_object import decode_object
-from lancewood.git.hashes import Hash
-from lancewood.git.names import HEADS
-from lancewood.repo.looking.view import View
-from lancewood.repo.repository import Repository
+from lancewood.pipeline.context import RunContext
+from lancewood.pipeline.report.facts import QuarantineFacts, SourceFacts, TargetFacts
+from lancewood.pipeline.running.folder import RunFolder
+from lancewood.repo import HEADS, Commit, Hash, Repository, View, decode_object
 
 _FORMAT = 1
 _MOST_BYTES = 16 << 20
+_KEY = "Lancewood-Progress: "
+_MOST_COMMITS = 10_000
+"""Of a run's branch; a target makes a few."""
+F = TypeVar("F", SourceFacts, TargetFacts, QuarantineFacts)
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """One published run, as its commit tells it. Without secrets."""
+    """One published run, as its commit records it. Without secrets."""
 
     pipeline: str
     run: str
@@ -229,3 +240,102 @@ class Ledger:
 
     def _mark(self, run: str) -> str:
         return f"runs/{self.pipeline}/{run}"
+
+
+@dataclass
+class Progress:
+    """What a run has done on its branch."""
+
+    pipeline: str
+    run: str
+    digest: str
+    """Of the definition."""
+    code: str
+    """The digest of the Python beside it."""
+    base: Hash | None
+    started: str
+    """ISO 8601, UTC: when the first attempt began."""
+    news: str
+    """What incremental sources have to offer: which files, which versions of tables."""
+    targets: list[TargetFacts] = field(default_factory=list)
+    """The loaded ones, in the order of the file."""
+    sources: list[SourceFacts] = field(default_factory=list)
+    quarantine: QuarantineFacts | None = None
+
+
+def encode_message(title: str, progress: Progress) -> str:
+    """The message of a commit on the run's branch."""
+    return f"{title}\n\n{_KEY}{json.dumps(asdict(progress), ensure_ascii=False)}"
+
+
+def decode_message(message: str) -> Progress | None:
+    """The progress in a message; None if there is none that can be understood."""
+    # Not ``splitlines``: JSON does not escape all line ends that Unicode knows.
+    line = next((each for each in message.split("\n") if each.startswith(_KEY)), None)
+    if line is None:
+        return None
+    try:
+        found = json.loads(line.removeprefix(_KEY))
+        quarantine = found["quarantine"]
+        plain = ("pipeline", "run", "digest", "code", "base", "started", "news")
+        return Progress(
+            **{name: found[name] for name in plain},
+            targets=[_facts(TargetFacts, each) for each in found["targets"]],
+            sources=[_facts(SourceFacts, each) for each in found["sources"]],
+            quarantine=None if quarantine is None else _facts(QuarantineFacts, quarantine),
+        )
+    except (ValueError, LookupError, TypeError):
+        return None
+
+
+def find_progress(commits: Iterable[Commit], base: Hash | None) -> Progress | None:
+    """The newest progress in these commits, newest first, down to where the branch began."""
+    for _, commit in zip(range(_MOST_COMMITS), commits, strict=False):
+        if commit.hash == base:
+            return None
+        found = decode_message(commit.message)
+        if found is not None:
+            return found
+    return None
+
+
+def _facts(kind: type[F], found: dict[str, Any]) -> F:
+    known = {each.name for each in fields(kind)}
+    return kind(**{name: _plain(value) for name, value in found.items() if name in known})
+
+
+def _plain(value: Any) -> Any:
+    """A value as it was before JSON: lists there are tuples in facts."""
+    return tuple(map(_plain, value)) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What is left of a run that was cut off and can continue."""
+
+    progress: Progress
+    entry: LedgerEntry | None
+    """What to publish, if everything was loaded."""
+
+
+def find_left(context: RunContext, folder: RunFolder) -> Left | None:
+    """What a run can continue from; None if it starts anew. The caller, who has the frames, checks
+    that incremental sources still offer the same (``Progress.news``)."""
+    repository, pipeline = context.repository, context.pipeline
+    try:
+        view = repository.at(HEADS + context.branch)
+    except NotFoundError:
+        return None
+    if folder.is_over or not folder.is_there:
+        return None
+    progress = find_progress(
+        repository.log(HEADS + context.branch, first_parent=True), context.base
+    )
+    if progress is None:
+        return None
+    then = progress.pipeline, progress.run, progress.digest, progress.code, progress.base
+    if then != (pipeline.name, context.run, pipeline.digest, context.code, context.base):
+        return None
+    entry = entry_at(view, pipeline.name)
+    is_loaded = entry is not None and entry.run == context.run
+    return Left(progress, entry if is_loaded else None)

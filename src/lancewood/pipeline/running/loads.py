@@ -11,25 +11,25 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Pipeline, Target
 from lancewood.pipeline.frames.blame import blamed
-from lancewood.pipeline.loading.context import prepare_locations
+from lancewood.pipeline.frames.frames import Frames
 from lancewood.pipeline.loading.load import stage_of
-from lancewood.pipeline.report.facts import Ending, RunFacts, SourceFacts
+from lancewood.pipeline.report.facts import Ending, RunFacts, SourceFacts, Stages
 from lancewood.pipeline.report.markup import total
-from lancewood.pipeline.running.context import RunContext
 from lancewood.pipeline.running.folder import RunFolder
-from lancewood.pipeline.running.ledger import LedgerEntry, encode_entry, entry_at, entry_file
-from lancewood.pipeline.running.parts import Parts, RunFrames, Session, Stages
-from lancewood.pipeline.running.publishing import check_beside, has_work
-from lancewood.pipeline.running.resume import (
+from lancewood.pipeline.running.ledger import (
+    LedgerEntry,
     Left,
     Progress,
-    begin,
+    encode_entry,
     encode_message,
-    go_on,
-    remove_branch,
+    entry_at,
+    entry_file,
 )
+from lancewood.pipeline.running.publishing import check_beside, has_work
+from lancewood.pipeline.running.spark_work import Session, SparkWork
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Loads:
     context: RunContext
     folder: RunFolder
     stages: Stages
-    parts: Parts
+    work: SparkWork
     spark: Session
-    frames: RunFrames
+    frames: Frames
     tag: str | None
 
     @property
@@ -56,11 +56,14 @@ class Loads:
         """What is to be published; None if nothing is, and the facts say why."""
         with self.stages("branch"):
             if left is None:
-                begin(self.context, self.folder)
+                # The branch goes first, before anything says that the run is at work again.
+                self.context.remove_branch()
+                self.folder.begin()
+                self.context.create_branch()
             else:
-                go_on(self.context)
-            # Who cannot be written, or not be checked, is told before the first one is loaded.
-            prepare_locations(self.context)
+                self.context.reset_tables()
+            # A table that cannot be written or checked is reported before the first is loaded.
+            self.context.prepare_targets()
             check_beside(self.context)
         progress = left.progress if left is not None else self._fresh()
         self.facts.targets = progress.targets
@@ -73,8 +76,8 @@ class Loads:
     def _load(self, target: Target, progress: Progress) -> None:
         listener, name = self.stages.listener, stage_of(target)
         with self.stages(name) as stage:
-            with self._named(name, target), self.parts.following(self.spark, listener, name):
-                done = self.parts.load_target(
+            with self._named(name, target), self.work.following(self.spark, listener, name):
+                done = self.work.load_target(
                     self.spark, self.context, target, self.frames, listener
                 )
             counts = (done.inserted, done.updated, done.deleted)
@@ -89,9 +92,9 @@ class Loads:
             with self.stages(name) as stage:
                 with (
                     self._named("putting bad rows aside"),
-                    self.parts.following(self.spark, self.stages.listener, name),
+                    self.work.following(self.spark, self.stages.listener, name),
                 ):
-                    progress.quarantine = self.parts.load_quarantine(
+                    progress.quarantine = self.work.load_quarantine(
                         self.spark, self.context, self.pipeline, self.frames
                     )
                 stage.rows = progress.quarantine.rows
@@ -106,7 +109,7 @@ class Loads:
         if there is nothing to publish, and the facts say so."""
         with self.stages("remember"):
             for table, files in self.frames.file_tables():
-                self.parts.load_files(self.spark, self.context, table, files)
+                self.work.load_files(self.spark, self.context, table, files)
             self._commit("files that were read", progress)
             entry = LedgerEntry(
                 pipeline=self.pipeline.name,
@@ -119,7 +122,7 @@ class Loads:
                 states=self.frames.states(),
             )
             if not self._is_news(entry):
-                remove_branch(self.context)
+                self.context.remove_branch()
                 self.facts.ending = Ending.NOTHING_NEW
                 return None
             file = {entry_file(entry.pipeline): encode_entry(entry)}

@@ -3,32 +3,31 @@
 Before it becomes visible, and again whenever the target moved, it is asked whether it may: the run
 must not be there already, no other run may have read the same news, and what the checks looked at
 must be as they saw it, also where others write beside the repository. Tables that both sides
-changed are judged by the repository.
+changed are judged by the repository. Afterwards the commit gets its tag and its ref, and the run's
+branch goes; these steps can be repeated, and one that fails is reported and does not undo the run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
-from lancewood.engine.snapshot import branch_location, load_snapshot, main_location
-from lancewood.errors import RetryableConflictError
-from lancewood.jobs.publishing.work import load_work
+from lancewood.errors import AlreadyExistsError, LancewoodError, RetryableConflictError
 from lancewood.pipeline.checks.running import tables_seen
+from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Check, Pipeline
-from lancewood.pipeline.report.facts import RunFacts
-from lancewood.pipeline.running.context import RunContext
+from lancewood.pipeline.report.facts import RunFacts, Stages
 from lancewood.pipeline.running.ledger import (
     Ledger,
     LedgerEntry,
+    PublishedRun,
     encode_entry,
     entry_at,
     entry_bytes,
     entry_file,
 )
-from lancewood.repo.bringing.merge_plan import check_only_committed
-from lancewood.repo.looking.view import View
-from lancewood.repo.outcome import Committed
+from lancewood.repo import TAGS, Committed, View, check_nothing_beside
 
 
 def publish(context: RunContext, ledger: Ledger, entry: LedgerEntry, message: str) -> Committed:
@@ -60,9 +59,7 @@ def check_beside(context: RunContext) -> None:
     a table with rows that nobody has committed, which no check would see."""
     tables = {each.table for each in context.pipeline.targets}
     for name in tables.intersection(checked_tables(context)):
-        work = load_work(context.open_now(name)._snapshot)
-        newest = load_snapshot(branch_location(main_location(work.head), work.parent))
-        check_only_committed(name, work, newest.manifest)
+        check_nothing_beside(name, context.open_now(name))
 
 
 def has_work(context: RunContext) -> bool:
@@ -82,6 +79,48 @@ def commit_message(pipeline: Pipeline, facts: RunFacts) -> str:
         count = facts.quarantine.rows
         lines.append(f"{facts.quarantine.table}: {count:,} bad {'row' if count == 1 else 'rows'}")
     return "\n".join([*lines, "", f"Pipeline: {pipeline.name}", f"Run: {facts.run}"])
+
+
+@dataclass(frozen=True, slots=True)
+class Finishing:
+    """What remains to be done once a run is published: its tag, its ref, and removing its
+    branch."""
+
+    context: RunContext
+    ledger: Ledger
+    stages: Stages
+
+    def run(self, published: PublishedRun) -> None:
+        """Every step, in this order: the ref is set before the branch goes, because together with
+        the file at the tip it says that the run is published."""
+        self.stages.facts.commit = published.commit
+        tag = published.entry.tag
+        if tag is not None:
+            self._step("tag", f"tag {tag} was not set", lambda: self._tag(tag, published))
+        self._step("record", "the run got no ref yet", lambda: self.ledger.note(published))
+        stays = f"branch {self.context.branch} stays"
+        self._step("remove branch", stays, self.context.remove_branch)
+
+    def _step(self, stage: str, otherwise: str, act: Callable[[], None]) -> None:
+        with self.stages(stage):
+            try:
+                act()
+            except (LancewoodError, OSError) as failed:
+                self.stages.listener.noted(f"{otherwise}: {failed}")
+
+    def _tag(self, name: str, published: PublishedRun) -> None:
+        repository = self.context.repository
+        with suppress(AlreadyExistsError):
+            repository.tags.create(name, at=published.commit)
+        found = repository.at(TAGS + name).hash
+        if found != published.commit:
+            if not self.ledger.is_lost(found, published.entry.run):
+                raise AlreadyExistsError(f"it is at commit {found[:12]} already", tag=name)
+            # The tag is of this run, from before a reset.
+            repository.tags.delete(name)
+            repository.tags.create(name, at=published.commit)
+            self.stages.listener.noted(f"tag {name} was at {found[:12]}, which was reset away")
+        self.stages.facts.tag = name
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,51 +8,36 @@ called from a Spark thread; errors are kept for the caller that started the stre
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from lancewood.errors import LancewoodError
+from lancewood.pipeline.context import storage_texts
 from lancewood.pipeline.definition.model import Pipeline
 from lancewood.pipeline.frames.refusals import failed
 from lancewood.pipeline.report.facts import Ending, Listener, RunFacts, Silence
 from lancewood.pipeline.report.markup import counted, short_hash
 from lancewood.pipeline.report.verdict import is_published, row_changes
-from lancewood.pipeline.running.context import storage_texts
 from lancewood.pipeline.running.folder import RunFolder
 from lancewood.pipeline.running.ledger import Ledger
-from lancewood.pipeline.running.telling import FACTS, shown
+from lancewood.pipeline.running.outcome import FACTS, shown
 from lancewood.pipeline.streaming.summary import Summary
-from lancewood.repo.repository import Repository
+from lancewood.repo import Repository
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from pyspark.sql import DataFrame
 
-    from pyspark.sql import DataFrame, SparkSession
-
-
+RunBatch: TypeAlias = Callable[..., RunFacts]
+"""``start.run_pipeline``, which is above this room."""
 KEPT_REPORTS = 100
 """Of the newest batches; an interval of seconds makes thousands a day."""
 _ID_DIGITS = 16
 _STOPPING = (Ending.CHECKS_FAILED, Ending.TOO_MANY_BAD_ROWS)
-
-
-class RunBatch(Protocol):
-    """``start.run_pipeline``, as far as a stream needs it."""
-
-    def __call__(
-        self,
-        pipeline: Pipeline,
-        *,
-        run_id: str | None = None,
-        dry_run: bool = False,
-        spark: SparkSession | None = None,
-        listener: Listener | None = None,
-        overrides: Mapping[str, DataFrame] | None = None,
-    ) -> RunFacts: ...
 
 
 class StoppedError(Exception):
@@ -88,7 +73,7 @@ class Batches:
     def begin(self, stream: str) -> None:
         """Set the id of the stream, for which batches wait."""
         self._stream.set_result(stream)
-        self._tell_of_a_reset(f"{stream_name(self.pipeline.name, stream)}-")
+        self._report_a_reset(f"{stream_name(self.pipeline.name, stream)}-")
 
     def stop(self) -> None:
         """Let no further batch begin."""
@@ -144,7 +129,7 @@ class Batches:
             return False
         return True
 
-    def _tell_of_a_reset(self, prefix: str) -> None:
+    def _report_a_reset(self, prefix: str) -> None:
         """The checkpoint does not know if the branch was reset to before some of its batches."""
         pipeline = self.pipeline
         repository = Repository.open(pipeline.repository, storage_options=storage_texts(pipeline))
@@ -156,7 +141,7 @@ class Batches:
         lost = [*takewhile(lambda run: ledger.is_lost(noted[run], run), runs)]
         if lost:
             which = lost[0] if len(lost) == 1 else f"{lost[-1]} to {lost[0]}"
-            self.listener.told(
+            self.listener.noted(
                 f"branch {pipeline.branch} was reset and has lost {which}: what the checkpoint "
                 "counts as done is not read again; a new checkpoint reads everything"
             )
@@ -190,18 +175,18 @@ class BatchListener(Silence):
     def ended(self, stage: str, seconds: float, **amounts: int | None) -> None:
         self._listener.ended(stage, seconds, **amounts)
 
-    def told(self, text: str) -> None:
-        self._listener.told(text)
+    def noted(self, text: str) -> None:
+        self._listener.noted(text)
 
     def over(self, facts: RunFacts) -> None:
-        self._listener.told(batch_line(facts, self._batch))
+        self._listener.noted(batch_line(facts, self._batch))
 
 
 def batch_line(facts: RunFacts, batch: int) -> str:
     """How a batch ended, in one line."""
-    told = [f"batch {batch}: {facts.ending.value}"]
+    parts = [f"batch {batch}: {facts.ending.value}"]
     if is_published(facts):
         inserted = row_changes(facts.targets)[0]
-        told += [] if inserted is None else [f"{counted(inserted, 'row')} inserted"]
-        told.append(f"commit {short_hash(facts.commit)}")
-    return ", ".join(told)
+        parts += [] if inserted is None else [f"{counted(inserted, 'row')} inserted"]
+        parts.append(f"commit {short_hash(facts.commit)}")
+    return ", ".join(parts)

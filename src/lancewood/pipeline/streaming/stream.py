@@ -1,6 +1,6 @@
 """A pipeline as a structured stream: each micro-batch is a run, published exactly once.
 
-    rehearse   find everything that can be wrong before the query starts
+    plan       find everything that can be wrong before the query starts
     start      Spark reads the source from the checkpoint on
     batches    each becomes a run of its own; see ``batches``
     end        everything is read, somebody stops it, or a batch was not published
@@ -26,28 +26,26 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
-from lancewood.git.names import HEADS
-from lancewood.model.refs import MAIN
+from lancewood.pipeline.context import new_facts, storage_texts
 from lancewood.pipeline.definition.head import AVAILABLE_NOW
 from lancewood.pipeline.definition.model import Pipeline, Source, Stream
+from lancewood.pipeline.definition.parameters import plain_options
 from lancewood.pipeline.definition.refusal import wrong
 from lancewood.pipeline.definition.section import parsed_duration
 from lancewood.pipeline.frames.reading import (
     columns_read,
     configured,
-    plain_options,
     read_format,
     with_file,
 )
 from lancewood.pipeline.frames.refusals import failed, refused_at, spark_errors, spark_may_be_gone
 from lancewood.pipeline.frames.without_spark import check_python
 from lancewood.pipeline.report.facts import Ending, Listener, RunFacts, Silence
-from lancewood.pipeline.running.context import storage_texts
-from lancewood.pipeline.running.parts import new_facts, quiet
-from lancewood.pipeline.running.telling import failure, shown
+from lancewood.pipeline.running.outcome import failure, shown
+from lancewood.pipeline.running.spark_work import quiet
 from lancewood.pipeline.streaming.batches import Batches, RunBatch, stream_name
 from lancewood.pipeline.streaming.summary import Summary
-from lancewood.repo.repository import Repository
+from lancewood.repo import HEADS, MAIN, Repository
 from lancewood.spark.tasks import is_connect
 
 if TYPE_CHECKING:
@@ -85,7 +83,7 @@ def run_stream(
     this = _StreamRun(
         pipeline, pipeline.stream, run_batch, start_session, listener or Silence(), verbose
     )
-    return this.rehearsed() if dry_run else this.told()
+    return this.plan() if dry_run else this.execute()
 
 
 @dataclass
@@ -97,18 +95,18 @@ class _StreamRun:
     listener: Listener
     verbose: bool
 
-    def rehearsed(self) -> RunFacts:
+    def plan(self) -> RunFacts:
         """Everything before the first batch, on a batch without rows."""
         spark = self._spark()
-        return self._rehearse(spark, self._opened(spark), self.listener)
+        return self._plan(spark, self._opened(spark), self.listener)
 
-    def told(self) -> RunFacts:
+    def execute(self) -> RunFacts:
         """Run to the end, report the outcome, and raise what failed."""
         begun = time.monotonic()
         facts = new_facts(self.pipeline, self.pipeline.name, "", datetime.now(UTC))
         error: Exception | None = None
         try:
-            self._perform(Summary(facts))
+            self._execute(Summary(facts))
         except Exception as found:
             error, facts.ending, facts.error = found, Ending.FAILED, shown(self.pipeline, found)
         facts.seconds = time.monotonic() - begun
@@ -117,13 +115,13 @@ class _StreamRun:
             raise failure(self.pipeline, error, facts)
         return facts
 
-    def _perform(self, summary: Summary) -> None:
+    def _execute(self, summary: Summary) -> None:
         spark = self._spark()
         # First of all: the checkpoint may be below the repository.
         options = storage_texts(self.pipeline)
         Repository.open_or_init(Path(self.pipeline.repository), storage_options=options)
         rows = self._opened(spark)
-        self._rehearse(spark, rows, Silence())
+        self._plan(spark, rows, Silence())
         batches = Batches(self.pipeline, self.stream.source, self.run_batch, self.listener, summary)
         with nullcontext() if self.verbose else quiet(spark), asked_to_stop(batches.stop):
             query = self._start(rows, batches)
@@ -151,14 +149,14 @@ class _StreamRun:
             return writer.queryName(name).start()
 
     def _wait(self, query: Any, batches: Batches) -> None:
-        is_told = False
+        is_reported = False
         try:
             while not query.awaitTermination(_POLL_SECONDS):
                 if not batches.is_stopping or batches.failure is not None:
                     continue
-                if not is_told:
-                    self.listener.told("the stream ends after the batch under way")
-                    is_told = True
+                if not is_reported:
+                    self.listener.noted("the stream ends after the batch under way")
+                    is_reported = True
                 if batches.is_idle:
                     query.stop()
         except spark_errors() as error:
@@ -173,7 +171,7 @@ class _StreamRun:
         repository = Repository.open(path, storage_options=options) if is_there else None
         return open_stream(spark, self.pipeline, self.stream, repository)
 
-    def _rehearse(self, spark: SparkSession, rows: DataFrame, listener: Listener) -> RunFacts:
+    def _plan(self, spark: SparkSession, rows: DataFrame, listener: Listener) -> RunFacts:
         return self.run_batch(
             self.pipeline,
             dry_run=True,

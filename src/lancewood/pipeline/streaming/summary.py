@@ -34,7 +34,7 @@ class Summary:
         facts.ending, facts.batches = Ending.NOTHING_NEW, 0
 
     def add(self, batch: RunFacts) -> None:
-        """One more batch is done. What comes in with one that is told again counts for nothing."""
+        """One more batch is done. What a repeated batch brings in counts for nothing."""
         facts = self.facts
         facts.batches = (facts.batches or 0) + 1
         facts.attempts = max(facts.attempts, batch.attempts)

@@ -64,8 +64,8 @@ def stages_section(facts: RunFacts) -> Html | None:
         for stage, begin, end in spans[:_MOST_STAGES]
     ]
     note = f"{counted(len(spans), 'stage')} in {duration(facts.seconds)}"
-    told = table("Stages", _COLUMNS, rows, more=len(spans) - len(rows))
-    return section("Where the time went", note, told)
+    text = table("Stages", _COLUMNS, rows, more=len(spans) - len(rows))
+    return section("Where the time went", note, text)
 
 
 def _name(stage: StageFacts) -> Html:
@@ -148,8 +148,8 @@ def next_section(facts: RunFacts) -> Html | None:
         return None
     commands = [element("li", code(each)) for each in facts.what_next[:_MOST_COMMANDS]]
     more = not_shown(len(facts.what_next) - len(commands), "command")
-    told = element("ul", *commands, class_="commands")
-    return section("What next", None, told, more)
+    text = element("ul", *commands, class_="commands")
+    return section("What next", None, text, more)
 
 
 def _box(title: str, found: dict[str, str]) -> Html:

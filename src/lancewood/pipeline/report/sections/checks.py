@@ -22,7 +22,7 @@ from lancewood.pipeline.report.sections.layout import (
     table,
 )
 from lancewood.pipeline.report.sections.summary import mark
-from lancewood.pipeline.report.verdict import Tone, checks_told, not_passed
+from lancewood.pipeline.report.verdict import Tone, checks_text, not_passed
 
 _MOST_NOT_PASSED, _MOST_PASSED, _MOST_SAMPLES = 100, 200, 20
 _MOST_ROWS, _MOST_COLUMNS, _MOST_VALUE, _MOST_ASKED = 10, 12, 80, 1_000
@@ -37,13 +37,13 @@ _COLUMNS = (
 
 def checks_section(facts: RunFacts) -> Html | None:
     """The checks: failed, then warned, then passed; None without any."""
-    told = checks_told(facts.checks)
-    if told is None:
+    text = checks_text(facts.checks)
+    if text is None:
         return None
     bad = not_passed(facts.checks)
     cards = [_card(number, each) for number, each in enumerate(bad[:_MOST_NOT_PASSED], 1)]
     rest = not_shown(len(bad) - len(cards), "check")
-    return section("Checks", told, *cards, rest, _passed(facts.checks))
+    return section("Checks", text, *cards, rest, _passed(facts.checks))
 
 
 def _card(number: int, check: CheckFacts) -> Html:

@@ -27,8 +27,8 @@ class ReportColumn:
 def section(title: str, note: str | None, *children: Child) -> Html:
     """A part of the page. The note beside the title says what matters most."""
     heading = element("h2", title)
-    told = element("p", note, class_="note") if note else None
-    return element("section", element("div", heading, told, class_="head"), *children)
+    text = element("p", note, class_="note") if note else None
+    return element("section", element("div", heading, text, class_="head"), *children)
 
 
 def table(
@@ -71,12 +71,12 @@ def not_shown(number: int, thing: str) -> Html | None:
 
 def pairs(facts: Iterable[tuple[str, Child]], *, class_: str = "pairs") -> Html:
     """Names and values."""
-    told = [
+    parts = [
         element("div", element("dt", name), element("dd", value))
         for name, value in facts
         if value is not None
     ]
-    return element("dl", *told, class_=class_)
+    return element("dl", *parts, class_=class_)
 
 
 def code(text: str | None) -> Html | None:
@@ -86,8 +86,8 @@ def code(text: str | None) -> Html | None:
 
 def legend(kinds: Sequence[tuple[str, str]]) -> Html:
     """What the colours of bars mean: (class, word)."""
-    told = [element("li", swatch(kind), word) for kind, word in kinds]
-    return element("ul", *told, class_="legend")
+    parts = [element("li", swatch(kind), word) for kind, word in kinds]
+    return element("ul", *parts, class_="legend")
 
 
 def swatch(kind: str) -> Html:

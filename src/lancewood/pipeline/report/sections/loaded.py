@@ -88,12 +88,12 @@ def _source_row(source: SourceFacts, *, has_since: bool) -> list[Child]:
 def _sources_note(facts: RunFacts) -> str:
     rows, of_which = rows_read(facts.sources)
     files = total(each.files for each in facts.sources)
-    told = [counted(len(facts.sources), "source")]
+    parts = [counted(len(facts.sources), "source")]
     if rows is not None:
-        told.append(f"{count(rows)} {of_which}")
+        parts.append(f"{count(rows)} {of_which}")
     if files is not None:
-        told.append(counted(files, "file"))
-    return ", ".join(told)
+        parts.append(counted(files, "file"))
+    return ", ".join(parts)
 
 
 def changes_section(facts: RunFacts) -> Html | None:
@@ -151,8 +151,8 @@ def _before_after(target: TargetFacts) -> Html:
 def _new_columns(names: tuple[str, ...]) -> Html | None:
     if not names:
         return None
-    told: list[Child] = [element("code", each) for each in names[:_MOST_COLUMNS]]
-    apart = [each for name in told for each in (joined(" "), name)]
+    parts: list[Child] = [element("code", each) for each in names[:_MOST_COLUMNS]]
+    apart = [each for name in parts for each in (joined(" "), name)]
     more = len(names) - _MOST_COLUMNS
     rest = f" and {more:,} more" if more > 0 else None
     return element("span", "new columns", *apart, rest, class_="below")
@@ -195,8 +195,8 @@ def quarantine_section(facts: RunFacts) -> Html | None:
     if facts.ending in _ON_THE_BRANCH and not facts.batches:
         location += [" on the branch ", element("code", facts.run_branch)]
     kept = element("p", "They are kept in ", *location, ".", class_="quiet")
-    told = table("Reasons", _REASON_COLUMNS, rows) if rows else None
-    return section("Bad rows", _bad_rows_note(found), kept, told, _sample(found))
+    text = table("Reasons", _REASON_COLUMNS, rows) if rows else None
+    return section("Bad rows", _bad_rows_note(found), kept, text, _sample(found))
 
 
 def _sample(found: QuarantineFacts) -> Html | None:
@@ -216,9 +216,9 @@ def _sample(found: QuarantineFacts) -> Html | None:
 
 
 def _bad_rows_note(found: QuarantineFacts) -> str:
-    told = counted(found.rows, "row")
+    text = counted(found.rows, "row")
     if not found.limit:
-        return told
+        return text
     if found.is_beyond:
-        return f"{told}, more than allowed ({found.limit})"
-    return f"{told}; allowed: {found.limit}"
+        return f"{text}, more than allowed ({found.limit})"
+    return f"{text}; allowed: {found.limit}"

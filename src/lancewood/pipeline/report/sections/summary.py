@@ -76,11 +76,11 @@ def _spaced(sentences: tuple[str, ...]) -> list[Html]:
 
 
 def _why(facts: RunFacts) -> Html | None:
-    """The first checks that did not hold, each leading to what is told of it below."""
+    """The first checks that did not hold, each with a link to its details below."""
     bad = not_passed(facts.checks)
     if not bad:
         return None
-    told = [
+    parts = [
         element(
             "li",
             element("a", each.name, href=f"#check-{number}"),
@@ -88,9 +88,9 @@ def _why(facts: RunFacts) -> Html | None:
         )
         for number, each in enumerate(bad[:_MOST_REASONS], 1)
     ]
-    more = len(bad) - len(told)
+    more = len(bad) - len(parts)
     rest = element("li", f"and {more:,} more") if more else None
-    return element("ul", *told, rest, class_="why")
+    return element("ul", *parts, rest, class_="why")
 
 
 def _error(facts: RunFacts) -> Html | None:
@@ -101,22 +101,22 @@ def _error(facts: RunFacts) -> Html | None:
 
 def _figures(facts: RunFacts) -> Html:
     """A few large numbers, each under its name."""
-    told: list[tuple[str, str]] = [("took", duration(facts.seconds))]
+    parts: list[tuple[str, str]] = [("took", duration(facts.seconds))]
     rows_in, of_which = rows_read(facts.sources)
     if rows_in is not None:
-        told.append((of_which, count(rows_in)))
+        parts.append((of_which, count(rows_in)))
     words = CHANGES
     if not is_published(facts):
         words = ("to insert", "to update", "to delete", "to replace")
     for name, number in zip(words, row_changes(facts.targets), strict=True):
         if number:
-            told.append((name, count(number)))
+            parts.append((name, count(number)))
     if facts.checks:
         passed = len(facts.checks) - len(not_passed(facts.checks))
-        told.append(("checks passed", f"{passed:,} of {len(facts.checks):,}"))
+        parts.append(("checks passed", f"{passed:,} of {len(facts.checks):,}"))
     if facts.quarantine is not None:
-        told.append(("bad rows", count(facts.quarantine.rows)))
-    return pairs(told, class_="figures")
+        parts.append(("bad rows", count(facts.quarantine.rows)))
+    return pairs(parts, class_="figures")
 
 
 def _where(facts: RunFacts) -> Html:

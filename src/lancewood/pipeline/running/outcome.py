@@ -12,15 +12,12 @@ from itertools import islice
 from typing import Any
 
 from lancewood.errors import LancewoodError, NotFoundError, RunFailedError
-from lancewood.git.names import HEADS
-from lancewood.git.objects import Commit
-from lancewood.git.revisions import lines
 from lancewood.pipeline.definition.model import Pipeline
 from lancewood.pipeline.definition.parameters import hide
 from lancewood.pipeline.frames.refusals import failed, spark_errors
 from lancewood.pipeline.report.facts import Ending, PastRun, RunFacts
 from lancewood.pipeline.running.ledger import decode_entry, entry_bytes, entry_file
-from lancewood.repo.repository import Repository
+from lancewood.repo import HEADS, Commit, Repository, lines
 from lancewood.version import LIBRARY, RELEASE
 
 FACTS = "run_facts"
@@ -34,7 +31,7 @@ _MOST_SHOWN_COMMITS = 20
 
 def shown(pipeline: Pipeline, error: BaseException) -> str:
     """What may be shown of an error: its text without secrets and Java's stacks."""
-    return _told(pipeline, error).message[:_MOST_CHARACTERS]
+    return _plain(pipeline, error).message[:_MOST_CHARACTERS]
 
 
 def failure(pipeline: Pipeline, error: Exception, facts: RunFacts) -> LancewoodError:
@@ -43,7 +40,7 @@ def failure(pipeline: Pipeline, error: Exception, facts: RunFacts) -> LancewoodE
 
     If a text held a secret, the cause is left out, as it would reveal it.
     """
-    found = _told(pipeline, error)
+    found = _plain(pipeline, error)
     kind = RunFailedError if type(found) is LancewoodError else type(found)
     made = kind(found.message, **{**found.facts, FACTS: facts})
     for note in getattr(found, "__notes__", ()):
@@ -53,7 +50,7 @@ def failure(pipeline: Pipeline, error: Exception, facts: RunFacts) -> LancewoodE
     return made
 
 
-def _told(pipeline: Pipeline, error: BaseException) -> LancewoodError:
+def _plain(pipeline: Pipeline, error: BaseException) -> LancewoodError:
     if isinstance(error, LancewoodError):
         return type(error)(hide(pipeline, error.message), **error.facts)
     if isinstance(error, spark_errors()):
@@ -75,7 +72,7 @@ def _holds_secrets(pipeline: Pipeline, error: BaseException) -> bool:
     return True
 
 
-def tell(facts: RunFacts, pipeline: Pipeline, repository: Repository, spark: Any) -> None:
+def complete(facts: RunFacts, pipeline: Pipeline, repository: Repository, spark: Any) -> None:
     """Fill in the facts that come from the repository."""
     facts.versions = {LIBRARY: RELEASE, "python": platform.python_version()}
     if spark is not None:

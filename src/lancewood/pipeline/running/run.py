@@ -9,8 +9,7 @@
     finish     set tag and ref, remove the run's branch
 
 If the run is cut off anywhere, the target branch is as before or as after, and the same id
-continues or starts again. The steps of finishing can be repeated; one that fails is reported and
-does not undo the run. The caller makes sure that an id does not run twice at once.
+continues or starts again. The caller makes sure that an id does not run twice at once.
 """
 
 from __future__ import annotations
@@ -29,53 +28,60 @@ from lancewood.errors import (
     NotFoundError,
     RetryableConflictError,
 )
-from lancewood.git.names import TAGS
 from lancewood.pipeline.checks.running import has_failed
+from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.head import filled_tag
 from lancewood.pipeline.definition.model import Check, Pipeline
 from lancewood.pipeline.definition.parameters import hide
 from lancewood.pipeline.definition.refusal import wrong
-from lancewood.pipeline.report.facts import Ending, RunFacts, TargetFacts
-from lancewood.pipeline.running.context import RunContext
+from lancewood.pipeline.frames.frames import Frames
+from lancewood.pipeline.report.facts import Ending, RunFacts, Stages, TargetFacts
+from lancewood.pipeline.report.page import page
 from lancewood.pipeline.running.folder import RunFolder
-from lancewood.pipeline.running.ledger import Ledger, LedgerEntry, PublishedRun, entry_at
+from lancewood.pipeline.running.ledger import (
+    Ledger,
+    LedgerEntry,
+    PublishedRun,
+    entry_at,
+    find_left,
+)
 from lancewood.pipeline.running.loads import Loads
-from lancewood.pipeline.running.parts import Parts, RunFrames, Session, Stages, quiet, start_session
-from lancewood.pipeline.running.publishing import commit_message, publish
-from lancewood.pipeline.running.resume import clean, find_left, go_on, is_of_a_run, remove_branch
-from lancewood.pipeline.running.telling import failure, shown, tell
-from lancewood.repo.repository import Repository
+from lancewood.pipeline.running.outcome import complete, failure, shown
+from lancewood.pipeline.running.publishing import Finishing, commit_message, publish
+from lancewood.pipeline.running.runs import clean, is_of_a_run
+from lancewood.pipeline.running.spark_work import Session, SparkWork, quiet, start_session
+from lancewood.repo import TAGS, Repository
 
 
 @dataclass
-class Story:
+class PipelineRun:
     """One run."""
 
     pipeline: Pipeline
     repository: Repository
     stages: Stages
-    parts: Parts
+    work: SparkWork
     given: Session | None
     overrides: Mapping[str, Any]
     verbose: bool = False
     _ending: ExitStack = field(default_factory=ExitStack)
     """What is undone at the end."""
 
-    def perform(self) -> RunFacts:
+    def execute(self) -> RunFacts:
         """The whole run; returns what it did. Raises what ``run`` does."""
-        return self._told(self._perform)
+        return self._reported(self._execute)
 
-    def rehearse(self) -> RunFacts:
+    def plan(self) -> RunFacts:
         """Everything before the first write; returns what a run would do."""
-        return self._told(self._rehearse)
+        return self._reported(self._plan)
 
-    def _perform(self) -> None:
+    def _execute(self) -> None:
         """As many attempts as the target branch makes necessary."""
         with self.stages("look back"):
             published = self.ledger.find(self.facts.run)
             self.facts.folder = str(self.folder.path)
             if published is None:
-                self._tell_of_a_reset()
+                self._report_a_reset()
                 check_target(self.ledger, self.pipeline, self.facts)
                 older_than, name = self.pipeline.keep_failed, self.pipeline.name
                 clean(self.repository, older_than=older_than, pipeline=name)
@@ -93,7 +99,7 @@ class Story:
                 # Of two runs that create the same table, the second finds it there.
                 if attempt == self.pipeline.attempts or not self._has_moved(context, conflict):
                     raise
-                self.stages.listener.told(f"begins anew: {shown(self.pipeline, conflict)}")
+                self.stages.listener.noted(f"begins anew: {shown(self.pipeline, conflict)}")
 
     def _attempt(self, context: RunContext, *, is_first: bool) -> None:
         facts = self.facts
@@ -102,7 +108,7 @@ class Story:
         left = find_left(context, self.folder) if is_first else None
         if left is not None and left.entry is not None:
             with self.stages("go on"):
-                go_on(context)
+                context.reset_tables()
             entry: LedgerEntry | None = left.entry
             facts.sources, facts.targets = left.progress.sources, left.progress.targets
             facts.quarantine = left.progress.quarantine
@@ -110,10 +116,10 @@ class Story:
             is_incremental = any(each.incremental for each in self.pipeline.sources)
             is_fresh = left is None and is_incremental and not self.pipeline.full_refresh
             states = self._states(context)
-            self.parts.check_file(self.pipeline, context)
+            self.work.check_file(context)
             if is_fresh and not self.overrides:
                 with self.stages("look for what is new"):
-                    if self.parts.has_no_news(self.pipeline, context, states):
+                    if self.work.has_no_news(self.pipeline, context, states):
                         self._end_without_news(context)
                         return
             with closing(self._frames(context, states)) as frames:
@@ -138,20 +144,20 @@ class Story:
 
     def _end_without_news(self, context: RunContext) -> None:
         """Without analysing the sources: files that are all gone have no columns."""
-        remove_branch(context)
+        context.remove_branch()
         self.facts.ending = Ending.NOTHING_NEW
 
-    def _analyse(self, context: RunContext, frames: RunFrames) -> None:
+    def _analyse(self, context: RunContext, frames: Frames) -> None:
         with self.stages("analyse"):
             frames.check()
-            planned = self.parts.plan_targets(self.spark, context, frames)
-            self.parts.plan_checks(self.spark, self.pipeline, context, planned)
+            planned = self.work.plan_targets(self.spark, context, frames)
+            self.work.plan_checks(self.spark, self.pipeline, context, planned)
 
     def _passes(self, context: RunContext) -> bool:
         """Whether the tables are as they must be, as the run leaves them."""
         if not self.pipeline.checks:
             return True
-        found = self.parts.run_checks(
+        found = self.work.run_checks(
             self.spark, self.pipeline, context, self.folder.path, around=self._one_check
         )
         self.facts.checks = [*found]
@@ -162,7 +168,7 @@ class Story:
     @contextmanager
     def _one_check(self, check: Check) -> Iterator[None]:
         name = f"check {check.name}"
-        with self.stages(name), self.parts.following(self.spark, self.stages.listener, name):
+        with self.stages(name), self.work.following(self.spark, self.stages.listener, name):
             yield
 
     def _finish(self, context: RunContext, published: PublishedRun, ending: Ending) -> None:
@@ -182,15 +188,15 @@ class Story:
         )
         return True
 
-    def _tell_of_a_reset(self) -> None:
+    def _report_a_reset(self) -> None:
         before = self.ledger.noted(self.facts.run)
         if before is not None:
-            self.stages.listener.told(
+            self.stages.listener.noted(
                 f"run {self.facts.run} was published by {before[:12]}, which branch "
                 f"{self.pipeline.branch} does not hold since a reset: it runs again"
             )
 
-    def _rehearse(self) -> None:
+    def _plan(self) -> None:
         published = self.ledger.find(self.facts.run)
         if published is not None:
             if not self._is_reverted(published):
@@ -198,7 +204,7 @@ class Story:
             return
         check_target(self.ledger, self.pipeline, self.facts)
         context = self._context()
-        self.parts.check_file(self.pipeline, context)
+        self.work.check_file(context)
         with closing(self._frames(context, self._states(context))) as frames:
             self._analyse(context, frames)
             self.facts.sources = [*frames.counted()]
@@ -207,13 +213,13 @@ class Story:
             self.facts.targets.append(TargetFacts(each.table, each.mode.value, rows_before=known))
         self.facts.ending = Ending.DRY_RUN
 
-    def _told(self, story: Callable[[], None]) -> RunFacts:
+    def _reported(self, work: Callable[[], None]) -> RunFacts:
         """Run to the end, report the outcome, and raise what failed."""
         facts, begun = self.facts, time.monotonic()
         failed: Exception | None = None
         try:
             with self._ending:
-                story()
+                work()
         except Exception as error:
             failed, facts.ending = error, Ending.FAILED
             facts.error = shown(self.pipeline, error)
@@ -223,7 +229,7 @@ class Story:
         except Exception as error:  # the error of the run itself matters more
             if failed is None:
                 text = hide(self.pipeline, str(error))
-                self.stages.listener.told(f"there is no report: {text}")
+                self.stages.listener.noted(f"there is no report: {text}")
         self.stages.listener.over(facts)
         if failed is not None:
             raise failure(self.pipeline, failed, facts)
@@ -232,13 +238,13 @@ class Story:
     def _report(self) -> None:
         facts = self.facts
         spark = self.__dict__.get("spark", self.given)
-        tell(facts, self.pipeline, self.repository, spark)
+        complete(facts, self.pipeline, self.repository, spark)
         if facts.ending is Ending.NOTHING_NEW and not self.folder.is_there:
             facts.folder = ""  # no folder for each of many runs without news
         is_old = facts.ending in (Ending.ALREADY_PUBLISHED, Ending.REVERTED)
         is_kept = is_old and self.folder.is_over
         if facts.folder and not is_kept:
-            self.folder.write(facts, self.parts.page(facts))
+            self.folder.write(facts, page(facts))
 
     @property
     def facts(self) -> RunFacts:
@@ -273,61 +279,18 @@ class Story:
         before = entry_at(base, self.pipeline.name)
         return {} if before is None else before.states
 
-    def _frames(self, context: RunContext, states: Mapping[str, Any]) -> RunFrames:
-        return self.parts.frames(self.spark, self.pipeline, context, states, self.overrides)
+    def _frames(self, context: RunContext, states: Mapping[str, Any]) -> Frames:
+        return self.work.frames(self.spark, context, states, self.overrides)
 
-    def _loads(self, context: RunContext, frames: RunFrames) -> Loads:
-        parts = self.parts
+    def _loads(self, context: RunContext, frames: Frames) -> Loads:
         tag = tag_of(self.pipeline, self.facts)
-        return Loads(context, self.folder, self.stages, parts, self.spark, frames, tag)
+        return Loads(context, self.folder, self.stages, self.work, self.spark, frames, tag)
 
     def _has_moved(self, context: RunContext, conflict: LancewoodError) -> bool:
         """Whether another attempt could end differently."""
         tip = self.ledger.tip()
         is_elsewhere = tip is not None and tip.hash != context.base
         return is_elsewhere or isinstance(conflict, RetryableConflictError)
-
-
-@dataclass(frozen=True, slots=True)
-class Finishing:
-    """What remains to be done once a run is published: its tag, its ref, and removing its
-    branch."""
-
-    context: RunContext
-    ledger: Ledger
-    stages: Stages
-
-    def run(self, published: PublishedRun) -> None:
-        """Every step, in this order: the ref is set before the branch goes, because together with
-        the file at the tip it says that the run is published."""
-        self.stages.facts.commit = published.commit
-        tag = published.entry.tag
-        if tag is not None:
-            self._step("tag", f"tag {tag} was not set", lambda: self._tag(tag, published))
-        self._step("record", "the run got no ref yet", lambda: self.ledger.note(published))
-        stays = f"branch {self.context.branch} stays"
-        self._step("remove branch", stays, lambda: remove_branch(self.context))
-
-    def _step(self, stage: str, otherwise: str, act: Callable[[], None]) -> None:
-        with self.stages(stage):
-            try:
-                act()
-            except (LancewoodError, OSError) as failed:
-                self.stages.listener.told(f"{otherwise}: {failed}")
-
-    def _tag(self, name: str, published: PublishedRun) -> None:
-        repository = self.context.repository
-        with suppress(AlreadyExistsError):
-            repository.tags.create(name, at=published.commit)
-        found = repository.at(TAGS + name).hash
-        if found != published.commit:
-            if not self.ledger.is_lost(found, published.entry.run):
-                raise AlreadyExistsError(f"it is at commit {found[:12]} already", tag=name)
-            # The tag is of this run, from before a reset.
-            repository.tags.delete(name)
-            repository.tags.create(name, at=published.commit)
-            self.stages.listener.told(f"tag {name} was at {found[:12]}, which was reset away")
-        self.stages.facts.tag = name
 
 
 def check_target(ledger: Ledger, pipeline: Pipeline, facts: RunFacts) -> None:

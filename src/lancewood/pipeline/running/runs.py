@@ -1,29 +1,31 @@
-"""The runs that a repository knows: those with a branch, those that were published, and their
-reports.
+"""The runs that a repository knows: those with a branch, those that were published, their reports;
+and removing the branches of unfinished ones.
 
-Reads refs, commits and the folders of runs; changes nothing and starts no Spark. Reports are
-checked, since anybody may have written the files of a repository that was received.
+Reads refs, commits and the folders of runs, and starts no Spark. Reports are checked, since anybody
+may have written the files of a repository that was received. A failed run leaves its branch for
+people to look at; it is removed when it is old enough. A branch that a process holds, or that no
+run has made, is left alone.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar
 
-from lancewood.errors import FormatError, InvalidInputError, NotFoundError
-from lancewood.git.hashes import Hash
-from lancewood.model.refs import MAIN
+from lancewood.errors import FormatError, InvalidInputError, LancewoodError, NotFoundError
+from lancewood.pipeline.context import RUN_BRANCHES, run_branch
 from lancewood.pipeline.definition.refusal import near
 from lancewood.pipeline.report.facts import CheckFacts, Ending, TargetFacts
-from lancewood.pipeline.running.folder import RunFolder, checked_run_id, is_claimed, run_branch
-from lancewood.pipeline.running.ledger import entry_at, tip_of
-from lancewood.pipeline.running.resume import is_of_a_run, last_written, unfinished_runs
-from lancewood.repo.repository import Repository
+from lancewood.pipeline.running.folder import RunFolder, checked_run_id, claimed, is_claimed
+from lancewood.pipeline.running.ledger import decode_message, entry_at, tip_of
+from lancewood.repo import HEADS, MAIN, Hash, Repository
 
 _NUMBER, _TEXT = (int, NoneType), (str, NoneType)
 _TARGET: dict[str, tuple[type, ...]] = {
@@ -42,6 +44,7 @@ _CHECK: dict[str, tuple[type, ...]] = {
 _Made = TypeVar("_Made")
 AT_WORK, CUT_OFF, RESET_AWAY = "at work", "cut off", "reset away"
 _MARKS = "runs/"
+OLDER_THAN = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ class KnownRun:
 
     run: str
     pipeline: str | None
-    """None if nothing tells, because its folder is gone."""
+    """None if it is unknown, because its folder is gone."""
     state: str
     """``at work``, ``cut off``, or how it ended, such as ``checks failed``. For a published run
     what the history says now: ``published``, ``reverted by …``, ``reset away``."""
@@ -70,7 +73,7 @@ def known_runs(
     selects one pipeline. Branches made by people do not count."""
     kinds = [*_unfinished(repository, pipeline)], [*_published(repository, pipeline)]
     found = [each for kind in kinds for each in sorted(kind, key=attrgetter("when"), reverse=True)]
-    return _told_by_history(repository, found[:limit])
+    return _with_history(repository, found[:limit])
 
 
 def known_run(repository: Repository, run: str, pipeline: str | None = None) -> KnownRun:
@@ -134,7 +137,7 @@ def _published(repository: Repository, pipeline: str | None) -> Iterator[KnownRu
         )
 
 
-def _told_by_history(repository: Repository, runs: list[KnownRun]) -> list[KnownRun]:
+def _with_history(repository: Repository, runs: list[KnownRun]) -> list[KnownRun]:
     """The same runs; published ones with the state that the history of their branch shows."""
     by_branch: dict[str, list[Hash]] = {}
     for each in runs:
@@ -222,3 +225,78 @@ def _checked(value: Any, types: tuple[type, ...]) -> Any:
     if type(value) not in types:
         raise TypeError(f"{value!r:.80} is not of a type that is written there")
     return tuple(_checked(each, (str,)) for each in value) if type(value) is list else value
+
+
+def is_of_a_run(repository: Repository, run: str) -> bool:
+    """Whether the branch of a run id was made by a run and not by a person: the run's folder
+    exists, or a commit of the branch mentions the run."""
+    if RunFolder.all_of(repository.path, run):
+        return True
+    try:
+        tip = repository.at(HEADS + run_branch(run)).commit
+    except NotFoundError:
+        return True  # there is no branch
+    progress = decode_message(tip.message)
+    return progress is not None and progress.run == run
+
+
+def clean(
+    repository: Repository | str | os.PathLike[str],
+    *,
+    older_than: timedelta = OLDER_THAN,
+    dry_run: bool = False,
+    pipeline: str | None = None,
+) -> tuple[str, ...]:
+    """Remove the branches of runs that were not published, in the repository and in its tables;
+    returns the ids of those runs. ``dry_run`` only lists them.
+
+    A branch goes if it was last written more than ``older_than`` ago and nobody is at work on it;
+    ``pipeline`` restricts this to one pipeline. The current branch stays, as do reports and kept
+    rows.
+    """
+    if older_than < timedelta(0):
+        raise InvalidInputError(f"older_than is {older_than}: it takes a time of 0 or more")
+    opened = repository if isinstance(repository, Repository) else Repository.open(repository)
+    latest = datetime.now(UTC) - older_than
+    return tuple(
+        run
+        for run in unfinished_runs(opened)
+        if (pipeline is None or RunFolder.of(opened.path, pipeline, run).is_there)
+        and is_of_a_run(opened, run)
+        and _goes(opened, run, latest, dry_run=dry_run)
+    )
+
+
+def unfinished_runs(repository: Repository) -> list[str]:
+    """The ids of runs with a branch, or with the remains of one."""
+    names = {*repository.branches.list(RUN_BRANCHES), *repository.branches.leaving()}
+    found = (each.removeprefix(RUN_BRANCHES) for each in names if each.startswith(RUN_BRANCHES))
+    return sorted(each for each in found if "/" not in each)
+
+
+def _goes(repository: Repository, run: str, latest: datetime, *, dry_run: bool) -> bool:
+    branch = RUN_BRANCHES + run
+    if last_written(repository, branch) > latest:
+        return False
+    try:
+        with claimed(Path(repository.path), run):
+            if last_written(repository, branch) > latest:
+                return False
+            if not dry_run:
+                with suppress(NotFoundError):
+                    repository.branches.delete(branch, force=True, tables=True)
+    except LancewoodError:
+        return False
+    return True
+
+
+def last_written(repository: Repository, branch: str) -> datetime:
+    """When a branch last moved; the commit it started from may be older."""
+    moved = next(iter(repository.reflog(HEADS + branch)), None)
+    if moved is not None:
+        return datetime.fromtimestamp(moved.by.seconds, UTC)
+    try:
+        seconds = repository.at(HEADS + branch).commit.committer.seconds
+    except NotFoundError:
+        return datetime.fromtimestamp(0, UTC)  # its deletion was cut off
+    return datetime.fromtimestamp(seconds, UTC)

@@ -1,0 +1,43 @@
+"""What the columns of a table say about reads and merges, before there is a table.
+
+A caller that plans a change knows the columns and has no version yet. Nothing is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from lancewood.engine.schema import Columns, Parameters, project, row_schema
+from lancewood.errors import InvalidInputError
+from lancewood.expr import parse_predicate
+from lancewood.format.arrow import schema_from_arrow
+from lancewood.jobs.merging.keys import resolve_key
+
+
+def scanned_schema(schema: pa.Schema, columns: Columns = None) -> pa.Schema:
+    """The columns that ``Table.scan`` gives of a table with these columns.
+
+    Raises InvalidInputError for unknown names, and for columns that no table can have.
+    """
+    return project(schema_from_arrow(schema), columns).arrow_schema()
+
+
+def check_where(schema: pa.Schema, where: str, parameters: Parameters = None) -> None:
+    """Raise InvalidInputError for a condition that does not fit a table with these columns."""
+    parse_predicate(where, row_schema(schema_from_arrow(schema)), parameters)
+
+
+def check_key(schema: pa.Schema, on: str | Sequence[str] | None) -> None:
+    """Raise InvalidInputError if rows of a table with these columns cannot be merged by a key."""
+    resolve_key(schema_from_arrow(schema), on)
+
+
+def is_column_name(name: str) -> bool:
+    """Whether a column of a table may have this name."""
+    try:
+        schema_from_arrow(pa.schema([(name, pa.int8())]))
+    except InvalidInputError:
+        return False
+    return True

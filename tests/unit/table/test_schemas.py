@@ -1,0 +1,59 @@
+"""What columns say before there is a table, and what versions say about each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lancewood as lw
+from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
+from lancewood.table import check_key, check_where, files_added, is_column_name, scanned_schema
+
+COLUMNS = pa.schema({"id": pa.int64(), "name": pa.string()})
+ROWS = pa.table({"id": [1, 2], "name": ["ant", "bee"]})
+
+
+def test_a_scan_is_known_by_the_columns_alone(tmp_path: Path) -> None:
+    table = lw.create(tmp_path / "t.lance", ROWS)
+    assert scanned_schema(COLUMNS, ["name", "id"]) == table.scan(["name", "id"]).schema
+    assert scanned_schema(COLUMNS) == table.scan().schema
+    with pytest.raises(InvalidInputError, match="nme"):
+        scanned_schema(COLUMNS, ["nme"])
+    with pytest.raises(UnsupportedError):
+        scanned_schema(pa.schema({"x": pa.month_day_nano_interval()}))
+
+
+def test_a_condition_and_a_key_are_checked_against_columns() -> None:
+    check_where(COLUMNS, "id > ? AND name LIKE 'a%'", [1])
+    with pytest.raises(InvalidInputError):
+        check_where(COLUMNS, "id > 'ant'")
+    check_key(COLUMNS, ["id"])
+    with pytest.raises(InvalidInputError):
+        check_key(COLUMNS, ["legs"])
+    assert is_column_name("legs")
+    assert not is_column_name("_rowid")
+
+
+def test_earlier_versions_are_found_across_branches_and_known_by_their_transactions(
+    tmp_path: Path,
+) -> None:
+    first = lw.create(tmp_path / "t.lance", ROWS)
+    work = first.append(ROWS).branches.create("work").append(ROWS)
+    assert work.earlier(1).count_rows() == 2
+    assert work.transaction_of(1).uuid == first.transaction_of(1).uuid != ""
+    assert work.transaction_of(2).uuid != first.transaction_of(1).uuid
+    assert not work.is_detached
+    with pytest.raises(NotFoundError):
+        first.earlier(9)
+
+
+def test_added_files_are_counted_with_their_bytes(tmp_path: Path) -> None:
+    before = lw.create(tmp_path / "t.lance", ROWS)
+    after = before.append(ROWS).append(ROWS)
+    added = {*(tmp_path / "t.lance" / "data").iterdir()}
+    sizes = sorted(each.stat().st_size for each in added)
+    files, size = files_added(before, after)
+    assert (files, size) == (2, sum(sizes) - sizes[0])
+    assert files_added(after, after.delete("id = 1")) == (0, 0)
