@@ -279,7 +279,7 @@ def test_a_short_list_of_files_decodes_no_more_than_it_shows(
         decoded.append(name)
         return decode_fragment(raw, name)
 
-    monkeypatch.setattr("lancewood.cli.commands.info.decode_fragment", watched)
+    monkeypatch.setattr("lancewood.table.details.decode_fragment", watched)
     assert len(lw_ok("table", "files", uri, "-n", 3, "--json").lines) == 3
     assert len(decoded) == 3
 
