@@ -28,6 +28,7 @@ MEANT = {
     "branch": "str | None = None",
     "commit_lock": "CommitLock | None = None",
     "dry_run": "bool = False",
+    "in_bases": "Bases = None",
     "into": "Bases = None",
     "manifest_store": "str | ManifestStore | None = None",
     "message": "str | None = None",
@@ -48,7 +49,6 @@ class Other(NamedTuple):
     why: str
 
 
-_WHERE_FILES_LIE = "to be mended: says which homes are read; create and write declare homes by it"
 _REVISION = "a commit of a repository, which is a text and has no number; HEAD's unless it is said"
 _GIT = "as with git, nobody commits by hand without a word"
 
@@ -66,7 +66,6 @@ EXCEPTIONS = {
     ("Repository.switch", "branch"): Other("str", "the branch is what the verb is about"),
     ("Repository.tags.create", "at"): Other('str = "HEAD"', _REVISION),
     ("Table.delete", "where"): Other("str", "that every row goes has to be said: 'true'"),
-    ("spark.read", "bases"): Other("Bases = None", _WHERE_FILES_LIE),
 }
 
 

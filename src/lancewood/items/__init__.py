@@ -18,12 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["ItemFrames", "ItemsDone", "import_plain", "read", "tag", "write"]
 
-_MODULES = {
-    "ItemFrames": "lancewood.items.spark.reading",
-    "ItemsDone": "lancewood.items.spark.running",
-    "import_plain": "lancewood.items.spark.tagging",
-    "read": "lancewood.items.spark.reading",
-    "tag": "lancewood.items.spark.tagging",
-    "write": "lancewood.items.spark.writing",
+_NAMES = {
+    "lancewood.items.spark.reading": "ItemFrames read",
+    "lancewood.items.spark.running": "ItemsDone",
+    "lancewood.items.spark.tagging": "import_plain tag",
+    "lancewood.items.spark.writing": "write",
 }
-__getattr__, __dir__ = lazy_names(globals(), _MODULES)
+__getattr__, __dir__ = lazy_names(globals(), _NAMES)

@@ -14,11 +14,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Ending", "RunFacts", "clean", "load", "run"]
 
-_MODULES = {
-    "Ending": "lancewood.pipeline.report.facts",
-    "RunFacts": "lancewood.pipeline.report.facts",
-    "clean": "lancewood.pipeline.running.runs",
-    "load": "lancewood.pipeline.definition.load",
-    "run": "lancewood.pipeline.start",
+_NAMES = {
+    "lancewood.pipeline.definition.load": "load",
+    "lancewood.pipeline.report.facts": "Ending RunFacts",
+    "lancewood.pipeline.running.runs": "clean",
+    "lancewood.pipeline.start": "run",
 }
-__getattr__, __dir__ = lazy_names(globals(), _MODULES)
+__getattr__, __dir__ = lazy_names(globals(), _NAMES)

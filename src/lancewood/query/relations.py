@@ -309,11 +309,8 @@ class Relations:
             other, _ = Scope([right]).find([name], Aliases.NEVER)
             conditions.append(compared("=", mine, other).sql)
             (one, two), both = together([mine, other], "USING")
-            shown = {
-                JoinKind.RIGHT: other,
-                JoinKind.FULL: Typed(f"coalesce({one.sql}, {two.sql})", both),
-            }
-            value = shown.get(kind, mine)
+            either = Typed(f"coalesce({one.sql}, {two.sql})", both)
+            value = {JoinKind.RIGHT: other, JoinKind.FULL: either}.get(kind, mine)
             merged.append(ScopeColumn(name, value.sql, value.kind))
         rest = [e for e in scope.merged if all(e.name.lower() != m.name.lower() for m in merged)]
         return " AND ".join(conditions), [*merged, *rest]
@@ -429,9 +426,7 @@ class Relations:
 
 
 def _columns(own: str, found: Relation) -> list[ScopeColumn]:
-    return [
-        ScopeColumn(name, f"{own}.c{at}", kind) for at, (name, kind) in enumerate(found.columns)
-    ]
+    return [ScopeColumn(name, f"{own}.c{n}", kind) for n, (name, kind) in enumerate(found.columns)]
 
 
 def _named_so(columns: Sequence[ScopeColumn], names: Sequence[str]) -> list[ScopeColumn]:

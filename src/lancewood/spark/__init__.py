@@ -34,15 +34,13 @@ __all__ = [
     "write",
 ]
 
-_MODULES = {
-    "add_columns": "lancewood.spark.columns.add",
-    "count": "lancewood.spark.reading.read",
-    "explain_sql": "lancewood.spark.querying",
-    "read": "lancewood.spark.reading.read",
-    "metadata": "lancewood.spark.source.metadata",
-    "sql": "lancewood.spark.querying",
-    "write": "lancewood.spark.verbs",
-    "RowCounts": "lancewood.jobs.job",
-    "Written": "lancewood.spark.writing.work",
+_NAMES = {
+    "lancewood.jobs.job": "RowCounts",
+    "lancewood.spark.columns.add": "add_columns",
+    "lancewood.spark.querying": "explain_sql sql",
+    "lancewood.spark.reading.read": "count read",
+    "lancewood.spark.source.metadata": "metadata",
+    "lancewood.spark.verbs": "write",
+    "lancewood.spark.writing.work": "Written",
 }
-__getattr__, __dir__ = lazy_names(globals(), _MODULES)
+__getattr__, __dir__ = lazy_names(globals(), _NAMES)

@@ -100,7 +100,7 @@ def write(
     over so many tasks, each of which writes its own files; ``sort_by`` sorts the rows of each. A
     file is closed at ``max_rows_per_file`` rows or ``max_bytes_per_file`` Arrow bytes. With
     ``skip_empty`` an append without rows to an existing table makes no version. ``into`` says which
-    of the table's bases get the files, like ``bases`` of ``Table.append``. ``stable_row_ids``,
+    of the table's bases get the files, as for ``Table.append``. ``stable_row_ids``,
     ``file_version`` and ``bases`` are for a new table, as in ``lancewood.create``; for an existing
     table they must match it.
 

@@ -213,6 +213,4 @@ _NAMES = {
     "lancewood.table.schemas": "check_key check_where is_column_name scanned_schema",
     "lancewood.table.table": "Table",
 }
-__getattr__, __dir__ = lazy_names(
-    globals(), {name: module for module, names in _NAMES.items() for name in names.split()}
-)
+__getattr__, __dir__ = lazy_names(globals(), _NAMES)

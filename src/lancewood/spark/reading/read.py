@@ -47,7 +47,7 @@ def read(
     with_row_id: bool = False,
     with_row_address: bool = False,
     batch_rows: int | None = None,
-    bases: Bases = None,
+    in_bases: Bases = None,
     storage_options: Mapping[str, str] | None = None,
     base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
     manifest_store: str | ManifestStore | None = None,
@@ -56,7 +56,7 @@ def read(
     """The rows of one version as a DataFrame, whose partitions are in the order of the table.
 
     The version is given as for ``lancewood.open``; ``columns``, ``where``, ``parameters`` and
-    ``bases`` are as for ``Table.scan``, and all of them are checked now. Only the columns and rows
+    ``in_bases`` are as for ``Table.scan``, and all of them are checked now. Only the columns and rows
     that are asked for here leave Python: what Spark selects and filters later is read before it
     is dropped. ``limit`` gives so many rows, the first ones if there is no filter. Row ids and
     addresses are the columns ``_rowid`` and ``_rowaddr``, of type long. ``batch_rows`` are in a
@@ -88,7 +88,7 @@ def read(
         batch_rows=batch_rows,
         with_row_id=with_row_id,
         with_row_address=with_row_address,
-        bases=bases,
+        bases=in_bases,
     )
     return read_frame(spark, plan_read(scan.snapshot, scan.request, slots(spark)))
 
