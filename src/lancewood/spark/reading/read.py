@@ -56,9 +56,9 @@ def read(
     """The rows of one version as a DataFrame, whose partitions are in the order of the table.
 
     The version is given as for ``lancewood.open``; ``columns``, ``where``, ``parameters`` and
-    ``in_bases`` are as for ``Table.scan``, and all of them are checked now. Only the columns and rows
-    that are asked for here leave Python: what Spark selects and filters later is read before it
-    is dropped. ``limit`` gives so many rows, the first ones if there is no filter. Row ids and
+    ``in_bases`` are as for ``Table.scan``, and all of them are checked now. Only the columns and
+    rows that are asked for here leave Python: what Spark selects and filters later is read before
+    it is dropped. ``limit`` gives so many rows, the first ones if there is no filter. Row ids and
     addresses are the columns ``_rowid`` and ``_rowaddr``, of type long. ``batch_rows`` are in a
     batch at most; by default that follows the width of a row.
 
