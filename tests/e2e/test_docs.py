@@ -75,7 +75,7 @@ def run(command: str) -> str:
     if command.startswith("git ") and shutil.which("git") is None:
         pytest.skip("this page calls stock git, and there is none on this machine")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    looks = {"COLUMNS": "100", "NO_COLOR": "1"}
+    looks = {"COLUMNS": "100", "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"}
     if (arguments := alone(command)) is not None:
         return CliRunner(env=looks).invoke(app, arguments, prog_name="lw").output
     done = subprocess.run(

@@ -254,7 +254,7 @@ class RowCounts:
     deleted: int = 0
     unchanged: int = 0
     """Matched by a merge, and left as they were."""
-    fragments: int = field(default=0, compare=False)
+    fragments: int = field(default=0, compare=False, repr=False)
     """In how many fragments these rows were, or are if they are new; a plan does not know those of
     new rows."""
 

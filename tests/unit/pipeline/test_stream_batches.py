@@ -252,6 +252,7 @@ def test_the_id_of_a_batch_is_a_good_run_id_for_every_pipeline() -> None:
 
 def test_the_first_ctrl_c_asks_and_the_second_interrupts() -> None:
     asked: list[int] = []
+    shell = signal.signal(signal.SIGINT, signal.default_int_handler)  # it may ignore Ctrl-C
     before = signal.getsignal(signal.SIGINT)
     with asked_to_stop(lambda: asked.append(1)):
         signal.raise_signal(signal.SIGINT)
@@ -259,6 +260,7 @@ def test_the_first_ctrl_c_asks_and_the_second_interrupts() -> None:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert (asked, signal.getsignal(signal.SIGINT)) == ([1], before)
+    signal.signal(signal.SIGINT, shell)
 
 
 def test_signals_are_left_alone_elsewhere_than_in_the_main_thread() -> None:

@@ -118,8 +118,8 @@ def _written_uri(context: RepoContext, uri: str | os.PathLike[str]) -> str:
     if "://" in text:
         if isinstance(root, Path):
             return text
-        root = open_store(text, storage_options=context.storage_options).uri
-        return inside_of(root, root) or text
+        table = open_store(text, storage_options=context.storage_options).uri
+        return inside_of(table, root) or text
     path = Path(text)
     if not path.is_absolute():
         path = Path.cwd() / path

@@ -135,7 +135,7 @@ class _Chosen:
         known = [each for each in rows if each is not None]
         if max(known, default=0) > MAX_ROWS:
             name = scan.snapshot.manifest.name
-            raise FormatError(f"{name}: a fragment of {max(known)} rows; {MAX_ROWS} can be")
+            raise FormatError(f"{name}: a fragment has {max(known)} rows; the limit is {MAX_ROWS}")
         raw = [each.message.SerializeToString() for each in found]
         return cls(scan, raw, known if len(known) == len(rows) else None)
 
