@@ -17,10 +17,9 @@ from tests.faults.hurting import MODES, every_call
 from tests.pylance import judged
 
 import lancewood as lw
-from lancewood.engine.base.limits import FileLimits
 from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot
-from lancewood.engine.write.write import NewTable, create_table
+from lancewood.engine.write import WriteRequest, create_table
 from lancewood.store.base import Store
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import FaultyStore, Mode
@@ -48,9 +47,9 @@ def create(directory: Path, store: FaultyStore) -> None:
     create_table(
         location_in(directory, store),
         ROWS,
-        NewTable(
+        WriteRequest(
             file_version="2.2",
-            limits=FileLimits(max_rows=3),
+            max_rows_per_file=3,
             bases=[lw.BasePath(directory / "cold", name="cold", is_dataset_root=True)],
             into="all",
         ),

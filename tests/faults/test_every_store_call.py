@@ -18,9 +18,8 @@ from tests.faults.hurting import MODES, Deaf, every_call, outcome_of, through
 from tests.pylance import judged
 
 import lancewood as lw
-from lancewood.engine.base.limits import FileLimits
 from lancewood.engine.location.location import Location
-from lancewood.engine.write.write import NewTable, create_table
+from lancewood.engine.write import WriteRequest, create_table
 from lancewood.store.disk import DiskStore
 from lancewood.store.readback import put_new_settled
 from lancewood.testing.faults import FaultyStore, Mode
@@ -72,7 +71,7 @@ def test_a_change_is_old_or_new_whatever_call_goes_wrong(
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_table_is_created_or_not(tmp_path: Path, mode: Mode) -> None:
-    new = NewTable(file_version="2.2", limits=FileLimits(max_rows=2))
+    new = WriteRequest(file_version="2.2", max_rows_per_file=2)
     for attempt in every_call(
         mode, lambda at: DiskStore(str(tmp_path / f"{at}.lance"), fsync=True)
     ):

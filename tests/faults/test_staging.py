@@ -21,7 +21,7 @@ from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.engine.staging.landing import find_landing, land
 from lancewood.engine.staging.staging import Stage
-from lancewood.engine.write.write import NewTable
+from lancewood.engine.write import WriteRequest
 from lancewood.model.landing import Landing
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import Mode
@@ -36,7 +36,7 @@ STATES = [[1, 2, 3], [1, 2, 3, 4, 5], [1, 3, 4, 5], [1, 3, 4, 5]]
 def stage_on(location: Location, snapshot: Snapshot | None) -> Stage:
     """Three steps on a table, or the table itself and two more."""
     if snapshot is None:
-        stage = Stage.new(location, ROWS, NewTable(file_version="2.2"))
+        stage = Stage.new(location, ROWS, WriteRequest(file_version="2.2"))
     else:
         stage = Stage(Snapshot(location, snapshot.manifest, snapshot.scheme))
     table = lw.Table(stage.snapshot).append(MORE).delete("k = 2")

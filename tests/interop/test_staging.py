@@ -17,13 +17,12 @@ from tests.breadth import daily
 from tests.pylance import judged
 
 import lancewood as lw
-from lancewood.engine.base.limits import FileLimits
 from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.engine.staging.landing import find_landing, land
 from lancewood.engine.staging.staging import Stage
 from lancewood.engine.versions.finding import list_versions, load_manifest
-from lancewood.engine.write.write import NewTable
+from lancewood.engine.write import WriteRequest
 from lancewood.errors import NotFoundError
 from lancewood.format.manifest_digest import content_digest, manifest_digest
 from lancewood.jobs.runner import LocalRunner
@@ -52,14 +51,8 @@ def detached(uri: str, landing: Landing, branch: str | None = None) -> Any:
 
 
 def new_stage(uri: str) -> Stage:
-    return Stage.new(
-        Location(DiskStore(uri)),
-        ROWS,
-        NewTable(
-            file_version="2.2",
-            limits=FileLimits(max_rows=2),
-        ),
-    )
+    request = WriteRequest(file_version="2.2", max_rows_per_file=2)
+    return Stage.new(Location(DiskStore(uri)), ROWS, request)
 
 
 def change(table: lw.Table) -> lw.Table:

@@ -27,7 +27,7 @@ from tests.races.held_scene import (
 
 import lancewood as lw
 from lancewood.engine.location.location import Location
-from lancewood.engine.write.write import NewTable, create_table
+from lancewood.engine.write import create_table
 from lancewood.format.refs import branch_key
 from lancewood.jobs.cloning.clone import clone_deep, clone_shallow
 from lancewood.jobs.runner import LocalRunner
@@ -45,7 +45,7 @@ def test_a_creator_makes_the_table_or_is_told(disk: Scene) -> None:
             store = HeldStore(open_store(each.uri), at, partial(others, each))
             told: Exception | None = None
             try:
-                create_table(Location(store), MINE, NewTable())
+                create_table(Location(store), MINE)
             except lw.LancewoodError as error:
                 told = error
             if any(is_commit(*call) for call in store.calls[: at - 1]):

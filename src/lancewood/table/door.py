@@ -21,7 +21,7 @@ from lancewood.engine.location import Bases, NewBase
 from lancewood.engine.snapshot import TAG, Access, At, has_revision, is_table, open_revision
 from lancewood.engine.upkeep import Dropped, MigratedNames, drop_table
 from lancewood.engine.upkeep import migrate_names as migrate_table_names
-from lancewood.engine.write import NewTable, create_table
+from lancewood.engine.write import WriteRequest, create_table
 from lancewood.external.base import ManifestStore
 from lancewood.external.lock import CommitLock
 from lancewood.jobs.relocate import RelocationReport
@@ -30,7 +30,6 @@ from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.problems import RepairReport
 from lancewood.jobs.upkeep.repair import repair as repair_table
 from lancewood.jobs.upkeep.retention import COMMITTING
-from lancewood.model.file_version import DEFAULT_FILE_VERSION
 from lancewood.model.revision import OnBranch, parse_revision
 from lancewood.table.handle import runner_or_threads
 from lancewood.table.table import Table
@@ -93,16 +92,17 @@ def create(
             fsync=fsync,
         ).whole("create"),
         data,
-        NewTable(
+        WriteRequest(
             schema=schema,
-            stable_row_ids=stable_row_ids,
-            file_version=DEFAULT_FILE_VERSION if file_version is None else file_version,
-            limits=FileLimits.checked(max_rows_per_file, max_bytes_per_file),
-            bases=bases,
+            max_rows_per_file=max_rows_per_file,
+            max_bytes_per_file=max_bytes_per_file,
             into=into,
-            message=message,
-            properties=properties,
+            stable_row_ids=stable_row_ids,
+            file_version=file_version,
+            bases=bases,
         ),
+        message=message,
+        properties=properties,
     )
     return Table(snapshot)
 

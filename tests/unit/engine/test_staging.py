@@ -21,7 +21,7 @@ from lancewood.engine.staging.landing import land
 from lancewood.engine.staging.staging import Stage, StagedSnapshot
 from lancewood.engine.versions.finding import list_versions, load_manifest
 from lancewood.engine.versions.history import load_transaction
-from lancewood.engine.write.write import NewTable, rows_to_append
+from lancewood.engine.write import WriteRequest, rows_to_append
 from lancewood.errors import (
     AlreadyExistsError,
     BatchAppliedError,
@@ -340,14 +340,7 @@ def test_publishing_is_refused_if_the_base_was_cleaned_up_meanwhile() -> None:
 
 
 def new_stage(location: Location) -> Stage:
-    return Stage.new(
-        location,
-        ROWS,
-        NewTable(
-            file_version="2.2",
-            message="begin",
-        ),
-    )
+    return Stage.new(location, ROWS, WriteRequest(file_version="2.2"), "begin")
 
 
 def test_a_new_table_is_no_table_until_it_lands(tmp_path: Path) -> None:
@@ -362,7 +355,7 @@ def test_a_new_table_is_no_table_until_it_lands(tmp_path: Path) -> None:
     assert land(stage.location, landing).versions == (1, 2)
     table = lw.open(uri)
     assert table.count_rows() == 6
-    assert [each.message for each in table.versions()] == [None, "begin"]
+    assert [each.message for each in table.versions()] == ["begin", "begin"]
 
 
 def test_a_new_table_is_refused_where_one_is(photos: lw.Table) -> None:

@@ -8,7 +8,7 @@ import pytest
 import lancewood as lw
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot
-from lancewood.engine.write.write import NewTable, create_table
+from lancewood.engine.write import WriteRequest, create_table
 from lancewood.errors import StorageError, UnsupportedError
 from lancewood.store.base import PutOutcome, Store
 from lancewood.store.memory import MemoryStore
@@ -31,13 +31,7 @@ class Unproven(FaultyStore):
 
 
 def create(store: Store) -> Snapshot:
-    return create_table(
-        Location(store),
-        ROWS,
-        NewTable(
-            file_version="2.2",
-        ),
-    )
+    return create_table(Location(store), ROWS, WriteRequest(file_version="2.2"))
 
 
 def test_a_store_that_honours_it_is_asked_once_and_left_as_it_was() -> None:

@@ -41,7 +41,7 @@ from lancewood.engine.versions import (
     take_sighting,
     versions_since,
 )
-from lancewood.engine.write import NewTable, commit_written, write_first
+from lancewood.engine.write import WriteRequest, commit_written, write_first
 from lancewood.errors import (
     CommitUnknownError,
     InvalidInputError,
@@ -135,10 +135,12 @@ class Stage:
         self._lock = threading.RLock()
 
     @classmethod
-    def new(cls, location: Location, data: Any, new: NewTable) -> Stage:
+    def new(
+        cls, location: Location, data: Any, request: WriteRequest, message: str | None = None
+    ) -> Stage:
         """A stage for a table that is to be made. Raises AlreadyExistsError."""
-        first = write_first(location, data, new)
-        stage = cls(first.before)
+        first = write_first(location, data, request, message=message)
+        stage = cls(first.before, message=message)
         commit_written(
             stage.snapshot, first.transaction, CommitPolicy(), file_roots=first.file_roots
         )

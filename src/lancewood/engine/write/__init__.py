@@ -23,7 +23,6 @@ from lancewood.engine.write.plan import (
 )
 from lancewood.engine.write.switching import CopiedFile, CopiedFragment, Residents, copy_fragments
 from lancewood.engine.write.write import (
-    NewTable,
     RowsToWrite,
     commit_written,
     create_table,
@@ -37,7 +36,6 @@ __all__ = [
     "CopiedFile",
     "CopiedFragment",
     "FileWriter",
-    "NewTable",
     "PlannedWrite",
     "Residents",
     "RowsToWrite",

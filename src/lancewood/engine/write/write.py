@@ -7,38 +7,23 @@ proven to have failed are removed again; where there is doubt they stay.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from lancewood.data.writer import WritePlan
-from lancewood.engine.base import FileLimits, as_reader
+from lancewood.engine.base import as_reader
 from lancewood.engine.commit import CommitPolicy
-from lancewood.engine.location import (
-    Bases,
-    Location,
-    NewBase,
-    discard,
-    new_data_files,
-)
+from lancewood.engine.location import Location, discard, new_data_files
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.versions import newest_version
 from lancewood.engine.write.plan import FileWriter, PlannedWrite, WriteRequest, plan_first
-from lancewood.errors import (
-    AlreadyExistsError,
-    CommitUnknownError,
-    ConflictError,
-    LancewoodError,
-)
-from lancewood.model.file_version import DEFAULT_FILE_VERSION
+from lancewood.errors import AlreadyExistsError, CommitUnknownError, ConflictError, LancewoodError
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version
-from lancewood.model.manifest import (
-    Manifest,
-    ManifestHead,
-)
+from lancewood.model.manifest import Manifest, ManifestHead
 from lancewood.model.operations import Append, Overwrite
 from lancewood.model.transaction import Transaction, commit_properties
 
@@ -126,23 +111,6 @@ def _fragments(transaction: Transaction) -> Iterator[Fragment]:
             yield from operation.fragments
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewTable:
-    """How a table is to be made, besides its data."""
-
-    schema: pa.Schema | None = None
-    """The columns that it gets, where that is not the data's own schema."""
-    stable_row_ids: bool = True
-    file_version: str = DEFAULT_FILE_VERSION
-    limits: FileLimits = field(default_factory=FileLimits)
-    bases: Iterable[NewBase] = ()
-    """Other roots for its files, that are declared with it."""
-    into: Bases = None
-    """To which of them the data goes."""
-    message: str | None = None
-    properties: Mapping[str, str] | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class FirstWrite:
     """What the first version of a table is made of; nothing names it yet."""
@@ -154,35 +122,36 @@ class FirstWrite:
     """Declares the base paths that the files are in."""
 
 
-def create_table(location: Location, data: Any, new: NewTable) -> Snapshot:
+def create_table(
+    location: Location,
+    data: Any,
+    request: WriteRequest | None = None,
+    *,
+    message: str | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> Snapshot:
     """Version 1 of a new table; raises AlreadyExistsError, also if another creator was faster."""
-    first = write_first(location, data, new)
+    first = write_first(location, data, request, message=message, properties=properties)
+    policy = CommitPolicy(serializable=True)
     try:
-        return commit_written(
-            first.before,
-            first.transaction,
-            CommitPolicy(serializable=True),
-            file_roots=first.file_roots,
-        )
+        return commit_written(first.before, first.transaction, policy, file_roots=first.file_roots)
     except ConflictError as lost:
         raise _exists(location) from lost
 
 
-def write_first(location: Location, data: Any, new: NewTable) -> FirstWrite:
+def write_first(
+    location: Location,
+    data: Any,
+    request: WriteRequest | None = None,
+    *,
+    message: str | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> FirstWrite:
     """Write the files of a new table, and commit nothing. Raises AlreadyExistsError."""
-    request = WriteRequest(
-        schema=new.schema,
-        max_rows_per_file=new.limits.max_rows,
-        max_bytes_per_file=new.limits.max_bytes,
-        into=new.into,
-        stable_row_ids=bool(new.stable_row_ids),
-        file_version=new.file_version,
-        bases=new.bases,
-    )
-    facts = commit_properties(new.message, new.properties)
+    facts = commit_properties(message, properties)
     if newest_version(location.store) is not None:
         raise _exists(location)
-    plan = plan_first(location, request)
+    plan = plan_first(location, request or WriteRequest())
     transaction = Transaction.new(Version(0), _rows_anew(plan, data).write(), properties=facts)
     return FirstWrite(plan.before, transaction, plan.roots)
 

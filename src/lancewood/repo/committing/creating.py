@@ -9,7 +9,7 @@ are on different branches of the table, and merging them is refused.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
@@ -21,11 +21,12 @@ from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot, branch_location, is_table, load_snapshot
 from lancewood.engine.staging import Stage
 from lancewood.engine.versions import load_branch
-from lancewood.engine.write import NewTable, create_table
+from lancewood.engine.write import WriteRequest, create_table
 from lancewood.errors import AlreadyExistsError, InvalidInputError
 from lancewood.git.hashes import Hash
 from lancewood.git.names import below
 from lancewood.model.exclusive import EXCLUSIVE_KEY
+from lancewood.model.file_version import DEFAULT_FILE_VERSION
 from lancewood.model.refs import MAIN, BranchName
 from lancewood.repo.context import RepoContext
 from lancewood.repo.landing import land_rest
@@ -117,38 +118,34 @@ def begin_anew(table: StagedTable, data: Any, **options: Any) -> StagedTable:
     return table.overwrite(rows, serializable=True, **options)
 
 
-def new_stage(
-    context: RepoContext,
-    branch: str,
-    tip: Hash | None,
-    name: str,
-    data: Any,
-    new: NewTable,
-    *,
-    keeps: bool,
-) -> Stage:
-    """The first state of a table that the branch does not have at ``tip``.
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """A table that is to be made. One that was there before keeps its kind of row ids, unless the
+    request asks for one."""
 
-    ``keeps``: a table that was there before keeps its kind of row ids.
-    """
+    name: str
+    data: Any
+    request: WriteRequest
+    message: str
+
+
+def new_stage(context: RepoContext, branch: str, tip: Hash | None, new: NewTable) -> Stage:
+    """The first state of a table that the branch does not have at ``tip``."""
+    name = new.name
     location = new_location(context, name)
     wanted = lance_branch(branch)
     is_there = is_table(location.store)
     before = unpinned_head(context, branch, tip, name) if is_there else None
     if before is not None:
-        return _stage_anew(before, name, data, new, keeps=keeps)
+        return _stage_anew(before, new)
     if wanted is not None:
-        return _stage_on_branch(
-            context, branch, tip, name, location, wanted, data, new, keeps=keeps
-        )
+        return _stage_on_branch(context, branch, tip, location, wanted, new)
     if is_there:
         head = load_snapshot(location)
         if not is_free(head):
             raise taken(name, location)
-        return _stage_anew(head, name, data, new, keeps=keeps)
-    stage = Stage.new(location, data, new)
-    stage.message = new.message
-    return stage
+        return _stage_anew(head, new)
+    return Stage.new(location, new.data, new.request, new.message)
 
 
 def new_location(context: RepoContext, name: str) -> Location:
@@ -175,24 +172,24 @@ def taken(name: str, location: Location) -> AlreadyExistsError:
     )
 
 
-def _stage_anew(before: Snapshot, name: str, data: Any, new: NewTable, *, keeps: bool) -> Stage:
+def _stage_anew(before: Snapshot, new: NewTable) -> Stage:
     """Raises InvalidInputError if the table has another kind of row ids than asked for."""
-    stage = Stage(before, message=new.message)
+    stage, request = Stage(before, message=new.message), new.request
     table = StagedTable(stage.snapshot)
-    if not keeps and new.stable_row_ids != table.has_stable_row_ids:
+    if request.stable_row_ids not in (None, table.has_stable_row_ids):
         raise InvalidInputError(
-            f"there was a table {name!r} before, with"
+            f"there was a table {new.name!r} before, with"
             f"{'' if table.has_stable_row_ids else 'out'} stable row ids, and the new one goes on "
             "so: leave stable_row_ids out, or choose another name",
-            table=name,
+            table=new.name,
         )
     begin_anew(
         table,
-        data,
-        schema=new.schema,
-        file_version=new.file_version,
-        max_rows_per_file=new.limits.max_rows,
-        max_bytes_per_file=new.limits.max_bytes,
+        new.data,
+        schema=request.schema,
+        file_version=request.file_version or DEFAULT_FILE_VERSION,
+        max_rows_per_file=request.limits.max_rows,
+        max_bytes_per_file=request.limits.max_bytes,
     )
     return stage
 
@@ -201,14 +198,11 @@ def _stage_on_branch(
     context: RepoContext,
     branch: str,
     tip: Hash | None,
-    name: str,
     location: Location,
     wanted: BranchName,
-    data: Any,
     new: NewTable,
-    *,
-    keeps: bool,
 ) -> Stage:
+    name, schema = new.name, new.request.schema
     land_rest(context, context.tip(MAIN), [name])  # it may be main that makes the table
     if is_table(location.store):
         main = load_snapshot(location)
@@ -219,12 +213,10 @@ def _stage_on_branch(
             if not is_free(load_snapshot(own)):
                 raise taken(name, own)
         head = own_head(context, branch, tip, name, main, wanted)
-        return _stage_anew(head, name, data, new, keeps=keeps)
-    reader = as_reader(data, new.schema)
-    main = create_table(
-        location, new.schema or reader.schema, replace(new, schema=None, message=None)
-    )
+        return _stage_anew(head, new)
+    reader = as_reader(new.data, schema)
+    main = create_table(location, schema or reader.schema, replace(new.request, schema=None))
     stage = Stage(own_head(context, branch, tip, name, main, wanted), message=new.message)
-    if not isinstance(data, pa.Schema):
+    if not isinstance(new.data, pa.Schema):
         StagedTable(stage.snapshot).append(reader)
     return stage

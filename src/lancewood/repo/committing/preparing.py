@@ -33,7 +33,7 @@ from lancewood.engine.snapshot import (
     load_snapshot,
     main_location,
 )
-from lancewood.engine.write import NewTable, create_table
+from lancewood.engine.write import create_table
 from lancewood.errors import AlreadyExistsError, RetryableConflictError
 from lancewood.git.objects import Signature
 from lancewood.jobs.publishing import reset
@@ -171,7 +171,7 @@ def _first_own(context: RepoContext, onto: str, name: str, schema: pa.Schema) ->
     location = new_location(context, name)
     if not is_table(location.store):
         with contextlib.suppress(AlreadyExistsError):  # another process was faster
-            return create_table(location, schema, NewTable())
+            return create_table(location, schema)
     found = load_snapshot(location)
     if found.manifest.version == 1 and not found.manifest.fragment_count:
         return found
@@ -192,4 +192,4 @@ def _make_at(context: RepoContext, uri: str | os.PathLike[str], schema: pa.Schem
     location = Location(open_store(uri, storage_options=options, fsync=context.fsync), options)
     if not is_table(location.store):
         with contextlib.suppress(AlreadyExistsError):
-            create_table(location, schema, NewTable())
+            create_table(location, schema)

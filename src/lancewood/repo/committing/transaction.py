@@ -27,7 +27,7 @@ from lancewood.engine.base import FileLimits
 from lancewood.engine.snapshot import is_table, load_snapshot
 from lancewood.engine.staging import Stage, already_made, land
 from lancewood.engine.versions import versions_since
-from lancewood.engine.write import NewTable
+from lancewood.engine.write import WriteRequest
 from lancewood.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -38,8 +38,7 @@ from lancewood.errors import (
 )
 from lancewood.git.hashes import Hash
 from lancewood.git.objects import Signature
-from lancewood.model.file_version import DEFAULT_FILE_VERSION
-from lancewood.repo.committing.creating import StagedTable, new_stage
+from lancewood.repo.committing.creating import NewTable, StagedTable, new_stage
 from lancewood.repo.committing.swapping import Beside, FileChange, FilesBeside, swap
 from lancewood.repo.context import RepoContext
 from lancewood.repo.identity import first_line
@@ -210,15 +209,15 @@ class Transaction:
             raise AlreadyExistsError(
                 f"there is a table {name!r} on branch {self._branch!r} already", table=name
             )
-        new = NewTable(
+        request = WriteRequest(
             schema=schema,
-            stable_row_ids=stable_row_ids is not False,
-            file_version=file_version or DEFAULT_FILE_VERSION,
-            limits=FileLimits.checked(max_rows_per_file, max_bytes_per_file),
-            message=self.title,
+            max_rows_per_file=max_rows_per_file,
+            max_bytes_per_file=max_bytes_per_file,
+            stable_row_ids=stable_row_ids,
+            file_version=file_version,
         )
-        keeps = stable_row_ids is None
-        stage = new_stage(self._context, self._branch, self._tip, name, data, new, keeps=keeps)
+        new = NewTable(name, data, request, self.title)
+        stage = new_stage(self._context, self._branch, self._tip, new)
         self._pins.pop(name, None)
         self._stages[name] = Pending(stage, own_table_uri(name), is_new=True)
         return StagedTable(stage.snapshot)
