@@ -135,7 +135,7 @@ def s3_root(s3_endpoint: str) -> str:
 @pytest.fixture
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits before he reads back what he has put."""
-    monkeypatch.setattr("lancewood.store.readback.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("lancewood.store.retry.time.sleep", lambda seconds: None)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from lancewood.engine.location.vectors import load_deletions
 from lancewood.engine.versions.finding import load_version
 from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest
-from lancewood.jobs.job import CommitOptions, Persistence
+from lancewood.jobs.job import CommitOptions
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import BaseId, FieldId, Version
 from lancewood.model.manifest import Manifest
@@ -23,9 +23,10 @@ from lancewood.model.transaction import Transaction
 from lancewood.proto import schema_pb2
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
+from lancewood.store.retry import COMMITS, JOBS
 
-QUIET = CommitPolicy(sleep=lambda seconds: None)
-PERSISTENT = CommitOptions(policy=QUIET, persistence=Persistence(sleep=lambda seconds: None))
+QUIET = CommitPolicy(retry=COMMITS.sleeping_by(lambda seconds: None))
+PERSISTENT = CommitOptions(policy=QUIET, retry=JOBS.sleeping_by(lambda seconds: None))
 """Runs again for as long as others are faster."""
 SHARED = {"names", "put_new"}
 """Listing and publishing are all that does not commute when writers are stepped: the rest is reads

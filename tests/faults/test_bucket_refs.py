@@ -22,6 +22,7 @@ from lancewood.git.hashes import ZERO, Hash
 from lancewood.git.signature import Signature
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
+from lancewood.store.retry import UNCLEAR_PUTS
 from lancewood.testing.faults import FaultyStore, Mode
 
 MAIN, OTHER, DEEP = "refs/heads/main", "refs/heads/a", "refs/heads/a/b"
@@ -30,7 +31,7 @@ A, B = (Hash(each * 64) for each in "ab")
 
 
 def refs_of(store: Store) -> BucketRefs:
-    return BucketRefs(store, sleep=lambda seconds: None)
+    return BucketRefs(store, retry=UNCLEAR_PUTS.sleeping_by(lambda seconds: None))
 
 
 def move(refs: BucketRefs, name: str, old: Hash | None, new: Hash | None) -> bool:

@@ -104,7 +104,7 @@ def test_a_store_that_stays_away_leaves_old_or_new_and_says_which(
     fault: Fault,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("lancewood.store.readback.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("lancewood.store.retry.time.sleep", lambda seconds: None)
     options = {**through, "client_max_retries": "0", "download_retry_count": "0"}
     seen = set()
     for number in range(1, MOST_REQUESTS):
@@ -133,7 +133,7 @@ def test_files_of_a_commit_without_an_answer_are_still_there_when_the_store_is_b
     s3_root: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("lancewood.store.readback.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("lancewood.store.retry.time.sleep", lambda seconds: None)
     table = lw.create(s3_root, FIRST, storage_options={**through, "client_max_retries": "0"})
 
     def deaf_from_the_manifest_on(request: Request) -> Fault | None:

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 
 from google.protobuf.message import DecodeError
@@ -42,8 +43,9 @@ from lancewood.rules.apply import apply
 from lancewood.rules.conflicts import judge
 from lancewood.rules.features import check_readable
 from lancewood.store.memory import MemoryStore
+from lancewood.store.retry import COMMITS
 
-_POLICY = CommitPolicy(max_attempts=3, sleep=lambda _: None)
+_POLICY = CommitPolicy(retry=replace(COMMITS, attempts=3, sleep=lambda _: None))
 _LOOK_AT = 200
 
 

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.jobs.job import Persistence
 
 CHANGES: dict[str, Callable[[lw.Table], lw.Table]] = {
     "cast": lambda table: table.cast_column("a", pa.int64()),
@@ -24,7 +23,7 @@ def test_rows_that_a_restore_brings_back_have_values_in_a_column_that_is_written
     rows = pa.table({"k": pa.array([1, 2, 3]), "a": pa.array([1, 2, 3], pa.int32())})
     stale = lw.create(uri, rows).delete("k = 2")
     stale.add_columns({"other": "k"})
-    monkeypatch.setattr(Persistence, "pause", lambda *_: lw.open(uri).restore(1))
+    monkeypatch.setattr("lancewood.store.retry.time.sleep", lambda _: lw.open(uri).restore(1))
     after = CHANGES[name](stale)
     last = "a" if name == "cast" else "b"
     expected = [1, 2, 3] if name == "cast" else [2, 3, 4]

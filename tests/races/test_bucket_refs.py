@@ -14,6 +14,7 @@ from lancewood.git.hashes import ZERO, Hash
 from lancewood.git.signature import Signature
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
+from lancewood.store.retry import UNCLEAR_PUTS
 from lancewood.testing.schedule import ScheduleOutcome, Writer, explore
 
 ONE, BELOW = "refs/heads/a", "refs/heads/a/b"
@@ -25,7 +26,7 @@ STEPS = ("head", "get_range", "put_new", "replace", "delete", "list")
 
 
 def refs_of(store: Store) -> BucketRefs:
-    return BucketRefs(store, sleep=lambda seconds: None)
+    return BucketRefs(store, retry=UNCLEAR_PUTS.sleeping_by(lambda seconds: None))
 
 
 def mover(name: str, old: Hash | None, new: Hash | None) -> Writer:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 from tests.breadth import EVERY_CASE, daily
-from tests.metadata import FIELDS, begun, commit_to, fragment
+from tests.metadata import FIELDS, QUIET, begun, commit_to, fragment
 
-from lancewood.engine.commit.commit import CommitPolicy, commit
+from lancewood.engine.commit.commit import commit
 from lancewood.engine.location.location import Location
 from lancewood.engine.versions.finding import list_versions, load_manifest, load_version
 from lancewood.errors import ConflictError, LancewoodError
@@ -176,7 +177,7 @@ def test_a_list_of_operations_beside_an_append() -> None:
 def create(name: str) -> Callable[[Store], object]:
     def write(store: Store) -> object:
         first = Transaction.new(Version(0), Overwrite((fragment(name),), FIELDS))
-        only = CommitPolicy(sleep=lambda seconds: None, serializable=True)
+        only = replace(QUIET, serializable=True)
         base = empty_manifest("2.2", flags=2)
         return commit(Location(store), base, NamingScheme.V2, first, only).version
 

@@ -71,7 +71,7 @@ def at_store_call(at: int, mode: Mode, where: Where | None = None) -> Iterator[S
     with pytest.MonkeyPatch.context() as patch:
         for module in OPENING if where is None or where.is_on_disk else AT_HOME:
             patch.setattr(f"{module}.open_store", opened)
-        patch.setattr("lancewood.store.readback.time.sleep", lambda seconds: None)
+        patch.setattr("lancewood.store.retry.time.sleep", lambda seconds: None)
         yield steps
     steps.calls = [f"{verb} {key}" for verb, key in shared.calls]
 

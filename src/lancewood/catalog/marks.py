@@ -35,6 +35,7 @@ from lancewood.model.ids import is_detached
 from lancewood.model.refs import BranchName, Tag, TagName
 from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
 from lancewood.store.readback import put_new_settled
+from lancewood.store.retry import LOST_RACES
 
 MEMBER_TAG = "lw.repo."
 """The prefix of tags which say that commits of a repository elsewhere pin this table."""
@@ -49,7 +50,6 @@ PROTECTED_REF = "lancewood.repository.ref"
 
 _DIGITS = 12
 _is_repository_tag = re.compile(rf"lw\.(?:repo\.)?[0-9a-f]{{{_DIGITS}}}").fullmatch
-_ATTEMPTS = 10
 
 
 def member_tag(repository_id: str) -> TagName:
@@ -95,7 +95,7 @@ def set_tag(
     """
     key = tag_key(name)
     PutIfAbsent().check_trust(main)
-    for _ in range(_ATTEMPTS):
+    for _ in LOST_RACES:
         before, known = _read(main, key), None
         if before is None:
             mark = build(None)
@@ -116,8 +116,8 @@ def set_tag(
                 _check_still_there(main, mark, manifest, data, before)
             return True
     raise RetryableConflictError(
-        f"tag {name} of {main.uri} was changed by others {_ATTEMPTS} times while it was to be "
-        "set; try again",
+        f"tag {name} of {main.uri} was changed by others {LOST_RACES.attempts} times while it was "
+        "to be set; try again",
         tag=str(name),
     )
 

@@ -16,12 +16,12 @@ from lancewood.errors import FormatError, StorageError
 from lancewood.git.hashes import Hash
 from lancewood.git.syncing import Unsettled, sync_and_close, together
 from lancewood.store.disk_root import refuse_links
+from lancewood.store.retry import LOST_RACES
 from lancewood.store.wholefile import read_file, sync_file
 
 MOST_BYTES = 512 << 20
 """Of one object. git streams what is larger; we hold an object whole."""
 _AT_ONCE = 128
-_ATTEMPTS = 5
 _FIRST = 8192
 _SMALL = 4096 - 11
 """The most bytes that fit into a block of a disk beside what ``_STORED`` needs."""
@@ -117,7 +117,7 @@ class LooseObjects:
             missing = [each for each in batch if each not in there or each in lost]
             for at in range(0, len(missing), _AT_ONCE):
                 part = missing[at : at + _AT_ONCE]
-                for _ in range(_ATTEMPTS):
+                for _ in LOST_RACES:
                     part = self._write(part, batch)
                     if not part:
                         break
@@ -170,7 +170,7 @@ class LooseObjects:
 
     def _create(self, file: str) -> int:
         """Open a new file; a directory that is not there, or was just removed, is made."""
-        for _ in range(_ATTEMPTS):
+        for _ in LOST_RACES:
             try:
                 return os.open(file, _CREATE, 0o444)
             except FileNotFoundError:

@@ -33,11 +33,10 @@ from lancewood.git.signature import Signature
 from lancewood.git.syncing import Unsettled, sync_paths
 from lancewood.store.badge import Badges
 from lancewood.store.lockfile import is_dead, release_dead
+from lancewood.store.retry import LOST_RACES
 from lancewood.store.wholefile import stage
 
 __all__ = ["Head", "LogEntry", "Refs"]
-
-_ATTEMPTS = 10
 
 
 class Refs:
@@ -292,13 +291,13 @@ class Refs:
     @contextmanager
     def _locked(self, name: str) -> Iterator[None]:
         file = self._files.ref(name)
-        for left in reversed(range(_ATTEMPTS)):
+        for attempt in LOST_RACES:
             self._files.make_directory_of(file)
             try:
                 lock(file, self._root, self._patience, like=self._badges.mine())
                 break
             except FileNotFoundError:  # who deleted the last ref of a directory removed it
-                if not left:
+                if attempt == LOST_RACES.last:
                     raise
         try:
             yield
@@ -345,7 +344,7 @@ class Refs:
 
     def _append(self, name: str, line: bytes) -> Appended:
         file = self._files.log(name)
-        for _ in range(_ATTEMPTS):
+        for _ in LOST_RACES:
             try:
                 return append(file, line)
             except FileNotFoundError:

@@ -28,6 +28,7 @@ from lancewood.git.syncing import sync_paths
 from lancewood.store.base import is_in_the_making
 from lancewood.store.disk import DiskStore
 from lancewood.store.locate import open_store
+from lancewood.store.retry import CROWDED_FOLDERS
 
 STAGING = ".lancewood"
 """The folder where new items are made before they get their names; it holds no items."""
@@ -40,7 +41,6 @@ _scheme_of = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):/").match
 _PARTS = ("HEAD", "objects", "refs")
 _ENOUGH = 2
 _OF_GIT = frozenset({"HEAD", "config", "objects", "refs", "logs", "tables", "packed-refs"})
-_ATTEMPTS = 100
 _is_ours = re.compile(r"[0-9a-f]{16}").fullmatch
 """Matches the folders in which tasks make new items."""
 
@@ -344,12 +344,14 @@ def _has_refs(path: str) -> bool:
 def _made_below(above: str) -> str:
     """A new folder. Tries again, because a task that ends may remove the folder above."""
     made = f"{above}/{os.urandom(8).hex()}"
-    for left in reversed(range(_ATTEMPTS)):
+    for attempt in CROWDED_FOLDERS:
         try:
             os.makedirs(made)
             break
         except OSError as cause:
-            if not left or not isinstance(cause, FileNotFoundError | FileExistsError):
+            if attempt == CROWDED_FOLDERS.last or not isinstance(
+                cause, FileNotFoundError | FileExistsError
+            ):
                 raise StorageError(f"cannot make {made}: {cause.strerror}") from cause
     return made
 

@@ -28,6 +28,7 @@ from lancewood.git.revisions import resolve
 from lancewood.git.signature import LAST_OF_CALENDAR, Signature
 from lancewood.items.outcome import ItemDone, ItemOutcome, run_of
 from lancewood.repo import tag_ref
+from lancewood.store.retry import LOST_RACES
 
 REFS = ("item", "ref", "kind", "hash", "commit", "target", "is_head")
 HISTORY = (
@@ -38,7 +39,6 @@ HISTORY = (
 CONTENTS = ("item", "path", "commit", "hash", "mode", "size", "content")
 OpenedItem: TypeAlias = GitRepository
 """The git repository of one item."""
-_ATTEMPTS = 10
 
 
 @contextmanager
@@ -157,7 +157,7 @@ def tag_item(
     AlreadyExistsError, or moves with ``force``.
     """
     ref, commit = tag_ref(name), resolve(git, revision)
-    for _ in range(_ATTEMPTS):
+    for _ in LOST_RACES:
         there = git.refs.read(ref)
         if there is not None:
             if git.objects.peel(there) == commit:

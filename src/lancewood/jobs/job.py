@@ -12,8 +12,6 @@ fragments and write as many tiny files; one task for all would keep only one cor
 
 from __future__ import annotations
 
-import random
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +28,7 @@ from lancewood.model.applied import AppliedBatch
 from lancewood.model.fragment import Fragment
 from lancewood.model.operations import Operation, operation_text
 from lancewood.model.transaction import Transaction, commit_properties
+from lancewood.store.retry import JOBS, Retry
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -53,29 +52,13 @@ class Change(Generic[R]):
 
 
 @dataclass(frozen=True, slots=True)
-class Persistence:
-    """How often a change is executed, and how long the pauses in between are."""
-
-    executions: int = 10
-    first_pause: float = 0.01
-    longest_pause: float = 2.0
-    sleep: Callable[[float], None] = time.sleep
-    clock: Callable[[], float] = time.monotonic
-
-    def pause(self, execution: int) -> None:
-        """Sleep for a random time in a growing window."""
-        window = min(self.first_pause * 2**execution, self.longest_pause)
-        self.sleep(random.uniform(window / 2, window))
-
-
-@dataclass(frozen=True, slots=True)
 class CommitOptions:
     """What a caller says about the commit of any change, checked once and handed on whole."""
 
     properties: Mapping[str, str] = field(default_factory=dict)
     """Those of the transaction, its message among them."""
     policy: CommitPolicy = field(default_factory=CommitPolicy)
-    persistence: Persistence = field(default_factory=Persistence)
+    retry: Retry = JOBS
 
     @classmethod
     def of(
@@ -109,11 +92,11 @@ def execute(
     ``jobs.columns``.
     """
     commit_options = commit_options or CommitOptions()
-    limit = 1 if commit_options.policy.serializable else commit_options.persistence.executions
-    started = commit_options.persistence.clock()
+    limit = 1 if commit_options.policy.serializable else commit_options.retry.attempts
+    started = commit_options.retry.clock()
     for execution in range(limit):
         if execution:
-            commit_options.persistence.pause(execution)
+            commit_options.retry.pause(execution)
             snapshot = snapshot.newest()
         if not commit_options.policy.may_be_closed:
             snapshot.check_open()
@@ -136,7 +119,7 @@ def execute(
             raise
     if limit == 1:
         raise last
-    seconds = commit_options.persistence.clock() - started
+    seconds = commit_options.retry.clock() - started
     raise RetryableConflictError(
         f"{operation_text(transaction.operation)} on {snapshot.location.uri} was executed {limit} "
         f"times in {seconds:.1f} s, and each time another writer was faster; run it again when "

@@ -38,10 +38,10 @@ from lancewood.model.exclusive import ANY_REPOSITORY
 from lancewood.rules.features import check_readable, check_writable
 from lancewood.store.base import ReplaceOutcome, Store
 from lancewood.store.clock import time_by
+from lancewood.store.retry import LOST_RACES
 
 _AT_ONCE = 1_000
 """Manifests in one task at most."""
-_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +245,7 @@ def rewrite_manifests(task: RewriteTask) -> None:
 
 def _rewrite(store: Store, key: str, moved: Mapping[str, str]) -> None:
     failure: StorageError | None = None
-    for _ in range(_ATTEMPTS):
+    for _ in LOST_RACES:
         try:
             found = store.head(key)
             old = store.get(key)

@@ -61,10 +61,10 @@ from lancewood.repo.notes import (
     remove_move_note,
 )
 from lancewood.repo.outcome import Divergence
+from lancewood.store.retry import LOST_RACES
 
 LOST = "lost"
 """The fact of a conflict which says that what the commit pins is gone."""
-_ATTEMPTS = 10
 
 
 def join_tables(
@@ -331,7 +331,7 @@ def _begin_anew(context: RepoContext, branch: str, pin: Pin, pending: PendingMov
     main, wanted = main_location(source), lance_branch(branch)
     assert wanted is not None, "main does not begin anew"
     location = branch_location(main, wanted)
-    for _ in range(_ATTEMPTS):
+    for _ in LOST_RACES:
         try:
             head = load_snapshot(location)
         except NotFoundError:
@@ -344,7 +344,7 @@ def _begin_anew(context: RepoContext, branch: str, pin: Pin, pending: PendingMov
         except AlreadyExistsError:
             continue
     raise RetryableConflictError(
-        f"its branch {str(wanted)!r} moved {_ATTEMPTS} times while it was to begin anew"
+        f"its branch {str(wanted)!r} moved {LOST_RACES.attempts} times while it was to begin anew"
     )
 
 

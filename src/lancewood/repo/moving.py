@@ -58,8 +58,7 @@ from lancewood.repo.notes import (
 )
 from lancewood.repo.outcome import Committed, Divergence, NotLandedWarning, Refusals
 from lancewood.repo.writing.writable import changed_head, is_ours, working_location
-
-_ATTEMPTS = 20
+from lancewood.store.retry import BRANCH_WORK
 
 
 @dataclass
@@ -94,7 +93,7 @@ class BranchMove:
         then. A warning and the result name tables that could not follow.
         """
         refs, ref = self.context.git.refs, branch_ref(self.branch)
-        for _ in range(_ATTEMPTS):
+        for _ in BRANCH_WORK:
             tip = refs.read(ref)
             if only_from is not None and tip != only_from:
                 return None
@@ -116,8 +115,8 @@ class BranchMove:
             if note is not None:
                 remove_move_note(self.context, note)
         raise RetryableConflictError(
-            f"branch {self.branch!r} moved {_ATTEMPTS} times while it was to be moved to "
-            f"{self.target[:12]}; do it when nobody commits to it",
+            f"branch {self.branch!r} moved {BRANCH_WORK.attempts} times while it was to be moved "
+            f"to {self.target[:12]}; do it when nobody commits to it",
             branch=self.branch,
         )
 

@@ -11,6 +11,7 @@ Spark's, is fine.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -91,7 +92,7 @@ class Clients:
         if made is None:
             settings = self.settings
             patient = settings.retry.as_obstore()
-            once = settings.retry._replace(retries=0).as_obstore()
+            once = replace(settings.retry, attempts=1).as_obstore()
             made = self._build(settings.config, patient), self._build(settings.config, once)
             made = self._made.setdefault(os.getpid(), made)
         return made

@@ -43,7 +43,6 @@ from lancewood.store.calls import (
 from lancewood.store.clients import clients_for
 from lancewood.store.lockfile import queued
 from lancewood.store.options import StorageOptions, is_harmless
-from lancewood.store.retry import attempts
 
 T = TypeVar("T")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -315,7 +314,7 @@ class ObjectStore:
     def _delete(self, batch: Sequence[tuple[str, str]]) -> None:
         paths = [path for _, path in batch]
         failure: LancewoodError | None = None
-        for _ in attempts(self._clients.settings.retry):
+        for _ in self._clients.settings.retry:
             answer = self._try(
                 "delete", batch[0][0], lambda: delete_objects(self._clients.patient, paths)
             )
@@ -335,7 +334,7 @@ class ObjectStore:
     def _put_if(self, verb: str, key: str, action: Callable[[], object]) -> bool:
         """Whether the condition held. Unclear answers raise StorageError."""
         answer: object = None
-        for attempt in attempts(self._clients.settings.retry):
+        for attempt in self._clients.settings.retry:
             answer = self._try(verb, key, action)
             if not isinstance(answer, FailureAnswer):
                 if answer or not attempt:

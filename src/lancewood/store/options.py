@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from lancewood.errors import InvalidInputError
-from lancewood.store.retry import RetryPolicy
+from lancewood.store.retry import REQUESTS, Retry
 
 RETRIES_KEY = "client_max_retries"
 RETRY_TIMEOUT_KEY = "client_retry_timeout"
@@ -162,7 +163,7 @@ class ClientSettings(NamedTuple):
 
     config: dict[str, str]
     client_options: dict[str, Any]
-    retry: RetryPolicy
+    retry: Retry
 
 
 def client_settings(options: StorageOptions) -> ClientSettings:
@@ -173,7 +174,7 @@ def client_settings(options: StorageOptions) -> ClientSettings:
     config: dict[str, str] = {}
     connection: dict[str, Any] = {}
     headers: dict[str, str] = {}
-    retry = RetryPolicy()
+    retry = REQUESTS
     seen: dict[str, str] = {}
     for key, value in options.items():
         lower = key.lower()
@@ -181,9 +182,9 @@ def client_settings(options: StorageOptions) -> ClientSettings:
             raise InvalidInputError(f"storage options {seen[lower]!r} and {key!r} are the same one")
         seen[lower] = key
         if lower == RETRIES_KEY:
-            retry = retry._replace(retries=_number(key, value))
+            retry = replace(retry, attempts=_number(key, value) + 1)
         elif lower == RETRY_TIMEOUT_KEY:
-            retry = retry._replace(seconds=_number(key, value))
+            retry = replace(retry, seconds=_number(key, value))
         elif lower.startswith(_HEADER):
             headers[key[len(_HEADER) :]] = value
         elif lower in _OF_THE_CONNECTION:

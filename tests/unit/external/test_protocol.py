@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lancewood.errors import CommitUnknownError, IntegrityError, StorageError
@@ -12,6 +14,7 @@ from lancewood.model.ids import Version
 from lancewood.store.base import PutOutcome
 from lancewood.store.memory import MemoryStore
 from lancewood.store.readback import put_new_settled
+from lancewood.store.retry import UNCLEAR_PUTS
 from lancewood.testing.manifests import MemoryManifests
 
 KEY = manifest_key(Version(7), NamingScheme.V2)
@@ -56,7 +59,9 @@ def test_an_unclear_answer_is_settled_by_what_is_there() -> None:
 def test_what_stays_unclear_is_said_and_nothing_is_deleted() -> None:
     store = ExternalStore(MemoryStore(), Silent(is_done=False), "t")
     with pytest.raises(CommitUnknownError, match="nothing was deleted"):
-        put_new_settled(store, KEY, b"mine", 2, sleep=lambda seconds: None)
+        put_new_settled(
+            store, KEY, b"mine", replace(UNCLEAR_PUTS, attempts=2, sleep=lambda seconds: None)
+        )
     assert all(each.startswith(f"{NAME}-") for each in store.names("_versions"))
 
 

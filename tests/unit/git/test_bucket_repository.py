@@ -142,7 +142,7 @@ def test_a_setting_that_another_wrote_meanwhile_is_not_lost(uri: str) -> None:
 def test_a_setting_whose_answer_is_lost_is_settled_by_reading(
     uri: str, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lancewood.git.bucket.repository.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("lancewood.store.retry.time.sleep", lambda seconds: None)
     init_git(uri)
     store = open_store(uri)
     calls = FaultyStore(store)

@@ -23,6 +23,7 @@ from lancewood.git.signature import Signature
 from lancewood.store.base import Store
 from lancewood.store.disk import DiskStore
 from lancewood.store.memory import MemoryStore
+from lancewood.store.retry import UNCLEAR_PUTS
 
 MAIN = "refs/heads/main"
 ADA = Signature("Ada", "ada@example.org", 1_700_000_000, 0)
@@ -43,7 +44,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 def refs(store: Store) -> RefStore:
     if isinstance(store, DiskStore):
         return Refs(store.uri, patience=0.05)
-    return BucketRefs(store, sleep=lambda seconds: None)
+    return BucketRefs(store, retry=UNCLEAR_PUTS.sleeping_by(lambda seconds: None))
 
 
 def move(refs: RefStore, name: str, old: Hash | None, new: Hash | None) -> bool:

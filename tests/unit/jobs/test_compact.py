@@ -27,7 +27,7 @@ from lancewood.jobs.compaction import compact as module
 from lancewood.jobs.compaction import plan as compact_plan
 from lancewood.jobs.compaction.compact import rewrite_bin
 from lancewood.jobs.compaction.plan import CompactionGoal, FragmentSizes, coverage_of, plan_bins
-from lancewood.jobs.job import CompactionCounts, Persistence
+from lancewood.jobs.job import CompactionCounts
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.ids import FragmentId, Version
 from lancewood.proto import table_pb2
@@ -349,7 +349,7 @@ def test_two_compactions_at_once_leave_every_row_once(table: lw.Table) -> None:
 def test_others_that_are_always_faster_are_told_with_attempts(
     table: lw.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Persistence, "pause", lambda *_: None)
+    monkeypatch.setattr("lancewood.store.retry.time.sleep", lambda seconds: None)
     numbers = iter(range(1_000))
 
     def somebody() -> None:

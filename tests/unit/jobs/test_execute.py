@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pytest
@@ -17,8 +17,9 @@ from lancewood.errors import (
     RetryableConflictError,
     StorageError,
 )
-from lancewood.jobs.job import Change, CommitOptions, Persistence, execute
+from lancewood.jobs.job import Change, CommitOptions, execute
 from lancewood.model.operations import MapUpdate, UpdateConfig
+from lancewood.store.retry import JOBS
 
 _names = iter(range(10**6))
 SPARE = "data/spare.lance"
@@ -69,10 +70,9 @@ def retryable(
 def patient(executions: int = 10) -> tuple[CommitOptions, list[float]]:
     pauses: list[float] = []
     ticks = iter(range(10**6))
-    persistence = Persistence(
-        executions=executions, sleep=pauses.append, clock=lambda: float(next(ticks))
-    )
-    return CommitOptions(persistence=persistence), pauses
+    clock = lambda: float(next(ticks))  # noqa: E731
+    retry = replace(JOBS, attempts=executions, sleep=pauses.append, clock=clock)
+    return CommitOptions(retry=retry), pauses
 
 
 def test_a_change_is_prepared_once_and_committed(table: lw.Table) -> None:
@@ -199,12 +199,3 @@ def test_a_store_that_fails_to_discard_does_not_hide_the_reason(
     commit_options, _ = patient(executions=2)
     with pytest.raises(RetryableConflictError):
         execute(snapshot_of(table), Job().prepare, commit_options)
-
-
-def test_the_pause_grows_up_to_a_limit() -> None:
-    pauses: list[float] = []
-    persistence = Persistence(first_pause=1.0, longest_pause=5.0, sleep=pauses.append)
-    for execution in range(1, 6):
-        persistence.pause(execution)
-    for pause, window in zip(pauses, [2.0, 4.0, 5.0, 5.0, 5.0], strict=True):
-        assert window / 2 <= pause <= window

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,10 @@ from lancewood.git.hashes import Hash
 from lancewood.git.objects import Signature
 from lancewood.git.refs import Refs
 from lancewood.git.repository import GitRepository
-from lancewood.repo.committing.swapping import Patience, has_landed, swap
+from lancewood.repo.committing.swapping import has_landed, swap
 from lancewood.repo.context import RepoContext
 from lancewood.repo.identity import first_line
+from lancewood.store.retry import SWAPS
 
 ADA = Signature("Ada", "ada@example.org", 1_700_000_000, 0)
 
@@ -74,7 +76,14 @@ def test_who_loses_the_race_looks_again_and_keeps_what_the_winner_did(context: R
     begun = commit(context, "begun")
     slow = Counting(context, "slow", faster=2)
     pauses: list[float] = []
-    made = swap(context, "main", slow, message="m", author=ADA, patience=Patience(5, pauses.append))
+    made = swap(
+        context,
+        "main",
+        slow,
+        message="m",
+        author=ADA,
+        retry=replace(SWAPS, attempts=5, sleep=pauses.append),
+    )
     assert made == context.tip("main")
     assert slow.tips[0] == begun
     assert len(set(slow.tips)) == 3
@@ -85,7 +94,14 @@ def test_who_loses_the_race_looks_again_and_keeps_what_the_winner_did(context: R
 def test_who_loses_too_often_is_told_so_and_nothing_is_visible(context: RepoContext) -> None:
     slow = Counting(context, "slow", faster=9)
     with pytest.raises(RetryableConflictError, match="moved 3 times"):
-        swap(context, "main", slow, message="m", author=ADA, patience=Patience(3, lambda _: None))
+        swap(
+            context,
+            "main",
+            slow,
+            message="m",
+            author=ADA,
+            retry=replace(SWAPS, attempts=3, sleep=lambda _: None),
+        )
     assert "slow" not in context.tree(context.tip("main")).names()
 
 

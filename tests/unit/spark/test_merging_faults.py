@@ -33,7 +33,7 @@ NEW = pa.table({"k": range(7, 12), "v": [f"new {n}" for n in range(7, 12)]})
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lancewood.store.readback.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("lancewood.store.retry.time.sleep", lambda seconds: None)
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ MOST_CALLS = 60
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lancewood.store.readback.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("lancewood.store.retry.time.sleep", lambda seconds: None)
 
 
 def planned(uri: str, **wishes: Any) -> WriteJob:

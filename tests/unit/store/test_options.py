@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from lancewood.errors import InvalidInputError
 from lancewood.store.locate import open_store
 from lancewood.store.options import StorageOptions, client_settings
-from lancewood.store.retry import RetryPolicy
+from lancewood.store.retry import REQUESTS
 
 SECRET = "correct-horse-battery-staple"
 
@@ -66,7 +67,7 @@ def test_each_option_goes_where_obstore_wants_it() -> None:
         "timeout": "3s",
         "default_headers": {"x-mine": "1"},
     }
-    assert settings.retry == RetryPolicy(retries=2, seconds=30)
+    assert settings.retry == replace(REQUESTS, attempts=3, seconds=30)
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def test_a_store_without_such_a_request_is_refused() -> None:
 
 
 def test_an_answer_that_is_lost_does_not_spoil_the_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lancewood.store.readback.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("lancewood.store.retry.time.sleep", lambda seconds: None)
     for at in range(1, 5):
         for mode in MODES:
             inner = MemoryStore()
@@ -107,7 +107,7 @@ def test_an_answer_that_is_lost_does_not_spoil_the_proof(monkeypatch: pytest.Mon
 def test_a_store_that_never_answers_is_a_failure_and_not_an_unknown_commit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("lancewood.store.readback.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("lancewood.store.retry.time.sleep", lambda seconds: None)
 
     class Deaf(Unproven):
         def _call(self, verb: str, key: str, action: object) -> object:  # type: ignore[override]

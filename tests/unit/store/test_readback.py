@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 import pytest
@@ -11,6 +12,7 @@ from lancewood.errors import CommitUnknownError, StorageError
 from lancewood.store.base import PutOutcome, Store
 from lancewood.store.memory import MemoryStore
 from lancewood.store.readback import put_new_settled
+from lancewood.store.retry import UNCLEAR_PUTS
 from lancewood.testing.faults import FaultyStore, Killed, WatchedStore
 
 T = TypeVar("T")
@@ -40,7 +42,9 @@ class Scripted(WatchedStore):
 
 
 def settle(store: Store, attempts: int = 6) -> PutOutcome:
-    return put_new_settled(store, "k", b"mine", attempts, sleep=lambda _: None)
+    return put_new_settled(
+        store, "k", b"mine", replace(UNCLEAR_PUTS, attempts=attempts, sleep=lambda _: None)
+    )
 
 
 def test_a_clear_answer_costs_no_read() -> None:
@@ -138,11 +142,15 @@ def test_a_store_that_vouches_that_nothing_landed_is_believed() -> None:
 def test_pauses_grow_and_are_jittered() -> None:
     pauses: list[float] = []
     store = Scripted(MemoryStore(), puts="bbbb")
-    put_new_settled(store, "k", b"mine", sleep=pauses.append, jitter=lambda: 1.0)
+    put_new_settled(
+        store, "k", b"mine", replace(UNCLEAR_PUTS, sleep=pauses.append, jitter=lambda: 1.0)
+    )
     assert pauses == [0.02, 0.04, 0.08, 0.16]
     shorter: list[float] = []
     store = Scripted(MemoryStore(), puts="bbbb")
-    put_new_settled(store, "k", b"mine", sleep=shorter.append, jitter=lambda: 0.0)
+    put_new_settled(
+        store, "k", b"mine", replace(UNCLEAR_PUTS, sleep=shorter.append, jitter=lambda: 0.0)
+    )
     assert shorter == [pause / 2 for pause in pauses]
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from lancewood.engine.commit.aftermath import PutVersion, find_landed
-from lancewood.engine.commit.commit import check_commit, commit, commit_steps, pause_before
+from lancewood.engine.commit.commit import check_commit, commit, commit_steps
 from lancewood.engine.commit.composer import Composer, Composition
 from lancewood.engine.commit.drafting import Draft, Drafting
 from lancewood.engine.commit.judging import CommitStep, steps_of
@@ -37,7 +37,6 @@ __all__ = [
     "find_landed",
     "lost_staged_file",
     "manifest_store_mark",
-    "pause_before",
     "row_conflict",
     "steps_of",
 ]

@@ -11,7 +11,6 @@ the put may still hit a gap, so the versions are checked once more afterwards (`
 
 from __future__ import annotations
 
-import random
 from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass
 
@@ -39,7 +38,7 @@ from lancewood.rules.features import check_writable
 from lancewood.store.base import PutOutcome
 from lancewood.store.together import both
 
-__all__ = ["CommitPolicy", "Committed", "check_commit", "commit", "commit_steps", "pause_before"]
+__all__ = ["CommitPolicy", "Committed", "check_commit", "commit", "commit_steps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,17 +163,16 @@ class _Attempt:
         # The queue keeps our own writers on this machine out of each other's way. It is held while
         # we back off, so the pauses below are for pylance, and for writers that could not queue.
         with store.turn(VERSIONS_DIR):
-            for attempt in range(policy.max_attempts):
+            for _ in policy.retry:
                 look = self._look()
                 if self._publish(drafting.drafts(), look):
                     return drafting.newest
-                policy.sleep(pause_before(attempt))
         seconds = (policy.clock() - started) / 1e9
         raise RetryableConflictError(
             f"{drafting.names} lost the race for the next version of {store.uri} "
-            f"{policy.max_attempts} times in {seconds:.1f} s; run it again when fewer "
+            f"{policy.retry.attempts} times in {seconds:.1f} s; run it again when fewer "
             "writers are active",
-            attempts=policy.max_attempts,
+            attempts=policy.retry.attempts,
             seconds=seconds,
             landed=drafting.landed,
         )
@@ -266,8 +264,3 @@ class _Attempt:
         self.location.store.put(transaction_key(name), self.drafting.encoded(step))
         self.noted.add(name)
         return True
-
-
-def pause_before(attempt: int) -> float:
-    """How long to back off: a random moment in a window that grows to a quarter of a second."""
-    return random.uniform(0, min(0.002 * 1.6**attempt, 0.25))

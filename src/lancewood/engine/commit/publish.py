@@ -28,6 +28,7 @@ from lancewood.model.manifest_store import MANIFEST_STORE_KEY, manifest_store_of
 from lancewood.store.base import PutOutcome, Store
 from lancewood.store.probe import check_put_if_absent
 from lancewood.store.readback import put_new_settled
+from lancewood.store.retry import COMMITS, Retry
 
 
 class Publisher(Protocol):
@@ -94,7 +95,7 @@ class Detached(PutIfAbsent):
 class CommitPolicy:
     """How hard a commit tries, and by which clock."""
 
-    max_attempts: int = 64
+    retry: Retry = COMMITS
     serializable: bool = False
     """Refuse if the table changed at all since the transaction's read version."""
     may_be_closed: bool = False
@@ -103,7 +104,6 @@ class CommitPolicy:
     """Refuse if the table holds this batch or a later one, and record it with the rows."""
     publisher: Publisher = field(default_factory=PutIfAbsent)
     clock: Callable[[], int] = time.time_ns
-    sleep: Callable[[float], None] = time.sleep
 
 
 def manifest_store_mark(store: Store) -> dict[str, str]:

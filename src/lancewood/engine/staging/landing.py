@@ -22,7 +22,6 @@ from lancewood.engine.commit import (
     check_manifest_store,
     commit_steps,
     lost_staged_file,
-    pause_before,
 )
 from lancewood.engine.location import Location
 from lancewood.engine.staging.staging import Stage
@@ -104,7 +103,7 @@ def land(
         return sight.landed
     policy.publisher.check_trust(location.store)
     with location.store.turn(VERSIONS_DIR):
-        for attempt in range(policy.max_attempts):
+        for attempt in policy.retry:
             if attempt:
                 sight = look_for(location.store, landing)
                 if sight.is_landed:
@@ -114,13 +113,12 @@ def land(
             if task.put(sight):
                 leave_hint(location.store, landing.last_exact_version)
                 return Landed(exact_versions(landing), is_exact=True)
-            policy.sleep(pause_before(attempt))
         else:
             raise RetryableConflictError(
                 f"transaction {landing.uuid} lost the race for the next version of "
-                f"{location.uri} {policy.max_attempts} times; land it again when fewer writers are "
-                "active",
-                attempts=policy.max_attempts,
+                f"{location.uri} {policy.retry.attempts} times; land it again when fewer writers "
+                "are active",
+                attempts=policy.retry.attempts,
             )
     return task.rebase(sight)
 

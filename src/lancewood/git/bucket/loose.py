@@ -20,13 +20,13 @@ from lancewood.git.loose import unpack_loose
 from lancewood.git.pack import PackDirectory
 from lancewood.git.syncing import Unsettled
 from lancewood.store.base import Store
+from lancewood.store.retry import UNCLEAR_PUTS
 
 T = TypeVar("T")
 
 _AT_ONCE = 32
 OBJECTS = "objects"
 _MOST_KNOWN = 1 << 16
-_ATTEMPTS = 4
 _PACKS = f"{OBJECTS}/pack"
 _BORROWED = f"{OBJECTS}/info/alternates"
 
@@ -89,12 +89,12 @@ class BucketLoose:
 
     def _write(self, hash: Hash, data: bytes) -> None:
         """Retries after an unclear answer: an object of this name can only have these bytes."""
-        for left in reversed(range(_ATTEMPTS)):
+        for attempt in UNCLEAR_PUTS:
             try:
                 self._store.put_new(self.key(hash), data)
                 break
             except StorageError as error:
-                if not left or error.facts.get("final"):
+                if attempt == UNCLEAR_PUTS.last or error.facts.get("final"):
                     raise
         self._know(hash)
 

@@ -10,9 +10,7 @@ take markers for nothing. Knows keys and bytes; does not know logs.
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
@@ -20,7 +18,7 @@ from uuid import uuid4
 from lancewood.errors import CommitUnknownError, NotFoundError, StorageError
 from lancewood.git.reading import MARKER, is_marker
 from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
-from lancewood.store.retry import pause_before
+from lancewood.store.retry import UNCLEAR_PUTS, Retry
 
 ABANDONED = timedelta(minutes=30)
 """After so long no process is at work on what a marker says: the clock of a client of S3
@@ -28,8 +26,6 @@ may be wrong by 15 minutes, and a deletion gives up after some."""
 REMOVED_WITHIN = 60.0
 """Seconds after which a marker is not removed any more by the one who put it there."""
 _MOST_BYTES = 4096
-_ATTEMPTS = 6
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 _MADE, _DELETED = MARKER + b"making ", MARKER + b"gone   "
 MARKER_SIZE = len(_MADE) + 32 + 1
 
@@ -58,10 +54,10 @@ class Seen:
 
 @dataclass
 class RefObjects:
-    """Below ``store``, by the full names of refs. ``sleep`` is for tests that do not wait."""
+    """Below ``store``, by the full names of refs."""
 
     store: Store
-    sleep: Callable[[float], None] | None = None
+    retry: Retry = UNCLEAR_PUTS
 
     def read(self, name: str) -> bytes | None:
         """What is there; a marker too."""
@@ -86,9 +82,7 @@ class RefObjects:
         """
         unclear = False
         failure: StorageError | None = None
-        for attempt in range(_ATTEMPTS):
-            if attempt:
-                self.pause(attempt)
+        for _ in self.retry:
             try:
                 done = self._put(name, seen.etag, data)
             except StorageError as error:
@@ -108,7 +102,9 @@ class RefObjects:
                 return False
         if failure is not None and not unclear:
             raise failure
-        raise self._unknown(name, f"{_ATTEMPTS} attempts had no clear answer") from failure
+        raise self._unknown(
+            name, f"{self.retry.attempts} attempts had no clear answer"
+        ) from failure
 
     def remove(self, name: str, since: float) -> None:
         """Remove a marker that this process put at ``since`` of ``time.monotonic``."""
@@ -116,8 +112,7 @@ class RefObjects:
             self.store.delete([name])
 
     def pause(self, attempt: int) -> None:
-        sleep = self.sleep or time.sleep
-        sleep(pause_before(attempt, _FIRST_PAUSE, _LONGEST_PAUSE, random.random))
+        self.retry.pause(attempt)
 
     def _put(self, name: str, etag: str | None, data: bytes) -> bool:
         if etag is None:
@@ -125,14 +120,12 @@ class RefObjects:
         return self.store.replace(name, data, etag) is ReplaceOutcome.REPLACED
 
     def _read_back(self, name: str) -> bytes | None:
-        for attempt in range(1, _ATTEMPTS + 1):
+        for _ in self.retry:
             try:
                 return self.read(name)
             except StorageError as error:
-                if attempt == _ATTEMPTS:
-                    raise self._unknown(name, "it cannot be read back") from error
-            self.pause(attempt)
-        raise self._unknown(name, "it was not read back")
+                failure = error
+        raise self._unknown(name, "it cannot be read back") from failure
 
     def _unknown(self, name: str, found: str) -> CommitUnknownError:
         return CommitUnknownError(

@@ -38,9 +38,9 @@ from lancewood.git.reading import (
     standing_value,
     without,
 )
+from lancewood.store.retry import BUCKET_RACES
 
 _KEY = "packed-refs"
-_ATTEMPTS = 10
 _PLAIN = ("refs/heads", "refs/tags")
 
 
@@ -62,7 +62,7 @@ class BucketPackedRefs:
 
     def remove(self, name: str) -> None:
         """Take one ref out; every other line stays as it is."""
-        for attempt in range(1, _ATTEMPTS + 1):
+        for attempt in range(1, BUCKET_RACES.attempts + 1):
             try:
                 etag = self._store.head(_KEY).etag
                 data = self._store.get(_KEY)
@@ -73,7 +73,8 @@ class BucketPackedRefs:
                 return
             self._objects.pause(attempt)
         raise RetryableConflictError(
-            f"cannot take {name} out of {self.file}: others changed it {_ATTEMPTS} times; try again"
+            f"cannot take {name} out of {self.file}: others changed it {BUCKET_RACES.attempts} "
+            "times; try again"
         )
 
     def _parsed(self) -> Mapping[str, Hash]:

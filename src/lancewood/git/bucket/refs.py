@@ -34,8 +34,8 @@ from lancewood.git.signature import Signature
 from lancewood.git.syncing import Unsettled
 from lancewood.store.base import Store
 from lancewood.store.probe import check_compare_and_swap
+from lancewood.store.retry import REF_RACES, UNCLEAR_PUTS, Retry
 
-_ATTEMPTS = 40
 _LONGER = 4
 _PROBES = "lancewood"
 _FOLDED_EVERY = 64
@@ -53,11 +53,11 @@ class BucketRefs:
         store: Store,
         *,
         write_objects: Callable[[], Unsettled] = Unsettled,
-        sleep: Callable[[float], None] | None = None,
+        retry: Retry = UNCLEAR_PUTS,
     ) -> None:
         self._store = store
         self._write_objects = write_objects
-        self._objects = RefObjects(store, sleep)
+        self._objects = RefObjects(store, retry)
         self._reader = BucketRefReader(self._objects)
         self._moves = Moves(self._objects)
 
@@ -143,7 +143,7 @@ class BucketRefs:
         """The log of a ref that is deleted goes with it; only HEAD's has a line about it."""
         logs = [each for each in self._logs_of(name) if new is not None or each != name]
         written, value = self._moves.write(logs, line), old
-        for attempt in range(1, _ATTEMPTS + 1):
+        for attempt in range(1, REF_RACES.attempts + 1):
             if value != old:
                 written.take_back()
                 return False
@@ -164,7 +164,7 @@ class BucketRefs:
         """A marker first, then a look around, then the value: of two names that exclude each other
         the second one sees the marker or the value of the first."""
         met = value = None
-        for attempt in range(1, _ATTEMPTS + 1):
+        for attempt in range(1, REF_RACES.attempts + 1):
             if value is not None:
                 return False
             if seen.is_marker and seen.data != met and not seen.is_abandoned:
@@ -199,7 +199,7 @@ class BucketRefs:
     def _make_room(self, name: str) -> None:
         """Raises AlreadyExistsError for a ref that is in the way; who only makes one there loses
         its marker, and with it the race."""
-        for attempt in range(1, _ATTEMPTS + 1):
+        for attempt in range(1, REF_RACES.attempts + 1):
             others = self._reader.made_around(name)
             if all(self._unmake(each, self._objects.look(each)) for each in others):
                 return
@@ -229,7 +229,7 @@ class BucketRefs:
         encode_entry(LogEntry(ZERO, ZERO, by, why))
         check_compare_and_swap(self._store, _PROBES)
         self._write_objects()
-        for attempt in range(1, _ATTEMPTS + 1):
+        for attempt in range(1, REF_RACES.attempts + 1):
             seen = self._objects.look(HEAD)
             before, old = self._reader.head_before(seen)
             if before == text:
@@ -290,8 +290,8 @@ def _text(value: str) -> bytes:
 
 def _crowded(name: str) -> RetryableConflictError:
     return RetryableConflictError(
-        f"{name} was changed by others {_ATTEMPTS} times, or somebody is just deleting it; try "
-        "again. A deletion that was cut off is finished by gc() half an hour later",
+        f"{name} was changed by others {REF_RACES.attempts} times, or somebody is just deleting "
+        "it; try again. A deletion that was cut off is finished by gc() half an hour later",
         ref=name,
     )
 

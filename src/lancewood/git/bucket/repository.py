@@ -8,8 +8,6 @@ was read of it is valid as long as its etag is.
 from __future__ import annotations
 
 import os
-import random
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Self, TypeVar
@@ -32,10 +30,9 @@ from lancewood.store.base import PutOutcome, ReplaceOutcome, Store, is_there
 from lancewood.store.locate import open_store
 from lancewood.store.probe import check_compare_and_swap
 from lancewood.store.readback import put_new_settled
-from lancewood.store.retry import pause_before
+from lancewood.store.retry import BUCKET_RACES
 
 CONFIG = "config"
-_ATTEMPTS = 10
 T = TypeVar("T")
 _OURS = "lancewood"
 
@@ -51,7 +48,7 @@ class BucketConfig(GitSettings):
         """Write a setting. Raises CommitUnknownError if the store did not say whether it was
         written, RetryableConflictError if others were always faster."""
         unclear: StorageError | None = None
-        for attempt in range(1, _ATTEMPTS + 1):
+        for _ in BUCKET_RACES:
             etag, data = self._fetch()
             after = self._changed(data, section, key, value)
             if after == data:
@@ -64,15 +61,14 @@ class BucketConfig(GitSettings):
                 if error.facts.get("final"):
                     raise
                 unclear = error
-            time.sleep(pause_before(attempt, 0.02, 1.0, random.random))
         if unclear is not None:
             raise CommitUnknownError(
                 f"whether {section}.{key} was written to {self.file} is unknown: {unclear}; write "
                 "it again, which does no harm"
             ) from unclear
         raise RetryableConflictError(
-            f"{self.file} was changed by others {_ATTEMPTS} times while {section}.{key} was to be "
-            "written; try again"
+            f"{self.file} was changed by others {BUCKET_RACES.attempts} times while "
+            f"{section}.{key} was to be written; try again"
         )
 
     def _look(self) -> SeenSettings:

@@ -95,12 +95,12 @@ class _Compacting:
     commit_options: CommitOptions
 
     def run(self, snapshot: Snapshot) -> tuple[Snapshot, CompactionCounts]:
-        persistence = self.commit_options.persistence
-        limit = 1 if self.commit_options.policy.serializable else persistence.executions
-        started = persistence.clock()
+        retry = self.commit_options.retry
+        limit = 1 if self.commit_options.policy.serializable else retry.attempts
+        started = retry.clock()
         for execution in range(limit):
             if execution:
-                persistence.pause(execution)
+                retry.pause(execution)
                 snapshot = snapshot.newest()
             groups = self._rewritten(snapshot)
             if not groups:
@@ -111,7 +111,7 @@ class _Compacting:
                 last = conflict
         if limit == 1:
             raise last
-        seconds = persistence.clock() - started
+        seconds = retry.clock() - started
         raise RetryableConflictError(
             f"{snapshot.location.uri} was compacted {limit} times in {seconds:.1f} s, and each "
             "time other writers changed the same fragments; run it again when fewer are active. "
@@ -142,7 +142,7 @@ class _Compacting:
         except BaseException:
             _discard(snapshot, groups)  # no commit that names these files was tried yet
             raise
-        for attempt in range(self.commit_options.persistence.executions):
+        for attempt in range(self.commit_options.retry.attempts):
             transaction = Transaction.new(
                 base.manifest.version,
                 Rewrite(tuple(groups)),
@@ -162,7 +162,7 @@ class _Compacting:
                 kept, lost = _sifted(snapshot, newest, groups)
                 if self.commit_options.policy.serializable or not kept:
                     break
-                self.commit_options.persistence.pause(attempt)
+                self.commit_options.retry.pause(attempt)
             except BaseException:
                 _discard(snapshot, groups)
                 raise

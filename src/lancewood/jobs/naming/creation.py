@@ -70,8 +70,7 @@ from lancewood.model.refs import Branch, BranchName
 from lancewood.store.base import PutOutcome, Store, is_there
 from lancewood.store.clock import is_older
 from lancewood.store.readback import put_new_settled
-
-_ATTEMPTS = 5
+from lancewood.store.retry import LOST_RACES
 
 
 def create_branch(
@@ -160,7 +159,7 @@ class _Creation:
     def _declare(self) -> bool:
         """Leave the intent; whether what is in the root is known to be abandoned."""
         mine = Intent("create", self.parent, self.source.manifest.version)
-        for _ in range(_ATTEMPTS):
+        for _ in LOST_RACES:
             standing = load_standing(self.root)
             if standing is not None:
                 if standing.intent == mine:
@@ -186,7 +185,7 @@ class _Creation:
             )
 
     def _first_version(self, cleared: bool) -> Snapshot:
-        for _ in range(_ATTEMPTS):
+        for _ in LOST_RACES:
             found = list_versions(self.root)
             if not found.versions:
                 self._check_in_time()

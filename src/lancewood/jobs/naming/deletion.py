@@ -41,8 +41,7 @@ from lancewood.jobs.naming.records import (
 from lancewood.model.refs import BranchName
 from lancewood.model.revision import branch_name
 from lancewood.store.base import Store
-
-_ATTEMPTS = 5
+from lancewood.store.retry import LOST_RACES
 
 
 def delete_branch(
@@ -122,7 +121,7 @@ class _Deletion:
         return find_needs(self.main, refs, self.name, [self.snapshot.manifest])
 
     def _declare(self) -> None:
-        for _ in range(_ATTEMPTS):
+        for _ in LOST_RACES:
             if declare(self.root, Intent("delete"), self._check_standing()):
                 return
         raise self._busy("others keep creating or deleting it")

@@ -31,8 +31,8 @@ from lancewood.model.revision import branch_name
 from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
 from lancewood.store.clock import is_older
 from lancewood.store.readback import put_new_settled
+from lancewood.store.retry import LOST_RACES
 
-_ATTEMPTS = 10
 INTENT_KEY = f"{TRANSACTIONS_DIR}/lancewood-intent.json"
 ABANDONED = timedelta(minutes=10)
 """The longest time a writer may spend between two steps."""
@@ -80,7 +80,7 @@ def _descent_of(main: Store, name: BranchName) -> tuple[BranchPoint, ...]:
     pylance would make up one that we cannot know, unless it is found in a child's. Once recorded,
     it is the same for everybody.
     """
-    for _ in range(_ATTEMPTS):
+    for _ in LOST_RACES:
         try:
             etag = main.head(branch_key(name)).etag
             found = decode_branch(name, main.get(branch_key(name)))

@@ -37,11 +37,11 @@ from lancewood.model.refs import MAIN, BranchName, Tag, TagName
 from lancewood.model.revision import tag_name
 from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
 from lancewood.store.readback import put_new_settled
+from lancewood.store.retry import LOST_RACES
 
 PUBLISH_GUARD = "lw.publish."
 """Begins the name of a tag on a branch whose files another branch reads."""
 _GUARDS = (CLONE_PIN, PUBLISH_GUARD)
-_ATTEMPTS = 10
 
 
 def create_tag(
@@ -99,7 +99,7 @@ def update_tag(snapshot: Snapshot, name: str, at: At, *, force: bool = False) ->
     check_no_guard(asked, "moved", force=force)
     location = main_location(snapshot)
     main, target = location.store, _find_target(location, snapshot, at)
-    for _ in range(_ATTEMPTS):
+    for _ in LOST_RACES:
         moved = _move(main, asked, target)
         if moved is None:
             continue
@@ -110,8 +110,8 @@ def update_tag(snapshot: Snapshot, name: str, at: At, *, force: bool = False) ->
             raise
         return moved.tag
     raise RetryableConflictError(
-        f"tag {name!r} of {main.uri} was changed by others {_ATTEMPTS} times while it was to be "
-        "moved; try again",
+        f"tag {name!r} of {main.uri} was changed by others {LOST_RACES.attempts} times while it "
+        "was to be moved; try again",
         tag=name,
     )
 

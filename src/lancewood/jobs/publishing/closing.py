@@ -34,8 +34,7 @@ from lancewood.model.operations import Clone, MapUpdate, MissingTransaction, Ope
 from lancewood.model.refs import Branch, BranchName, BranchPoint, called
 from lancewood.model.transaction import Transaction
 from lancewood.store.base import ReplaceOutcome, Store
-
-_ATTEMPTS = 10
+from lancewood.store.retry import LOST_RACES
 
 
 def find_closing(head: Snapshot) -> Closing | None:
@@ -86,7 +85,7 @@ def close(head: Snapshot, closing: Closing, policy: CommitPolicy) -> Snapshot:
     )
     is_marked = PUBLISHED_KEY in head.manifest.config  # copied by pylance from another branch
     strict = CommitPolicy(
-        serializable=True, may_be_closed=is_marked, clock=policy.clock, sleep=policy.sleep
+        serializable=True, may_be_closed=is_marked, clock=policy.clock, retry=policy.retry
     )
     return head.commit(transaction, strict)
 
@@ -101,7 +100,7 @@ def reopen(branch: Snapshot, closing: Closing, policy: CommitPolicy) -> None:
         UpdateConfig(config=MapUpdate({PUBLISHED_KEY: None})),
         message="opened again: it could not be published",
     )
-    relaxed = CommitPolicy(may_be_closed=True, clock=policy.clock, sleep=policy.sleep)
+    relaxed = CommitPolicy(may_be_closed=True, clock=policy.clock, retry=policy.retry)
     try:
         newest.commit(transaction, relaxed)
     except RetryableConflictError:
@@ -112,7 +111,7 @@ def reopen(branch: Snapshot, closing: Closing, policy: CommitPolicy) -> None:
 def note_landed(branch: Snapshot, closing: Closing, version: Version, policy: CommitPolicy) -> None:
     """Add the target's version to the mark, so that it is known even after a cleanup of the target.
     Best effort: the work is published."""
-    relaxed = CommitPolicy(may_be_closed=True, clock=policy.clock, sleep=policy.sleep)
+    relaxed = CommitPolicy(may_be_closed=True, clock=policy.clock, retry=policy.retry)
     with contextlib.suppress(LancewoodError):
         newest = load_snapshot(branch.location)
         if find_closing(newest) != closing:
@@ -167,7 +166,7 @@ def mend_record(main: Store, begun: Snapshot, fork: Version, size: int | None = 
     """
     name = BranchName.found(str(begun.manifest.branch))
     key = branch_key(name)
-    for _ in range(_ATTEMPTS):
+    for _ in LOST_RACES:
         try:
             etag = main.head(key).etag
             record = decode_branch(name, main.get(key))
@@ -187,7 +186,8 @@ def mend_record(main: Store, begun: Snapshot, fork: Version, size: int | None = 
         if main.replace(key, data, etag) is ReplaceOutcome.REPLACED:
             return
     raise RetryableConflictError(
-        f"the record of {called(name)} changed {_ATTEMPTS} times while it was written; try again",
+        f"the record of {called(name)} changed {LOST_RACES.attempts} times while it was written; "
+        "try again",
         branch=str(name),
     )
 

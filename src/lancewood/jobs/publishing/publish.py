@@ -102,7 +102,7 @@ def publish(
     asked = None if onto is None else (branch_name(onto),)
     main = main_location(snapshot)
     last: ConflictError | None = None
-    for _ in range(commit_options.persistence.executions):
+    for _ in range(commit_options.retry.attempts):
         head = open_revision(main, branch=branch)
         task = _Publishing(main, branch, adopt, commit_options, runner, dry_run)
         try:
@@ -112,7 +112,7 @@ def publish(
             last = moved.conflict
     assert last is not None
     raise RetryableConflictError(
-        f"{called(branch)} moved {commit_options.persistence.executions} times while it was to be "
+        f"{called(branch)} moved {commit_options.retry.attempts} times while it was to be "
         f"closed; publish it when nobody writes to it. The last conflict: {last.message}",
         branch=str(branch),
     ) from last
@@ -260,7 +260,7 @@ class _Publishing:
                 newest.manifest,
                 newest.scheme,
                 publishing(work, closing.uuid, self.commit_options.properties),
-                CommitPolicy(clock=policy.clock, sleep=policy.sleep),
+                CommitPolicy(clock=policy.clock, retry=policy.retry),
                 publication,
             )
         except CommitUnknownError as unknown:

@@ -30,8 +30,7 @@ from lancewood.jobs.publishing.closing import find_closing, find_landed, mend_re
 from lancewood.jobs.publishing.work import load_work
 from lancewood.model.refs import BranchName, called
 from lancewood.model.revision import branch_name
-
-_ATTEMPTS = 10
+from lancewood.store.retry import LOST_RACES
 
 
 def reset(snapshot: Snapshot, name: str, at: At, *, force: bool) -> Snapshot:
@@ -44,7 +43,7 @@ def reset(snapshot: Snapshot, name: str, at: At, *, force: bool) -> Snapshot:
     if branch is None:
         raise InvalidInputError("main has no parent that it could begin anew from")
     main = main_location(snapshot)
-    for _ in range(_ATTEMPTS):
+    for _ in LOST_RACES:
         head = open_revision(main, branch=branch)
         source = _source(main, branch, at)
         if not force:
@@ -54,8 +53,8 @@ def reset(snapshot: Snapshot, name: str, at: At, *, force: bool) -> Snapshot:
         except AlreadyExistsError:
             continue
     raise RetryableConflictError(
-        f"{called(branch)} moved {_ATTEMPTS} times while it was to begin anew; reset it when "
-        "nobody writes to it",
+        f"{called(branch)} moved {LOST_RACES.attempts} times while it was to begin anew; reset it "
+        "when nobody writes to it",
         branch=str(branch),
     )
 

@@ -55,8 +55,7 @@ from lancewood.repo.notes import note_merges
 from lancewood.repo.outcome import Committed, Refusals, TableDone
 from lancewood.repo.writing.abandoned import abandoned_head, abandoned_since
 from lancewood.repo.writing.writable import diverged, writable_head
-
-_ATTEMPTS = 20
+from lancewood.store.retry import BRANCH_WORK
 
 
 def merge(
@@ -74,7 +73,7 @@ def merge(
 ) -> Committed:
     """See ``Repository.merge``."""
     theirs = context.commit(name)
-    for _ in range(_ATTEMPTS):
+    for _ in BRANCH_WORK:
         changes = _MergeTransaction(
             context,
             into,
@@ -96,8 +95,8 @@ def merge(
         if done is not None:
             return done
     raise RetryableConflictError(
-        f"branch {into!r} moved {_ATTEMPTS} times while {name!r} was merged into it; merge when "
-        "fewer writers are active",
+        f"branch {into!r} moved {BRANCH_WORK.attempts} times while {name!r} was merged into it; "
+        "merge when fewer writers are active",
         branch=into,
     )
 

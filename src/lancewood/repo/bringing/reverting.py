@@ -41,8 +41,8 @@ from lancewood.repo.moving import out_of_place, uncommitted
 from lancewood.repo.outcome import Committed, Refusals, TableDone
 from lancewood.repo.writing.abandoned import abandoned_head, abandoned_since
 from lancewood.repo.writing.writable import writable_head
+from lancewood.store.retry import BRANCH_WORK
 
-_ATTEMPTS = 20
 _EXPECTED = {
     "revert": (
         "left. Where later commits changed it, revert what came after it first, the newest first "
@@ -133,7 +133,7 @@ class _Redoing:
     """What the versions of the tables carry of the message."""
 
     def run(self, message: str, author: Signature, committer: Signature | None) -> Committed:
-        for _ in range(_ATTEMPTS):
+        for _ in BRANCH_WORK:
             changes = Transaction(
                 self.context, self.branch, message, author, committer=committer, verb=self.verb
             )
@@ -144,8 +144,8 @@ class _Redoing:
                 if self.context.tip(self.branch) == tip:
                     raise
         raise RetryableConflictError(
-            f"branch {self.branch!r} moved {_ATTEMPTS} times meanwhile; do it when fewer writers "
-            "are active",
+            f"branch {self.branch!r} moved {BRANCH_WORK.attempts} times meanwhile; do it when "
+            "fewer writers are active",
             branch=self.branch,
         )
 

@@ -8,11 +8,9 @@ from its tip back to where we began: if our commit is there, it has landed.
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from lancewood.catalog.files import checked_files, crossed_paths, merge_entries
@@ -30,19 +28,12 @@ from lancewood.git.objects import Signature, TreeEntry
 from lancewood.repo.context import RepoContext
 from lancewood.repo.identity import first_line
 from lancewood.repo.looking.view import View
+from lancewood.store.retry import SWAPS, Retry
 
 FilesBeside: TypeAlias = Mapping[str, bytes] | Callable[[View | None], Mapping[str, bytes] | None]
 """Files by path; or a function of the parent commit (None for the first commit) that returns them,
 or None if nothing is left to commit. It may raise ConflictError."""
 _MOST_NAMED = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How often a swap is attempted."""
-
-    attempts: int = 256
-    sleep: Callable[[float], None] = field(default=time.sleep)
 
 
 class CommitProposal(Protocol):
@@ -66,7 +57,7 @@ def swap(
     merged: Sequence[Hash] = (),
     committer: Signature | None = None,
     verb: str = "commit",
-    patience: Patience | None = None,
+    retry: Retry = SWAPS,
 ) -> Hash | None:
     """The commit that the branch moved to; None if there was nothing to commit.
 
@@ -74,10 +65,9 @@ def swap(
     the branch. Raises RetryableConflictError if others were faster too often, CommitUnknownError if
     it is unknown whether the branch moved; after any other error it did not.
     """
-    patience = patience or Patience()
     objects, refs, ref = context.git.objects, context.git.refs, branch_ref(branch)
     with ExitStack() as stack:
-        for attempt in range(patience.attempts):
+        for attempt in retry:
             tip = refs.read(ref)
             tables = proposal.tree(tip)
             if tables is None:
@@ -100,12 +90,11 @@ def swap(
             if not attempt:
                 # From here on in order of arrival: crowds would rebuild the same things in vain.
                 stack.enter_context(context.git.turn())
-            patience.sleep(random.uniform(0, min(0.001 * 1.5**attempt, 0.1)))
     raise RetryableConflictError(
-        f"branch {branch!r} of {context.root} moved {patience.attempts} times while a commit was "
+        f"branch {branch!r} of {context.root} moved {retry.attempts} times while a commit was "
         "about to be made; run it again when fewer writers are active",
         branch=branch,
-        attempts=patience.attempts,
+        attempts=retry.attempts,
     )
 
 

@@ -46,12 +46,12 @@ from lancewood.repo.landing import catch_up, join_tables
 from lancewood.repo.outcome import Committed, Divergence, NotLandedWarning, TakenIn
 from lancewood.repo.writing.abandoned import find_taken_in
 from lancewood.repo.writing.writable import BranchMovedError, keep_to_setting, writable_head
+from lancewood.store.retry import BRANCH_WORK
 
 _MOVED = (
     "the transaction has met another commit, and this handle is on a state from before: ask "
     "table() of the transaction for the table again"
 )
-_ATTEMPTS = 20
 _OVER = "the transaction is over: begin another one with repo.transaction()"
 
 
@@ -337,7 +337,7 @@ class Transaction:
             raise InvalidInputError(_OVER)
 
     def _begin(self, name: str) -> Pending:
-        for _ in range(_ATTEMPTS):
+        for _ in BRANCH_WORK:
             pin = self._context.pin(self._tree, name)
             try:
                 head = writable_head(
@@ -347,8 +347,8 @@ class Transaction:
             except BranchMovedError:
                 self._meet(self._context.tip(self._branch))
         raise RetryableConflictError(
-            f"branch {self._branch!r} moved {_ATTEMPTS} times while table {name!r} was about to be "
-            "written on it for the first time; run the transaction again",
+            f"branch {self._branch!r} moved {BRANCH_WORK.attempts} times while table {name!r} was "
+            "about to be written on it for the first time; run the transaction again",
             table=name,
         )
 

@@ -50,8 +50,7 @@ from lancewood.repo.landing import (
 )
 from lancewood.repo.notes import check_unmerged
 from lancewood.repo.outcome import Divergence
-
-_ATTEMPTS = 10
+from lancewood.store.retry import LOST_RACES
 
 
 class BranchMovedError(RetryableConflictError):
@@ -174,7 +173,7 @@ def own_head(
     right after the version that was seen, and while the repository's branch has not moved.
     """
     main = main_location(source)
-    for _ in range(_ATTEMPTS):
+    for _ in LOST_RACES:
         record = load_branch(main.store, wanted)
         if record is None:
             try:
@@ -202,8 +201,8 @@ def own_head(
         except AlreadyExistsError:
             continue
     raise RetryableConflictError(
-        f"branch {str(wanted)!r} of table {name!r} moved {_ATTEMPTS} times while it was to begin "
-        "anew; run the transaction again when nobody else writes to it",
+        f"branch {str(wanted)!r} of table {name!r} moved {LOST_RACES.attempts} times while it was "
+        "to begin anew; run the transaction again when nobody else writes to it",
         table=name,
         branch=str(wanted),
     )
