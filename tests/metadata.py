@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pyroaring import BitMap
 
 from lancewood.engine.commit.commit import CommitPolicy, commit
+from lancewood.engine.location.deletion_vectors import load_deletions
 from lancewood.engine.location.location import Location
-from lancewood.engine.location.vectors import load_deletions
 from lancewood.engine.versions.finding import load_version
 from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest

@@ -15,6 +15,7 @@ import lance
 import pyarrow as pa
 import pytest
 from tests.faults.hurting import MODES, ONE, copied, every_call, through
+from tests.manifests import manifest_path
 from tests.pylance import judged
 
 import lancewood as lw
@@ -23,7 +24,6 @@ from lancewood.jobs.upkeep.repair import repair
 from lancewood.store.base import Store
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import FaultyStore, Mode
-from lancewood.testing.manifests import manifest_path
 
 pytestmark = pytest.mark.usefixtures("no_commit_under_way")
 

@@ -16,6 +16,7 @@ import lance
 import pyarrow as pa
 import pytest
 from tests.faults.hurting import MODES, copied, every_call
+from tests.manifests import WatchedManifests
 from tests.pylance import judged
 
 import lancewood as lw
@@ -28,7 +29,6 @@ from lancewood.external.store import ExternalStore
 from lancewood.model.ids import Version
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import FaultyStore, Killed, Mode
-from lancewood.testing.manifests import WatchedManifests
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
 Act = Callable[[lw.Table], object]

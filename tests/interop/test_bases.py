@@ -12,11 +12,11 @@ import lance
 import pyarrow as pa
 import pytest
 from lance.fragment import write_fragments
+from tests.manifests import decode_fragments, edit_manifest, put_fragments
 from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.proto import table_pb2
-from lancewood.testing.manifests import decode_fragments, edit_manifest, put_fragments
 
 ROWS = pa.table({"a": pa.array(range(40), pa.int64()), "s": [f"s{n % 5}" for n in range(40)]})
 MORE = pa.table({"a": pa.array(range(40, 60), pa.int64()), "s": ["m"] * 20})

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 from lance.file import LanceFileReader
+from tests.manifests import decode_fragments, edit_manifest, put_fragments
 from tests.pylance import judged, lance
 
 import lancewood as lw
@@ -20,7 +21,6 @@ from lancewood.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from lancewood.testing.manifests import decode_fragments, edit_manifest, put_fragments
 
 BLOB = {"lance-encoding:blob": "true"}
 OLD = ("2.0", "2.1")

@@ -13,7 +13,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.jobs.job import RowCounts
-from lancewood.table.changing import Changes
+from lancewood.table.changes import Changes
 
 Rows = dict[int, dict[str, Any]]
 

@@ -13,17 +13,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.counted import counts_of
-from tests.pylance import LINEAGE, judged, lance
-
-import lancewood as lw
-from lancewood.engine.upkeep.pins import PINS_CONFIG
-from lancewood.proto import table_pb2
-from lancewood.testing.manifests import (
+from tests.manifests import (
     decode_fragments,
     edit_manifest,
     newest_manifest,
     put_fragments,
 )
+from tests.pylance import LINEAGE, judged, lance
+
+import lancewood as lw
+from lancewood.engine.upkeep.pins import PINS_CONFIG
+from lancewood.proto import table_pb2
 
 BY = ["us", "pylance"]
 

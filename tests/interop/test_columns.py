@@ -8,18 +8,18 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from tests.manifests import (
+    decode_fragments,
+    edit_manifest,
+    newest_manifest,
+    put_fragments,
+)
 from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId
 from lancewood.proto import table_pb2
-from lancewood.testing.manifests import (
-    decode_fragments,
-    edit_manifest,
-    newest_manifest,
-    put_fragments,
-)
 
 VERSIONS = ["2.0", "2.1", "2.2"]
 

@@ -16,10 +16,11 @@ from pyroaring import BitMap
 from tests.interop.matrix.ours import OURS
 from tests.interop.matrix.tables import BASE
 from tests.interop.matrix.world import World
+from tests.manifests import newest_manifest
 from tests.pylance import judged
 
 import lancewood as lw
-from lancewood.engine.write.column_file import mark_deleted, write_column_file
+from lancewood.engine.write.column_file import ColumnFileWriter, mark_deleted
 from lancewood.format.schema import decode_schema
 from lancewood.jobs.merging.key_hashes import hash_keys
 from lancewood.model.fragment import DataFile
@@ -38,7 +39,6 @@ from lancewood.model.operations import (
     Update,
 )
 from lancewood.rules.inserted_keys import make_key_filter
-from lancewood.testing.manifests import newest_manifest
 
 ROWS = pa.table({"k": range(10), "c": range(100, 110)})
 
@@ -68,7 +68,7 @@ def column_file(table: lw.Table, column: str, values: pa.Array, number: int = 0)
     messages = [each for each in manifest.fields if each.id in {f.id for f in fields.walk()}]
     batch = pa.record_batch({column: values})
     fragment = manifest.fragment(FragmentId(number))
-    return write_column_file(table._snapshot, fragment, [batch], decode_schema(messages, {}))
+    return ColumnFileWriter(table._snapshot, decode_schema(messages, {})).write(fragment, [batch])
 
 
 def keys(uri: str, where: str | None = None) -> list[int]:

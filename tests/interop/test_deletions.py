@@ -10,15 +10,15 @@ from typing import Any, Literal
 import pyarrow as pa
 import pytest
 from pyroaring import BitMap
+from tests.manifests import decode_fragments, edit_manifest, put_fragments
 from tests.pylance import lance
 
 import lancewood as lw
-from lancewood.engine.location.vectors import deletion_key
+from lancewood.engine.location.deletion_vectors import deletion_key
 from lancewood.format.deletion import ARROW_ARRAY, BITMAP
 from lancewood.model.fragment import DeletionFile
 from lancewood.model.ids import FragmentId
 from lancewood.proto import table_pb2
-from lancewood.testing.manifests import decode_fragments, edit_manifest, put_fragments
 
 ROWS = 20_000
 SYSTEM = ["_rowid", "_rowaddr", "_row_created_at_version", "_row_last_updated_at_version"]

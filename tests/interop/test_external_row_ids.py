@@ -11,18 +11,18 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.manifests import (
+    decode_fragments,
+    edit_manifest,
+    newest_manifest,
+    put_fragments,
+)
 from tests.pylance import LINEAGE, judged, lance
 
 import lancewood as lw
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.model.operations import Delete
 from lancewood.proto import schema_pb2, table_pb2
-from lancewood.testing.manifests import (
-    decode_fragments,
-    edit_manifest,
-    newest_manifest,
-    put_fragments,
-)
 
 INLINE = {
     "inline_row_ids": "external_row_ids",

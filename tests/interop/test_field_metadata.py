@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.manifests import newest_manifest
 from tests.pylance import lance
 
 import lancewood as lw
 from lancewood.errors import IncompatibleConflictError, InvalidInputError
 from lancewood.model.operations import MapUpdate, UpdateConfig
-from lancewood.testing.manifests import newest_manifest
 
 KEY = "lance-schema:unenforced-primary-key"
 POSITION = f"{KEY}:position"

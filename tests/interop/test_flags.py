@@ -9,11 +9,11 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from tests.manifests import add_version, edit_manifest, newest_manifest
 from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.proto import table_pb2, transaction_pb2
-from lancewood.testing.manifests import add_version, edit_manifest, newest_manifest
 
 ROWS = pa.table({"a": [1, 2, 3], "s": ["x", "y", "z"]})
 

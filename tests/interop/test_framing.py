@@ -10,6 +10,7 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
+from tests.manifests import edit_manifest, manifest_path
 from tests.pylance import judged
 
 import lancewood as lw
@@ -22,7 +23,6 @@ from lancewood.format.manifest_file import decode_manifest_file
 from lancewood.model.ids import DETACHED_BIT, Version
 from lancewood.model.operations import Append
 from lancewood.testing.faults import FaultyStore, Killed, WatchedStore
-from lancewood.testing.manifests import edit_manifest, manifest_path
 
 ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "s": ["x", "y", "z"]})
 MORE = pa.table({"a": pa.array([4], pa.int64()), "s": ["w"]})

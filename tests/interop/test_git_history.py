@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.commits import random_parents
 
 from lancewood.git.hashes import Hash
 from lancewood.git.history import is_ancestor, merge_base, merge_bases, reachable, walk
 from lancewood.git.objects import Objects
-from lancewood.testing.commits import random_parents
 
 COUNT = 80
 CASES = [(1, 0), (2, 40), (3, 5000), (4, 5000)]

@@ -12,11 +12,11 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
+from tests.manifests import decode_fragments, edit_manifest, put_fragments
 
 import lancewood as lw
 from lancewood.model.rowids import RowIdSequence
 from lancewood.proto import table_pb2
-from lancewood.testing.manifests import decode_fragments, edit_manifest, put_fragments
 
 ROWS = pa.table({"a": range(6), "s": ["x"] * 6})
 CHANGES: dict[str, Callable[[lw.Table], object]] = {

@@ -16,13 +16,13 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.manifests import manifest_path, newest_manifest
 from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.format.manifest_file import decode_manifest_file, encode_manifest_file
 from lancewood.model.index import FRAGMENT_REUSE
 from lancewood.proto import table_pb2
-from lancewood.testing.manifests import manifest_path, newest_manifest
 
 ROWS, PER_FILE, WIDTH = 400, 100, 8
 SCALAR = {

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.counted import counts_of
+from tests.manifests import newest_manifest
 from tests.pylance import LINEAGE, judged
 
 import lancewood as lw
@@ -24,7 +25,6 @@ from lancewood.engine.versions.history import load_transaction
 from lancewood.jobs.job import RowCounts
 from lancewood.model.operations import Update
 from lancewood.proto.transaction_pb2 import KeyExistenceFilter
-from lancewood.testing.manifests import newest_manifest
 
 EXAMPLES = int(os.environ.get("LANCEWOOD_LAW_EXAMPLES", "12"))
 PRIMARY = {b"lance-schema:unenforced-primary-key": b"true"}

@@ -19,13 +19,13 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from tests.manifests import edit_manifest, newest_manifest
 from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.engine.location.base_paths import moved_bases
 from lancewood.format.manifest_file import decode_manifest_file, encode_manifest_file
 from lancewood.store.locate import open_store
-from lancewood.testing.manifests import edit_manifest, newest_manifest
 
 NAMES = ("one", "one/two", "three")
 """Each branch is made from the one before it, the first from main."""

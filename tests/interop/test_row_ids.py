@@ -7,16 +7,16 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
-from tests.pylance import LINEAGE, judged
-
-import lancewood as lw
-from lancewood.proto import table_pb2
-from lancewood.testing.manifests import (
+from tests.manifests import (
     decode_fragments,
     edit_manifest,
     newest_manifest,
     put_fragments,
 )
+from tests.pylance import LINEAGE, judged
+
+import lancewood as lw
+from lancewood.proto import table_pb2
 
 
 def rows(start: int, stop: int) -> pa.Table:

@@ -8,10 +8,10 @@ from collections import Counter
 
 import pyarrow as pa
 import pytest
+from tests.manifests import newest_manifest
 from tests.pylance import judged
 
 import lancewood as lw
-from lancewood.testing.manifests import newest_manifest
 
 THEIRS = """
 import sys, time, lance, pyarrow as pa

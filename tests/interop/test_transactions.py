@@ -9,6 +9,7 @@ import lance
 import pyarrow as pa
 import pytest
 from lance.commit import CommitConflictError
+from tests.manifests import add_version, newest_manifest
 from tests.pylance import judged
 
 import lancewood as lw
@@ -24,7 +25,6 @@ from lancewood.model.operations import (
     UpdateConfig,
 )
 from lancewood.proto import table_pb2, transaction_pb2
-from lancewood.testing.manifests import add_version, newest_manifest
 
 ROWS = pa.table({"a": [1, 2, 3]})
 MORE = pa.table({"a": [4]})

@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from lance.arrow import bfloat16_array
+from tests.manifests import edit_manifest
 from tests.pylance import judged, lance
 
 import lancewood as lw
 from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
-from lancewood.testing.manifests import edit_manifest
 
 ALL = ("2.0", "2.1", "2.2")
 MAPS = ("2.2",)

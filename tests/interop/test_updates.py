@@ -11,18 +11,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.breadth import daily
 from tests.counted import counts_of
+from tests.manifests import (
+    decode_fragments,
+    edit_manifest,
+    newest_manifest,
+    put_fragments,
+)
 from tests.pylance import LINEAGE, lance
 
 import lancewood as lw
 from lancewood.errors import UnsupportedError
 from lancewood.jobs.job import RowCounts
 from lancewood.proto import table_pb2
-from lancewood.testing.manifests import (
-    decode_fragments,
-    edit_manifest,
-    newest_manifest,
-    put_fragments,
-)
 
 WAYS = ["rows", "columns"]
 

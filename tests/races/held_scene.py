@@ -9,6 +9,7 @@ from typing import Any
 
 import lance
 import pyarrow as pa
+from tests.manifests import WatchedManifests
 
 import lancewood as lw
 from lancewood.engine.location.location import Location
@@ -22,7 +23,6 @@ from lancewood.jobs.upkeep.retention import IN_FLIGHT, Retention
 from lancewood.store.base import Store
 from lancewood.store.locate import open_store
 from lancewood.testing.faults import HeldStore
-from lancewood.testing.manifests import WatchedManifests
 
 MOST_CALLS = 120
 ROWS = pa.table({"a": range(6), "s": ["x"] * 6})

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import pytest
 from tests.breadth import daily
+from tests.manifests import MemoryManifests, WatchedManifests
 from tests.metadata import FIELDS, begin, commit_to
 
 from lancewood.engine.versions.finding import list_versions, load_manifest, load_version
@@ -22,7 +23,6 @@ from lancewood.model.operations import MapUpdate, Overwrite, UpdateConfig
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
 from lancewood.testing.faults import CarelessStore, WatchedStore
-from lancewood.testing.manifests import MemoryManifests, WatchedManifests
 from lancewood.testing.schedule import explore
 
 STEPS = {

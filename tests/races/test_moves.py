@@ -14,8 +14,8 @@ from tests.breadth import EVERY_CASE
 from tests.metadata import SHARED, begun, data_file, field, live_rows, writer
 from tests.metadata import fragment as fragment_of
 
+from lancewood.engine.location.deletion_vectors import load_deletions, write_deletions
 from lancewood.engine.location.location import Location
-from lancewood.engine.location.vectors import load_deletions, write_deletions
 from lancewood.engine.versions.finding import list_versions, load_version
 from lancewood.errors import RetryableConflictError
 from lancewood.model.fragment import Fragment

@@ -14,8 +14,8 @@ from pyroaring import BitMap
 from tests.breadth import daily
 from tests.metadata import FIELDS, PERSISTENT, SHARED, begun, fragment, live_rows
 
+from lancewood.engine.location.deletion_vectors import write_deletions
 from lancewood.engine.location.location import Location
-from lancewood.engine.location.vectors import write_deletions
 from lancewood.engine.snapshot.revisions import branch_location
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.engine.versions.finding import list_versions, load_version

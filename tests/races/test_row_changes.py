@@ -15,8 +15,8 @@ from pyroaring import BitMap
 from tests.breadth import EVERY_CASE, daily
 from tests.metadata import FIELDS, PERSISTENT, SHARED, begun, fragment, live_rows, writer
 
+from lancewood.engine.location.deletion_vectors import load_deletions, write_deletions
 from lancewood.engine.location.location import Location
-from lancewood.engine.location.vectors import load_deletions, write_deletions
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.engine.versions.finding import list_versions
 from lancewood.errors import ConflictError, RetryableConflictError

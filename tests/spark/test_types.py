@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from tests.manifests import page_tables
 
 from lancewood.format.type_text import parse_type
 from lancewood.spark.types import Reading, Writing
 from lancewood.testing.arrow_rows import LEAVES, bare_values, batches, schemas
-from lancewood.testing.manifests import page_tables
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

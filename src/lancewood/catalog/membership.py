@@ -13,17 +13,16 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from lancewood.catalog.marks import (
+from lancewood.catalog.names import TABLES_DIR, checked_table, own_table
+from lancewood.catalog.repository_tags import (
     MEMBER_TAG,
     REPOSITORY_ID,
     REPOSITORY_PATH,
     TABLE_NAMES,
     copy_tag,
     member_tag,
-    remove_tag,
     set_tag,
 )
-from lancewood.catalog.names import TABLES_DIR, checked_table, own_table
 from lancewood.engine.snapshot import Snapshot, main_location
 from lancewood.engine.upkeep import new_tag
 from lancewood.engine.versions import load_tag
@@ -106,14 +105,6 @@ def is_member(main: Store, repository_id: str) -> bool:
     wherever that was then."""
     found = load_tag(main, member_tag(repository_id))
     return found is not None and found.metadata.get(REPOSITORY_ID) == repository_id
-
-
-def leave(snapshot: Snapshot, repository_id: str) -> bool:
-    """Take back what ``join`` left; whether there was anything.
-
-    For a repository none of whose commits pins the table any more.
-    """
-    return remove_tag(main_location(snapshot).store, member_tag(repository_id), repository_id)
 
 
 def is_repository(

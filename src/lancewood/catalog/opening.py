@@ -19,7 +19,6 @@ from lancewood.catalog.pin import Pin, check_uri
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot, branch_location
 from lancewood.engine.staging import find_landing
-from lancewood.engine.upkeep import check_not_being_removed
 from lancewood.engine.versions import load_manifest
 from lancewood.errors import IntegrityError, InvalidInputError, LancewoodError, NotFoundError
 from lancewood.format.layout import NamingScheme, manifest_key
@@ -200,25 +199,6 @@ def open_pin(
             found=found,
         )
     return Snapshot(location, manifest, scheme)
-
-
-def check_kept(
-    pin: Pin,
-    repository: RepositoryRoot,
-    *,
-    storage_options: Mapping[str, str] | None = None,
-    fsync: bool | None = None,
-) -> None:
-    """Raise RetryableConflictError if a cleanup is removing the version, NotFoundError if one did.
-
-    Call this after a ref has moved to a commit that pins an ordinary version other than the newest:
-    a cleanup that began earlier may not have seen the commit, a later one does.
-    """
-    if is_detached(pin.version):
-        return
-    main = main_location_of(pin, repository, storage_options=storage_options, fsync=fsync)
-    check_not_being_removed(main.store, pin.branch, pin.version)
-    open_pin(pin, repository, storage_options=storage_options, fsync=fsync)
 
 
 def _load(location: Location, pin: Pin) -> tuple[Manifest, NamingScheme]:

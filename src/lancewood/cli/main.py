@@ -107,7 +107,7 @@ class RootGroup(LazyGroup):
 def _check_surroundings(args: Sequence[str]) -> None:
     """Raise InvalidInputError where no command could do its work."""
     if sys.stdout is None:
-        raise InvalidInputError("stdout is closed; send it to /dev/null if nobody shall read it")
+        raise InvalidInputError("stdout is closed; send it to /dev/null if nobody needs it")
     for each in args:
         if any("\ud800" <= letter <= "\udfff" for letter in each):
             raise InvalidInputError(f"argument {each!r} is not UTF-8; rename the file")

@@ -7,6 +7,7 @@ names the files they have no effect, and on any error they are removed again.
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -32,9 +33,6 @@ from lancewood.model.file_version import WRITABLE_FILE_VERSIONS
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.schema import Field, Schema
 
-MAX_ROWS = 1_048_576
-MAX_BYTES = 90 << 30
-
 _PIECE_ROWS = 262_144
 _PIECE_BYTES = 64 << 20
 
@@ -45,8 +43,8 @@ def write_fragments(
     *,
     file_roots: Sequence[FileRoot],
     file_version: str = "2.2",
-    max_rows: int = MAX_ROWS,
-    max_bytes: int = MAX_BYTES,
+    max_rows: int = sys.maxsize,
+    max_bytes: int = sys.maxsize,
     alignment: Alignment | None = None,
     plan: WritePlan | None = None,
     is_synced: bool = True,

@@ -38,7 +38,7 @@ from lancewood.items.folder import ItemFolder, checked_item
 from lancewood.items.outcome import ItemDone, ItemOutcome, check_claims_none, made_by, with_run
 from lancewood.model.refs import MAIN
 from lancewood.repo import ID, SECTION, RepoContext, branch_ref, checked_message, swap
-from lancewood.store.disk import DiskStore
+from lancewood.store.disk_root import fsync_by_default
 
 Mode: TypeAlias = Literal["replace", "update"]
 
@@ -137,7 +137,8 @@ class ItemWriter:
 
     def __init__(self, folder: str, snapshots: Snapshots) -> None:
         self._snapshots = snapshots
-        self._fsync = DiskStore(folder, snapshots.fsync).fsync
+        fsync = snapshots.fsync
+        self._fsync = fsync_by_default() if fsync is None else fsync
         self._folder = ItemFolder(folder, fsync=self._fsync)
 
     def write(self, files: ItemFiles) -> ItemOutcome:

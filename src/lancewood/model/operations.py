@@ -1,7 +1,10 @@
 """What a commit can do: one small class per operation of the format.
 
 Plain values. They say what happened; ``rules.conflicts`` decides whether it fits, ``rules.apply``
-what follows from it, and ``format.transaction`` encodes it.
+what follows from it, and ``format.transaction`` encodes it. A new operation is a class here and a
+member of ``Operation``, a line in each of those, and a place in ``rules.columns``,
+``jobs.publishing.preparing`` and ``spark.streaming.history``, which say what it means for columns,
+for the work on a branch, and for a stream.
 """
 
 from __future__ import annotations

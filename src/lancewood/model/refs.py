@@ -110,7 +110,11 @@ class BranchName(_RefName):
 
 
 class TagName(_RefName):
-    """The name of a tag."""
+    """The name of a tag of a table.
+
+    Tags of a repository follow git's rules (``git.names``). Which prefixes are kept for Lancewood
+    itself is in ``jobs.naming.tags``.
+    """
 
     __slots__ = ()
     _kind = "tag"
@@ -231,7 +235,7 @@ def _moment(ns: int | None) -> datetime | None:
 
 def _check_u64(what: str, number: int) -> None:
     if not 0 <= number <= MAX_U64:
-        raise InvalidInputError(f"the {what} {number} is no unsigned number of 64 bits")
+        raise InvalidInputError(f"the {what} {number} does not fit into an unsigned 64-bit integer")
 
 
 def _wrong_character(text: str, *, is_new: bool) -> str | None:

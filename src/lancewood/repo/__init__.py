@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from lancewood.catalog.pin import Pin, encode_pin
     from lancewood.format.json_object import decode_object
+    from lancewood.git.graph import graph_lines
     from lancewood.git.hashes import ZERO, Hash
     from lancewood.git.names import (
         HEAD,
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from lancewood.git.objects import Commit
     from lancewood.git.reflog import LogEntry
     from lancewood.git.refs import Head
-    from lancewood.git.revisions import lines
     from lancewood.git.signature import Signature
     from lancewood.model.refs import MAIN
     from lancewood.repo.bringing.merge_plan import check_nothing_beside
@@ -79,7 +79,7 @@ _NAMES = {
     "lancewood.git.objects": "Commit",
     "lancewood.git.reflog": "LogEntry",
     "lancewood.git.refs": "Head",
-    "lancewood.git.revisions": "lines",
+    "lancewood.git.graph": "graph_lines",
     "lancewood.git.signature": "Signature",
     "lancewood.model.refs": "MAIN",
     "lancewood.repo.bringing.merge_plan": "check_nothing_beside",
@@ -150,8 +150,8 @@ __all__ = [
     "decode_object",
     "encode_pin",
     "first_line",
+    "graph_lines",
     "is_uri",
-    "lines",
     "location_of",
     "own_table",
     "own_table_uri",

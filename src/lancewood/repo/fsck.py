@@ -13,10 +13,10 @@ from enum import StrEnum
 from typing import ParamSpec, TypeVar
 
 from lancewood.catalog.files import file_blobs
-from lancewood.catalog.marks import REPOSITORY_ID
 from lancewood.catalog.membership import repositories_of
 from lancewood.catalog.names import PROTECTED, pinned_table
 from lancewood.catalog.pin import Pin
+from lancewood.catalog.repository_tags import REPOSITORY_ID
 from lancewood.catalog.tables import load_pin, tables_entry
 from lancewood.engine.snapshot import load_snapshot
 from lancewood.engine.staging import find_landing

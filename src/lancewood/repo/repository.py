@@ -1,7 +1,7 @@
 """The repository: a git history over many tables, and the verbs that name and commit.
 
-A bare git repository in SHA-256 format. A commit pins the tables it names; what a table holds is
-said by Lance, what belongs together by git. Each verb is a few lines into the module that does it.
+A bare git repository in SHA-256 format. Lance records what a table holds; git, which states of
+tables belong together: a commit pins them. Each verb is a few lines into the module that does it.
 The verbs that look, that bring commits over or take them back, and that keep a repository in order
 are in ``verbs``.
 """

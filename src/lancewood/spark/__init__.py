@@ -1,4 +1,7 @@
-"""The same table SEEN FROM SPARK. Importing this room does not load pyspark."""
+"""Tables in Spark: frames in and out, SQL, streams, and jobs on executors.
+
+Importing this room does not load pyspark.
+"""
 
 from __future__ import annotations
 

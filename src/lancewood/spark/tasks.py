@@ -1,6 +1,6 @@
 """Handing tasks to Spark: each in a partition of its own, on classic sessions and over Connect.
 
-A message is bytes that only its own task needs; what all tasks share belongs into the function
+A message is bytes that only its own task needs; what all tasks share belongs in the function
 that runs them. Knows nothing of tables.
 """
 

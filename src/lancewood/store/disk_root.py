@@ -28,7 +28,7 @@ class DiskRoot:
             os.fsencode(path)
         except UnicodeEncodeError as cause:
             raise InvalidInputError(f"path {path!r} is not allowed: {cause.reason}") from cause
-        on = _fsync_by_default() if fsync is None else fsync
+        on = fsync_by_default() if fsync is None else fsync
         self.__setstate__((os.path.abspath(path).strip("/"), "", on))
 
     def __repr__(self) -> str:
@@ -112,7 +112,7 @@ class DiskRoot:
         raise StorageError(text, key=key, uri=self.uri, **facts) from error
 
 
-def _fsync_by_default() -> bool:
+def fsync_by_default() -> bool:
     return os.environ.get("LANCEWOOD_FSYNC", "").strip().lower() not in ("0", "false", "no", "off")
 
 

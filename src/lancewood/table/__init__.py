@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from lancewood.model.transaction import Transaction
     from lancewood.store.checkup import CheckStatus, StoreCheck
     from lancewood.store.options import is_secret
-    from lancewood.table.changing import CHANGE, ChangedRows, Changes, files_added
+    from lancewood.table.changes import CHANGE, ChangedRows, Changes, files_added
     from lancewood.table.details import StoredFile, TableDetails, history
     from lancewood.table.door import (
         NamedVersion,
@@ -204,7 +204,7 @@ _NAMES = {
     "lancewood.model.refs": "MAIN Branch Tag called",
     "lancewood.model.transaction": "Transaction",
     "lancewood.store.checkup": "CheckStatus StoreCheck",
-    "lancewood.table.changing": "CHANGE ChangedRows Changes files_added",
+    "lancewood.table.changes": "CHANGE ChangedRows Changes files_added",
     "lancewood.table.door": (
         "NamedVersion create drop exists migrate_names open open_named relocate repair"
     ),

@@ -161,8 +161,8 @@ class TravelVerbs(Handle):
         here, there = self._snapshot.manifest.branch, target.manifest.branch
         if there != here:
             raise InvalidInputError(
-                f"version {target.manifest.version} of {called(there)} is none of {called(here)}, "
-                f"which is to be restored; do it on {called(there)}, or make a branch there"
+                f"version {target.manifest.version} is on {called(there)}, and {called(here)} is "
+                f"to be restored: restore {called(there)}, or make a branch at that version"
             )
         commit_options = CommitOptions.of(message, properties, serializable=serializable)
         newest = self._after(self._snapshot.newest())
@@ -176,6 +176,6 @@ def runner_or_threads(runner: Runner | None) -> Runner:
         return LocalRunner()
     if not callable(getattr(runner, "run", None)):
         raise InvalidInputError(
-            f"runner takes what runs tasks, such as LocalRunner(workers=4), got {runner!r}"
+            f"runner must have a run() method, as LocalRunner(workers=4) has, got {runner!r}"
         )
     return runner

@@ -100,6 +100,6 @@ class _Batches:
             return reader.__arrow_c_stream__(requested_schema)
         except (pa.ArrowException, TypeError, ValueError) as cause:
             raise InvalidInputError(
-                f"the columns {', '.join(self._schema.names)} cannot be given as they are asked "
-                f"for: {cause}"
+                f"the columns {', '.join(self._schema.names)} cannot be converted to the "
+                f"requested types: {cause}"
             ) from cause

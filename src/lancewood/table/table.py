@@ -41,7 +41,7 @@ from lancewood.model.ids import Version
 from lancewood.model.index import Index
 from lancewood.model.operations import Append, Operation, Overwrite, UpdateConfig
 from lancewood.model.transaction import Transaction
-from lancewood.table.changing import ChangeVerbs
+from lancewood.table.changes import ChangeVerbs
 from lancewood.table.columns import ColumnVerbs
 from lancewood.table.details import DetailVerbs
 from lancewood.table.files import BaseVerbs, CloneVerbs, CompactVerbs, MoveVerbs, UpkeepVerbs

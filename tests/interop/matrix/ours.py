@@ -14,7 +14,7 @@ from pyroaring import BitMap
 from tests.interop.matrix.tables import RESERVED, RESTORABLE, full_rows, late_index, rows
 
 import lancewood as lw
-from lancewood.engine.write.column_file import mark_deleted, write_column_file
+from lancewood.engine.write.column_file import ColumnFileWriter, mark_deleted
 from lancewood.engine.write.write import rows_to_overwrite
 from lancewood.format.schema import decode_schema
 from lancewood.jobs.merging.key_hashes import hash_keys
@@ -321,4 +321,4 @@ def _column_file(
     if field is None:
         (field,) = (each for each in table._snapshot.manifest.fields if each.name == column)
     batch: Any = pa.record_batch({column: pa.array(values, pa.int64())})
-    return write_column_file(table._snapshot, fragment, [batch], decode_schema([field], {}))
+    return ColumnFileWriter(table._snapshot, decode_schema([field], {})).write(fragment, [batch])

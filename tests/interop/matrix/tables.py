@@ -19,12 +19,12 @@ from typing import Any
 
 import lance
 import pyarrow as pa
+from tests.manifests import newest_manifest
 from tests.pylance import MARKS, judged
 
 import lancewood as lw
 from lancewood.model.index import Index
 from lancewood.model.operations import ReserveFragments
-from lancewood.testing.manifests import newest_manifest
 
 RESTORABLE = 3
 """A version with all rows, before there was an index."""

@@ -11,12 +11,12 @@ import lance
 import pyarrow as pa
 from lance.optimize import Compaction
 from tests.interop.matrix.tables import RESTORABLE, full_rows, rows
+from tests.manifests import add_version
 
 import lancewood as lw
 from lancewood.engine.write.write import rows_to_overwrite
 from lancewood.model.operations import Overwrite, ReserveFragments
 from lancewood.proto import table_pb2, transaction_pb2
-from lancewood.testing.manifests import add_version
 
 _Pb = transaction_pb2.Transaction
 

@@ -9,13 +9,17 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.catalog.marks import REPOSITORY_ID, REPOSITORY_PATH, TABLE_NAMES, member_tag
 from lancewood.catalog.membership import (
     Membership,
     is_repository,
     join,
-    leave,
     repositories_of,
+)
+from lancewood.catalog.repository_tags import (
+    REPOSITORY_ID,
+    REPOSITORY_PATH,
+    TABLE_NAMES,
+    member_tag,
 )
 from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.revisions import open_revision
@@ -189,9 +193,6 @@ def test_a_table_may_belong_to_several(tmp_path: Path) -> None:
         Membership(home, ("photos",)),
         Membership(other, ("theirs",), ID, member_tag(ID)),
     )
-    assert leave(snapshot, ID)
-    assert not leave(snapshot, ID)
-    assert repositories_of(snapshot) == (Membership(home, ("photos",)),)
 
 
 def test_two_repositories_with_the_same_tag_are_told_apart(tmp_path: Path) -> None:
@@ -199,7 +200,6 @@ def test_two_repositories_with_the_same_tag_are_told_apart(tmp_path: Path) -> No
     join(snapshot, repository(tmp_path / "repo"), ID, "photos")
     with pytest.raises(AlreadyExistsError, match=f"belongs to repository {ID}"):
         join(snapshot, repository(tmp_path / "other"), SAME_TAG, "photos")
-    assert not leave(snapshot, SAME_TAG)
     assert len(repositories_of(snapshot)) == 1
 
 

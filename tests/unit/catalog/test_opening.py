@@ -8,26 +8,24 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.manifests import edit_manifest, manifest_path
 from tests.unit.catalog.world import ROWS, World, append
 
 import lancewood as lw
-from lancewood.catalog.opening import check_kept, open_pin, pin_of, pinned_uri
+from lancewood.catalog.opening import open_pin, pin_of, pinned_uri
 from lancewood.catalog.pin import Pin, decode_pin, encode_pin
 from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import load_snapshot
-from lancewood.engine.upkeep.pins import announced
 from lancewood.errors import (
     FormatError,
     IntegrityError,
     InvalidInputError,
     NotFoundError,
-    RetryableConflictError,
 )
-from lancewood.model.ids import Version, is_detached
+from lancewood.model.ids import is_detached
 from lancewood.proto import table_pb2
 from lancewood.store.locate import open_store
 from lancewood.table.table import Table
-from lancewood.testing.manifests import edit_manifest, manifest_path
 
 
 @pytest.fixture
@@ -218,23 +216,3 @@ def test_a_detached_version_needs_its_landing(world: World) -> None:
     detached = open_pin(world.staged("photos"), world.path)
     with pytest.raises(InvalidInputError, match="needs a landing"):
         pin_of(detached, "tables/photos.lance")
-
-
-def test_a_version_that_a_cleanup_is_removing_is_not_kept(world: World) -> None:
-    pin = world.create("photos")
-    lw.open(world.home("photos")).append(ROWS)
-    check_kept(pin, world.path)
-    main = world.location("photos").store
-    with (
-        announced(main, None, [Version(1)]),
-        pytest.raises(RetryableConflictError, match="being removed by a cleanup"),
-    ):
-        check_kept(pin, world.path)
-    manifest_path(str(world.home("photos")), 1).unlink()
-    with pytest.raises(NotFoundError, match="is gone"):
-        check_kept(pin, world.path)
-
-
-def test_a_detached_version_is_always_kept(world: World) -> None:
-    world.create("photos")
-    check_kept(world.staged("photos"), world.path)

@@ -8,9 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.manifests import manifest_path
 
 import lancewood as lw
-from lancewood.catalog.marks import (
+from lancewood.catalog.repository_tags import (
     is_repository_tag,
     member_tag,
     protect,
@@ -34,7 +35,6 @@ from lancewood.model.ids import Version
 from lancewood.model.operations import MapUpdate, UpdateConfig
 from lancewood.model.transaction import Transaction
 from lancewood.store.disk import DiskStore
-from lancewood.testing.manifests import manifest_path
 
 pytestmark = pytest.mark.usefixtures("no_commit_under_way")
 

@@ -264,7 +264,7 @@ def test_a_tag_on_a_branch_is_restored_there(lw_ok: Lw, lw_run: Lw, uri: str) ->
         assert count(lw_ok, f"{uri}@exp") == 5
     ran = lw_run("table", "restore", uri, "done")
     assert ran.code == ExitCode.INVALID_INPUT
-    assert "version 2 of branch 'exp' is none of main, which is to be restored" in ran.err
+    assert "version 2 is on branch 'exp', and main is to be restored" in ran.err
 
 
 @pytest.mark.parametrize(

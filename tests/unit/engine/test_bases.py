@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pytest
+from tests.manifests import edit_manifest
 
 import lancewood as lw
 from lancewood.engine.location.base_paths import NewBase
@@ -27,7 +28,6 @@ from lancewood.model.index import Index
 from lancewood.model.manifest import Manifest
 from lancewood.proto import table_pb2
 from lancewood.store.disk import DiskStore
-from lancewood.testing.manifests import edit_manifest
 
 ROWS = pa.table({"a": pa.array(range(40), pa.int64()), "s": ["x"] * 40})
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.manifests import edit_manifest
 from tests.pylance import lance
 
 import lancewood as lw
@@ -20,7 +21,6 @@ from lancewood.jobs.job import RowCounts
 from lancewood.model.operations import Append
 from lancewood.model.transaction import Transaction
 from lancewood.proto import table_pb2
-from lancewood.testing.manifests import edit_manifest
 
 FRAGMENTS, ROWS = 5, 20
 

@@ -21,7 +21,7 @@ from lancewood.jobs.job import RowCounts
 from lancewood.model.ids import Version
 from lancewood.model.operations import Append, Clone, Delete, MissingTransaction, Overwrite
 from lancewood.model.refs import BranchName
-from lancewood.table.changing import changes_between
+from lancewood.table.changes import changes_between
 from lancewood.testing.faults import FaultyStore
 
 _names = count()

@@ -11,6 +11,7 @@ import lance
 import pyarrow as pa
 import pytest
 from tests.faults.hurting import every_call
+from tests.manifests import edit_manifest
 
 import lancewood as lw
 from lancewood.engine.upkeep.doctor import examine
@@ -19,7 +20,6 @@ from lancewood.store.checkup import CheckStatus, StoreCheck
 from lancewood.store.disk import DiskStore
 from lancewood.store.memory import MemoryStore
 from lancewood.testing.faults import FaultyStore, Killed, Mode, WatchedStore
-from lancewood.testing.manifests import edit_manifest
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
 ROWS = pa.table({"a": [1, 2, 3]})

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.manifests import decode_fragments, edit_manifest, put_fragments
 from tests.pylance import lance
 
 import lancewood as lw
@@ -14,7 +15,6 @@ from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.model.fragment import Fragment
 from lancewood.proto import table_pb2
-from lancewood.testing.manifests import decode_fragments, edit_manifest, put_fragments
 
 ROWS = pa.table({"k": pa.array(range(40), pa.int64()), "s": [str(each % 3) for each in range(40)]})
 

@@ -18,8 +18,8 @@ from tests.unit.rules.manifests import (
 )
 
 from lancewood.engine.commit.rebase import rebase_index, rebase_rows
+from lancewood.engine.location.deletion_vectors import load_deletions, write_deletions
 from lancewood.engine.location.location import Location
-from lancewood.engine.location.vectors import load_deletions, write_deletions
 from lancewood.errors import RetryableConflictError
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId

@@ -8,6 +8,7 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
+from tests.manifests import manifest_path
 
 import lancewood as lw
 from lancewood.engine.location.location import Location
@@ -15,7 +16,6 @@ from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.engine.versions import finding as sighting
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import FaultyStore
-from lancewood.testing.manifests import manifest_path
 
 ROWS = pa.table({"a": [1]})
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
+from tests.manifests import manifest_path
 
 import lancewood as lw
 from lancewood.engine.versions.watching import Watch
@@ -17,7 +18,6 @@ from lancewood.errors import NotFoundError
 from lancewood.store.disk import DiskStore
 from lancewood.store.memory import MemoryStore
 from lancewood.testing.faults import FaultyStore
-from lancewood.testing.manifests import manifest_path
 
 ROWS = pa.table({"a": [1]})
 SECOND = 1_000_000_000

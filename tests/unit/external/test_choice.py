@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from tests.commit_locks import free
+from tests.manifests import MemoryManifests
 
 import lancewood as lw
 from lancewood.external.dynamodb import DynamoDBManifests
@@ -15,7 +16,6 @@ from lancewood.external.opening import open_manifest_store, open_table_store
 from lancewood.external.postgresql import PostgreSQLManifests
 from lancewood.external.sqlite import SQLiteManifests
 from lancewood.external.store import ExternalStore
-from lancewood.testing.manifests import MemoryManifests
 
 
 def test_a_text_names_a_kind_of_store() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from tests.commit_locks import free
+from tests.manifests import MemoryManifests
 
 import lancewood as lw
 from lancewood.external.lock import LockedStore
@@ -21,7 +22,6 @@ from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
 from lancewood.store.memory import MemoryStore
 from lancewood.store.probe import check_put_if_absent
 from lancewood.testing.faults import CarelessStore
-from lancewood.testing.manifests import MemoryManifests
 
 ROWS = pa.table({"a": [1]})
 KEY = "_versions/7.manifest"

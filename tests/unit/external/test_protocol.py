@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.manifests import MemoryManifests
 
 from lancewood.errors import CommitUnknownError, IntegrityError, StorageError
 from lancewood.external.base import ManifestEntry, path_of, staged_name
@@ -15,7 +16,6 @@ from lancewood.store.base import PutOutcome
 from lancewood.store.memory import MemoryStore
 from lancewood.store.readback import put_new_settled
 from lancewood.store.retry import UNCLEAR_PUTS
-from lancewood.testing.manifests import MemoryManifests
 
 KEY = manifest_key(Version(7), NamingScheme.V2)
 NAME = manifest_name(Version(7), NamingScheme.V2)

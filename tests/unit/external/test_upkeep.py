@@ -14,6 +14,7 @@ import lance
 import pyarrow as pa
 import pytest
 from tests.commit_locks import free
+from tests.manifests import MemoryManifests
 
 import lancewood as lw
 from lancewood.external.base import ManifestEntry, base_by_uri, path_of, staged_name
@@ -22,7 +23,6 @@ from lancewood.external.store import ExternalStore
 from lancewood.format.layout import NamingScheme, manifest_name
 from lancewood.model.ids import Version
 from lancewood.model.manifest_store import MANIFEST_STORE_KEY
-from lancewood.testing.manifests import MemoryManifests
 
 ROWS = pa.table({"a": [1]})
 

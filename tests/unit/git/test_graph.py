@@ -6,11 +6,11 @@ import random
 from textwrap import dedent
 
 import pytest
+from tests.commits import MemoryCommits, random_parents
 
+from lancewood.git.graph import graph_lines as lines
 from lancewood.git.history import walk
 from lancewood.git.objects import Commit
-from lancewood.git.revisions import lines
-from lancewood.testing.commits import MemoryCommits, random_parents
 
 
 @pytest.fixture

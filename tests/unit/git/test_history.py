@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from tests.commits import MemoryCommits, random_parents
 
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.git import history, objects
@@ -15,7 +16,6 @@ from lancewood.git.hashes import Hash
 from lancewood.git.history import is_ancestor, merge_base, merge_bases, reachable, walk
 from lancewood.git.objects import Objects
 from lancewood.git.signature import Signature
-from lancewood.testing.commits import MemoryCommits, random_parents
 
 
 @pytest.fixture

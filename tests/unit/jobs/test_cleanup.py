@@ -12,6 +12,12 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 import pytest
+from tests.manifests import (
+    decode_fragments,
+    edit_manifest,
+    manifest_path,
+    put_fragments,
+)
 
 import lancewood as lw
 from lancewood.engine.commit.commit import CommitPolicy
@@ -35,12 +41,6 @@ from lancewood.model.transaction import Transaction
 from lancewood.store.disk import DiskStore
 from lancewood.store.memory import MemoryStore
 from lancewood.testing.faults import FaultyStore
-from lancewood.testing.manifests import (
-    decode_fragments,
-    edit_manifest,
-    manifest_path,
-    put_fragments,
-)
 
 pytestmark = pytest.mark.usefixtures("no_commit_under_way")
 

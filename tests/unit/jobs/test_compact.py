@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyroaring import BitMap
+from tests.manifests import decode_fragments, edit_manifest, put_fragments
 
 import lancewood as lw
 from lancewood.data import open_files
@@ -31,7 +32,6 @@ from lancewood.jobs.job import CompactionCounts
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.ids import FragmentId, Version
 from lancewood.proto import table_pb2
-from lancewood.testing.manifests import decode_fragments, edit_manifest, put_fragments
 
 lance: Any = pylance
 T = TypeVar("T")

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 import pytest
+from tests.manifests import decode_fragments, edit_manifest, put_fragments
 
 import lancewood as lw
 from lancewood.engine.write.column_file import mark_deleted
@@ -22,7 +23,6 @@ from lancewood.model.fragment import Fragment
 from lancewood.model.operations import Delete
 from lancewood.proto import table_pb2
 from lancewood.store.base import Store
-from lancewood.testing.manifests import decode_fragments, edit_manifest, put_fragments
 
 T = TypeVar("T")
 R = TypeVar("R")

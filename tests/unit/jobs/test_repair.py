@@ -13,18 +13,18 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from tests.manifests import (
+    decode_fragments,
+    edit_manifest,
+    manifest_path,
+    put_fragments,
+)
 
 import lancewood as lw
 from lancewood.format.layout import HINT_KEY
 from lancewood.jobs.upkeep.problems import ProblemKind, RepairReport
 from lancewood.proto import table_pb2
 from lancewood.table.door import repair
-from lancewood.testing.manifests import (
-    decode_fragments,
-    edit_manifest,
-    manifest_path,
-    put_fragments,
-)
 
 pytestmark = pytest.mark.usefixtures("no_commit_under_way")
 

@@ -12,6 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyroaring import BitMap
+from tests.manifests import (
+    decode_fragments,
+    edit_manifest,
+    manifest_path,
+    put_fragments,
+)
 
 import lancewood as lw
 from lancewood.format.deletion import encode_deletions
@@ -25,12 +31,6 @@ from lancewood.model.id_ranges import IdRanges, union
 from lancewood.model.rowids import RowIdSequence, RowVersions
 from lancewood.proto import table_pb2
 from lancewood.store.memory import MemoryStore
-from lancewood.testing.manifests import (
-    decode_fragments,
-    edit_manifest,
-    manifest_path,
-    put_fragments,
-)
 
 ROWS = pa.table({"a": range(100), "s": [f"text {i}" for i in range(100)]})
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.manifests import page_tables
 from tests.unit.pipeline.definition_files import loaded
 
 from lancewood.errors import InvalidInputError
 from lancewood.pipeline.definition.load import KEYS, SECTIONS
 from lancewood.pipeline.definition.model import Pipeline, Quarantine, Target
-from lancewood.testing.manifests import page_tables
 
 PATH = Path(__file__).parents[3] / "docs" / "pipeline-file.md"
 PAGE = {name.strip("`"): rows for name, rows in page_tables(PATH).items() if name[1] == "["}

@@ -498,5 +498,5 @@ def test_a_stream_reads_one_path_and_every_batch_has_its_tag(tmp_path: Path) -> 
     told = refused(tmp_path, both + stream.replace("\ntrigger", " #!\ntrigger"), "stream.source")
     assert "has 2 paths" in told
     tagged = HEAD + 'tag = "v-{date}" #!\n' + SOURCE + TARGET + stream
-    assert "have it say {run}" in refused(tmp_path, tagged, "pipeline.tag")
+    assert "put {run}" in refused(tmp_path, tagged, "pipeline.tag")
     assert loaded(tmp_path, tagged.replace("{date}", "{run}")).tag == "v-{run}"

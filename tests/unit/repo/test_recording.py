@@ -8,6 +8,7 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
+from tests.manifests import manifest_path
 
 import lancewood as lw
 from lancewood.catalog.opening import pin_of
@@ -17,7 +18,6 @@ from lancewood.git.objects import LINK, TREE, Signature, TreeEntry
 from lancewood.git.repository import GitRepository
 from lancewood.repo.committing import recording
 from lancewood.repo.writing import writable as working
-from lancewood.testing.manifests import manifest_path
 
 ROWS = pa.table({"id": [1, 2, 3]})
 NAMES = ("a", "b", "c")

@@ -8,10 +8,10 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
+from tests.commits import MemoryCommits
 
 import lancewood as lw
 from lancewood.repo.looking.view import held_commits
-from lancewood.testing.commits import MemoryCommits
 
 ROWS = pa.table({"id": [1, 2, 3]})
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.manifests import page_tables
 
 from lancewood.errors import InvalidInputError
 from lancewood.jobs.merging.source import Choices
@@ -21,7 +22,6 @@ from lancewood.spark.source.metadata_tables import METADATA_SCHEMAS
 from lancewood.spark.source.options import SourceOptions, parse_options
 from lancewood.spark.streaming.options import StreamOptions
 from lancewood.spark.types import spark_schema
-from lancewood.testing.manifests import page_tables
 
 PATH = Path(__file__).parents[3] / "docs" / "spark-options.md"
 PAGE = page_tables(PATH)

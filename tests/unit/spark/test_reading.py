@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.manifests import decode_fragments, edit_manifest, put_fragments
 
 import lancewood as lw
 from lancewood.engine.rows.scan import plan_scan
@@ -24,7 +25,6 @@ from lancewood.spark.reading import plan
 from lancewood.spark.reading import plan as cutting
 from lancewood.spark.reading.plan import ReadPlan, RowWidth, plan_read
 from lancewood.spark.reading.task import TablePortion, count_task, read_task
-from lancewood.testing.manifests import decode_fragments, edit_manifest, put_fragments
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 

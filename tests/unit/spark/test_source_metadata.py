@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.manifests import decode_fragments, edit_manifest, put_fragments
 
 import lancewood as lw
 from lancewood.errors import FormatError, InvalidInputError
 from lancewood.proto import table_pb2
 from lancewood.spark.source import metadata
 from lancewood.spark.source.metadata_tables import METADATA_SCHEMAS
-from lancewood.testing.manifests import decode_fragments, edit_manifest, put_fragments
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 

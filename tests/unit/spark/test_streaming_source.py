@@ -22,12 +22,12 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, ReadMaxRows
 from pyspark.sql.types import LongType, StructField, StructType
+from tests.manifests import decode_fragments, edit_manifest, put_fragments
 
 from lancewood.model.rowids import RowIdSequence
 from lancewood.proto import table_pb2
 from lancewood.spark.source.lance_source import LanceSource
 from lancewood.spark.streaming.task import find_between
-from lancewood.testing.manifests import decode_fragments, edit_manifest, put_fragments
 
 Rows = list[dict[str, Any]]
 

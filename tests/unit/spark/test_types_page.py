@@ -38,12 +38,12 @@ from pyspark.sql.types import (
     VariantType,
     YearMonthIntervalType,
 )
+from tests.manifests import page_tables
 
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.format.type_text import parse_type
 from lancewood.spark.types import Reading, Writing, spark_schema
 from lancewood.testing.arrow_rows import bare_values, batches
-from lancewood.testing.manifests import page_tables
 
 PAGE = page_tables(Path(__file__).parents[3] / "docs" / "spark-types.md")
 TO_SPARK = PAGE["From a table to Spark"]

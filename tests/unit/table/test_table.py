@@ -581,9 +581,9 @@ def test_restore_takes_a_tag_or_a_revision_of_its_branch(table: lw.Table) -> Non
         newer = newer.restore(**said).append(ROWS)
         assert newer.count_rows() == 2 * len(ROWS)
     assert branch.append(ROWS).restore(tag="done").to_arrow() == branch.to_arrow()
-    with pytest.raises(lw.InvalidInputError, match="version 2 of branch 'exp' is none of main"):
+    with pytest.raises(lw.InvalidInputError, match="version 2 is on branch 'exp', and main"):
         newer.restore(tag="done")
-    with pytest.raises(lw.InvalidInputError, match="none of branch 'exp'"):
+    with pytest.raises(lw.InvalidInputError, match="and branch 'exp' is to be restored"):
         branch.restore(at="main")
     with pytest.raises(lw.InvalidInputError, match="version= and tag= each say"):
         newer.restore(1, tag="first")

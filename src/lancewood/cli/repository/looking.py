@@ -34,7 +34,7 @@ from lancewood.repo import (
     TableStatus,
     View,
     encode_pin,
-    lines,
+    graph_lines,
     pin_file,
 )
 
@@ -287,7 +287,7 @@ def _print_log(
             return one_line(commit, decoration)
         return commit_text(commit, decoration) + ("" if ahead.is_over else "\n")
 
-    for each in lines(ahead, text, first_parent=first_parent) if graph else map(text, ahead):
+    for each in graph_lines(ahead, text, first_parent=first_parent) if graph else map(text, ahead):
         print(each)
 
 

@@ -16,6 +16,7 @@ from lancewood.engine.location.base_paths import (
     normal_path,
     uri_of_base,
 )
+from lancewood.engine.location.deletion_vectors import deletion_key, load_deletions, write_deletions
 from lancewood.engine.location.file_roots import (
     Base,
     Bases,
@@ -33,7 +34,6 @@ from lancewood.engine.location.file_roots import (
 )
 from lancewood.engine.location.location import Location
 from lancewood.engine.location.moved_roots import find_trace, real_path
-from lancewood.engine.location.vectors import deletion_key, load_deletions, write_deletions
 
 __all__ = [
     "Base",

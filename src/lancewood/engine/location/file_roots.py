@@ -24,9 +24,9 @@ from lancewood.engine.location.base_paths import (
     owner_of_location,
     uri_of_base,
 )
+from lancewood.engine.location.deletion_vectors import deletion_key
 from lancewood.engine.location.location import Location
 from lancewood.engine.location.moved_roots import present_roots
-from lancewood.engine.location.vectors import deletion_key
 from lancewood.errors import InvalidInputError, StorageError
 from lancewood.format.layout import DATA_DIR, key_in_base
 from lancewood.model.fragment import DataFile, Fragment

@@ -71,16 +71,6 @@ class ColumnFileWriter:
         self._keys = []
 
 
-def write_column_file(
-    snapshot: Snapshot, fragment: Fragment, batches: Iterable[pa.RecordBatch], schema: Schema
-) -> DataFile:
-    """The same for one fragment alone."""
-    writer = ColumnFileWriter(snapshot, schema)
-    file = writer.write(fragment, batches)
-    writer.finish()
-    return file
-
-
 def laid_over(
     name: str, old: pa.Array, new: pa.Array, locations: npt.NDArray[np.int64]
 ) -> pa.Array:

@@ -29,7 +29,7 @@ from lancewood.items.spark.running import (
 )
 from lancewood.repo import author_here, tag_ref
 from lancewood.spark.runner import last_attempt
-from lancewood.store.disk import DiskStore
+from lancewood.store.disk_root import fsync_by_default
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -196,7 +196,8 @@ class _Importing:
 def _import(work: _Importing, batches: Iterable[pa.RecordBatch]) -> Iterator[ItemOutcome]:
     """On an executor: import the items of a partition."""
     sources = ItemFolder(work.source, fsync=False)
-    targets = ItemFolder(work.target, fsync=DiskStore(work.target, work.fsync).fsync)
+    fsync = fsync_by_default() if work.fsync is None else work.fsync
+    targets = ItemFolder(work.target, fsync=fsync)
     run = partial(work.run, sources, targets)
     try:
         yield from each_item(batches, run, last=work.last_attempt, on_error=work.on_error)

@@ -114,8 +114,8 @@ def clean_up(
 
     Raises FormatError or UnsupportedError, before anything is removed, for a ref or a manifest of
     the table or of any of its branches that cannot be read, and NotFoundError for a repository
-    that the table belongs to and that cannot be opened any more. What is old is told by the clock
-    of the store, in a dry run, which writes nothing, by that of this machine.
+    that the table belongs to and that cannot be opened any more. Age is measured by the store's
+    clock; in a dry run, which writes nothing, by this machine's.
     """
     commitments = _commitments(snapshot)
     landed = () if dry_run or commitments is None else commitments.land()

@@ -1,7 +1,9 @@
 """Which versions may go: what a caller allows, less what somebody needs.
 
-Pure. Knows version numbers, the times of manifest files and reasons to keep a version. What a
-manifest itself says about its age is looked at by whoever reads it.
+Pure: works on version numbers, the times of manifest files, and reasons to keep a version. The
+reasons come from ``engine.versions.refs`` (tags, and branches that begin there; a clone's pin is a
+tag, see ``engine.upkeep.pins``), ``commitments`` (commits of repositories) and the caller;
+``cleanup`` puts them together, and looks into manifests for their age.
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ from lancewood.errors import InvalidInputError
 from lancewood.model.ids import Version
 
 IN_FLIGHT = timedelta(days=7)
-"""So long may a writer be at work whose files no version names yet."""
+"""How long a writer may be at work before a version names its files."""
 COMMITTING = timedelta(minutes=10)
-"""So long may a commit be between the look for the newest version and the number after it. Were
-that number free again by then, the commit would land there, in the past, and have to withdraw."""
+"""How long a commit may take from looking for the newest version to taking the next number. If that
+number were free again by then, the commit would land in the past and have to withdraw."""
 _CLOCKS = timedelta(hours=1)
 """A file this much older than asked settles the age of its version; else its manifest does."""
 
@@ -40,7 +42,7 @@ class Retention:
         protect: Iterable[int],
         in_flight: timedelta,
     ) -> Retention:
-        """A caller's wishes; raises InvalidInputError for what is none."""
+        """A caller's wishes; raises InvalidInputError for that are not valid."""
         if older_than is not None:
             _check_span("older_than", older_than)
         _check_span("in_flight", in_flight)

@@ -83,7 +83,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class CheckKind:
-    """One kind of check; ``running.KINDS`` lists them all."""
+    """One kind of check; ``kinds.KINDS`` lists them all."""
 
     word: str
     """The value of ``CheckFacts.kind``."""

@@ -20,23 +20,16 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lancewood.errors import LancewoodError
-from lancewood.pipeline.checks.column_checks import ACCEPTED, NOT_NULL, REFERENCES, UNIQUE
-from lancewood.pipeline.checks.kind import CheckKind, CheckWork, Finding
+from lancewood.pipeline.checks.kind import CheckWork, Finding
+from lancewood.pipeline.checks.kinds import kind_of
 from lancewood.pipeline.checks.relations import planned_relations, standing_relations
-from lancewood.pipeline.checks.row_counts import ROWS
-from lancewood.pipeline.checks.schemas import SCHEMA
-from lancewood.pipeline.checks.sql import SQL, table_names
+from lancewood.pipeline.checks.sql import table_names
 from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import (
-    AcceptedCheck,
     Check,
-    NotNullCheck,
     Pipeline,
     ReferenceCheck,
-    RowsCheck,
-    SchemaCheck,
     SqlCheck,
-    UniqueCheck,
 )
 from lancewood.pipeline.frames.functions import Registered
 from lancewood.pipeline.frames.modules import Modules
@@ -48,22 +41,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-KINDS: Mapping[type[Check], CheckKind] = {
-    SqlCheck: SQL,
-    NotNullCheck: NOT_NULL,
-    UniqueCheck: UNIQUE,
-    AcceptedCheck: ACCEPTED,
-    RowsCheck: ROWS,
-    SchemaCheck: SCHEMA,
-    ReferenceCheck: REFERENCES,
-}
 _DIRECTORY = "failures"
 _not_in_names = re.compile(r"[^\w .+=,-]")
 Around = Callable[[Check], AbstractContextManager[object]]
-
-
-def kind_of(check: Check) -> CheckKind:
-    return KINDS[type(check)]
 
 
 def table_of(check: Check) -> str | None:

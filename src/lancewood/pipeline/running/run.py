@@ -321,7 +321,7 @@ def check_target(ledger: Ledger, pipeline: Pipeline, facts: RunFacts) -> None:
         raise wrong(
             spot.at("tag"),
             f"there is a tag {tag!r} already, at {at[:12]}, and a tag stays where it is; "
-            "have it say {run} or {date}",
+            "put {run} or {date} into its name",
         )
 
 

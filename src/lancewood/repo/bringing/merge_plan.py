@@ -186,7 +186,7 @@ class MergePlan:
         return (
             f"both sides changed it, and its {called(theirs.branch)} does not come from its "
             f"{called(ours.branch)}: its work cannot be published there; merge in the other "
-            "direction first, and then this is a plain move"
+            "direction first; after that, this merge is a fast-forward"
         )
 
     def _comes_from(self, pin: Pin, target: BranchName | None) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lancewood.catalog.membership import is_member, join
 from lancewood.catalog.names import lance_branch, own_table_uri
-from lancewood.catalog.opening import inside_of, pin_of
+from lancewood.catalog.opening import inside_of, pin_of, pinned_uri
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot, load_snapshot, main_location
 from lancewood.errors import (
@@ -119,17 +119,14 @@ def _written_uri(context: RepoContext, uri: str | os.PathLike[str]) -> str:
         if isinstance(root, Path):
             return text
         table = open_store(text, storage_options=context.storage_options).uri
-        return inside_of(table, root) or text
+        return text if inside_of(table, root) is None else pinned_uri(table, root)
     path = Path(text)
     if not path.is_absolute():
         path = Path.cwd() / path
     used = Path(os.path.normpath(path))
     if isinstance(root, Path) and used.is_relative_to(root):
         refuse_links(str(root), used.relative_to(root).as_posix())
-    where = Path(os.path.normpath(path.resolve()))
-    if isinstance(root, Path) and where.is_relative_to(root.resolve()):
-        return where.relative_to(root.resolve()).as_posix()
-    return str(where)
+    return pinned_uri(os.path.normpath(path.resolve()), root)
 
 
 def _is_below(uri: str) -> bool:

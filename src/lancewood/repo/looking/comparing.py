@@ -26,7 +26,7 @@ from lancewood.git.objects import Commit
 from lancewood.jobs.job import RowCounts
 from lancewood.repo.context import RepoContext
 from lancewood.repo.landing import landed_version
-from lancewood.table.changing import changes_between
+from lancewood.table.changes import changes_between
 from lancewood.table.table import Table
 
 Kind = Literal["added", "removed", "changed", "moved"]

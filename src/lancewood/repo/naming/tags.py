@@ -11,10 +11,10 @@ import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 
-from lancewood.catalog.marks import protect as protect_table
-from lancewood.catalog.marks import unprotect as unprotect_table
 from lancewood.catalog.names import PROTECTED, tag_ref
 from lancewood.catalog.pin import Pin
+from lancewood.catalog.repository_tags import protect as protect_table
+from lancewood.catalog.repository_tags import unprotect as unprotect_table
 from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.errors import (
     AlreadyExistsError,

@@ -11,10 +11,10 @@ setting it is interrupted, the next transaction that writes to a table completes
 
 from __future__ import annotations
 
-from lancewood.catalog.marks import REPOSITORY_ID
 from lancewood.catalog.names import lance_branch
 from lancewood.catalog.opening import content_of
 from lancewood.catalog.pin import Pin
+from lancewood.catalog.repository_tags import REPOSITORY_ID
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot, branch_location, load_snapshot, main_location
 from lancewood.engine.staging import Stage, is_last_step

@@ -207,9 +207,9 @@ class WriteJob:
         was_tried = self._trace.was_tried()
         if was_tried and not self._trace.has_landed():
             raise CommitUnknownError(
-                f"this write to {self.uri} was committed before, and no version is its: the files "
-                "may be gone, or the commit is still on its way. Look at the newest versions, then "
-                "write anew",
+                f"this write to {self.uri} was committed before, and no version was made by it: "
+                "the files may be gone, or the commit is still on its way. Look at the newest "
+                "versions, then write again",
                 uuid=self.uuid,
             )
         try:

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pytest
 from tests.counted import counts_of
+from tests.manifests import decode_fragments, edit_manifest, put_fragments
 
 import lancewood as lw
 from lancewood.errors import FormatError, NotFoundError
-from lancewood.testing.manifests import decode_fragments, edit_manifest, put_fragments
 
 ROWS = pa.table({"a": [1, 2, 3]})
 T = TypeVar("T")

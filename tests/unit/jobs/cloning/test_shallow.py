@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.counted import counts_of
+from tests.manifests import edit_manifest, manifest_path
 
 import lancewood as lw
 from lancewood.engine.commit.commit import CommitPolicy
@@ -32,7 +33,6 @@ from lancewood.model.transaction import Transaction
 from lancewood.store.base import PutOutcome, Store
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import WatchedStore
-from lancewood.testing.manifests import edit_manifest, manifest_path
 
 ROWS = pa.table({"a": [1, 2, 3]})
 

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.counted import counts_of
+from tests.manifests import edit_manifest
 
 import lancewood as lw
 from lancewood.jobs.runner import LocalRunner
 from lancewood.proto import table_pb2
-from lancewood.testing.manifests import edit_manifest
 
 ONE = LocalRunner(1)
 Ids = list[int]

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pytest
 from tests.counted import counts_of
+from tests.manifests import decode_fragments, edit_manifest, put_fragments
 
 import lancewood as lw
 from lancewood.engine.location.file_roots import find_file_root
@@ -21,7 +22,6 @@ from lancewood.jobs.runner import LocalRunner
 from lancewood.model.fragment import LINEAGE_FIELDS
 from lancewood.proto import table_pb2
 from lancewood.store.transfer import copy_object
-from lancewood.testing.manifests import decode_fragments, edit_manifest, put_fragments
 
 T = TypeVar("T")
 R = TypeVar("R")
