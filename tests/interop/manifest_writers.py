@@ -18,7 +18,7 @@ from typing import Any
 
 import lancewood as lw
 import lancewood.engine.schema  # what is loaded before a fork is loaded once
-import lancewood.table.door
+import lancewood.table.by_uri
 from lancewood.external.protocol import Root
 
 Options = dict[str, Any]

@@ -18,7 +18,7 @@ from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.jobs.upkeep.problems import ProblemKind
-from lancewood.table.door import repair
+from lancewood.table.by_uri import repair
 
 pytestmark = pytest.mark.usefixtures("no_commit_under_way")
 

@@ -213,7 +213,7 @@ def test_every_inner_room_is_in_the_table(room: str) -> None:
         ("cli", "from lancewood.jobs.rows.delete import DeleteRows"),
         ("cli", "from lancewood.model.refs import MAIN"),
         ("cli", "import lancewood.git.names"),
-        ("cli", "from lancewood.table.door import open"),
+        ("cli", "from lancewood.table.by_uri import open"),
         ("cli", "def f():\n    from lancewood.repo.repository import Repository"),
         ("pipeline", "from lancewood.engine.snapshot import Snapshot"),
         ("pipeline", "from lancewood.git.hashes import Hash"),

@@ -23,7 +23,7 @@ from lancewood.errors import (
 from lancewood.git.hashes import Hash, checked_hash
 from lancewood.git.loose import MOST_BYTES, LooseObjects, pack_loose, unpack_loose
 from lancewood.git.packs import Packs
-from lancewood.git.parts import Loose, Packed
+from lancewood.git.protocols import Loose, Packed
 from lancewood.git.signature import Signature
 from lancewood.git.syncing import Unsettled
 from lancewood.git.values import (

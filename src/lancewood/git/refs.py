@@ -25,7 +25,7 @@ from lancewood.errors import (
 )
 from lancewood.git.hashes import ZERO, Hash, checked_hash
 from lancewood.git.names import HEAD, HEADS, checked_branch, checked_ref
-from lancewood.git.parts import Head
+from lancewood.git.protocols import Head
 from lancewood.git.reading import SYMBOLIC, PackedRefs, RefReader
 from lancewood.git.ref_files import LEFT_BEHIND, PATIENCE, RefFiles, lock, locked, unlock
 from lancewood.git.reflog import Appended, LogEntry, append, encode_entry, read_newest_first

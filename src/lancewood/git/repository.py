@@ -24,7 +24,7 @@ from lancewood.errors import (
 from lancewood.git.config import Config, GitSettings
 from lancewood.git.names import HEAD, HEADS, RepositoryRoot, checked_branch
 from lancewood.git.objects import Objects
-from lancewood.git.parts import RefStore
+from lancewood.git.protocols import RefStore
 from lancewood.git.ref_files import LEFT_BEHIND, PATIENCE
 from lancewood.git.refs import Refs
 from lancewood.git.syncing import sync_paths

@@ -22,7 +22,7 @@ from lancewood.model.revision import ByName, OnBranch, parse_revision
 from lancewood.query.settings import Settings
 from lancewood.repo.looking.view import View
 from lancewood.repo.repository import Repository
-from lancewood.table.door import open as open_table
+from lancewood.table.by_uri import open as open_table
 from lancewood.table.table import Table
 
 Source: TypeAlias = str | os.PathLike[str] | Table

@@ -3,7 +3,7 @@
 - What follows from a commit: ``apply`` leads to ``apply_rows``, ``apply_columns`` and
   ``apply_settings``; ``numbering`` gives ids, ``indices`` keeps indices right, ``features`` sets
   the flags, and ``patching`` makes the patch.
-- Whether it may follow others: ``conflicts`` is the table of pairs, ``meetings`` its conditions,
+- Whether it may follow others: ``conflicts`` is the table of pairs, ``overlaps`` its conditions,
   ``verdicts`` its outcomes; ``columns`` and ``inserted_keys`` look closer, and ``lists`` judges
   operations of one transaction.
 - Two branches: ``three_way`` and ``common_part``. Files that moved: ``moves`` and ``detaching``.

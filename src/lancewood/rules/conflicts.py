@@ -37,7 +37,7 @@ from lancewood.model.operations import (
     UpdateMemWalState,
 )
 from lancewood.model.transaction import Transaction
-from lancewood.rules import meetings
+from lancewood.rules import overlaps
 from lancewood.rules.moves import judge_after_move, judge_move, moves_files
 from lancewood.rules.verdicts import Verdict, severest
 
@@ -54,47 +54,47 @@ def judge(mine: Transaction, theirs: Transaction) -> Verdict:
 def judge_operations(mine: Operation, theirs: Operation) -> Verdict:
     """What an operation that landed first means for mine. An unknown pair is incompatible."""
     if isinstance(mine, Restore) and mine.base_paths is not None:
-        return meetings.retry(mine, theirs, "base paths are set on the newest version only")
+        return overlaps.retry(mine, theirs, "base paths are set on the newest version only")
     if moves_files(mine):
         return judge_move(mine, theirs)
     if moves_files(theirs):
         return judge_after_move(mine, theirs)
-    rule = RULES.get((type(mine), type(theirs)), meetings.incompatible)
+    rule = RULES.get((type(mine), type(theirs)), overlaps.incompatible)
     return rule(mine, theirs)
 
 
 Rule: TypeAlias = Callable[[Any, Any], Verdict]
 
 _CODES: Mapping[str, Rule] = {
-    ".": meetings.fine,
-    "R": meetings.retry,
-    "I": meetings.incompatible,
-    "f": meetings.if_fragments_meet,
-    "B": meetings.if_rows_meet,
-    "n": meetings.if_nulls_may_vanish,
-    "k": meetings.update_after_append,
-    "K": meetings.update_after_update,
-    "w": meetings.if_wal_meets,
-    "o": meetings.overwrite_after_overwrite,
-    "r": meetings.overwrite_after_restore,
-    "c": meetings.if_overwrite_sets_same_config,
-    "h": meetings.update_after_replacement,
-    "u": meetings.index_after_update,
-    "M": meetings.index_after_merge,
-    "x": meetings.index_after_index,
-    "v": meetings.if_index_covers_rewritten,
-    "p": meetings.index_after_replacement,
-    "t": meetings.if_index_on_replaced_field,
-    "m": meetings.if_schema_metadata_changes,
-    "q": meetings.project_after_config,
-    "Q": meetings.config_after_project,
-    "s": meetings.if_restore_meets_schema_metadata,
-    "g": meetings.config_after_config,
-    "D": meetings.replacement_after_delete,
-    "U": meetings.replacement_after_update,
-    "P": meetings.replacement_after_project,
-    "X": meetings.replacement_after_replacement,
-    "b": meetings.bases_after_bases,
+    ".": overlaps.fine,
+    "R": overlaps.retry,
+    "I": overlaps.incompatible,
+    "f": overlaps.if_fragments_meet,
+    "B": overlaps.if_rows_meet,
+    "n": overlaps.if_nulls_may_vanish,
+    "k": overlaps.update_after_append,
+    "K": overlaps.update_after_update,
+    "w": overlaps.if_wal_meets,
+    "o": overlaps.overwrite_after_overwrite,
+    "r": overlaps.overwrite_after_restore,
+    "c": overlaps.if_overwrite_sets_same_config,
+    "h": overlaps.update_after_replacement,
+    "u": overlaps.index_after_update,
+    "M": overlaps.index_after_merge,
+    "x": overlaps.index_after_index,
+    "v": overlaps.if_index_covers_rewritten,
+    "p": overlaps.index_after_replacement,
+    "t": overlaps.if_index_on_replaced_field,
+    "m": overlaps.if_schema_metadata_changes,
+    "q": overlaps.project_after_config,
+    "Q": overlaps.config_after_project,
+    "s": overlaps.if_restore_meets_schema_metadata,
+    "g": overlaps.config_after_config,
+    "D": overlaps.replacement_after_delete,
+    "U": overlaps.replacement_after_update,
+    "P": overlaps.replacement_after_project,
+    "X": overlaps.replacement_after_replacement,
+    "b": overlaps.bases_after_bases,
 }
 
 COLUMNS: tuple[type, ...] = (

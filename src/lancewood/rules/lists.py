@@ -27,8 +27,8 @@ from lancewood.model.operations import (
     operation_name,
 )
 from lancewood.proto import table_pb2
-from lancewood.rules.meetings import touched_fragments
 from lancewood.rules.numbering import next_fragment_id
+from lancewood.rules.overlaps import touched_fragments
 
 
 def check_list(operations: Sequence[Operation]) -> None:

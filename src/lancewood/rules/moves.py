@@ -35,7 +35,7 @@ from lancewood.model.operations import (
 from lancewood.model.patch import ManifestPatch
 from lancewood.proto import table_pb2
 from lancewood.rules.detaching import head_after
-from lancewood.rules.meetings import fine, if_fragments_meet, incompatible, retry
+from lancewood.rules.overlaps import fine, if_fragments_meet, incompatible, retry
 from lancewood.rules.patching import make_patch
 from lancewood.rules.verdicts import Outcome, Verdict
 

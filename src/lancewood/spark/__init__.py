@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lancewood.spark.querying import explain_sql, sql
     from lancewood.spark.reading.read import count, read
     from lancewood.spark.source.metadata import metadata
-    from lancewood.spark.verbs import write
+    from lancewood.spark.write_frame import write
     from lancewood.spark.writing.work import Written
 
 __all__ = [
@@ -43,7 +43,7 @@ _NAMES = {
     "lancewood.spark.querying": "explain_sql sql",
     "lancewood.spark.reading.read": "count read",
     "lancewood.spark.source.metadata": "metadata",
-    "lancewood.spark.verbs": "write",
+    "lancewood.spark.write_frame": "write",
     "lancewood.spark.writing.work": "Written",
 }
 __getattr__, __dir__ = lazy_names(globals(), _NAMES)

@@ -23,8 +23,8 @@ from lancewood.spark.doctor import Trial, installed, installed_pyspark
 from lancewood.spark.reading.read import read
 from lancewood.spark.session import session
 from lancewood.spark.tasks import slots, spread
-from lancewood.spark.verbs import write
-from lancewood.table.door import drop, exists
+from lancewood.spark.write_frame import write
+from lancewood.table.by_uri import drop, exists
 
 ROWS = 1000
 _COMPARED = ("pyarrow", "pylance", "pandas")

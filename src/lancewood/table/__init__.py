@@ -57,9 +57,7 @@ if TYPE_CHECKING:
     from lancewood.model.transaction import Transaction
     from lancewood.store.checkup import CheckStatus, StoreCheck
     from lancewood.store.options import is_secret
-    from lancewood.table.changes import CHANGE, ChangedRows, Changes, files_added
-    from lancewood.table.details import StoredFile, TableDetails, history
-    from lancewood.table.door import (
+    from lancewood.table.by_uri import (
         NamedVersion,
         create,
         drop,
@@ -70,6 +68,8 @@ if TYPE_CHECKING:
         relocate,
         repair,
     )
+    from lancewood.table.changes import CHANGE, ChangedRows, Changes, files_added
+    from lancewood.table.details import StoredFile, TableDetails, history
     from lancewood.table.handle import Counts
     from lancewood.table.scan import Scan
     from lancewood.table.schemas import check_key, check_where, is_column_name, scanned_schema
@@ -205,7 +205,7 @@ _NAMES = {
     "lancewood.model.transaction": "Transaction",
     "lancewood.store.checkup": "CheckStatus StoreCheck",
     "lancewood.table.changes": "CHANGE ChangedRows Changes files_added",
-    "lancewood.table.door": (
+    "lancewood.table.by_uri": (
         "NamedVersion create drop exists migrate_names open open_named relocate repair"
     ),
     "lancewood.table.handle": "Counts",

@@ -44,11 +44,11 @@ from lancewood.model.transaction import Transaction
 from lancewood.table.changes import ChangeVerbs
 from lancewood.table.columns import ColumnVerbs
 from lancewood.table.details import DetailVerbs
-from lancewood.table.files import BaseVerbs, CloneVerbs, CompactVerbs, MoveVerbs, UpkeepVerbs
 from lancewood.table.handle import TravelVerbs
 from lancewood.table.naming import NamingVerbs
 from lancewood.table.rows import MergeVerbs, RowVerbs
 from lancewood.table.scan import Scan
+from lancewood.table.storage import BaseVerbs, CloneVerbs, CompactVerbs, MoveVerbs, UpkeepVerbs
 
 
 class Table(

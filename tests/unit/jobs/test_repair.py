@@ -24,7 +24,7 @@ import lancewood as lw
 from lancewood.format.layout import HINT_KEY
 from lancewood.jobs.upkeep.problems import ProblemKind, RepairReport
 from lancewood.proto import table_pb2
-from lancewood.table.door import repair
+from lancewood.table.by_uri import repair
 
 pytestmark = pytest.mark.usefixtures("no_commit_under_way")
 

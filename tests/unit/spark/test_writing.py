@@ -16,7 +16,7 @@ from tests.unit.spark.local_join import Frame, planned_write
 import lancewood as lw
 from lancewood.engine.snapshot import Access
 from lancewood.jobs.job import RowCounts
-from lancewood.spark.verbs import write
+from lancewood.spark.write_frame import write
 from lancewood.spark.writing.job import WriteJob
 from lancewood.spark.writing.work import Written, decode_answers, encode_error
 

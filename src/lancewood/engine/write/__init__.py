@@ -12,6 +12,7 @@ from lancewood.engine.write.cloning import (
     write_deep_clone,
 )
 from lancewood.engine.write.column_file import ColumnFileWriter, laid_over, mark_deleted
+from lancewood.engine.write.file_copies import CopiedFile, CopiedFragment, Residents, copy_fragments
 from lancewood.engine.write.plan import (
     FileWriter,
     PlannedWrite,
@@ -21,7 +22,6 @@ from lancewood.engine.write.plan import (
     plan_write,
     table_exists,
 )
-from lancewood.engine.write.switching import CopiedFile, CopiedFragment, Residents, copy_fragments
 from lancewood.engine.write.write import (
     RowsToWrite,
     commit_written,

@@ -28,7 +28,7 @@ from lancewood.model.operations import (
 )
 from lancewood.model.refs import called
 from lancewood.model.transaction import Transaction
-from lancewood.rules import meetings
+from lancewood.rules import overlaps
 from lancewood.rules.columns import ColumnWatch, DroppedColumns, IdReuse, given_fields
 from lancewood.rules.common_part import common_part
 from lancewood.rules.conflicts import RULES, judge_operations
@@ -113,7 +113,7 @@ class Judge:
 
     def _look(self, theirs: Operation, version: Version) -> None:
         for kind, steps in self._mine.items():
-            is_fine = RULES.get((kind, type(theirs))) is meetings.fine
+            is_fine = RULES.get((kind, type(theirs))) is overlaps.fine
             if is_fine and not moves_files(theirs) and kind is not Update:
                 continue
             for each in steps:

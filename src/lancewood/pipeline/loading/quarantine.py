@@ -20,7 +20,7 @@ from lancewood.pipeline.frames.frames import Frames
 from lancewood.pipeline.report.facts import QuarantineFacts
 from lancewood.pipeline.report.markup import counted, shortened
 from lancewood.spark.reading.read import read_snapshot
-from lancewood.spark.verbs import write
+from lancewood.spark.write_frame import write
 from lancewood.table import Table
 
 if TYPE_CHECKING:

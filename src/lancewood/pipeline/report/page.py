@@ -14,13 +14,6 @@ from urllib.parse import quote
 
 from lancewood.pipeline.report.facts import RunFacts
 from lancewood.pipeline.report.markup import Html, element
-from lancewood.pipeline.report.sections.around import (
-    history_section,
-    next_section,
-    past_section,
-    setting_section,
-    stages_section,
-)
 from lancewood.pipeline.report.sections.checks import checks_section
 from lancewood.pipeline.report.sections.layout import code
 from lancewood.pipeline.report.sections.loaded import (
@@ -29,6 +22,13 @@ from lancewood.pipeline.report.sections.loaded import (
     sources_section,
 )
 from lancewood.pipeline.report.sections.summary import summary_section, title_of
+from lancewood.pipeline.report.sections.surroundings import (
+    history_section,
+    next_section,
+    past_section,
+    setting_section,
+    stages_section,
+)
 from lancewood.pipeline.report.verdict import Tone, verdict
 
 _ICON = (

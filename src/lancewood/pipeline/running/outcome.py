@@ -17,7 +17,7 @@ from lancewood.pipeline.definition.parameters import hide
 from lancewood.pipeline.frames.refusals import failed, spark_errors
 from lancewood.pipeline.report.facts import Ending, PastRun, RunFacts
 from lancewood.pipeline.running.ledger import decode_entry, entry_bytes, entry_file
-from lancewood.repo import HEADS, Commit, Repository, lines
+from lancewood.repo import HEADS, Commit, Repository, graph_lines
 from lancewood.version import LIBRARY, RELEASE
 
 FACTS = "run_facts"
@@ -83,7 +83,7 @@ def complete(facts: RunFacts, pipeline: Pipeline, repository: Repository, spark:
         tip = None
     if tip is not None:
         commits = repository.log(tip, limit=_MOST_SHOWN_COMMITS)
-        facts.graph = [*lines(commits, _one_line)]
+        facts.graph = [*graph_lines(commits, _one_line)]
     facts.past = past_runs(repository, pipeline, facts.commit or tip)
     facts.what_next = what_next(facts, is_batch=pipeline.stream is not None)
 

@@ -21,7 +21,7 @@ from lancewood.external.base import ManifestStore
 from lancewood.spark.reading.plan import ReadPlan, plan_read
 from lancewood.spark.reading.task import COUNT_SCHEMA, count_rows, read_tasks
 from lancewood.spark.tasks import slots, spread
-from lancewood.table.door import open as open_table
+from lancewood.table.by_uri import open as open_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -43,7 +43,7 @@ from lancewood.spark.reading.task import TablePortion
 from lancewood.spark.source.metadata_tables import METADATA_SCHEMAS, MetadataKind, check_kind
 from lancewood.spark.tasks import messages_of, spread
 from lancewood.spark.types import Reading
-from lancewood.table.door import open as open_table
+from lancewood.table.by_uri import open as open_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,8 +14,8 @@ from tests.manifests import decode_fragments, edit_manifest, put_fragments
 
 import lancewood as lw
 from lancewood.engine.location.file_roots import find_file_root
-from lancewood.engine.write import switching
-from lancewood.engine.write.switching import copy_fragments
+from lancewood.engine.write import file_copies
+from lancewood.engine.write.file_copies import copy_fragments
 from lancewood.jobs.job import MoveCounts
 from lancewood.jobs.moving import move_in
 from lancewood.jobs.runner import LocalRunner
@@ -180,7 +180,7 @@ def test_whoever_stops_a_move_leaves_no_copies(
         done.append(None)
         return copy_object(*arguments, **more)
 
-    monkeypatch.setattr(switching, "copy_object", failing)
+    monkeypatch.setattr(file_copies, "copy_object", failing)
     with pytest.raises(failure):
         table.move_fragments(base="cold", runner=LocalRunner(workers))
     assert len(done) == 3
@@ -196,7 +196,7 @@ def test_a_copy_that_is_no_data_file_is_not_switched_to(
         target.put(target_key, target.get(target_key)[: size - 8] + b"\0" * 8)
         return size
 
-    monkeypatch.setattr(switching, "copy_object", torn)
+    monkeypatch.setattr(file_copies, "copy_object", torn)
     with pytest.raises(lw.FormatError):
         table.move_fragments(base="cold")
     assert copies(tmp_path / "cold") == []
