@@ -30,10 +30,12 @@ demo: setup ## a photo library, loaded by Spark, checked and published; into DEM
 test: setup ## all tests, those of Spark beside the others
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-spark test-others
 
+# Spark gives up on a Python that does not answer within ten seconds, and has no setting for that.
 test-spark: setup
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --durations=25 tests/spark
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --durations=25 \
+	  --reruns 2 --only-rerun "Python worker failed to connect back" tests/spark
 
-# Nicer than Spark, which gives up on a Python that does not answer within ten seconds.
+# Nicer than Spark, which has less time.
 test-others: setup
 	nice -n 15 $(BIN)/python -m pytest -n 3 --dist worksteal --durations=25 --ignore tests/spark
 

@@ -189,6 +189,7 @@ class CloneVerbs(Handle):
         commit_lock: CommitLock | None = None,
         unsafe: bool = False,
         fsync: bool | None = None,
+        dry_run: bool = False,
         message: str | None = None,
         properties: Mapping[str, str] | None = None,
         runner: Runner | None = None,
@@ -204,7 +205,8 @@ class CloneVerbs(Handle):
         ``tag`` is a tag of this version, and becomes the name of the clone's base path; the default
         is the tag that this handle was opened by, or its branch. ``storage_options`` are for the
         target, by default those of this table; ``base_storage_options`` are as for ``open``. All
-        other options are the target's, as for ``create``.
+        other options are the target's, as for ``create``. ``dry_run`` checks all of this, and
+        counts the files of a deep clone; the handle is then this one.
 
         Raises AlreadyExistsError if there is a table at the target.
         """
@@ -222,8 +224,13 @@ class CloneVerbs(Handle):
         location = target_location(self._snapshot, access)
         name = base_name(self._snapshot, tag)
         if deep:
-            return self._after(*clone_deep(self._snapshot, location, threads, properties=facts))
-        made, left = clone_shallow(self._snapshot, location, base_name=name, properties=facts)
+            made, copied = clone_deep(
+                self._snapshot, location, threads, dry_run=dry_run, properties=facts
+            )
+            return self._after(made, copied)
+        made, left = clone_shallow(
+            self._snapshot, location, base_name=name, dry_run=dry_run, properties=facts
+        )
         for each in left.unpinned:
             warnings.warn(
                 f"{each.root} cannot know that {location.uri} needs its files, and a cleanup there "

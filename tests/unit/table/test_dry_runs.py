@@ -13,7 +13,7 @@ import pytest
 from tests.counted import counts_of
 
 import lancewood as lw
-from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
+from lancewood.errors import AlreadyExistsError, InvalidInputError, LancewoodError, NotFoundError
 
 ROWS = pa.table({"k": [1, 2, 3, 4, 5, 6], "s": ["a", "b", "c", "d", "e", "f"]})
 MORE = pa.table({"k": [6, 7], "s": ["g", "h"]})
@@ -167,6 +167,21 @@ def test_a_serializable_dry_run_is_told_what_landed(table: lw.Table) -> None:
     for dry_run in (True, False):
         with pytest.raises(lw.ConflictError):
             table.set_metadata({"a": "c"}, serializable=True, dry_run=dry_run)
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_dry_run_of_a_clone_counts_what_it_copies_and_makes_nothing(
+    table: lw.Table, tmp_path: Path, deep: bool
+) -> None:
+    before = listing(tmp_path)
+    would = table.clone(tmp_path / "copy", deep=deep, dry_run=True)
+    assert (would.uri, would.version) == (table.uri, table.version)
+    assert listing(tmp_path) == before
+    done = table.clone(tmp_path / "copy", deep=deep)
+    if deep:
+        assert counts_of(would, lw.DeepClone) == counts_of(done, lw.DeepClone)
+    with pytest.raises(AlreadyExistsError):
+        table.clone(tmp_path / "copy", deep=deep, dry_run=True)
 
 
 def test_a_dry_run_of_detach_counts_what_it_copies(table: lw.Table, tmp_path: Path) -> None:

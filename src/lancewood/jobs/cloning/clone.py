@@ -111,15 +111,19 @@ def clone_shallow(
     target: Location,
     *,
     base_name: str | None = None,
+    dry_run: bool = False,
     properties: Mapping[str, str] | None = None,
 ) -> tuple[Snapshot, ShallowClone]:
-    """The first version of a clone at the target, and the pins at its sources.
+    """The first version of a clone at the target, and the pins at its sources; in a dry run the
+    source, and no pins.
 
     Raises AlreadyExistsError if the target holds a table, NotFoundError if the version was removed
     meanwhile; then there is no clone. After CommitUnknownError there may be one, or files of it may
     be missing.
     """
     check_clonable(source, target)
+    if dry_run:
+        return source, ShallowClone()
     record, unpinned = place_pins(source, target.uri)
     try:
         _check_there(source)
@@ -178,7 +182,8 @@ class _Task:
 
     source: Snapshot
     """Without its fragments."""
-    target: Store
+    target: Store | None
+    """None: files are counted, and not copied."""
     fragments: tuple[Fragment, ...] = ()
     indices: tuple[Index, ...] = ()
     renamed: Mapping[str, str] | None = None
@@ -189,9 +194,11 @@ def clone_deep(
     target: Location,
     runner: Runner,
     *,
+    dry_run: bool = False,
     properties: Mapping[str, str] | None = None,
 ) -> tuple[Snapshot, DeepClone]:
-    """The first version of a deep clone at the target, and what was copied for it.
+    """The first version of a deep clone at the target, and what was copied for it; in a dry run the
+    source, and what would be.
 
     External blobs stay where they are. Raises AlreadyExistsError if the target holds a table,
     NotFoundError or FormatError for a file that is missing or has the wrong size.
@@ -199,10 +206,13 @@ def clone_deep(
     check_clonable(source, target)
     source.location.settle(source.manifest)
     renamed = _renamed(source)
-    tasks = [*_tasks(source, target, runner, renamed)]
+    tasks = [*_tasks(source, None if dry_run else target.store, runner, renamed)]
     files = size = 0
-    for each in runner.run(_copy, tasks, what="copying files"):
+    what = "counting files" if dry_run else "copying files"
+    for each in runner.run(_copy, tasks, what=what):
         files, size = files + each.files, size + each.bytes
+    if dry_run:
+        return source, DeepClone(files, size)
     made = write_deep_clone(
         source,
         target,
@@ -230,7 +240,7 @@ def _renamed(source: Snapshot) -> dict[str, str]:
 
 
 def _tasks(
-    source: Snapshot, target: Location, runner: Runner, renamed: Mapping[str, str]
+    source: Snapshot, target: Store | None, runner: Runner, renamed: Mapping[str, str]
 ) -> Iterator[_Task]:
     bare = source.bare()
     for some in pack_fragments(source.manifest.fragments, runner.slots):
@@ -240,9 +250,9 @@ def _tasks(
             for file in each.message.files
             if renamed and (key := copied_name(file)) in renamed
         }
-        yield _Task(bare, target.store, fragments=some, renamed=mine)
+        yield _Task(bare, target, fragments=some, renamed=mine)
     for index in source.manifest.indices:
-        yield _Task(bare, target.store, indices=(index,))
+        yield _Task(bare, target, indices=(index,))
 
 
 def _copy(task: _Task) -> DeepClone:
@@ -260,12 +270,12 @@ def _copy_fragment(task: _Task, fragment: Fragment) -> Iterator[int]:
     for file in fragment.files:
         store, key = location.data_file(head, file)
         goal = data_key((task.renamed or {}).get(copied_name(file.message), file.path))
-        yield copy_object(store, key, task.target, goal, size=file.size)
+        yield _copied(store, key, task.target, goal, file.size)
         if has_blobs:
             yield from copy_directory(store, blob_directory(key), task.target, blob_directory(goal))
     deletion, found = fragment.deletion_file, location.deletion_file(head, fragment)
     if deletion is not None and found is not None:
-        yield copy_object(*found, task.target, deletion_key(fragment.id, deletion))
+        yield _copied(*found, task.target, deletion_key(fragment.id, deletion))
 
 
 def _copy_index(task: _Task, index: Index) -> Iterator[int]:
@@ -273,8 +283,16 @@ def _copy_index(task: _Task, index: Index) -> Iterator[int]:
     yield from copy_directory(store, directory, task.target, f"{INDICES_DIR}/{index.uuid}")
 
 
-def copy_directory(source: Store, directory: str, target: Store, goal: str) -> Iterator[int]:
-    """Copy everything below a directory; yields the sizes of the files."""
+def copy_directory(source: Store, directory: str, target: Store | None, goal: str) -> Iterator[int]:
+    """Copy everything below a directory, or only count it; yields the sizes of the files."""
     for each in source.list(directory):
         name = each.key.removeprefix(directory)
-        yield copy_object(source, each.key, target, f"{goal}{name}", size=each.size)
+        yield _copied(source, each.key, target, f"{goal}{name}", each.size)
+
+
+def _copied(
+    source: Store, key: str, target: Store | None, goal: str, size: int | None = None
+) -> int:
+    if target is not None:
+        return copy_object(source, key, target, goal, size=size)
+    return source.head(key).size if size is None else size
