@@ -45,10 +45,9 @@ test-pythons: ## the tests without Spark, and a walk with it, on Python 3.12 and
 campaigns: setup ## every case and every step of the tests that take a slice every day
 	LANCEWOOD_EVERY_CASE=1 LANCEWOOD_EVERY_STEP=1 LANCEWOOD_LAW_EXAMPLES=300 \
 	  $(BIN)/python -m pytest -n 3 --dist worksteal -o timeout=3600 -o faulthandler_timeout=3500 \
-	  tests/repo tests/laws tests/interop tests/faults tests/races tests/histories
-	LANCEWOOD_EVERY_CASE=1 $(BIN)/python -m pytest -o timeout=3600 -o faulthandler_timeout=3500 \
-	  tests/spark/test_items.py tests/spark/test_sql.py tests/spark/pipeline/test_crash.py \
-	  tests/spark/clusters/test_jobs.py
+	  --ignore tests/spark
+	LANCEWOOD_EVERY_CASE=1 $(BIN)/python -m pytest -n 2 --dist loadgroup -o timeout=3600 \
+	  -o faulthandler_timeout=3500 tests/spark
 
 lint: setup ## ruff and mypy over everything
 	$(BIN)/ruff check .

@@ -9,7 +9,8 @@ import pytest
 
 _Param = type(pytest.param())
 EVERY_CASE = os.environ.get("LANCEWOOD_EVERY_CASE") == "1"
-SLICED = "sliced(parts): one of so many parts of the cases; all with LANCEWOOD_EVERY_CASE=1"
+SLICED = "sliced(parts, at=0): one of so many parts of the cases; all with LANCEWOOD_EVERY_CASE=1"
+CAMPAIGN = "campaign: long, and shown by a shorter test every day; runs with LANCEWOOD_EVERY_CASE=1"
 
 
 def daily(some: int, of: int) -> int:
@@ -18,17 +19,18 @@ def daily(some: int, of: int) -> int:
 
 
 def is_of_the_day(item: pytest.Item) -> bool:
-    """Whether a test runs every day.
+    """Whether a test runs every day: not if it is marked as one of a campaign.
 
-    The part is where the places of the values in their lists add up to a multiple: of two
-    parts of a grid with an axis of two, each has every pair of values of the other axes.
+    Of a sliced one those cases run where the places of the values in their lists add up to a
+    multiple: of two parts of a grid with an axis of two, each has every pair of values of the other
+    axes.
     """
     mark = item.get_closest_marker("sliced")
     if EVERY_CASE or mark is None:
-        return True
+        return EVERY_CASE or item.get_closest_marker("campaign") is None
     if not isinstance(item, pytest.Function):
         raise TypeError(f"{item.nodeid} has no cases of which a part could be taken")
-    return sum(_places(item)) % int(mark.args[0]) == 0
+    return sum(_places(item)) % int(mark.args[0]) == mark.kwargs.get("at", 0)
 
 
 def _places(item: pytest.Function) -> Iterator[int]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from tests.breadth import SLICED, is_of_the_day
+from tests.breadth import CAMPAIGN, SLICED, is_of_the_day
 from tests.postgresql import postgresql
 from tests.s3 import new_bucket, running_server
 
@@ -42,7 +42,8 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", SLICED)
+    for each in (SLICED, CAMPAIGN):
+        config.addinivalue_line("markers", each)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -41,6 +41,7 @@ def test_doctor_tries_a_local_session_and_leaves_nothing_behind(tmp_path: Path) 
     assert not list(tmp_path.glob("lancewood-doctor-*"))
 
 
+@pytest.mark.campaign
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark-connect")
 def test_doctor_tries_a_connect_server_and_removes_its_table(sessions: Any, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.campaign
 def test_items_are_written_once_tagged_and_read_over_connect(
     connected: Any, tmp_path: Path
 ) -> None:

@@ -127,6 +127,7 @@ def connect(tmp_path: Path) -> Iterator[Callable[[], Any]]:
         each.stop() if each in running else each.end()
 
 
+@pytest.mark.campaign
 @pytest.mark.xdist_group("spark-connect")
 def test_a_server_of_connect_hides_options_and_knows_sets_by_name(
     sessions: Any,
@@ -178,6 +179,7 @@ spark.stop()
 """
 
 
+@pytest.mark.campaign
 def test_a_set_of_options_reaches_executors_by_name_and_is_in_no_plan_or_event(
     tmp_path: Path, s3_root: str, s3_options: dict[str, str]
 ) -> None:

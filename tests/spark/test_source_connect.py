@@ -30,6 +30,7 @@ def load(spark: Any, table: lw.Table, **options: object) -> Any:
     return spark.read.format("lance").options(**options).load(table.uri)
 
 
+@pytest.mark.campaign
 def test_a_dataframe_gets_its_version_when_it_is_first_used_and_keeps_it(
     connected: Any, table: lw.Table
 ) -> None:
@@ -59,6 +60,7 @@ def test_rows_are_written_and_views_are_inserted_into(connected: Any, table: lw.
     lance.dataset(table.uri).validate()
 
 
+@pytest.mark.campaign
 def test_metadata_tables_come_through_both_doors(connected: Any, table: lw.Table) -> None:
     for kind, rows in (("fragments", 3), ("refs", 0)):
         fast = metadata(connected, table.uri, kind)  # type: ignore[arg-type]

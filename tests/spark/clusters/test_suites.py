@@ -45,6 +45,7 @@ def judged(uri: Path, branch: str | None = None) -> list[dict[str, Any]]:
     return sorted(dataset.to_table().to_pylist(), key=lambda row: row["id"])
 
 
+@pytest.mark.sliced(3, at=1)
 @elsewhere
 def test_frames_are_written_in_every_mode_and_read_back_through_both_doors(
     any_spark: Any, tmp_path: Path
@@ -86,6 +87,7 @@ def test_frames_are_written_in_every_mode_and_read_back_through_both_doors(
     assert read(any_spark, uri, version=3).count() == 130
 
 
+@pytest.mark.sliced(3)
 @elsewhere
 def test_merge_is_that_of_the_local_runner(any_spark: Any, tmp_path: Path) -> None:
     uri, local = tmp_path / "photos.lance", tmp_path / "local.lance"

@@ -91,6 +91,7 @@ class TestKilled:
         assert not orphans(uri)
         assert [row["id"] for row in rows_of(uri)] == list(range(3 * ROWS))
 
+    @pytest.mark.campaign
     def test_task_that_fails_twice_has_its_rows_once(self, dying: Faulty, tmp_path: Path) -> None:
         uri = tmp_path / "numbers.lance"
         failing = [Fault("close", "fail", partition=1, attempt=each) for each in (0, 1)]
@@ -101,6 +102,7 @@ class TestKilled:
         assert without_ids(rows_of(uri)) == [(n, 2 * n) for n in range(ROWS)]
         assert not orphans(uri), "a task that fails takes its files with it"
 
+    @pytest.mark.campaign
     def test_merge_equals_that_of_the_local_runner(self, dying: Faulty, tmp_path: Path) -> None:
         uri, local = tmp_path / "merged.lance", tmp_path / "local.lance"
         made(uri)
@@ -115,6 +117,7 @@ class TestKilled:
         kept = [row for row in rows_of(local) if row["_rowid"] < ROWS]
         assert [row for row in rows_of(uri) if row["_rowid"] < ROWS] == kept
 
+    @pytest.mark.campaign
     def test_new_column_equals_that_of_the_local_runner(
         self, dying: Faulty, tmp_path: Path
     ) -> None:

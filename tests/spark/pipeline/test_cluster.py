@@ -149,6 +149,7 @@ def wait_for_executors(spark: Any, number: int) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.campaign
 def test_an_executor_that_is_killed_in_the_middle_of_a_write_changes_nothing(
     dying: Faulty, tmp_path: Path
 ) -> None:

@@ -44,6 +44,7 @@ def test_a_run_that_died_is_done_once_by_the_next_with_its_id(
     scene.check_tidy()
 
 
+@pytest.mark.campaign
 def test_a_driver_that_is_killed_at_every_moment_loads_once(spark: Any, tmp_path: Path) -> None:
     scene = scene_with_news(tmp_path)
     for event in ("ended load animals", *(["begun publish"] * EVERY_CASE), "ended publish"):
@@ -56,6 +57,7 @@ def test_a_driver_that_is_killed_at_every_moment_loads_once(spark: Any, tmp_path
     scene.check_tidy()
 
 
+@pytest.mark.campaign
 def test_two_runs_at_once_into_the_same_tables_both_land(spark: Any, tmp_path: Path) -> None:
     scene = scene_with_news(tmp_path, warn="warn = true", incremental=False)
     scene.run(spark, "r0")

@@ -40,6 +40,7 @@ def applied(files: list[Path]) -> dict[int, dict[str, Any]]:
     return state
 
 
+@pytest.mark.campaign
 def test_changes_that_come_twice_late_and_out_of_order_leave_the_table_right(
     spark: Any, tmp_path: Path
 ) -> None:

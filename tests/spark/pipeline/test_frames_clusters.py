@@ -25,6 +25,7 @@ TEXT = (
 )
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("mode", [on(LOCAL_CLUSTER), on(CONNECT)], indirect=True)
 def test_frames_are_the_same_on_executors_and_over_connect(any_spark: Any, tmp_path: Path) -> None:
     scene = Scene(any_spark, tmp_path / "zoo")

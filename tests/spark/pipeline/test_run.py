@@ -77,6 +77,7 @@ def test_bad_rows_beyond_the_limit_and_failing_checks_publish_nothing(
     assert "run/r3" not in scene.repo.branches
 
 
+@pytest.mark.campaign
 def test_a_run_makes_again_what_a_reverted_one_had_made(spark: Any, tmp_path: Path) -> None:
     scene = Scene.at(tmp_path)
     scene.give("a", "1,ape", "2,bee")
@@ -96,6 +97,7 @@ def test_a_run_makes_again_what_a_reverted_one_had_made(spark: Any, tmp_path: Pa
     assert scene.repo.fsck(deep=True).is_ok
 
 
+@pytest.mark.campaign
 def test_a_run_into_another_branch_leaves_main_alone(spark: Any, tmp_path: Path) -> None:
     scene = Scene.at(tmp_path)
     scene.give("a", "1,ape")

@@ -144,6 +144,7 @@ class Dying(Silence):
             raise Died(stage)
 
 
+@pytest.mark.campaign
 def test_a_stream_that_died_after_any_stage_has_every_row_once(zoo: Zoo) -> None:
     """Every event of a batch is died at in tests/unit/pipeline/test_stream_batches.py."""
     zoo.text = HEAD + UNIQUE + STREAM
@@ -185,6 +186,7 @@ def test_a_batch_that_fails_a_check_stops_the_stream_which_goes_on_after_the_fix
     assert facts.run_branch not in zoo.repo.branches
 
 
+@pytest.mark.campaign
 def test_too_many_bad_rows_stop_the_stream(zoo: Zoo) -> None:
     zoo.text = HEAD + "[quarantine]\nmost_rows = 1\n" + STREAM
     zoo.arrive(1, "x")
@@ -200,6 +202,7 @@ def test_too_many_bad_rows_stop_the_stream(zoo: Zoo) -> None:
     assert all(Path(each["file"]).is_file() and each["line"] for each in kept)
 
 
+@pytest.mark.campaign
 def test_a_lance_table_is_followed_version_by_version(zoo: Zoo) -> None:
     def rows(*ids: int) -> pa.Table:
         names = [f"n{each}" for each in ids]
