@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+ELSEWHERE = {
+    "py4j": "with pyspark",
+    "botocore": "with boto3",
+    "polars": "asked for by to_polars alone",
+    "typing_extensions": "for type checkers alone",
+    "pytest": "for those who use lancewood.testing",
+    "hypothesis": "for those who use lancewood.testing",
+}
+"""Packages that are imported and not declared, and why."""
 
 USE = """
 import sys
@@ -50,6 +63,29 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert {name.split("/")[0].split("-")[0] for name in names} == {"lancewood", "pyspark_lance"}
 
 
+def test_every_package_that_is_imported_is_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].values()
+    listed = [*project["dependencies"], *(each for some in extras for each in some)]
+    declared = {re.split(r"[\[<>=!~; ]", each)[0].lower() for each in listed}
+    known = packages_distributions()
+    own = {*sys.stdlib_module_names, "lancewood", "pyspark_lance", *ELSEWHERE}
+    for path in (ROOT / "src").rglob("*.py"):
+        for name in _imported(path) - own:
+            assert {each.lower() for each in known[name]} & declared, f"{path.name} imports {name}"
+
+
+def _imported(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {each.name.partition(".")[0] for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+@pytest.mark.campaign
 def test_the_wheel_works_in_a_clean_environment(wheel: Path, tmp_path: Path) -> None:
     home = tmp_path / "venv"
     run(sys.executable, "-m", "venv", home, cwd=tmp_path)
