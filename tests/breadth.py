@@ -30,7 +30,7 @@ def is_of_the_day(item: pytest.Item) -> bool:
         return EVERY_CASE or item.get_closest_marker("campaign") is None
     if not isinstance(item, pytest.Function):
         raise TypeError(f"{item.nodeid} has no cases of which a part could be taken")
-    return sum(_places(item)) % int(mark.args[0]) == mark.kwargs.get("at", 0)
+    return sum(_places(item)) % int(mark.args[0]) == int(mark.kwargs.get("at", 0))
 
 
 def _places(item: pytest.Function) -> Iterator[int]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from typing import Generic, Self, TypeVar
 
 from lancewood.engine.snapshot import At, Snapshot
-from lancewood.errors import InvalidInputError
+from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.naming.creation import create_branch
 from lancewood.jobs.naming.deletion import delete_branch
@@ -20,6 +21,7 @@ from lancewood.model.refs import Branch, Tag
 from lancewood.table.handle import Handle, runner_or_threads
 
 H = TypeVar("H", bound=Handle)
+V = TypeVar("V")
 
 
 class NamingVerbs(Handle):
@@ -36,10 +38,38 @@ class NamingVerbs(Handle):
         return Tags(self._snapshot)
 
 
-class Branches(Generic[H]):
+class ByName(ABC, Generic[V]):
+    """Names, and what each leads to: iterating gives the names, sorted; ``[name]`` reads one."""
+
+    @abstractmethod
+    def list(self) -> dict[str, V]:
+        """Every name, sorted, and what it leads to."""
+
+    @abstractmethod
+    def get(self, name: str) -> V:
+        """What a name leads to; raises NotFoundError."""
+
+    def __getitem__(self, name: str) -> V:
+        return self.get(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.list())
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            return isinstance(name, str) and self.get(name) is not None
+        except (InvalidInputError, NotFoundError):
+            return False
+
+    def __len__(self) -> int:
+        return len(self.list())
+
+
+class Branches(ByName[Branch], Generic[H]):
     """The branches of a table, without main. Made by ``Table.branches``.
 
-    A branch begins as the version it was made from, at no cost, and has its own history from there.
+    ``branches["exp"]`` is what is recorded about a branch; iterating gives the names, sorted. A
+    branch begins as the version it was made from, at no cost, and has its own history from there.
     ``Table.checkout(branch=)`` opens one.
     """
 
@@ -141,12 +171,13 @@ class Branches(Generic[H]):
         return f"<branches of {self._snapshot.location.uri}>"
 
 
-class Tags:
+class Tags(ByName[Tag]):
     """The tags of a table, on versions of any branch. Made by ``Table.tags``.
 
-    A tagged version is never cleaned up. For ``at``, None is the version of the handle, a number or
-    a moment is a version of its branch, and a text is as for ``lancewood.open``: ``"exp:12"``,
-    ``":12"`` (main) or another tag.
+    ``tags["v1"]`` is what is recorded about a tag; iterating gives the names, sorted. A tagged
+    version is never cleaned up. For ``at``, None is the version of the handle, a number or a moment
+    is a version of its branch, and a text is as for ``lancewood.open``: ``"exp:12"``, ``":12"``
+    (main) or another tag.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:

@@ -169,7 +169,7 @@ def test_the_report_and_the_ledger_say_what_happened(scene: Scene) -> None:
     entry = scene.repo.at("main").read("pipelines/zoo.json").decode()
     assert json.loads(entry)["run"] == "r1"
     assert '"day": "1"' in entry
-    assert scene.repo.marks.get("runs/zoo/r1") == facts.commit
+    assert scene.repo.marks.find("runs/zoo/r1") == facts.commit
 
 
 def test_stages_are_told_with_their_place_in_the_time_of_the_run(scene: Scene) -> None:
@@ -667,13 +667,13 @@ def test_a_run_that_died_before_its_ref_is_known_after_the_next_one(scene: Scene
     scene.incoming.values.update(a=[5], b=[])
     with pytest.raises(BaseException, match="begun record"):
         scene.run("r1", listener=Points(at))
-    assert scene.repo.marks.get("runs/zoo/r1") is None
+    assert scene.repo.marks.find("runs/zoo/r1") is None
     with scene.repo.transaction("main", "by hand") as changes:
         changes.table("labels").append(rows(8))
     scene.incoming.values.update(a=[6])
     scene.run("r2")
     published = scene.repo.at("main~2").hash
-    assert scene.repo.marks.get("runs/zoo/r1") == published, "the next one set it"
+    assert scene.repo.marks.find("runs/zoo/r1") == published, "the next one set it"
     assert scene.run("r1").ending is Ending.ALREADY_PUBLISHED
     assert scene.seen("photos") == [1, 2, 5, 6]
     scene.check_tidy()
@@ -759,7 +759,7 @@ def test_a_step_that_fails_after_the_commit_is_told_and_done_by_the_next_run(
     ]
     again = scene.run()
     assert (again.ending, again.tag) == (Ending.ALREADY_PUBLISHED, "v-r1")
-    assert scene.repo.marks.get("runs/zoo/r1") == facts.commit
+    assert scene.repo.marks.find("runs/zoo/r1") == facts.commit
     scene.check_tidy()
 
 

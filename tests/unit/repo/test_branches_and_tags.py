@@ -55,7 +55,8 @@ def test_a_branch_is_made_listed_and_deleted(repo: lw.Repository) -> None:
     assert len(repo.branches) == 3
     assert "exp" in repo.branches
     assert "none" not in repo.branches
-    assert 7 not in repo.branches
+    for wrong in (7, "", "a..b", "refs/heads//x"):
+        assert wrong not in repo.branches
     assert (repo.branches["exp"], repo.branches["main"]) == (tip, repo.at().hash)
     with pytest.raises(NotFoundError, match="no branch 'xp'; did you mean exp"):
         repo.branches["xp"]

@@ -369,13 +369,13 @@ def test_work_that_no_commit_knows_goes_with_a_reset_to_where_the_branch_is(
 
 def test_marks_are_names_for_commits_that_stay(repo: lw.Repository) -> None:
     commit = repo.at("main").hash
-    assert repo.marks.get("runs/p/1") is None
+    assert repo.marks.find("runs/p/1") is None
     assert repo.marks.set("runs/p/1", commit, why="run 1")
     assert not repo.marks.set("runs/p/1", commit, why="run 1")
     append(repo, "main", 4)
     with pytest.raises(AlreadyExistsError, match="cannot be"):
         repo.marks.set("runs/p/1", repo.at("main").hash, why="run 1")
-    assert repo.marks.get("runs/p/1") == commit
+    assert repo.marks.find("runs/p/1") == commit
 
 
 def test_work_that_comes_too_late_does_not_take_back_what_its_target_has(

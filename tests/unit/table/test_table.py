@@ -721,3 +721,21 @@ def test_changes_take_a_revision_in_every_way_that_open_does(tmp_path: Path) -> 
         third.changes("exp:3")
     assert third.follows(second)
     assert not third.follows(branch)
+
+
+def test_branches_and_tags_are_asked_by_name(uri: str) -> None:
+    table = lw.create(uri, pa.table({"a": [1]}))
+    table.branches.create("exp")
+    table.branches.create("b/c")
+    table.tags.create("v1")
+    assert [*table.branches] == ["b/c", "exp"]
+    assert (len(table.branches), len(table.tags)) == (2, 1)
+    assert table.branches["exp"] == table.branches.get("exp")
+    assert table.tags["v1"].version == 1
+    assert "exp" in table.branches
+    assert "v1" in table.tags
+    for missing in ("none", "main", "a..b", "", 7):
+        assert missing not in table.branches
+        assert missing not in table.tags
+    with pytest.raises(lw.NotFoundError, match="tag 'v2'"):
+        table.tags["v2"]

@@ -182,7 +182,7 @@ class Ledger:
 
     def noted(self, run: str) -> Hash | None:
         """The commit that the ref of a run names, also if a reset has taken it away since."""
-        return self.repository.marks.get(self._mark(run))
+        return self.repository.marks.find(self._mark(run))
 
     def all_noted(self, prefix: str) -> dict[str, Hash]:
         """The same for all runs whose ids begin so."""

@@ -66,6 +66,10 @@ class Branches(NamedCommits):
         found = self._context.git.refs.names(HEADS + prefix)
         return {name.removeprefix(HEADS): found[name] for name in sorted(found)}
 
+    def find(self, name: str) -> Hash | None:
+        """The commit of a branch; None if there is none."""
+        return self._context.git.refs.read(branch_ref(name))
+
     def create(self, name: str, at: str | None = "HEAD") -> Hash:
         """Make a branch at a revision, and return that commit; raises AlreadyExistsError.
 

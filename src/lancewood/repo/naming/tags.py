@@ -8,7 +8,7 @@ own refs below ``refs/lancewood``: they keep a commit as any ref does, and prote
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from abc import abstractmethod
 from contextlib import suppress
 
 from lancewood.catalog.names import PROTECTED, tag_ref
@@ -29,12 +29,13 @@ from lancewood.repo.context import RepoContext, near
 from lancewood.repo.identity import author_of
 from lancewood.repo.landing import check_member, land_pin
 from lancewood.repo.outcome import NotLandedWarning
+from lancewood.table.naming import ByName
 
 _OURS = "refs/lancewood/"
 
 
-class NamedCommits:
-    """Commits by name: iterating gives the names, sorted, and ``[name]`` the commit."""
+class NamedCommits(ByName[Hash]):
+    """Commits by name."""
 
     _kind: str
     """What has the names: a branch, a tag."""
@@ -42,26 +43,30 @@ class NamedCommits:
     def __init__(self, context: RepoContext) -> None:
         self._context = context
 
+    @abstractmethod
     def list(self, prefix: str = "") -> dict[str, Hash]:
         """Every name that begins with the prefix, sorted, and its commit."""
-        raise NotImplementedError
 
-    def __getitem__(self, name: str) -> Hash:
-        found = self.list()
-        if name not in found:
+    @abstractmethod
+    def find(self, name: str) -> Hash | None:
+        """The commit of a name; None if there is none. Raises InvalidInputError for a name that
+        cannot be one."""
+
+    def get(self, name: str) -> Hash:
+        """The commit of a name; raises NotFoundError."""
+        found = None
+        with suppress(InvalidInputError):
+            found = self.find(name)
+        if found is None:
             raise NotFoundError(
-                f"there is no {self._kind} {name!r}{near(name, found)}", **{self._kind: name}
+                f"there is no {self._kind} {name!r}{near(name, self.list())}", **{self._kind: name}
             )
-        return found[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.list())
+        return found
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in self.list()
-
-    def __len__(self) -> int:
-        return len(self.list())
+        with suppress(InvalidInputError):
+            return isinstance(name, str) and self.find(name) is not None
+        return False
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__.lower()} of {self._context.root}>"
@@ -85,6 +90,12 @@ class Tags(NamedCommits):
         found = self._context.git.refs.names(TAGS + prefix)
         peeled = {name: self._commit_of(name, found[name]) for name in sorted(found)}
         return {name.removeprefix(TAGS): at for name, at in peeled.items() if at is not None}
+
+    def find(self, name: str) -> Hash | None:
+        """The commit of a tag; None if there is none, or if it leads to something else."""
+        ref = tag_ref(name)
+        found = self._context.git.refs.read(ref)
+        return None if found is None else self._commit_of(ref, found)
 
     def create(self, name: str, at: str = "HEAD") -> Hash:
         """Make a tag at a revision, and return that commit; raises AlreadyExistsError.
@@ -150,7 +161,7 @@ class Marks(NamedCommits):
 
     _kind = "mark"
 
-    def get(self, name: str) -> Hash | None:
+    def find(self, name: str) -> Hash | None:
         """The commit of a name; None if there is none."""
         return self._context.git.refs.read(checked_ref(_OURS + name))
 
