@@ -7,11 +7,9 @@ from typing import Annotated
 import typer
 
 from lancewood.cli import options
-from lancewood.cli.output import Output
-from lancewood.cli.tables import NEWEST, Revision, table_to_read, table_to_write, with_revision
+from lancewood.cli.tables import Committing, Revision
 
 
-@with_revision
 def config_command(
     uri: options.Uri,
     settings: Annotated[
@@ -22,12 +20,9 @@ def config_command(
         list[str] | None,
         typer.Option("--unset", metavar="KEY", help="Remove a setting. May be repeated."),
     ] = None,
-    revision: Revision = NEWEST,
-    message: options.Message = None,
-    properties: options.Properties = None,
-    storage_option: options.StorageOptions = None,
-    unsafe: options.Unsafe = False,
-    json: options.Json = False,
+    *,
+    revision: Revision,
+    write: Committing,
 ) -> None:
     """Show, set or unset the table's settings.
 
@@ -38,17 +33,14 @@ def config_command(
         if key in changes:
             raise typer.BadParameter(f"{key!r} is to be set and unset at once")
         changes[key] = None
-    facts = options.commit_facts(message, properties)
     if changes and revision.is_past:
         raise typer.BadParameter(
             "--version, --tag, --as-of and --at are for reading; only the newest changes"
         )
     if changes:
-        table = table_to_write(uri, storage_option, revision.branch, unsafe=unsafe)
-        table = table.set_config(changes, **facts)
+        table = write.to_write(uri, revision.branch).set_config(changes, **write.facts)
     else:
-        table = table_to_read(uri, storage_option, revision, unsafe=unsafe)
+        table = write.to_read(uri, revision)
     config = dict(sorted(table.config.items()))
     document = {"uri": table.uri, "version": table.version, "config": config}
-    output = Output(as_json=json)
-    output.facts(document, list(config.items()))
+    write.output.facts(document, list(config.items()))

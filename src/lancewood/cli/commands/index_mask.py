@@ -7,17 +7,15 @@ from typing import Annotated
 import typer
 
 from lancewood.cli import options
-from lancewood.cli.output import Output, count
-from lancewood.cli.tables import NEWEST, Revision, table_to_read, with_revision
+from lancewood.cli.output import count
+from lancewood.cli.tables import Reading
 
 
-@with_revision
 def index_mask_command(
     uri: options.UriOrName,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The index, as info shows it.")],
-    revision: Revision = NEWEST,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    read: Reading,
 ) -> None:
     """Show which rows an index may answer for.
 
@@ -26,7 +24,7 @@ def index_mask_command(
 
     JSON keys: uri, version, index, rows, fragments, uncovered.
     """
-    table = table_to_read(uri, storage_option, revision)
+    table = read.table(uri)
     mask = table.index_mask(name)
     covered, uncovered = [list(each) for each in (mask.fragments, mask.uncovered)]
     document = {
@@ -44,4 +42,4 @@ def index_mask_command(
         ("fragments", count(len(covered))),
         ("uncovered fragments", count(len(uncovered))),
     ]
-    Output(as_json=json).facts(document, facts)
+    read.output.facts(document, facts)
