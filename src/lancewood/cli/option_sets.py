@@ -58,7 +58,8 @@ def _options(kind: type[OptionSet]) -> Iterator[inspect.Parameter]:
     known = {each.name: each for each in fields(kind)}
     hints = get_type_hints(kind, include_extras=True)
     for name in (name for each in kind.__mro__ for name in inspect.get_annotations(each)):
-        if name not in known:
+        field = known.pop(name, None)
+        if field is None:
             continue
         type_, option = get_args(hints[name])
         option = copy(option)
@@ -66,6 +67,6 @@ def _options(kind: type[OptionSet]) -> Iterator[inspect.Parameter]:
         yield inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=known[name].default,
+            default=field.default,
             annotation=Annotated[type_, option],
         )

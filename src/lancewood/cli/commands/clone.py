@@ -91,11 +91,7 @@ def clone_command(
         )
 
 
-def detach_command(
-    uri: options.Uri,
-    *,
-    write: Writing,
-) -> None:
+def detach_command(uri: options.Uri, *, write: Writing) -> None:
     """Copy in what a clone or a branch reads from elsewhere.
 
     Rows, ids and indices stay as they are, and others may write meanwhile. Older versions still

@@ -1,4 +1,4 @@
-"""``lw table info``, ``schema``, ``versions`` and ``files``: what a table is made of."""
+"""``lw table info``, ``schema``, ``versions``, ``files`` and ``index-mask``: what a table is."""
 
 from __future__ import annotations
 
@@ -19,11 +19,7 @@ _FILE_COLUMNS = ("fragment", "kind", "rows", "bytes", "base", "path")
 _FILE_KEYS = (*_FILE_COLUMNS, "version", "fields")
 
 
-def info_command(
-    uri: options.UriOrName,
-    *,
-    read: Reading,
-) -> None:
+def info_command(uri: options.UriOrName, *, read: Reading) -> None:
     """Show what a table is: size, versions, flags, settings.
 
     JSON keys: uri, version, branch, rows, deleted_rows, columns, fragments, data_files,
@@ -114,11 +110,7 @@ def _flags(word: int) -> str:
     return " + ".join(map(str, bits)) or "none"
 
 
-def schema_command(
-    uri: options.UriOrName,
-    *,
-    read: Reading,
-) -> None:
+def schema_command(uri: options.UriOrName, *, read: Reading) -> None:
     """Show columns with their ids, types and metadata.
 
     JSON keys: uri, version, fields, metadata. A field has id, name, type, nullable, metadata and
@@ -224,3 +216,37 @@ def _file(each: StoredFile) -> tuple[Any, ...]:
 
 def _file_line(each: StoredFile) -> tuple[Any, ...]:
     return _file(each)[: len(_FILE_COLUMNS)]
+
+
+def index_mask_command(
+    uri: options.UriOrName,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The index, as info shows it.")],
+    *,
+    read: Reading,
+) -> None:
+    """Show which rows an index may answer for.
+
+    Rows that were deleted or updated since it was built are not counted. Fragments that it does not
+    cover have to be scanned.
+
+    JSON keys: uri, version, index, rows, fragments, uncovered.
+    """
+    table = read.table(uri)
+    mask = table.index_mask(name)
+    covered, uncovered = [list(each) for each in (mask.fragments, mask.uncovered)]
+    document = {
+        "uri": table.uri,
+        "version": table.version,
+        "index": name,
+        "rows": mask.row_count,
+        "fragments": covered,
+        "uncovered": uncovered,
+    }
+    facts = [
+        ("index", name),
+        ("version", table.version),
+        ("rows", count(mask.row_count)),
+        ("fragments", count(len(covered))),
+        ("uncovered fragments", count(len(uncovered))),
+    ]
+    read.output.facts(document, facts)

@@ -70,11 +70,7 @@ def _lines(uri: str, report: lw.RelocationReport) -> list[str]:
     return lines + [f"left {each.file}: {each.why}" for each in report.left]
 
 
-def migrate_names_command(
-    uri: options.Uri,
-    *,
-    given: Changing,
-) -> None:
+def migrate_names_command(uri: options.Uri, *, given: Changing) -> None:
     """Rename manifests from scheme V1 to V2, or finish doing so.
 
     Branches are included. Nobody may write meanwhile, and nobody can open the table until it is

@@ -54,12 +54,7 @@ def head_command(
     print_rows(table.scan(options.names(columns), limit=rows), read.output)
 
 
-def count_command(
-    uri: options.UriOrName,
-    where: options.Where = None,
-    *,
-    read: Reading,
-) -> None:
+def count_command(uri: options.UriOrName, where: options.Where = None, *, read: Reading) -> None:
     """Count rows.
 
     JSON keys: uri, version, rows.

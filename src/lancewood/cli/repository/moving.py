@@ -108,12 +108,7 @@ def _merged_text(
     return "\n".join([*first, *stat_lines(changes), *taken_in_lines(done)])
 
 
-def revert_command(
-    revision: OneRevision,
-    author: Author = None,
-    *,
-    move: Moving,
-) -> None:
+def revert_command(revision: OneRevision, author: Author = None, *, move: Moving) -> None:
     """Take back what a commit did, as a new commit.
 
     Each table that the commit changed gets the content it had before, where it is still what the
@@ -127,11 +122,7 @@ def revert_command(
         move.output.document(_facts(done), summary)
 
 
-def cherry_pick_command(
-    revision: OneRevision,
-    *,
-    move: Moving,
-) -> None:
+def cherry_pick_command(revision: OneRevision, *, move: Moving) -> None:
     """Do again what a commit did, as a new commit.
 
     Each table that the commit changed gets the content it has there, where it is still what it was

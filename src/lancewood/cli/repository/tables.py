@@ -16,14 +16,7 @@ import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import UNCHANGED, count, counted
 from lancewood.cli.repository.names import InRepository
-from lancewood.cli.repository.showing import (
-    Adopt,
-    Author,
-    OnBranch,
-    Recording,
-    Revision,
-    short,
-)
+from lancewood.cli.repository.showing import Adopt, Author, OnBranch, Recording, Revision, short
 from lancewood.repo import (
     HEADS,
     MAIN,
@@ -82,11 +75,7 @@ def remove_command(
         record.print(repo, repo.remove(name, **record.facts))
 
 
-def tables_command(
-    revision: Revision = "HEAD",
-    *,
-    here: InRepository,
-) -> None:
+def tables_command(revision: Revision = "HEAD", *, here: InRepository) -> None:
     """List the tables of a commit, and where each is read.
 
     The uri names exactly the version that is pinned, for lw table cat and all that read. A
