@@ -188,7 +188,7 @@ class TableOptions(StoreOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class Reading(Revision, TableOptions):
-    """What a command says that reads one version."""
+    """The options of a command that reads one version."""
 
     def table(self, uri: str) -> lw.Table:
         return self.to_read(uri, self)
@@ -196,7 +196,7 @@ class Reading(Revision, TableOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class BranchOptions(TableOptions):
-    """What a command says that looks at the versions of one branch."""
+    """The options of a command that looks at the versions of one branch."""
 
     branch: Branch = None
 
@@ -240,7 +240,7 @@ class BranchOptions(TableOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class Changing(TableOptions):
-    """What a command says that changes a table in any way."""
+    """The options of a command that changes a table in any way."""
 
     unsafe: Annotated[
         bool,
@@ -258,7 +258,7 @@ class Changing(TableOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class Committing(Changing):
-    """What a command says that commits a version.
+    """The options of a command that commits a version.
 
     Raises typer.BadParameter for a property without a key.
     """
@@ -304,7 +304,7 @@ class Committing(Changing):
 
 @dataclass(frozen=True, kw_only=True)
 class Writing(Committing):
-    """What a command says that writes to a branch."""
+    """The options of a command that writes to a branch."""
 
     branch: Branch = None
 
@@ -315,7 +315,7 @@ class Writing(Committing):
 
 @dataclass(frozen=True, kw_only=True)
 class Planned(Committing):
-    """The same for a command that has a dry run."""
+    """The options of a command that commits a version, or plans it in a dry run."""
 
     dry_run: DryRun = False
 
@@ -333,7 +333,7 @@ class Planned(Committing):
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedWriting(Planned, Writing):
-    """What a command says that writes to a branch, and has a dry run."""
+    """The options of a command that writes to a branch, and has a dry run."""
 
 
 def counts_of(table: lw.Table, kind: type[T]) -> T:

@@ -31,7 +31,7 @@ from lancewood.repo import Committed, Hash
 
 @dataclass(frozen=True, kw_only=True)
 class Moving(InRepository):
-    """What a command says that brings a branch to another state, or plans to."""
+    """The options of a command that brings a branch to another state, or plans to."""
 
     branch: OnBranch = None
     dry_run: options.DryRun = False

@@ -35,7 +35,7 @@ def repository(storage: Mapping[str, str] | None = None) -> Iterator[lw.Reposito
 
 
 class InRepository(StoreOptions):
-    """What a command on a repository says."""
+    """The options of a command on a repository."""
 
     def repository(self) -> AbstractContextManager[lw.Repository]:
         return repository(self.storage)

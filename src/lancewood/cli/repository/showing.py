@@ -64,7 +64,7 @@ def paragraphs(texts: Sequence[str] | None) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Recording(InRepository):
-    """What a command says that makes a commit on a branch."""
+    """The options of a command that makes a commit on a branch."""
 
     message: Messages = None
     author: Author = None
