@@ -201,10 +201,10 @@ def without_extra_arguments(message: str, args: Sequence[str]) -> str:
     found = _EXTRA_ARGUMENTS.fullmatch(message)
     if found is None or not any(map(_may_be_secret, args)):
         return message
-    told = f"{found[1]}, not shown as it may be a secret"
+    text = f"{found[1]}, not shown as it may be a secret"
     if any("=" in each or "://" in each for each in args):
-        told += f"; is {_STORAGE_OPTION} missing before it?"
-    return told
+        text += f"; is {_STORAGE_OPTION} missing before it?"
+    return text
 
 
 def _may_be_secret(argument: str) -> bool:

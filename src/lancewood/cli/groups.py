@@ -160,7 +160,7 @@ class TableGroup(LazyGroup):
             "Bring the work on a branch to the branch it was made from.",
         ),
         "config": CommandEntry(
-            "commands.config:config_command", "Show, set or unset the table's settings."
+            "commands.create:config_command", "Show, set or unset the table's settings."
         ),
         "compact": CommandEntry(
             "commands.compact:compact_command", "Join small fragments and leave out deleted rows."
@@ -173,7 +173,7 @@ class TableGroup(LazyGroup):
             "commands.verify:repair_command", "Propose how to mend a table, and do it if told so."
         ),
         "index-mask": CommandEntry(
-            "commands.index_mask:index_mask_command", "Show which rows an index may answer for."
+            "commands.info:index_mask_command", "Show which rows an index may answer for."
         ),
         "clone": CommandEntry(
             "commands.clone:clone_command",

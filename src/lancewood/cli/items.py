@@ -7,13 +7,14 @@ it on stderr, and the command fails at the end.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from lancewood.cli import options
-from lancewood.cli.output import Output, counted, moment, note, size
+from lancewood.cli.output import counted, moment, size
 from lancewood.cli.repository.showing import Author, Revision, short
 from lancewood.errors import LancewoodError
 from lancewood.items.folder import find_items, path_on_disk
@@ -42,10 +43,10 @@ _TIMES = ("author_time", "commit_time")
 class Every:
     """Goes through the items and counts the failures."""
 
-    def __init__(self, folder: Path, what: str, *, json: bool) -> None:
+    def __init__(self, folder: Path, what: str, given: options.Printing) -> None:
         self._folder = path_on_disk(folder, "a folder of items")
         self._what = what
-        self._notes = not json
+        self._given = given
         self.tally = Tally()
 
     def rows(
@@ -57,18 +58,17 @@ class Every:
                 with opened(self._folder, item, fsync=fsync) as git:
                     yield from rows_of(git, item)
             except LancewoodError as error:
-                if self._notes:
-                    note(f"lw: {item!r}: {error.message}")
+                self._given.note(f"lw: {item!r}: {error.message}")
                 self.tally.add(ItemOutcome.refused(item, error))
             else:
                 self.tally.add(ItemOutcome(item, ItemDone.UNCHANGED))
 
     def check(self) -> None:
         """Raise the error of the first item that failed."""
-        self.tally.check(f"{self._what} failed for", is_shown=self._notes)
+        self.tally.check(f"{self._what} failed for", is_shown=not self._given.json)
 
 
-def refs_command(folder: Folder, json: options.Json = False) -> None:
+def refs_command(folder: Folder, *, given: options.Printing) -> None:
     """List HEAD, branches and tags of every item.
 
     An item is a folder with HEAD, refs and objects. One that cannot be read is named on stderr, and
@@ -77,15 +77,16 @@ def refs_command(folder: Folder, json: options.Json = False) -> None:
 
     JSON lines with keys: item, ref, kind, hash, commit, target, is_head.
     """
-    every = Every(folder, "listing refs", json=json)
+    every = Every(folder, "listing refs", given)
     found = every.rows(lambda git, item: refs_of(git, item, REFS))
-    if json:
-        Output(as_json=True).rows(REFS, ([row[key] for key in REFS] for row in found))
-    else:
-        Output(as_json=False).rows(
+    given.output.listing(
+        found,
+        (REFS, itemgetter(*REFS)),
+        (
             ("item", "ref", "hash", "target"),
-            ([row["item"], row["ref"], short(row["hash"]), row["target"] or ""] for row in found),
-        )
+            lambda row: (row["item"], row["ref"], short(row["hash"]), row["target"] or ""),
+        ),
+    )
     every.check()
 
 
@@ -96,51 +97,45 @@ def log_command(
         int | None,
         typer.Option("--max-count", "-n", metavar="N", min=0, help="At most N of each item."),
     ] = None,
-    json: options.Json = False,
+    *,
+    given: options.Printing,
 ) -> None:
     """Show the commits of every item, newest first.
 
     JSON lines with keys: item, position, hash, parents, tree, author, author_email, author_time,
     committer, committer_email, commit_time, message, run.
     """
-    every = Every(folder, "reading history", json=json)
+    every = Every(folder, "reading history", given)
     found = every.rows(lambda git, item: history_of(git, item, revision, limit))
-    if json:
-        timed = ({**row, **{each: moment(row[each]) for each in _TIMES}} for row in found)
-        Output(as_json=True).rows(HISTORY, ([row[key] for key in HISTORY] for row in timed))
-    else:
-        Output(as_json=False).rows(
-            ("item", "hash", "time", "author", "run", "message"),
-            (
-                [
-                    row["item"],
-                    short(row["hash"]),
-                    moment(row["commit_time"]),
-                    row["author"],
-                    row["run"] or "",
-                    row["message"].partition("\n")[0],
-                ]
-                for row in found
-            ),
-            cut=True,
-        )
+    columns = ("item", "hash", "time", "author", "run", "message")
+    given.output.listing(found, (HISTORY, _commit_facts), (columns, _commit_line), cut=True)
     every.check()
 
 
-def files_command(folder: Folder, revision: Revision = "HEAD", json: options.Json = False) -> None:
+def _commit_facts(row: dict[str, Any]) -> list[Any]:
+    return [moment(row[key]) if key in _TIMES else row[key] for key in HISTORY]
+
+
+def _commit_line(row: dict[str, Any]) -> tuple[Any, ...]:
+    time, first_line = moment(row["commit_time"]), row["message"].partition("\n")[0]
+    return row["item"], short(row["hash"]), time, row["author"], row["run"] or "", first_line
+
+
+def files_command(folder: Folder, revision: Revision = "HEAD", *, given: options.Printing) -> None:
     """List the files of every item at a revision.
 
     JSON lines with keys: item, path, commit, hash, mode, size.
     """
-    every = Every(folder, "listing files", json=json)
+    every = Every(folder, "listing files", given)
     found = every.rows(lambda git, item: contents_of(git, item, revision, _FILES))
-    if json:
-        Output(as_json=True).rows(_FILES, ([row[key] for key in _FILES] for row in found))
-    else:
-        Output(as_json=False).rows(
+    given.output.listing(
+        found,
+        (_FILES, itemgetter(*_FILES)),
+        (
             ("item", "path", "size", "hash"),
-            ([row["item"], row["path"], size(row["size"]), short(row["hash"])] for row in found),
-        )
+            lambda row: (row["item"], row["path"], size(row["size"]), short(row["hash"])),
+        ),
+    )
     every.check()
 
 
@@ -151,7 +146,8 @@ def tag_command(
     force: Annotated[
         bool, typer.Option("--force", "-f", help="Move tags that are elsewhere.")
     ] = False,
-    json: options.Json = False,
+    *,
+    given: options.Printing,
 ) -> None:
     """Tag every item at a revision.
 
@@ -161,7 +157,7 @@ def tag_command(
     JSON keys: tag, items, tagged, moved, unchanged, refused.
     """
     tag_ref(name)
-    by, tally, every = author_here(), Tally(), Every(folder, f"tagging {name!r}", json=json)
+    by, tally, every = author_here(), Tally(), Every(folder, f"tagging {name!r}", given)
 
     def tagged(git: OpenedItem, item: str) -> Iterator[ItemOutcome]:
         yield tag_item(git, item, name, revision, by, force=force)
@@ -181,7 +177,7 @@ def tag_command(
     parts = [f"tagged {counted(made, 'item')} {name}"]
     others = ((moved, "moved"), (same, "had it already"), (refused, "refused"))
     parts += [f"{number} {how}" for number, how in others if number]
-    Output(as_json=json).document(document, ", ".join(parts))
+    given.output.document(document, ", ".join(parts))
     every.check()
 
 
@@ -202,7 +198,8 @@ def import_plain_command(
     force: Annotated[
         bool, typer.Option("--force", "-f", help="Move refs of TARGET that lead elsewhere.")
     ] = False,
-    json: options.Json = False,
+    *,
+    given: options.Printing,
 ) -> None:
     """Import snapshots in the plain layout of ADR-019 into a repository.
 
@@ -235,4 +232,4 @@ def import_plain_command(
     changes = (
         counted(len(done.changed), "ref") + " made or moved" if done.changed else "nothing is new"
     )
-    Output(as_json=json).document(document, f"{found}; HEAD is {shown}; {changes}")
+    given.output.document(document, f"{found}; HEAD is {shown}; {changes}")

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from lancewood.cli.options import with_manifest_store
+from lancewood.cli.option_sets import expanded
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -87,7 +87,7 @@ def load_command(name: str, function: str) -> Any:
     found = getattr(import_module(f"lancewood.cli.{module}"), attribute)
     if not isinstance(found, typer.Typer):
         app = new_app(add_completion=False)
-        app.command(name, context_settings=CONTEXT)(with_manifest_store(found))
+        app.command(name, context_settings=CONTEXT)(expanded(found))
         found = app
     made = typer.main.get_command(found)
     made.name = name

@@ -44,7 +44,7 @@ def _epilog() -> str:
 
 
 class RootGroup(LazyGroup):
-    """All of ``lw``. Errors are told here, once, for every command."""
+    """All of ``lw``. Errors are reported here, once, for every command."""
 
     entries: ClassVar[dict[str, CommandEntry]] = {
         **VERBS,
@@ -88,15 +88,15 @@ class RootGroup(LazyGroup):
         sys.exit(int(code) if isinstance(code, int) else 0)
 
     def make_context(self, *args: Any, **settings: Any) -> Any:
-        with self._told():
+        with self._reported():
             return super().make_context(*args, **settings)
 
     def invoke(self, ctx: Any) -> Any:
-        with self._told():
+        with self._reported():
             return super().invoke(ctx)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _reported(self) -> Iterator[None]:
         """Typer has words and codes of its own for these two."""
         try:
             yield
@@ -131,8 +131,8 @@ def _report(error: BaseException, args: Sequence[str]) -> int:
         message = _message(error)
     message = hide_secrets(message, args)
     if os.environ.get(DEBUG) and usage is None:
-        told = "".join(traceback.format_exception(error))
-        print(hide_secrets(told, args), file=sys.stderr)
+        text = "".join(traceback.format_exception(error))
+        print(hide_secrets(text, args), file=sys.stderr)
     if _wants_json(args):
         document = {"type": kind, "message": message, "exit_code": int(code)}
         print(json_line({"error": document}, sys.stderr), file=sys.stderr)
@@ -142,7 +142,7 @@ def _report(error: BaseException, args: Sequence[str]) -> int:
     return code
 
 
-def _usage_message(error: BaseException, told: str, args: Sequence[str]) -> str:
+def _usage_message(error: BaseException, text: str, args: Sequence[str]) -> str:
     """What is wrong with the command line, for people who know git."""
     option, ctx = getattr(error, "option_name", None), getattr(error, "ctx", None)
     if type(error).__name__ == "NoSuchOption" and ctx is not None:
@@ -150,7 +150,7 @@ def _usage_message(error: BaseException, told: str, args: Sequence[str]) -> str:
         instead = instead_of_option(ctx.info_name, option or "") if is_verb else None
         if instead is not None:
             return f"No such option {option}: {instead}"
-    return without_extra_arguments(told, args)
+    return without_extra_arguments(text, args)
 
 
 def _message(error: BaseException) -> str:
@@ -158,11 +158,11 @@ def _message(error: BaseException) -> str:
         usual = "a commit has landed whole or not at all: lw table versions tells"
         return f"interrupted; {'; '.join(getattr(error, '__notes__', ())) or usual}"
     if isinstance(error, LancewoodError):
-        told = as_typed("; ".join([str(error), *getattr(error, "__notes__", ())]))
+        text = as_typed("; ".join([str(error), *getattr(error, "__notes__", ())]))
         near = None
         if isinstance(error, NotFoundError) and "table" in error.facts:
-            near = None if _NEAR in told else near_table(error.facts["table"])
-        return told if near is None else f"{told}; {_NEAR} {near}?"
+            near = None if _NEAR in text else near_table(error.facts["table"])
+        return text if near is None else f"{text}; {_NEAR} {near}?"
     if isinstance(error, OSError):
         return str(error)
     if isinstance(error, MemoryError):

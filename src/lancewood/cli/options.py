@@ -2,39 +2,29 @@
 
 Each has one name and one meaning everywhere. Commands for branches and tags do one thing at a time:
 a flag says which, and without a flag a NAME makes something and no NAME lists.
-
-``--manifest-store`` is added to every command on one table beside ``--storage-option``. Code that
-opens a table asks ``manifest_store``. The environment may set it too, since the uri may hold a
-password.
 """
 
 from __future__ import annotations
 
-import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from functools import wraps
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, TypeAlias, TypeVar
 
 import typer
 
-from lancewood.cli.output import note
+from lancewood.cli.option_sets import OptionSet
+from lancewood.cli.output import Output, note
 
 T = TypeVar("T")
-Command: TypeAlias = Callable[..., None]
 LIST = "listing without a NAME"
 NEW = "a new NAME"
-VARIABLE = "LANCEWOOD_MANIFEST_STORE"
-_TABLE_COMMANDS = "lancewood.cli.commands."
-_PARAMETER = "manifest_store"
 _SPAN = re.compile(r"(?:\d+[wdhms])+")
 _UNITS = {"w": "weeks", "d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
-_manifest_store: ContextVar[str | None] = ContextVar(_PARAMETER, default=None)
 Uri: TypeAlias = Annotated[
     str, typer.Argument(metavar="URI", help="Where the table is: a path or a URI.")
 ]
@@ -43,37 +33,6 @@ UriOrName: TypeAlias = Annotated[
     typer.Argument(
         metavar="URI",
         help="Where the table is: a path, a URI, or its name in the repository, as in orders@v1.",
-    ),
-]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-StorageOptions: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--storage-option",
-        metavar="KEY=VALUE",
-        help="A setting of the object store, for example a region. May be repeated.",
-    ),
-]
-_ManifestStore: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--manifest-store",
-        metavar="URI",
-        envvar=VARIABLE,
-        help="Where versions are committed, if not in the object store itself: sqlite:///FILE, "
-        "postgresql://…, dynamodb://TABLE.",
-    ),
-]
-Message: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--message", "-m", metavar="TEXT", help="What the new version is about."),
-]
-Properties: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--property",
-        metavar="KEY=VALUE",
-        help="A fact to keep with the new version. May be repeated.",
     ),
 ]
 Metadata: TypeAlias = Annotated[
@@ -144,14 +103,6 @@ Rewrite: TypeAlias = Annotated[
         "less.",
     ),
 ]
-Unsafe: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--unsafe",
-        help="Trust an object store's put-if-absent without a proof; two writers at once may lose "
-        "a commit.",
-    ),
-]
 
 
 def pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
@@ -163,16 +114,6 @@ def pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
             raise typer.BadParameter(f"{option} takes KEY=VALUE, and one has no KEY or no '='")
         found[key] = value
     return found
-
-
-def storage(texts: Sequence[str] | None) -> dict[str, str] | None:
-    """Storage options in the form of the API."""
-    return pairs(texts, "--storage-option") or None
-
-
-def commit_facts(message: str | None, properties: Sequence[str] | None) -> dict[str, Any]:
-    """The arguments of every verb that commits."""
-    return {"message": message, "properties": pairs(properties, "--property")}
 
 
 def names(texts: Sequence[str] | None) -> list[str] | None:
@@ -259,49 +200,53 @@ def iso(when: datetime | None) -> str | None:
     return None if when is None else when.isoformat()
 
 
-def told_facts(facts: Mapping[str, str]) -> str:
+def shown_facts(facts: Mapping[str, str]) -> str:
     """Metadata for people."""
     return ", ".join(f"{key}={value}" for key, value in facts.items())
 
 
-def manifest_store() -> str | None:
-    """The manifest store that this command was given, if any."""
-    return _manifest_store.get()
+@dataclass(frozen=True, kw_only=True)
+class Printing(OptionSet):
+    """How the answer of a command is printed."""
+
+    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False
+
+    @property
+    def output(self) -> Output:
+        return Output(as_json=self.json)
+
+    def note(self, text: str) -> None:
+        """Print something that people may like to know to stderr; nothing for programs."""
+        if not self.json:
+            note(text)
+
+    def confirm(self, question: str, about: str, *, yes: bool) -> None:
+        """Ask before something is lost; ``about`` says what is at stake. ``yes`` does not ask.
+
+        Raises BadParameter if nobody can be asked, and Abort if the answer is no.
+        """
+        if yes:
+            return
+        if self.json or sys.stdin is None or not sys.stdin.isatty():
+            raise typer.BadParameter(f"{about} Nobody can be asked here: say --yes to go on")
+        note(about)
+        typer.confirm(question, abort=True, err=True)
 
 
-def with_manifest_store(command: Command) -> Command:
-    """The command with ``--manifest-store`` if it is about a table, otherwise as it is."""
-    signature = inspect.signature(command, eval_str=True)
-    given = signature.parameters
-    if (
-        not command.__module__.startswith(_TABLE_COMMANDS)
-        or not {"uri", "storage_option"} <= given.keys()
-    ):
-        return command
-    kind = given["storage_option"].kind
-    option = inspect.Parameter(_PARAMETER, kind, default=None, annotation=_ManifestStore)
-    parameters = []
-    for each in given.values():
-        parameters += [each, option] if each.name == "storage_option" else [each]
+@dataclass(frozen=True, kw_only=True)
+class StoreOptions(Printing):
+    """How an object store is reached."""
 
-    @wraps(command)
-    def told(**values: Any) -> None:
-        _manifest_store.set(values.pop(_PARAMETER))
-        command(**values)
+    storage_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--storage-option",
+            metavar="KEY=VALUE",
+            help="A setting of the object store, for example a region. May be repeated.",
+        ),
+    ] = None
 
-    told.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    told.__annotations__ = {each.name: each.annotation for each in parameters}
-    return told
-
-
-def confirm(question: str, about: str, *, yes: bool, json: bool) -> None:
-    """Ask before something is lost; ``about`` tells what is at stake. ``yes`` does not ask.
-
-    Raises BadParameter if nobody can be asked, and Abort if the answer is no.
-    """
-    if yes:
-        return
-    if json or sys.stdin is None or not sys.stdin.isatty():
-        raise typer.BadParameter(f"{about} Nobody can be asked here: say --yes to go on")
-    note(about)
-    typer.confirm(question, abort=True, err=True)
+    @property
+    def storage(self) -> dict[str, str] | None:
+        """Storage options in the form of the API; raises BadParameter."""
+        return pairs(self.storage_option, "--storage-option") or None

@@ -15,14 +15,15 @@ import io
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from datetime import datetime
 from itertools import islice
-from typing import Any, NamedTuple, TextIO, cast
+from typing import Any, NamedTuple, TextIO, TypeVar, cast
 
 from lancewood.files.json_text import json_text
 
+T = TypeVar("T")
 NULL = "null"
 UNCHANGED = "nothing was changed"
 """The end of what a dry run says."""
@@ -222,9 +223,9 @@ class Output:
         if self.as_json:
             print(json_line(document, self._stream), file=self._stream)
             return
-        told = [(one_line(name), value) for name, value in facts]
-        locations = max((width(name) for name, _ in told), default=0)
-        for name, value in told:
+        named = [(one_line(name), value) for name, value in facts]
+        locations = max((width(name) for name, _ in named), default=0)
+        for name, value in named:
             shown = self._cell(value, cut=False)
             print(f"{padded(name, locations)}  {shown}".rstrip(), file=self._stream)
 
@@ -247,6 +248,19 @@ class Output:
             done += len(block)
             if len(block) < _BLOCK:
                 return done
+
+    def listing(
+        self,
+        found: Iterable[T],
+        facts: tuple[Sequence[str], Callable[[T], Sequence[Any]]],
+        lines: tuple[Sequence[str], Callable[[T], Sequence[Any]]],
+        *,
+        cut: bool = False,
+    ) -> None:
+        """The same for things of which programs get other rows than people: the names of the
+        columns, and a function that makes a row, for each."""
+        columns, row_of = facts if self.as_json else lines
+        self.rows(columns, map(row_of, found), cut=cut)
 
     def _json_lines(self, keys: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
         done = 0
@@ -335,6 +349,15 @@ def counted(number: int, thing: str) -> str:
     ('1 row', '2,500 rows')
     """
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def outcome(verb: str, past: str, what: str, *, dry_run: bool) -> str:
+    """What a command did, or what it would do.
+
+    >>> outcome("remove", "removed", "2 rows", dry_run=True)
+    'would remove 2 rows; nothing was changed'
+    """
+    return f"would {verb} {what}; {UNCHANGED}" if dry_run else f"{past} {what}"
 
 
 def note(text: str) -> None:

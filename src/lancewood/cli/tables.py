@@ -1,9 +1,9 @@
-"""The options that name a version of a table, and opening that table.
+"""The options of commands on one table: which version, how it is reached, what a commit says.
 
-A command that reads takes ``revision: Revision = NEWEST`` and is wrapped in ``with_revision``,
-which gives it the five options; ``with_revision_to`` puts another verb into their help. It also
-takes names of tables in the repository around it. A command that writes takes only ``branch``: it
-continues from the newest version of that branch, or of the one in a uri like ``t.lance@exp``.
+A command that reads takes ``read: Reading`` and gets its table by ``read.table(uri)``. It also
+takes names of tables in the repository around it. A command that writes takes ``write: Writing``,
+or ``PlannedWriting`` if it has a dry run: it continues from the newest version of a branch, or of
+the one in a uri like ``t.lance@exp``.
 
 A command on a whole table refuses a uri with a revision. One that writes refuses a uri that names a
 single version, since what it writes would come after the newest one of the branch.
@@ -11,22 +11,23 @@ single version, since what it writes would come after the newest one of the bran
 
 from __future__ import annotations
 
-import inspect
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import wraps
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
 
 import typer
 
 import lancewood as lw
-from lancewood.cli import options
-from lancewood.cli.options import Command, manifest_store
+from lancewood.cli.option_sets import OptionSet
+from lancewood.cli.options import DryRun, StoreOptions, pairs
+from lancewood.cli.output import outcome
+from lancewood.cli.progress import task_runner
 from lancewood.cli.repository.names import TableNames
 from lancewood.errors import InvalidInputError
-from lancewood.table import MAIN, Access, NamedVersion, called, history, open_named
+from lancewood.table import MAIN, Access, Runner, called, history, open_named
 
 T = TypeVar("T")
 Branch: TypeAlias = Annotated[
@@ -35,18 +36,42 @@ Branch: TypeAlias = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Revision:
-    """What the options say; without any, the newest version of what the uri names.
+@dataclass(frozen=True, kw_only=True)
+class Revision(OptionSet):
+    """Which version; without any option, the newest version of what the uri names.
 
-    Raises typer.BadParameter if two of them contradict each other.
+    Raises typer.BadParameter if two of them contradict each other. The help begins with a verb,
+    for which a subclass may have another one.
     """
 
-    branch: str | None = None
-    version: int | None = None
-    tag: str | None = None
-    as_of: str | None = None
-    at: str | None = None
+    verb: ClassVar[str] = "Read"
+
+    branch: Branch = None
+    version: Annotated[
+        int | None,
+        typer.Option("--version", metavar="N", help="{verb} this version, of main or of --branch."),
+    ] = None
+    tag: Annotated[
+        str | None,
+        typer.Option("--tag", metavar="NAME", help="{verb} the version that a tag names."),
+    ] = None
+    as_of: Annotated[
+        str | None,
+        typer.Option(
+            "--as-of",
+            metavar="TIME",
+            help="{verb} the newest version of that moment: ISO 8601, local time without a zone.",
+        ),
+    ] = None
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            metavar="REVISION",
+            help="{verb} this revision: a tag or branch, branch:N, :N of main, tag:NAME; as in "
+            "URI@REVISION.",
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         given = {
@@ -65,6 +90,11 @@ class Revision:
     def is_past(self) -> bool:
         """Whether it may be older than the newest version of a branch."""
         return any(each is not None for each in (self.version, self.tag, self.as_of, self.at))
+
+    @property
+    def has_only_at(self) -> bool:
+        """Whether nothing is said, or ``--at`` alone."""
+        return all(each is None for each in (self.branch, self.version, self.tag, self.as_of))
 
     def arguments(self) -> dict[str, Any]:
         """The arguments for ``lancewood.open``."""
@@ -103,171 +133,207 @@ def _when(text: str | None) -> datetime | None:
         ) from None
 
 
-def with_revision_to(verb: str) -> Callable[[Command], Command]:
-    """Replaces a command's parameter ``revision`` by the five options; their help begins with the
-    verb."""
-    group = _group(verb)
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(StoreOptions):
+    """How a table is reached. The environment may name the manifest store, since its uri may hold a
+    password."""
 
-    def wrapped(command: Command) -> Command:
-        signature = inspect.signature(command, eval_str=True)
-        parameters = [
-            new
-            for each in signature.parameters.values()
-            for new in (_options(each, group) if each.name == "revision" else [each])
-        ]
-
-        @wraps(command)
-        def expanded(**given: Any) -> None:
-            said = {name: given.pop(name) for name in group}
-            command(revision=Revision(**said), **given)
-
-        expanded.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        expanded.__annotations__ = {each.name: each.annotation for each in parameters}
-        return expanded
-
-    return wrapped
-
-
-def _group(verb: str) -> dict[str, Any]:
-    """The five options by the names of their parameters; the help begins with the verb."""
-
-    def option(kind: Any, name: str, metavar: str, text: str) -> Any:
-        return Annotated[kind | None, typer.Option(name, metavar=metavar, help=f"{verb} {text}")]
-
-    return {
-        "branch": Branch,
-        "version": option(int, "--version", "N", "this version, of main or of --branch."),
-        "tag": option(str, "--tag", "NAME", "the version that a tag names."),
-        "as_of": option(
-            str,
-            "--as-of",
-            "TIME",
-            "the newest version of that moment: ISO 8601, local time without a zone.",
+    manifest_store: Annotated[
+        str | None,
+        typer.Option(
+            "--manifest-store",
+            metavar="URI",
+            envvar="LANCEWOOD_MANIFEST_STORE",
+            help="Where versions are committed, if not in the object store itself: sqlite:///FILE, "
+            "postgresql://…, dynamodb://TABLE.",
         ),
-        "at": option(
-            str,
-            "--at",
-            "REVISION",
-            "this revision: a tag or branch, branch:N, :N of main, tag:NAME; as in URI@REVISION.",
+    ] = None
+
+    @property
+    def reached_by(self) -> dict[str, Any]:
+        """The arguments for ``lancewood.open`` and its like."""
+        return {"storage_options": self.storage, "manifest_store": self.manifest_store}
+
+    def access(self, uri: str) -> Access:
+        return Access(uri, **self.reached_by)
+
+    def whole_uri(self, uri: str) -> str:
+        """Where a whole table is; raises InvalidInputError if the uri has a revision."""
+        return self.access(uri).whole("the command").uri
+
+    def opened(self, uri: str, revision: Revision = NEWEST) -> lw.Table:
+        """One version of a table."""
+        return lw.Table(self.access(uri).open(**revision.arguments()))
+
+    def to_read(self, uri: str, revision: Revision) -> lw.Table:
+        """One version, for a command that reads: the uri may be a name in the repository around."""
+        names = TableNames(self.storage)
+        if revision.has_only_at:
+            exact = names.read_as(uri, revision.at)
+            revision = revision if exact is None else NEWEST
+        else:
+            exact = names.whole(uri)
+        with names.shown_in_errors():
+            return self.opened(exact or uri, revision)
+
+    def runner(self) -> AbstractContextManager[Runner]:
+        """Threads that show how many tasks of a job are done while the block runs."""
+        return task_runner(wanted=not self.json)
+
+    def answer(self, table: lw.Table, text: str, **more: Any) -> None:
+        """Print the uri and the version of a table, and more facts, for programs; the text for
+        people."""
+        self.output.document({"uri": table.uri, "version": table.version, **more}, text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading(Revision, TableOptions):
+    """The options of a command that reads one version."""
+
+    def table(self, uri: str) -> lw.Table:
+        return self.to_read(uri, self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BranchOptions(TableOptions):
+    """The options of a command that looks at the versions of one branch."""
+
+    branch: Branch = None
+
+    def newest(self, uri: str) -> lw.Table:
+        """The newest version of the branch."""
+        return self.opened(uri, Revision(branch=self.branch))
+
+    def history(self, uri: str, limit: int | None) -> Iterator[lw.VersionInfo]:
+        """The versions of the branch; the newest need not be readable."""
+        names = TableNames(self.storage)
+        access = self.access(names.whole(uri) or uri)
+        with names.shown_in_errors():
+            return history(access, branch=self.branch, limit=limit)
+
+    def to_compare(self, uri: str) -> lw.Table:
+        """A table whose versions are compared; the uri may be a name in the repository around."""
+        names = TableNames(self.storage)
+        named = names.compared_as(uri) if self.branch is None else names.whole(uri)
+        with names.shown_in_errors():
+            return self.newest(named or uri)
+
+    def compared_version(self, uri: str, table: lw.Table, text: str) -> int:
+        """The version of the table that a text means: its number, a revision of the repository
+        around, or a revision of the table."""
+        if text.isascii() and text.isdecimal():
+            return int(text)
+        names = TableNames(self.storage)
+        # A path that exists is not split.
+        named = names.compared_as(uri if os.path.isdir(uri) else uri.partition("@")[0], text)
+        with names.shown_in_errors():
+            found = table.checkout(at=text) if named is None else self.opened(named)
+        if not table.follows(found):
+            raise InvalidInputError(
+                f"{text!r} is version {found.version} of {called(found.branch)}, which is none of "
+                f"{called(table.branch)}; --branch or URI@REVISION says of which branch changes "
+                "are asked for",
+                revision=text,
+            )
+        return found.version
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changing(TableOptions):
+    """The options of a command that changes a table in any way."""
+
+    unsafe: Annotated[
+        bool,
+        typer.Option(
+            "--unsafe",
+            help="Trust an object store's put-if-absent without a proof; two writers at once may "
+            "lose a commit.",
         ),
-    }
+    ] = False
+
+    @property
+    def reached_by(self) -> dict[str, Any]:
+        return {**super().reached_by, "unsafe": self.unsafe}
 
 
-def _options(parameter: inspect.Parameter, group: dict[str, Any]) -> list[inspect.Parameter]:
-    return [
-        inspect.Parameter(name, parameter.kind, default=None, annotation=option)
-        for name, option in group.items()
-    ]
+@dataclass(frozen=True, kw_only=True)
+class Committing(Changing):
+    """The options of a command that commits a version.
 
-
-with_revision = with_revision_to("Read")
-"""For commands that read."""
-
-
-def access_to(uri: str, storage_options: Sequence[str] | None, *, unsafe: bool = False) -> Access:
-    """How a table is reached, with what the command line says."""
-    return Access(
-        uri,
-        storage_options=options.storage(storage_options),
-        manifest_store=manifest_store(),
-        unsafe=unsafe,
-    )
-
-
-def whole_uri(uri: str, storage_options: Sequence[str] | None) -> str:
-    """The place of a whole table in full; raises InvalidInputError if the uri has a revision."""
-    return access_to(uri, storage_options).whole("the command").uri
-
-
-def history_of(
-    uri: str, storage_options: Sequence[str] | None, branch: str | None, limit: int | None
-) -> Iterator[lw.VersionInfo]:
-    """The versions of a branch; the newest need not be readable."""
-    names = TableNames(options.storage(storage_options))
-    access = access_to(names.whole(uri) or uri, storage_options)
-    with names.told():
-        return history(access, branch=branch, limit=limit)
-
-
-def opened_table(
-    uri: str,
-    storage_options: Sequence[str] | None,
-    revision: Revision = NEWEST,
-    *,
-    unsafe: bool = False,
-) -> lw.Table:
-    """One version of a table."""
-    access = access_to(uri, storage_options, unsafe=unsafe)
-    return lw.Table(access.open(**revision.arguments()))
-
-
-def table_to_read(
-    uri: str,
-    storage_options: Sequence[str] | None,
-    revision: Revision = NEWEST,
-    *,
-    unsafe: bool = False,
-) -> lw.Table:
-    """One version, for a command that reads: the uri may be a name in the repository around."""
-    names = TableNames(options.storage(storage_options))
-    if revision in (NEWEST, Revision(at=revision.at)):
-        exact = names.read_as(uri, revision.at)
-        revision = revision if exact is None else NEWEST
-    else:
-        exact = names.whole(uri)
-    with names.told():
-        return opened_table(exact or uri, storage_options, revision, unsafe=unsafe)
-
-
-def table_to_compare(
-    uri: str, storage_options: Sequence[str] | None, branch: str | None
-) -> lw.Table:
-    """A table whose versions are compared; the uri may be a name in the repository around."""
-    names = TableNames(options.storage(storage_options))
-    named = names.compared_as(uri) if branch is None else names.whole(uri)
-    with names.told():
-        return opened_table(named or uri, storage_options, Revision(branch=branch))
-
-
-def compared_version(
-    uri: str, storage_options: Sequence[str] | None, table: lw.Table, text: str
-) -> int:
-    """The version of the table that a text means: its number, a revision of the repository around,
-    or a revision of the table."""
-    if text.isascii() and text.isdecimal():
-        return int(text)
-    names = TableNames(options.storage(storage_options))
-    named = names.compared_as(_without_revision(uri), text)
-    with names.told():
-        found = table.checkout(at=text) if named is None else opened_table(named, storage_options)
-    if not table.follows(found):
-        raise InvalidInputError(
-            f"{text!r} is version {found.version} of {called(found.branch)}, which is none of "
-            f"{called(table.branch)}; --branch or URI@REVISION says of which branch changes are "
-            "asked for",
-            revision=text,
-        )
-    return found.version
-
-
-def table_to_write(
-    uri: str, storage_options: Sequence[str] | None, branch: str | None, *, unsafe: bool = False
-) -> lw.Table:
-    """The newest version of the branch to write to.
-
-    Raises InvalidInputError for a uri with a tag or the number of a version.
+    Raises typer.BadParameter for a property without a key.
     """
-    found = opened_maybe_past(uri, storage_options, branch, unsafe=unsafe)
-    table, single = found.table, found.single
-    if single is not None:
-        kind = "a tag" if found.is_tag else "a single version"
-        raise InvalidInputError(
-            f"{single!r} is {kind}, and {kind} is not written to: make a branch there "
-            f"(lw table branch URI NAME --at {single}), or write to {called(table.branch)} "
-            f"(URI@{table.branch or MAIN})",
-            revision=single,
-        )
-    return table
+
+    message: Annotated[
+        str | None,
+        typer.Option("--message", "-m", metavar="TEXT", help="What the new version is about."),
+    ] = None
+    properties: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--property",
+            metavar="KEY=VALUE",
+            help="A fact to keep with the new version. May be repeated.",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        pairs(self.properties, "--property")
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The arguments of every verb that commits."""
+        return {"message": self.message, "properties": pairs(self.properties, "--property")}
+
+    def to_write(self, uri: str, branch: str | None = None) -> lw.Table:
+        """The newest version of the branch to write to.
+
+        Raises InvalidInputError for a uri with a tag or the number of a version.
+        """
+        found = open_named(self.access(uri), branch)
+        table, single = found.table, found.single
+        if single is not None:
+            kind = "a tag" if found.is_tag else "a single version"
+            raise InvalidInputError(
+                f"{single!r} is {kind}, and {kind} is not written to: make a branch there "
+                f"(lw table branch URI NAME --at {single}), or write to {called(table.branch)} "
+                f"(URI@{table.branch or MAIN})",
+                revision=single,
+            )
+        return table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Writing(Committing):
+    """The options of a command that writes to a branch."""
+
+    branch: Branch = None
+
+    def table(self, uri: str) -> lw.Table:
+        """The newest version of the branch."""
+        return self.to_write(uri, self.branch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned(Committing):
+    """The options of a command that commits a version, or plans it in a dry run."""
+
+    dry_run: DryRun = False
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {**super().facts, "dry_run": self.dry_run}
+
+    def answer(self, table: lw.Table, text: str, **more: Any) -> None:
+        super().answer(table, text, dry_run=self.dry_run, **more)
+
+    def outcome(self, verb: str, past: str, what: str) -> str:
+        """What would be done, or was done, in words."""
+        return outcome(verb, past, what, dry_run=self.dry_run)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedWriting(Planned, Writing):
+    """The options of a command that writes to a branch, and has a dry run."""
 
 
 def counts_of(table: lw.Table, kind: type[T]) -> T:
@@ -277,13 +343,6 @@ def counts_of(table: lw.Table, kind: type[T]) -> T:
     return counts
 
 
-def opened_maybe_past(
-    uri: str, storage_options: Sequence[str] | None, branch: str | None, *, unsafe: bool = False
-) -> NamedVersion:
-    """The version that a branch or a uri names, and whether it is a single one."""
-    return open_named(access_to(uri, storage_options, unsafe=unsafe), branch)
-
-
-def _without_revision(uri: str) -> str:
-    """The table alone; a path that exists is not split."""
-    return uri if os.path.isdir(uri) else uri.partition("@")[0]
+def stands(table: lw.Table) -> str:
+    """Where a table is, and at which version."""
+    return f"{table.uri}, version {table.version}"

@@ -76,7 +76,7 @@ class TableNames:
         return None if _is_table(name) else self._in_head(name, text)
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def shown_in_errors(self) -> Iterator[None]:
         """Add the repository's names to an error about a name that the table does not have."""
         try:
             yield

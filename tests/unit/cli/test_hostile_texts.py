@@ -18,11 +18,11 @@ import pytest
 from tests.interop.git_judge import git
 
 import lancewood as lw
-from lancewood.cli.commands import rows as count
 from lancewood.cli.failing import ExitCode
 from lancewood.cli.lazy import load_command
 from lancewood.cli.main import RootGroup
 from lancewood.cli.output import Output, shown_safely, visible
+from lancewood.cli.tables import TableOptions
 
 Lw = Callable[..., Any]
 ESC, CSI, TURN, MARK, BREAK = "\x1b[31m", "\x9b31m", "\u202e", "\u2067", "\u2028"
@@ -160,7 +160,7 @@ def test_running_out_of_memory_is_no_bug(lw_run: Lw, monkeypatch: pytest.MonkeyP
     def fail(*_: object, **__: object) -> None:
         raise pa.ArrowMemoryError("malloc of size 8589934592 failed")
 
-    monkeypatch.setattr(count, "table_to_read", fail)
+    monkeypatch.setattr(TableOptions, "opened", fail)
     ran = lw_run("table", "count", "x.lance")
     assert ran.code == ExitCode.STORAGE
     assert "out of memory: malloc of size 8589934592 failed" in ran.err

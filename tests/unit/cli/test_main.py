@@ -171,7 +171,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     def fail(*args: object, **options: object) -> None:
         raise error
 
-    monkeypatch.setattr("lancewood.cli.commands.rows.table_to_read", fail)
+    monkeypatch.setattr("lancewood.cli.tables.TableOptions.opened", fail)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from lancewood.cli.failing import ExitCode
 from lancewood.cli.lazy import load_command
 from lancewood.cli.main import RootGroup
-from lancewood.cli.pipeline.run import interruption_told
+from lancewood.cli.pipeline.run import interruption_noted
 from lancewood.errors import InvalidInputError, RunFailedError
 from lancewood.pipeline.definition.model import Pipeline
 from lancewood.pipeline.report.facts import CheckFacts, Ending, Listener, RunFacts
@@ -180,7 +180,7 @@ def test_what_breaks_over_an_interruption_is_not_logged_and_the_rest_is(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def stopped() -> None:
-        with interruption_told("main", ["lw", "run", "labels.toml"]):
+        with interruption_noted("main", ["lw", "run", "labels.toml"]):
             logging.error("Exception while sending command.")
             logging.error("something else")
             raise KeyboardInterrupt

@@ -8,10 +8,11 @@ import pyarrow as pa
 import typer
 
 import lancewood as lw
-from lancewood.cli import file_options, options
-from lancewood.cli.output import UNCHANGED, Output, counted
+from lancewood.cli import options
+from lancewood.cli.file_options import FileOptions, Files
+from lancewood.cli.output import counted
 from lancewood.cli.progress import reading_rows, task_bars
-from lancewood.cli.tables import Branch, counts_of, table_to_write
+from lancewood.cli.tables import PlannedWriting, counts_of, stands
 from lancewood.table import parse_column
 
 
@@ -48,19 +49,9 @@ def add_columns_command(
             help="Columns of table and file that make the key; a row without a match gets nulls.",
         ),
     ] = None,
-    format: file_options.Format = None,
-    cast: file_options.Casts = None,
-    delimiter: file_options.Delimiter = None,
-    header: file_options.Header = True,
-    names: file_options.Names = None,
-    null_value: file_options.NullValues = None,
-    dry_run: options.DryRun = False,
-    message: options.Message = None,
-    properties: options.Properties = None,
-    branch: Branch = None,
-    storage_option: options.StorageOptions = None,
-    unsafe: options.Unsafe = False,
-    json: options.Json = False,
+    *,
+    files: FileOptions,
+    write: PlannedWriting,
 ) -> None:
     """Add columns: computed, empty, or from a file.
 
@@ -72,37 +63,28 @@ def add_columns_command(
         raise typer.BadParameter("give one of --set, --null and --from")
     if on and not source:
         raise typer.BadParameter("--on is for the key of a file, which --from names")
-    facts = options.commit_facts(message, properties)
     expressions = options.expressions(set, "--set")
     fields = pa.schema([parse_column(each) for each in null or ()])
-    csv = file_options.csv_options(delimiter, header, names, null_value)
-    table = table_to_write(uri, storage_option, branch, unsafe=unsafe)
-    with task_bars(wanted=not json) as tell:
+    table = write.table(uri)
+    with task_bars(wanted=not write.json) as tell:
         new: Any = expressions or fields
         if source:
-            sources = file_options.sources(source, format, cast, table.schema, csv)
+            sources = files.sources(source, table.schema)
             new = sources.reader(reading_rows(tell, sources.total_rows))
         runner = lw.LocalRunner(progress=tell)
-        table = table.add_columns(
-            new, on=options.names(on), dry_run=dry_run, runner=runner, **facts
-        )
+        table = table.add_columns(new, on=options.names(on), runner=runner, **write.facts)
     columns = counts_of(table, lw.ColumnCounts).columns
-    told = ", ".join(f"{each.name} ({each.type})" for each in columns)
-    told = f"{told} to {table.uri}, version {table.version}"
-    document = {
-        "uri": table.uri,
-        "version": table.version,
-        "dry_run": dry_run,
-        "columns": [{"name": each.name, "type": str(each.type)} for each in columns],
-    }
-    Output(as_json=json).document(
-        document, f"would add {told}; {UNCHANGED}" if dry_run else f"added {told}"
+    names = ", ".join(f"{each.name} ({each.type})" for each in columns)
+    write.answer(
+        table,
+        write.outcome("add", "added", f"{names} to {stands(table)}"),
+        columns=[{"name": each.name, "type": str(each.type)} for each in columns],
     )
 
 
 def replace_columns_command(
     uri: options.Uri,
-    files: file_options.Files,
+    paths: Files,
     fragment: Annotated[
         list[int],
         typer.Option(
@@ -112,19 +94,9 @@ def replace_columns_command(
             help="A fragment whose rows get the values, as files lists it. May be repeated.",
         ),
     ],
-    format: file_options.Format = None,
-    cast: file_options.Casts = None,
-    delimiter: file_options.Delimiter = None,
-    header: file_options.Header = True,
-    names: file_options.Names = None,
-    null_value: file_options.NullValues = None,
-    dry_run: options.DryRun = False,
-    message: options.Message = None,
-    properties: options.Properties = None,
-    branch: Branch = None,
-    storage_option: options.StorageOptions = None,
-    unsafe: options.Unsafe = False,
-    json: options.Json = False,
+    *,
+    files: FileOptions,
+    write: PlannedWriting,
 ) -> None:
     """Replace the values of columns in some fragments.
 
@@ -133,31 +105,17 @@ def replace_columns_command(
 
     JSON keys: uri, version, dry_run, columns, fragments, rows.
     """
-    facts = options.commit_facts(message, properties)
-    csv = file_options.csv_options(delimiter, header, names, null_value)
-    table = table_to_write(uri, storage_option, branch, unsafe=unsafe)
-    sources = file_options.sources(files, format, cast, table.schema, csv)
-    with task_bars(wanted=not json) as tell:
+    table = write.table(uri)
+    sources = files.sources(paths, table.schema)
+    with task_bars(wanted=not write.json) as tell:
         table = table.replace_columns(
             fragment,
             sources.reader(reading_rows(tell, sources.total_rows)),
-            dry_run=dry_run,
             runner=lw.LocalRunner(progress=tell),
-            **facts,
+            **write.facts,
         )
     replaced = counts_of(table, lw.ColumnCounts).rows
-    told = (
-        f"{', '.join(sources.schema.names)} of {counted(replaced, 'row')} in {table.uri}, version "
-        f"{table.version}"
-    )
-    document = {
-        "uri": table.uri,
-        "version": table.version,
-        "dry_run": dry_run,
-        "columns": sources.schema.names,
-        "fragments": fragment,
-        "rows": replaced,
-    }
-    Output(as_json=json).document(
-        document, f"would replace {told}; {UNCHANGED}" if dry_run else f"replaced {told}"
-    )
+    names = sources.schema.names
+    what = f"{', '.join(names)} of {counted(replaced, 'row')} in {stands(table)}"
+    text = write.outcome("replace", "replaced", what)
+    write.answer(table, text, columns=names, fragments=fragment, rows=replaced)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.output import UNCHANGED, Output, counted, human_size
-from lancewood.cli.progress import task_runner
-from lancewood.cli.tables import Branch, Revision, counts_of, table_to_read, table_to_write
+from lancewood.cli.output import counted, human_size
+from lancewood.cli.tables import PlannedWriting, Revision, Writing, counts_of, stands
 
 _BASE_KEYS = ("id", "name", "is_dataset_root", "path")
 _RANGE = re.compile(r"(\d{1,10})(?:-(\d{1,10}))?", re.ASCII)
@@ -43,12 +41,8 @@ def base_command(
     no_check: Annotated[
         bool, typer.Option("--no-check", help="Do not look for files at the place of --set.")
     ] = False,
-    message: options.Message = None,
-    properties: options.Properties = None,
-    branch: Branch = None,
-    storage_option: options.StorageOptions = None,
-    unsafe: options.Unsafe = False,
-    json: options.Json = False,
+    *,
+    write: Writing,
 ) -> None:
     """List, add or set the other roots of a table's files.
 
@@ -58,21 +52,19 @@ def base_command(
     JSON lines with keys: id, name, is_dataset_root, path. A change adds uri and version.
     """
     _check(add, set_to, name=name, dataset_root=dataset_root, no_check=no_check)
-    facts = options.commit_facts(message, properties)
-    if add is None and set_to is None:
-        table = table_to_read(uri, storage_option, Revision(branch=branch), unsafe=unsafe)
-    else:
-        table = table_to_write(uri, storage_option, branch, unsafe=unsafe)
-    output = Output(as_json=json)
     if add is not None:
-        table = table.add_base(add, name=name, is_dataset_root=dataset_root, **facts)
-        _tell(output, table, "added base path {} at", lw.BasePath(add).path)
+        table = write.table(uri)
+        table = table.add_base(add, name=name, is_dataset_root=dataset_root, **write.facts)
+        _tell(write, table, "added base path {} at", lw.BasePath(add).path)
     elif set_to is not None:
         base, goal = set_to
-        table = table.set_base(_meant_base(table, base), goal, check=not no_check, **facts)
-        _tell(output, table, "set base path {} to", lw.BasePath(goal).path)
+        table = write.table(uri)
+        table = table.set_base(_meant_base(table, base), goal, check=not no_check, **write.facts)
+        _tell(write, table, "set base path {} to", lw.BasePath(goal).path)
     else:
-        _print_list(output, table.base_paths)
+        table = write.to_read(uri, Revision(branch=write.branch))
+        columns = ("base", "name", "dataset root", "path")
+        write.output.listing(table.base_paths, (_BASE_KEYS, _facts), (columns, _line))
 
 
 def _check(
@@ -92,26 +84,25 @@ def _check(
         raise typer.BadParameter("--no-check is for --set")
 
 
-def _print_list(output: Output, bases: Sequence[lw.BasePath]) -> None:
-    if output.as_json:
-        output.rows(_BASE_KEYS, map(_facts, bases))
-    else:
-        lines = ((e.id, e.name or "", "yes" if e.is_dataset_root else "no", e.path) for e in bases)
-        output.rows(("base", "name", "dataset root", "path"), lines)
-
-
-def _tell(output: Output, table: lw.Table, done: str, path: str) -> None:
+def _tell(write: Writing, table: lw.Table, done: str, path: str) -> None:
     base = next(each for each in table.base_paths if each.path == path)
     called = f"{base.id} ({base.name})" if base.name else str(base.id)
-    document = dict(zip(_BASE_KEYS, _facts(base), strict=True))
-    output.document(
-        {**document, "uri": table.uri, "version": table.version},
-        f"{done.format(called)} {path}: {table.uri}, version {table.version}",
+    write.output.document(
+        {
+            **dict(zip(_BASE_KEYS, _facts(base), strict=True)),
+            "uri": table.uri,
+            "version": table.version,
+        },
+        f"{done.format(called)} {path}: {stands(table)}",
     )
 
 
 def _facts(base: lw.BasePath) -> tuple[Any, ...]:
     return base.id, base.name, base.is_dataset_root, base.path
+
+
+def _line(base: lw.BasePath) -> tuple[Any, ...]:
+    return base.id, base.name or "", "yes" if base.is_dataset_root else "no", base.path
 
 
 def _meant_base(table: lw.Table, text: str) -> int | str:
@@ -159,13 +150,8 @@ def move_command(
         ),
     ] = None,
     all_fragments: Annotated[bool, typer.Option("--all", help="Move all fragments.")] = False,
-    dry_run: options.DryRun = False,
-    message: options.Message = None,
-    properties: options.Properties = None,
-    branch: Branch = None,
-    storage_option: options.StorageOptions = None,
-    unsafe: options.Unsafe = False,
-    json: options.Json = False,
+    *,
+    write: PlannedWriting,
 ) -> None:
     """Bring fragments to another root of the table.
 
@@ -181,36 +167,25 @@ def move_command(
     some = chosen is not None or where is not None or older_than is not None
     if some == all_fragments:
         raise typer.BadParameter("say what: --fragments, --where or --older-than, or --all")
-    facts = options.commit_facts(message, properties)
     age = options.span(older_than, "--older-than")
-    table = table_to_write(uri, storage_option, branch, unsafe=unsafe)
-    with task_runner(wanted=not json) as runner:
+    table = write.table(uri)
+    with write.runner() as runner:
         after = table.move_fragments(
             chosen,
             base=None if to is None else _meant_base(table, to),
             where=where,
             older_than=age,
-            dry_run=dry_run,
             runner=runner,
-            **facts,
+            **write.facts,
         )
     counts = counts_of(after, lw.MoveCounts)
-    document = {
-        "uri": after.uri,
-        "version": after.version,
-        "dry_run": dry_run,
-        "to": to,
-        "fragments": counts.fragments,
-        "files": counts.files,
-        "bytes": counts.bytes,
-    }
-    told = f"nothing to move; {after.uri} stays at version {after.version}"
+    text = f"nothing to move; {after.uri} stays at version {after.version}"
     if counts.fragments:
         what = f"{counted(counts.fragments, 'fragment')} of {counted(counts.files, 'file')} "
         what += f"({human_size(counts.bytes)}) {'back' if to is None else f'to {to}'}"
-        told = f"{what} in {after.uri}, version {after.version}"
-        told = f"would move {told}; {UNCHANGED}" if dry_run else f"moved {told}"
-    Output(as_json=json).document(document, told)
+        text = write.outcome("move", "moved", f"{what} in {stands(after)}")
+    amounts = {"fragments": counts.fragments, "files": counts.files, "bytes": counts.bytes}
+    write.answer(after, text, to=to, **amounts)
 
 
 def _numbers(texts: list[str] | None) -> list[int] | None:

@@ -9,18 +9,21 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli import options as ref_options
-from lancewood.cli.options import LIST, NEW, check_fits, chosen_verb, confirm, iso, one, two
-from lancewood.cli.output import Output, moment
-from lancewood.cli.progress import task_runner
-from lancewood.cli.tables import NEWEST, Revision, opened_table, with_revision_to
+from lancewood.cli.options import LIST, NEW, check_fits, chosen_verb, iso, one, two
+from lancewood.cli.output import moment
+from lancewood.cli.tables import NEWEST, Changing, Revision
 from lancewood.table import MAIN
 
 _DELETE, _RENAME, _RESET = "--delete", "--rename", "--reset"
 _KEYS = ("name", "parent", "parent_version", "created", "metadata")
 
 
-@with_revision_to("Begin at")
+class BeginAt(Revision):
+    """Where a new branch begins."""
+
+    verb = "Begin at"
+
+
 def branch_command(
     uri: options.Uri,
     names: Annotated[
@@ -49,12 +52,11 @@ def branch_command(
         ),
     ] = False,
     yes: options.Yes = False,
-    pattern: ref_options.Pattern = None,
-    revision: Revision = NEWEST,
-    metadata: ref_options.Metadata = None,
-    storage_option: options.StorageOptions = None,
-    unsafe: options.Unsafe = False,
-    json: options.Json = False,
+    pattern: options.Pattern = None,
+    metadata: options.Metadata = None,
+    *,
+    revision: BeginAt,
+    change: Changing,
 ) -> None:
     """List, make, delete, rename or reset branches.
 
@@ -79,9 +81,7 @@ def branch_command(
         },
     )
     facts = options.pairs(metadata, "--metadata")
-    begin = revision if verb == NEW else NEWEST
-    table = opened_table(uri, storage_option, begin, unsafe=unsafe)
-    branches = _Branches(table, Output(as_json=json))
+    branches = _Branches(change.opened(uri, revision if verb == NEW else NEWEST), change)
     if verb == LIST:
         branches.show(pattern)
     elif verb == NEW:
@@ -95,53 +95,50 @@ def branch_command(
 
 
 class _Branches:
-    """The branches of one table, and where is told what becomes of them."""
+    """The branches of one table, and how what becomes of them is shown."""
 
-    def __init__(self, table: lw.Table, output: Output) -> None:
+    def __init__(self, table: lw.Table, change: Changing) -> None:
         self._table = table
         self._from = table.branch or MAIN
         self._uri = table.main_uri
-        self._output = output
+        self._change = change
 
     def show(self, pattern: str | None) -> None:
-        found = ref_options.matching(self._table.branches.list(), pattern)
-        if self._output.as_json:
-            self._output.rows(_KEYS, map(_facts, found))
-        else:
-            columns = ("branch", "from", "version", "created", "metadata")
-            self._output.rows(columns, map(_line, found))
+        found = options.matching(self._table.branches.list(), pattern)
+        columns = ("branch", "from", "version", "created", "metadata")
+        self._change.output.listing(found, (_KEYS, _facts), (columns, _line))
 
     def make(self, name: str, metadata: Mapping[str, str]) -> None:
         version = self._table.branches.create(name, metadata=metadata).version
-        told = f"made branch {name} of version {version} of {self._from} in {self._uri}"
-        self._tell("created", name, version, told)
+        text = f"made branch {name} of version {version} of {self._from} in {self._uri}"
+        self._tell("created", name, version, text)
 
     def delete(self, names: Sequence[str], *, force: bool, yes: bool) -> None:
         if not force:
             for each in names:
                 self._table.branches.get(each)
         about = f"{', '.join(names)} of {self._uri}: all versions go, also what was not published."
-        confirm("Delete for good?", about, yes=yes, json=self._output.as_json)
+        self._change.confirm("Delete for good?", about, yes=yes)
         for each in names:
             self._table.branches.delete(each, force=force)
             self._tell("deleted", each, None, f"deleted branch {each} of {self._uri}")
 
     def rename(self, old: str, new: str) -> None:
-        with task_runner(wanted=not self._output.as_json) as runner:
+        with self._change.runner() as runner:
             version = self._table.branches.rename(old, new, runner=runner).version
-        told = f"renamed branch {old} of {self._uri} to {new}"
-        self._tell("renamed", new, version, told, renamed_from=old)
+        text = f"renamed branch {old} of {self._uri} to {new}"
+        self._tell("renamed", new, version, text, renamed_from=old)
 
     def reset(self, name: str, revision: Revision, *, force: bool) -> None:
         version = self._table.branches.reset(name, revision.on_branch(), force=force).version
         found = self._table.branches.get(name)
         parent = found.parent_branch or MAIN
-        told = f"branch {name} of {self._uri} begins anew as version {found.parent_version} of "
-        self._tell("reset", name, version, f"{told}{parent}, with its version {version}")
+        text = f"branch {name} of {self._uri} begins anew as version {found.parent_version} of "
+        self._tell("reset", name, version, f"{text}{parent}, with its version {version}")
 
-    def _tell(self, action: str, name: str, version: int | None, told: str, **more: str) -> None:
+    def _tell(self, action: str, name: str, version: int | None, text: str, **more: str) -> None:
         document = {"action": action, "uri": self._uri, "branch": name, "version": version}
-        self._output.document({**document, **more}, told)
+        self._change.output.document({**document, **more}, text)
 
 
 def _facts(each: lw.Branch) -> tuple[Any, ...]:
@@ -150,5 +147,5 @@ def _facts(each: lw.Branch) -> tuple[Any, ...]:
 
 
 def _line(each: lw.Branch) -> tuple[Any, ...]:
-    parent, facts = each.parent_branch or MAIN, ref_options.told_facts(each.metadata)
+    parent, facts = each.parent_branch or MAIN, options.shown_facts(each.metadata)
     return each.name, parent, each.parent_version, moment(each.created_at), facts

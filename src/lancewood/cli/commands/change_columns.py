@@ -8,9 +8,8 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.output import UNCHANGED, Output, counted
-from lancewood.cli.progress import task_runner
-from lancewood.cli.tables import Branch, counts_of, table_to_write
+from lancewood.cli.output import UNCHANGED, counted
+from lancewood.cli.tables import PlannedWriting, counts_of, stands
 from lancewood.table import parse_type
 
 
@@ -20,13 +19,8 @@ def drop_columns_command(
         list[str],
         typer.Argument(metavar="NAMES...", help="Columns; a dot leads into a struct: a.b"),
     ],
-    dry_run: options.DryRun = False,
-    message: options.Message = None,
-    properties: options.Properties = None,
-    branch: Branch = None,
-    storage_option: options.StorageOptions = None,
-    unsafe: options.Unsafe = False,
-    json: options.Json = False,
+    *,
+    write: PlannedWriting,
 ) -> None:
     """Remove columns.
 
@@ -34,14 +28,11 @@ def drop_columns_command(
 
     JSON keys: uri, version, dry_run, columns.
     """
-    facts = options.commit_facts(message, properties)
-    table = table_to_write(uri, storage_option, branch, unsafe=unsafe)
-    with task_runner(wanted=not json) as runner:
-        table = table.drop_columns(names, dry_run=dry_run, runner=runner, **facts)
-    told = f"{counted(len(names), 'column')} of {table.uri}, version {table.version}"
-    told = f"would remove {told}; {UNCHANGED}" if dry_run else f"removed {told}"
-    document = {"uri": table.uri, "version": table.version, "dry_run": dry_run, "columns": names}
-    Output(as_json=json).document(document, told)
+    table = write.table(uri)
+    with write.runner() as runner:
+        table = table.drop_columns(names, runner=runner, **write.facts)
+    what = f"{counted(len(names), 'column')} of {stands(table)}"
+    write.answer(table, write.outcome("remove", "removed", what), columns=names)
 
 
 def rename_column_command(
@@ -50,13 +41,8 @@ def rename_column_command(
         str, typer.Argument(metavar="OLD", help="The column; a dot leads into a struct: a.b")
     ],
     new: Annotated[str, typer.Argument(metavar="NEW", help="Its new name, without the way to it.")],
-    dry_run: options.DryRun = False,
-    message: options.Message = None,
-    properties: options.Properties = None,
-    branch: Branch = None,
-    storage_option: options.StorageOptions = None,
-    unsafe: options.Unsafe = False,
-    json: options.Json = False,
+    *,
+    write: PlannedWriting,
 ) -> None:
     """Give a column another name.
 
@@ -64,13 +50,9 @@ def rename_column_command(
 
     JSON keys: uri, version, dry_run, old, new.
     """
-    facts = options.commit_facts(message, properties)
-    table = table_to_write(uri, storage_option, branch, unsafe=unsafe)
-    table = table.rename_column(old, new, dry_run=dry_run, **facts)
-    told = f"column {old} to {new} in {table.uri}, version {table.version}"
-    told = f"would rename {told}; {UNCHANGED}" if dry_run else f"renamed {told}"
-    document = {"uri": table.uri, "version": table.version, "dry_run": dry_run}
-    Output(as_json=json).document({**document, "old": old, "new": new}, told)
+    table = write.table(uri).rename_column(old, new, **write.facts)
+    what = f"column {old} to {new} in {stands(table)}"
+    write.answer(table, write.outcome("rename", "renamed", what), old=old, new=new)
 
 
 def cast_column_command(
@@ -81,13 +63,8 @@ def cast_column_command(
     type: Annotated[
         str, typer.Argument(metavar="TYPE", help="Its new type, as in int64 or 'list<float>'.")
     ],
-    dry_run: options.DryRun = False,
-    message: options.Message = None,
-    properties: options.Properties = None,
-    branch: Branch = None,
-    storage_option: options.StorageOptions = None,
-    unsafe: options.Unsafe = False,
-    json: options.Json = False,
+    *,
+    write: PlannedWriting,
 ) -> None:
     """Give a column another type.
 
@@ -98,18 +75,13 @@ def cast_column_command(
 
     JSON keys: uri, version, dry_run, column, type.
     """
-    facts = options.commit_facts(message, properties)
     kind = parse_type(type)
-    table = table_to_write(uri, storage_option, branch, unsafe=unsafe)
-    with task_runner(wanted=not json) as runner:
-        table = table.cast_column(name, kind, dry_run=dry_run, runner=runner, **facts)
-    told = f"column {name} of {table.uri} is {kind} already, version {table.version}"
+    table = write.table(uri)
+    with write.runner() as runner:
+        table = table.cast_column(name, kind, runner=runner, **write.facts)
+    text = f"column {name} of {table.uri} is {kind} already, version {table.version}"
     if counts_of(table, lw.ColumnCounts).columns:
-        told = f"column {name} of {table.uri} is {kind}, version {table.version}"
-        if dry_run:
-            told = (
-                f"would cast column {name} of {table.uri}, version {table.version}, to {kind}; "
-                f"{UNCHANGED}"
-            )
-    document = {"uri": table.uri, "version": table.version, "dry_run": dry_run}
-    Output(as_json=json).document({**document, "column": name, "type": str(kind)}, told)
+        text = f"column {name} of {table.uri} is {kind}, version {table.version}"
+        if write.dry_run:
+            text = f"would cast column {name} of {stands(table)}, to {kind}; {UNCHANGED}"
+    write.answer(table, text, column=name, type=str(kind))

@@ -11,22 +11,16 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.output import UNCHANGED, Output, counted
-from lancewood.cli.progress import task_runner
-from lancewood.cli.tables import Branch, counts_of, table_to_write
+from lancewood.cli.output import UNCHANGED, counted
+from lancewood.cli.tables import PlannedWriting, counts_of, stands
 
 
 def delete_command(
     uri: options.Uri,
     where: options.Where = None,
     yes: options.Yes = False,
-    dry_run: options.DryRun = False,
-    message: options.Message = None,
-    properties: options.Properties = None,
-    branch: Branch = None,
-    storage_option: options.StorageOptions = None,
-    unsafe: options.Unsafe = False,
-    json: options.Json = False,
+    *,
+    write: PlannedWriting,
 ) -> None:
     """Delete rows.
 
@@ -35,16 +29,13 @@ def delete_command(
 
     JSON keys: uri, version, dry_run, deleted. A dry run adds fragments, in which the rows are.
     """
-    facts = options.commit_facts(message, properties)
-    table = table_to_write(uri, storage_option, branch, unsafe=unsafe)
-    if where is None and not dry_run:
+    table = write.table(uri)
+    if where is None and not write.dry_run:
         about = f"{table.uri} has {counted(table.count_rows(), 'row')}, and there is no --where."
-        options.confirm("Delete all of them?", about, yes=yes, json=json)
-    with task_runner(wanted=not json) as runner:
-        after = table.delete(
-            "true" if where is None else where, dry_run=dry_run, runner=runner, **facts
-        )
-    _tell(Output(as_json=json), "delete", after, counts_of(after, lw.RowCounts).deleted, dry_run)
+        write.confirm("Delete all of them?", about, yes=yes)
+    with write.runner() as runner:
+        after = table.delete("true" if where is None else where, runner=runner, **write.facts)
+    _tell(write, "delete", after, counts_of(after, lw.RowCounts).deleted)
 
 
 def update_command(
@@ -60,13 +51,8 @@ def update_command(
     ],
     where: options.Where = None,
     rewrite: options.Rewrite = options.WrittenAnew.AUTO,
-    dry_run: options.DryRun = False,
-    message: options.Message = None,
-    properties: options.Properties = None,
-    branch: Branch = None,
-    storage_option: options.StorageOptions = None,
-    unsafe: options.Unsafe = False,
-    json: options.Json = False,
+    *,
+    write: PlannedWriting,
 ) -> None:
     """Change values of rows.
 
@@ -74,25 +60,22 @@ def update_command(
 
     JSON keys: uri, version, dry_run, updated. A dry run adds fragments, in which the rows are.
     """
-    facts = options.commit_facts(message, properties)
     values = options.expressions(set, "--set")
-    table = table_to_write(uri, storage_option, branch, unsafe=unsafe)
-    with task_runner(wanted=not json) as runner:
-        after = table.update(
-            values, where, rewrite=rewrite.value, dry_run=dry_run, runner=runner, **facts
-        )
-    _tell(Output(as_json=json), "update", after, counts_of(after, lw.RowCounts).updated, dry_run)
+    table = write.table(uri)
+    with write.runner() as runner:
+        after = table.update(values, where, rewrite=rewrite.value, runner=runner, **write.facts)
+    _tell(write, "update", after, counts_of(after, lw.RowCounts).updated)
 
 
-def _tell(output: Output, verb: str, after: lw.Table, rows: int, dry_run: bool) -> None:
-    document = {"uri": after.uri, "version": after.version, "dry_run": dry_run, f"{verb}d": rows}
-    told = f"{verb}d {counted(rows, 'row')} of {after.uri}, version {after.version}"
-    if dry_run:
-        fragments = document["fragments"] = counts_of(after, lw.RowCounts).fragments
-        told = (
+def _tell(write: PlannedWriting, verb: str, after: lw.Table, rows: int) -> None:
+    known = {f"{verb}d": rows}
+    text = f"{verb}d {counted(rows, 'row')} of {stands(after)}"
+    if write.dry_run:
+        fragments = known["fragments"] = counts_of(after, lw.RowCounts).fragments
+        text = (
             f"would {verb} {counted(rows, 'row')} in {counted(fragments, 'fragment')} of "
-            f"{after.uri}, version {after.version}; {UNCHANGED}"
+            f"{stands(after)}; {UNCHANGED}"
         )
     elif not rows:
-        told = f"no row matched; {after.uri} stays at version {after.version}"
-    output.document(document, told)
+        text = f"no row matched; {after.uri} stays at version {after.version}"
+    write.answer(after, text, **known)

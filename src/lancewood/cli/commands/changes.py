@@ -11,8 +11,8 @@ import typer
 from lancewood.cli import options
 from lancewood.cli.commands.rows import print_rows
 from lancewood.cli.file_options import check_safe
-from lancewood.cli.output import Output, counted, note
-from lancewood.cli.tables import Branch, compared_version, table_to_compare
+from lancewood.cli.output import counted
+from lancewood.cli.tables import BranchOptions
 from lancewood.files.formats import FileFormat
 from lancewood.files.sinks import STDOUT, writing
 from lancewood.table import CHANGE, Changes
@@ -41,9 +41,8 @@ def changes_command(
         typer.Option("--format", help="Write a file of this format to stdout."),
     ] = None,
     safe: options.Safe = False,
-    branch: Branch = None,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    given: BranchOptions,
 ) -> None:
     """Show rows that were inserted, updated or deleted in between.
 
@@ -53,28 +52,26 @@ def changes_command(
     JSON lines with keys: _change, _rowid; then one for each column. With --count one document with
     uri, since, until, inserted, updated and deleted.
     """
-    if format is not None and (json or count):
+    if format is not None and (given.json or count):
         raise typer.BadParameter("--format stands alone, without --json and --count")
     check_safe(safe, format)
-    table = table_to_compare(uri, storage_option, branch)
+    table = given.to_compare(uri)
     first, last = (
-        None if each is None else compared_version(uri, storage_option, table, each)
+        None if each is None else given.compared_version(uri, table, each)
         for each in (since, until)
     )
     assert first is not None
     changes = table.changes(first, last, columns=options.names(columns))
-    output = Output(as_json=json)
     if count:
         found = changes.counts
         known = {"inserted": found.inserted, "updated": found.updated, "deleted": found.deleted}
         document = {"uri": table.uri, "since": changes.since, "until": changes.until, **known}
-        output.document(document, _told(changes))
+        given.output.document(document, _summary(changes))
         return
     shown = _ChangeFirst(changes)
     if format is None:
-        print_rows(shown, output)
-        if not json:
-            note(_told(changes))
+        print_rows(shown, given.output)
+        given.note(_summary(changes))
         return
     with writing(STDOUT, format, shown.schema, force=False, safe=safe) as sink:
         for batch in shown.to_batches():
@@ -100,7 +97,7 @@ class _ChangeFirst:
         return [CHANGE, *(each for each in self._changes.schema.names if each != CHANGE)]
 
 
-def _told(changes: Changes) -> str:
+def _summary(changes: Changes) -> str:
     found = changes.counts
     return (
         f"{counted(found.inserted, 'row')} inserted, {found.updated:,} updated, "

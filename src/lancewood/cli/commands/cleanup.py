@@ -8,9 +8,8 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.output import Output, counted, human_size
-from lancewood.cli.progress import task_runner
-from lancewood.cli.tables import Branch, Revision, opened_table
+from lancewood.cli.output import counted, human_size
+from lancewood.cli.tables import BranchOptions
 from lancewood.table import IN_FLIGHT
 
 
@@ -41,9 +40,8 @@ def cleanup_command(
         ),
     ] = None,
     dry_run: options.DryRun = False,
-    branch: Branch = None,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    given: BranchOptions,
 ) -> None:
     """Remove old versions, and files that nothing needs.
 
@@ -56,12 +54,10 @@ def cleanup_command(
     has root and tag: a source of this clone that none of its versions reads from any more. What is
     still pinned has root and why. Landed are versions that commits of a repository had waiting.
     """
-    age, window = (
-        options.span(older_than, "--older-than"),
-        options.span(in_flight, "--in-flight"),
-    )
-    table = opened_table(uri, storage_option, Revision(branch=branch))
-    with task_runner(wanted=not json) as runner:
+    age = options.span(older_than, "--older-than")
+    window = options.span(in_flight, "--in-flight")
+    table = given.newest(uri)
+    with given.runner() as runner:
         report = table.cleanup(
             older_than=age,
             keep_versions=keep_versions,
@@ -87,7 +83,7 @@ def cleanup_command(
         "still_pinned": [{"root": each.root, "why": each.why} for each in report.still_pinned],
         "landed": list(report.landed),
     }
-    Output(as_json=json).document(document, "\n".join(_lines(table.uri, report)))
+    given.output.document(document, "\n".join(_lines(table.uri, report)))
 
 
 def _lines(uri: str, report: lw.CleanupReport) -> list[str]:

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated
 
 import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.output import Output, counted, human_size, note
-from lancewood.cli.progress import task_runner
-from lancewood.cli.tables import (
-    NEWEST,
-    Branch,
-    Revision,
-    counts_of,
-    table_to_read,
-    table_to_write,
-    with_revision_to,
-)
+from lancewood.cli.output import counted, human_size
+from lancewood.cli.tables import Committing, Revision, Writing, counts_of, stands
 
 
-@with_revision_to("Clone")
+class ClonedRevision(Revision):
+    """The version that is cloned."""
+
+    verb = "Clone"
+
+
 def clone_command(
     uri: options.UriOrName,
     target: Annotated[str, typer.Argument(metavar="TARGET", help="Where the new table goes.")],
@@ -30,10 +27,6 @@ def clone_command(
         bool,
         typer.Option("--deep", help="Copy every file: nothing of the source is needed then."),
     ] = False,
-    revision: Revision = NEWEST,
-    message: options.Message = None,
-    properties: options.Properties = None,
-    storage_option: options.StorageOptions = None,
     target_storage_option: Annotated[
         list[str] | None,
         typer.Option(
@@ -51,8 +44,9 @@ def clone_command(
             help="Where versions of the target are committed, as --manifest-store.",
         ),
     ] = None,
-    unsafe: options.Unsafe = False,
-    json: options.Json = False,
+    *,
+    revision: ClonedRevision,
+    write: Committing,
 ) -> None:
     """Make another table that begins with a version of this one.
 
@@ -62,52 +56,42 @@ def clone_command(
     JSON keys: uri, version, source, deep, files, bytes, pins, unpinned. What is unpinned has root
     and why.
     """
-    facts = options.commit_facts(message, properties)
     theirs = options.pairs(target_storage_option, "--target-storage-option") or None
-    table = table_to_read(uri, storage_option, revision)
-    with task_runner(wanted=not json) as runner, warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # what is unpinned is told below
+    table = replace(write, unsafe=False).to_read(uri, revision)  # --unsafe is about the target
+    with write.runner() as runner, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # what is unpinned is said below
         made = table.clone(
             target,
             deep=deep,
             storage_options=theirs,
             manifest_store=target_manifest_store,
-            unsafe=unsafe,
+            unsafe=write.unsafe,
             runner=runner,
-            **facts,
+            **write.facts,
         )
     copied = counts_of(made, lw.DeepClone) if deep else lw.DeepClone()
     left = lw.ShallowClone() if deep else counts_of(made, lw.ShallowClone)
-    document: dict[str, Any] = {
-        "uri": made.uri,
-        "version": made.version,
-        "source": table.uri,
-        "deep": deep,
-        "files": copied.files,
-        "bytes": copied.bytes,
-        "pins": [{"root": each.root, "tag": each.tag} for each in left.pins],
-        "unpinned": [{"root": each.root, "why": each.why} for each in left.unpinned],
-    }
-    told = f"cloned version {table.version} of {table.uri} to {made.uri}"
+    text = f"cloned version {table.version} of {table.uri} to {made.uri}"
     if deep:
-        told += f": {counted(copied.files, 'file')}, {human_size(copied.bytes)}"
-    Output(as_json=json).document(document, told)
-    for each in () if json else left.unpinned:
-        note(
+        text += f": {counted(copied.files, 'file')}, {human_size(copied.bytes)}"
+    write.answer(
+        made,
+        text,
+        source=table.uri,
+        deep=deep,
+        files=copied.files,
+        bytes=copied.bytes,
+        pins=[{"root": each.root, "tag": each.tag} for each in left.pins],
+        unpinned=[{"root": each.root, "why": each.why} for each in left.unpinned],
+    )
+    for each in left.unpinned:
+        write.note(
             f"{each.root} cannot know of the clone, and a cleanup there may take its files away: "
             f"{each.why}; tag the version there, or detach the clone"
         )
 
 
-def detach_command(
-    uri: options.Uri,
-    message: options.Message = None,
-    properties: options.Properties = None,
-    branch: Branch = None,
-    storage_option: options.StorageOptions = None,
-    unsafe: options.Unsafe = False,
-    json: options.Json = False,
-) -> None:
+def detach_command(uri: options.Uri, *, write: Writing) -> None:
     """Copy in what a clone or a branch reads from elsewhere.
 
     Rows, ids and indices stay as they are, and others may write meanwhile. Older versions still
@@ -116,24 +100,22 @@ def detach_command(
     JSON keys: uri, version, fragments, files, bytes, unpinned, still_pinned. What is unpinned has
     root and tag, what is still pinned root and why.
     """
-    facts = options.commit_facts(message, properties)
-    table = table_to_write(uri, storage_option, branch, unsafe=unsafe)
-    with task_runner(wanted=not json) as runner:
-        after = table.detach(runner=runner, **facts)
+    table = write.table(uri)
+    with write.runner() as runner:
+        after = table.detach(runner=runner, **write.facts)
     counts = counts_of(after, lw.DetachCounts)
-    document = {
-        "uri": after.uri,
-        "version": after.version,
-        "fragments": counts.fragments,
-        "files": counts.files,
-        "bytes": counts.bytes,
-        "unpinned": [{"root": each.root, "tag": each.tag} for each in counts.unpinned],
-        "still_pinned": [{"root": each.root, "why": each.why} for each in counts.still_pinned],
-    }
-    told = f"nothing of {after.uri} lies elsewhere; it stays at version {after.version}"
+    text = f"nothing of {after.uri} lies elsewhere; it stays at version {after.version}"
     if after.version != table.version:
         copied = f"{counted(counts.files, 'file')} ({human_size(counts.bytes)})"
-        told = f"copied {copied} into {after.uri}, version {after.version}"
-    Output(as_json=json).document(document, told)
-    for each in () if json else counts.still_pinned:
-        note(f"{each.root} keeps its pin: {each.why}")
+        text = f"copied {copied} into {stands(after)}"
+    write.answer(
+        after,
+        text,
+        fragments=counts.fragments,
+        files=counts.files,
+        bytes=counts.bytes,
+        unpinned=[{"root": each.root, "tag": each.tag} for each in counts.unpinned],
+        still_pinned=[{"root": each.root, "why": each.why} for each in counts.still_pinned],
+    )
+    for each in counts.still_pinned:
+        write.note(f"{each.root} keeps its pin: {each.why}")

@@ -8,9 +8,8 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.output import UNCHANGED, Output, counted
-from lancewood.cli.progress import task_runner
-from lancewood.cli.tables import Branch, counts_of, table_to_write
+from lancewood.cli.output import counted
+from lancewood.cli.tables import PlannedWriting, counts_of, stands
 from lancewood.table import FileLimits
 
 
@@ -32,13 +31,8 @@ def compact_command(
             help="A fragment of which more is deleted is written anew.",
         ),
     ] = 0.1,
-    dry_run: options.DryRun = False,
-    message: options.Message = None,
-    properties: options.Properties = None,
-    branch: Branch = None,
-    storage_option: options.StorageOptions = None,
-    unsafe: options.Unsafe = False,
-    json: options.Json = False,
+    *,
+    write: PlannedWriting,
 ) -> None:
     """Join small fragments and leave out deleted rows.
 
@@ -48,30 +42,22 @@ def compact_command(
     JSON keys: uri, version, dry_run, fragments_removed, fragments_added, files_removed,
     files_added.
     """
-    facts = options.commit_facts(message, properties)
-    table = table_to_write(uri, storage_option, branch, unsafe=unsafe)
-    with task_runner(wanted=not json) as runner:
+    table = write.table(uri)
+    with write.runner() as runner:
         table = table.compact(
-            target_rows=target_rows,
-            max_deleted=max_deleted,
-            dry_run=dry_run,
-            runner=runner,
-            **facts,
+            target_rows=target_rows, max_deleted=max_deleted, runner=runner, **write.facts
         )
     counts = counts_of(table, lw.CompactionCounts)
-    told = f"nothing would be gained; {table.uri} stays at version {table.version}"
+    text = f"nothing would be gained; {table.uri} stays at version {table.version}"
     if counts.fragments_removed:
         old = f"{counted(counts.fragments_removed, 'fragment')} of {counts.files_removed:,} files"
         new = f"{counts.fragments_added:,} of {counts.files_added:,}"
-        told = f"{old} by {new} in {table.uri}, version {table.version}"
-        told = f"would replace {told}; {UNCHANGED}" if dry_run else f"replaced {told}"
-    document = {
-        "uri": table.uri,
-        "version": table.version,
-        "dry_run": dry_run,
-        "fragments_removed": counts.fragments_removed,
-        "fragments_added": counts.fragments_added,
-        "files_removed": counts.files_removed,
-        "files_added": counts.files_added,
-    }
-    Output(as_json=json).document(document, told)
+        text = write.outcome("replace", "replaced", f"{old} by {new} in {stands(table)}")
+    write.answer(
+        table,
+        text,
+        fragments_removed=counts.fragments_removed,
+        fragments_added=counts.fragments_added,
+        files_removed=counts.files_removed,
+        files_added=counts.files_added,
+    )

@@ -1,4 +1,4 @@
-"""``lw table create`` and ``lw table drop``: making an empty table, and deleting a table."""
+"""``lw table create``, ``config`` and ``drop``: an empty table, its settings, its end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.output import Output
+from lancewood.cli.output import counted
+from lancewood.cli.tables import Committing, Revision, TableOptions
 from lancewood.files.sources import ImportOptions, SourceFiles
 from lancewood.table import parse_column
 
@@ -37,11 +38,8 @@ def create_command(
     ] = None,
     file_version: options.FileVersion = None,
     no_stable_row_ids: options.NoStableRowIds = False,
-    message: options.Message = None,
-    properties: options.Properties = None,
-    storage_option: options.StorageOptions = None,
-    unsafe: options.Unsafe = False,
-    json: options.Json = False,
+    *,
+    write: Committing,
 ) -> None:
     """Make an empty table.
 
@@ -51,17 +49,14 @@ def create_command(
         raise typer.BadParameter("give --column (one or more) or --schema-from, and not both")
     table = lw.create(
         uri,
-        _schema(column or [], schema_from, options.storage(storage_option)),
+        _schema(column or [], schema_from, write.storage),
         stable_row_ids=not no_stable_row_ids,
         file_version=file_version,
-        storage_options=options.storage(storage_option),
-        manifest_store=options.manifest_store(),
-        unsafe=unsafe,
-        **options.commit_facts(message, properties),
+        **write.reached_by,
+        **write.facts,
     )
-    document = {"uri": table.uri, "version": table.version, "rows": 0}
-    columns = f"{len(table.schema)} column{'s' if len(table.schema) != 1 else ''}"
-    Output(as_json=json).document(document, f"created {table.uri}, version 1, {columns}")
+    columns = counted(len(table.schema), "column")
+    write.answer(table, f"created {table.uri}, version 1, {columns}", rows=0)
 
 
 def _schema(
@@ -76,6 +71,42 @@ def _schema(
     return SourceFiles([file], ImportOptions()).schema
 
 
+def config_command(
+    uri: options.Uri,
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="Settings to change; without any, show all."),
+    ] = None,
+    unset: Annotated[
+        list[str] | None,
+        typer.Option("--unset", metavar="KEY", help="Remove a setting. May be repeated."),
+    ] = None,
+    *,
+    revision: Revision,
+    write: Committing,
+) -> None:
+    """Show, set or unset the table's settings.
+
+    JSON keys: uri, version, config.
+    """
+    changes: dict[str, str | None] = {**options.pairs(settings, "config")}
+    for key in unset or ():
+        if key in changes:
+            raise typer.BadParameter(f"{key!r} is to be set and unset at once")
+        changes[key] = None
+    if changes and revision.is_past:
+        raise typer.BadParameter(
+            "--version, --tag, --as-of and --at are for reading; only the newest changes"
+        )
+    if changes:
+        table = write.to_write(uri, revision.branch).set_config(changes, **write.facts)
+    else:
+        table = write.to_read(uri, revision)
+    config = dict(sorted(table.config.items()))
+    document = {"uri": table.uri, "version": table.version, "config": config}
+    write.output.facts(document, list(config.items()))
+
+
 def drop_command(
     uri: options.Uri,
     yes: options.Yes = False,
@@ -83,8 +114,8 @@ def drop_command(
         bool,
         typer.Option("--force", help="Even if branches, tags or clones rest on its versions."),
     ] = False,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    given: TableOptions,
 ) -> None:
     """Delete a table.
 
@@ -92,18 +123,12 @@ def drop_command(
 
     JSON keys: uri, dropped, version.
     """
-    drop = partial(
-        lw.drop,
-        uri,
-        force=force,
-        storage_options=options.storage(storage_option),
-        manifest_store=options.manifest_store(),
-    )
+    drop = partial(lw.drop, uri, force=force, **given.reached_by)
     would = drop(dry_run=True)
     about = f"{would.uri} has version {would.version} and all before it."
     if would.was_lost:
         about = f"The manifest store knows version {would.version} of {would.uri}, which is gone."
-    options.confirm("Drop it for good?", about, yes=yes, json=json)
+    given.confirm("Drop it for good?", about, yes=yes)
     drop()
     document = {"uri": would.uri, "dropped": True, "version": would.version}
-    Output(as_json=json).document(document, f"dropped {would.uri}")
+    given.output.document(document, f"dropped {would.uri}")

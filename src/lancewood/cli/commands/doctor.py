@@ -10,8 +10,8 @@ import typer
 
 from lancewood.cli import options
 from lancewood.cli.failing import ExitCode
-from lancewood.cli.output import Output
-from lancewood.cli.tables import access_to
+from lancewood.cli.options import Printing
+from lancewood.cli.tables import TableOptions
 from lancewood.errors import InvalidInputError
 from lancewood.spark.doctor import Trial, examine_spark
 from lancewood.table import CheckStatus, StoreCheck, examine
@@ -22,8 +22,8 @@ def doctor_command(
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Leave out the checks that write.")
     ] = False,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    given: TableOptions,
 ) -> None:
     """Check a place and the table in it.
 
@@ -32,8 +32,8 @@ def doctor_command(
 
     JSON keys: uri, ok, checks. A check has name, status (ok, warn, fail, skip), figure, advice.
     """
-    store = access_to(uri, storage_option).whole("the command").store
-    _tell(examine(store, read_only=read_only), {"uri": store.uri}, json=json)
+    store = given.access(uri).whole("the command").store
+    _tell(examine(store, read_only=read_only), {"uri": store.uri}, given)
 
 
 def spark_doctor_command(
@@ -60,7 +60,8 @@ def spark_doctor_command(
             "--conf", metavar="KEY=VALUE", help="With --run: a setting of Spark's. May be repeated."
         ),
     ] = None,
-    json: options.Json = False,
+    *,
+    given: Printing,
 ) -> None:
     """Say what Spark needs, and what of it is there.
 
@@ -71,7 +72,7 @@ def spark_doctor_command(
     JSON keys: ok, checks. A check has name, status (ok, warn, fail, skip), figure, advice.
     """
     trial = _trial(run, master, location, conf or ())
-    _tell(examine_spark(os.environ, trial), {}, json=json)
+    _tell(examine_spark(os.environ, trial), {}, given)
 
 
 def _trial(
@@ -90,11 +91,10 @@ def _trial(
     return Trial(master or Trial().master, location, settings)
 
 
-def _tell(checks: Iterable[StoreCheck], facts: Mapping[str, str], *, json: bool) -> None:
+def _tell(checks: Iterable[StoreCheck], facts: Mapping[str, str], given: Printing) -> None:
     """Print checks as they are made, then advice; raise Exit if one failed."""
     seen: list[StoreCheck] = []
-    output = Output(as_json=json)
-    if json:
+    if given.json:
         seen += checks
         document: dict[str, Any] = {
             **facts,
@@ -104,9 +104,9 @@ def _tell(checks: Iterable[StoreCheck], facts: Mapping[str, str], *, json: bool)
                 for e in seen
             ],
         }
-        output.document(document, "")
+        given.output.document(document, "")
     else:
-        output.rows(("check", "status", "seen"), _lines(checks, seen))
+        given.output.rows(("check", "status", "seen"), _lines(checks, seen))
         for each in seen:
             if each.advice:
                 print(f"{each.name}: {each.advice}")

@@ -9,15 +9,14 @@ import typer
 import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.file_options import check_safe
-from lancewood.cli.output import Output, counted, human_size
+from lancewood.cli.output import counted, human_size
 from lancewood.cli.progress import progress
-from lancewood.cli.tables import NEWEST, Revision, table_to_read, with_revision
+from lancewood.cli.tables import Reading
 from lancewood.errors import UnsupportedError
 from lancewood.files.formats import FileFormat, require_format
 from lancewood.files.sinks import STDOUT, check_target, writing
 
 
-@with_revision
 def export_command(
     uri: options.UriOrName,
     file: Annotated[
@@ -32,9 +31,8 @@ def export_command(
     limit: options.Limit = None,
     safe: options.Safe = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
-    revision: Revision = NEWEST,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    read: Reading,
 ) -> None:
     """Write rows to a file or to stdout.
 
@@ -51,33 +49,23 @@ def export_command(
     chosen = require_format(file, format)
     check_safe(safe, chosen)
     check_target(file, force=force)
-    table = table_to_read(uri, storage_option, revision)
+    table = read.table(uri)
     scan = table.scan(options.names(columns), where, limit=limit)
     _check_no_blobs(scan.schema.names, table)
     total = scan.count() if where is None else None
     rows = size = 0
     with (
-        progress("export", total=total, wanted=not json) as advance,
+        progress("export", total=total, wanted=not read.json) as advance,
         writing(file, chosen, scan.schema, force=force, safe=safe) as sink,
     ):
         for batch in scan.to_batches():
             sink.write(batch)
             rows, size = rows + batch.num_rows, size + batch.nbytes
             advance(batch.num_rows, batch.nbytes)
-    told = (
-        f"exported {counted(rows, 'row')} ({human_size(size)}) of version {table.version} to {file}"
-    )
-    if file == STDOUT:
-        return
-    document = {
-        "uri": table.uri,
-        "version": table.version,
-        "file": file,
-        "format": chosen.value,
-        "rows": rows,
-        "bytes": size,
-    }
-    Output(as_json=json).document(document, told)
+    if file != STDOUT:
+        done = f"exported {counted(rows, 'row')} ({human_size(size)}) of version {table.version}"
+        facts = {"file": file, "format": chosen.value, "rows": rows, "bytes": size}
+        read.answer(table, f"{done} to {file}", **facts)
 
 
 def _check_no_blobs(names: list[str], table: lw.Table) -> None:

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 
 import lancewood as lw
-from lancewood.cli import file_options, options
-from lancewood.cli.options import manifest_store
-from lancewood.cli.output import Output, counted, human_size
+from lancewood.cli import options
+from lancewood.cli.file_options import FileOptions, Files
+from lancewood.cli.output import counted, human_size
 from lancewood.cli.progress import progress
-from lancewood.cli.tables import Branch, table_to_write
+from lancewood.cli.tables import Writing, stands
 from lancewood.errors import AlreadyExistsError
 
 
@@ -26,25 +26,16 @@ class Mode(StrEnum):
 
 def import_files_command(
     uri: options.Uri,
-    files: file_options.Files,
+    paths: Files,
     mode: Annotated[
         Mode, typer.Option("--mode", help="Make a table, add to one, or replace its rows.")
     ] = Mode.CREATE,
-    format: file_options.Format = None,
-    cast: file_options.Casts = None,
-    delimiter: file_options.Delimiter = None,
-    header: file_options.Header = True,
-    names: file_options.Names = None,
-    null_value: file_options.NullValues = None,
     file_version: options.FileVersion = None,
     max_rows_per_file: options.MaxRowsPerFile = None,
     no_stable_row_ids: options.NoStableRowIds = False,
-    message: options.Message = None,
-    properties: options.Properties = None,
-    branch: Branch = None,
-    storage_option: options.StorageOptions = None,
-    unsafe: options.Unsafe = False,
-    json: options.Json = False,
+    *,
+    files: FileOptions,
+    write: Writing,
 ) -> None:
     """Load files into a new or an existing table.
 
@@ -53,26 +44,22 @@ def import_files_command(
 
     JSON keys: uri, version, mode, files, rows, bytes.
     """
-    _check_mode(mode, branch, file_version, no_stable_row_ids)
-    facts = options.commit_facts(message, properties)
-    stored = options.storage(storage_option)
+    _check_mode(mode, write.branch, file_version, no_stable_row_ids)
+    stored, manifest_store = write.storage, write.manifest_store
     if mode is Mode.CREATE and lw.exists(
-        uri, storage_options=stored, manifest_store=manifest_store()
+        uri, storage_options=stored, manifest_store=manifest_store
     ):
-        if manifest_store() is not None:
-            table_to_write(uri, storage_option, branch, unsafe=unsafe)  # or it was removed past it
+        if manifest_store is not None:
+            write.table(uri)  # or it was removed past it
         raise AlreadyExistsError(
             f"there is a table at {uri} already: use --mode append or --mode overwrite"
         )
-    table = None
-    if mode is not Mode.CREATE:
-        table = table_to_write(uri, storage_option, branch, unsafe=unsafe)
-    csv = file_options.csv_options(delimiter, header, names, null_value)
+    table = None if mode is Mode.CREATE else write.table(uri)
     appended = table.schema if table is not None and mode is Mode.APPEND else None
-    sources = file_options.sources(files, format, cast, appended, csv)
+    sources = files.sources(paths, appended)
     limits = {} if max_rows_per_file is None else {"max_rows_per_file": max_rows_per_file}
     done = {"rows": 0, "bytes": 0}
-    with progress("import", total=sources.total_rows, wanted=not json) as advance:
+    with progress("import", total=sources.total_rows, wanted=not write.json) as advance:
 
         def on_batch(rows: int, size: int) -> None:
             done["rows"] += rows
@@ -80,34 +67,26 @@ def import_files_command(
             advance(rows, size)
 
         reader = sources.reader(on_batch)
-        more: dict[str, Any] = {**limits, **facts}
+        more: dict[str, Any] = {**limits, **write.facts}
         if table is None:
             table = lw.create(
                 uri,
                 reader,
                 stable_row_ids=not no_stable_row_ids,
                 file_version=file_version,
-                storage_options=stored,
-                manifest_store=manifest_store(),
-                unsafe=unsafe,
+                **write.reached_by,
                 **more,
             )
         elif mode is Mode.APPEND:
             table = table.append(reader, **more)
         else:
             table = table.overwrite(reader, file_version=file_version, **more)
-    document = {
-        "uri": table.uri,
-        "version": table.version,
-        "mode": mode.value,
-        "files": len(sources.files),
-        **done,
-    }
-    Output(as_json=json).document(
-        document,
+    count = len(sources.files)
+    text = (
         f"imported {counted(done['rows'], 'row')} ({human_size(done['bytes'])}) from "
-        f"{counted(len(sources.files), 'file')} into {table.uri}, version {table.version}",
+        f"{counted(count, 'file')} into {stands(table)}"
     )
+    write.answer(table, text, mode=mode.value, files=count, **done)
 
 
 def _check_mode(

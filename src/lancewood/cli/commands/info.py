@@ -1,4 +1,4 @@
-"""``lw table info``, ``schema``, ``versions`` and ``files``: what a table is made of."""
+"""``lw table info``, ``schema``, ``versions``, ``files`` and ``index-mask``: what a table is."""
 
 from __future__ import annotations
 
@@ -10,15 +10,8 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.output import Output, count, moment, note, size
-from lancewood.cli.tables import (
-    NEWEST,
-    Branch,
-    Revision,
-    history_of,
-    table_to_read,
-    with_revision,
-)
+from lancewood.cli.output import count, moment, note, size
+from lancewood.cli.tables import BranchOptions, Reading
 from lancewood.table import Field, StoredFile
 
 _VERSION_KEYS = ("version", "timestamp", "operation", "rows", "message", "properties", "damage")
@@ -26,13 +19,7 @@ _FILE_COLUMNS = ("fragment", "kind", "rows", "bytes", "base", "path")
 _FILE_KEYS = (*_FILE_COLUMNS, "version", "fields")
 
 
-@with_revision
-def info_command(
-    uri: options.UriOrName,
-    revision: Revision = NEWEST,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
-) -> None:
+def info_command(uri: options.UriOrName, *, read: Reading) -> None:
     """Show what a table is: size, versions, flags, settings.
 
     JSON keys: uri, version, branch, rows, deleted_rows, columns, fragments, data_files,
@@ -40,9 +27,9 @@ def info_command(
     updated, file_version, stable_row_ids, reader_flags, writer_flags, naming_scheme, writer,
     indices, config, metadata, base_paths.
     """
-    table = table_to_read(uri, storage_option, revision)
+    table = read.table(uri)
     document = _info(table)
-    Output(as_json=json).facts(document, _info_facts(document, table))
+    read.output.facts(document, _info_facts(document, table))
 
 
 def _info(table: lw.Table) -> dict[str, Any]:
@@ -123,32 +110,20 @@ def _flags(word: int) -> str:
     return " + ".join(map(str, bits)) or "none"
 
 
-@with_revision
-def schema_command(
-    uri: options.UriOrName,
-    revision: Revision = NEWEST,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
-) -> None:
+def schema_command(uri: options.UriOrName, *, read: Reading) -> None:
     """Show columns with their ids, types and metadata.
 
     JSON keys: uri, version, fields, metadata. A field has id, name, type, nullable, metadata and
     children.
     """
-    table = table_to_read(uri, storage_option, revision)
+    table = read.table(uri)
     metadata = _texts({key.decode(): value for key, value in (table.schema.metadata or {}).items()})
-    output = Output(as_json=json)
-    if json:
-        document = {
-            "uri": table.uri,
-            "version": table.version,
-            "fields": [_field(each) for each in table.fields],
-            "metadata": metadata,
-        }
-        output.document(document, "")
+    if read.json:
+        fields = [_field(each) for each in table.fields]
+        read.answer(table, "", fields=fields, metadata=metadata)
         return
     lines = [line for each in table.fields for line in _field_lines(each, 0)]
-    output.rows(("id", "column", "type", "nullable", "metadata"), lines)
+    read.output.rows(("id", "column", "type", "nullable", "metadata"), lines)
     for key, value in metadata.items():
         note(f"schema metadata {key} = {value}")
 
@@ -165,9 +140,9 @@ def _field(field: Field) -> dict[str, Any]:
 
 
 def _field_lines(field: Field, depth: int) -> Iterator[tuple[Any, ...]]:
-    told = " ".join(f"{key}={value}" for key, value in _texts(field.metadata).items())
+    metadata = " ".join(f"{key}={value}" for key, value in _texts(field.metadata).items())
     nullable = "yes" if field.nullable else "no"
-    yield field.id, "  " * depth + field.name, field.logical_type, nullable, told
+    yield field.id, "  " * depth + field.name, field.logical_type, nullable, metadata
     for each in field.children:
         yield from _field_lines(each, depth + 1)
 
@@ -182,9 +157,8 @@ def versions_command(
         int, typer.Option("--limit", "-n", metavar="N", min=0, help="At most N versions.")
     ] = 20,
     all_versions: Annotated[bool, typer.Option("--all", help="All versions.")] = False,
-    branch: Branch = None,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    given: BranchOptions,
 ) -> None:
     """List versions, newest first.
 
@@ -192,12 +166,9 @@ def versions_command(
 
     JSON lines with keys: version, timestamp, operation, rows, message, properties, damage.
     """
-    output = Output(as_json=json)
-    found = history_of(uri, storage_option, branch, None if all_versions else limit)
-    if json:
-        output.rows(_VERSION_KEYS, map(_version, found))
-    else:
-        output.rows(("version", "time", "operation", "rows", "message"), map(_version_line, found))
+    found = given.history(uri, None if all_versions else limit)
+    columns = ("version", "time", "operation", "rows", "message")
+    given.output.listing(found, (_VERSION_KEYS, _version), (columns, _version_line))
 
 
 def _version(each: lw.VersionInfo) -> tuple[Any, ...]:
@@ -213,20 +184,18 @@ def _version(each: lw.VersionInfo) -> tuple[Any, ...]:
 
 
 def _version_line(each: lw.VersionInfo) -> tuple[Any, ...]:
-    told = f"damaged: {each.damage}" if each.damage else each.message or ""
-    return each.version, moment(each.timestamp), each.operation, count(each.rows), told
+    text = f"damaged: {each.damage}" if each.damage else each.message or ""
+    return each.version, moment(each.timestamp), each.operation, count(each.rows), text
 
 
-@with_revision
 def files_command(
     uri: options.UriOrName,
     limit: Annotated[
         int, typer.Option("--limit", "-n", metavar="N", min=0, help="At most N fragments.")
     ] = 20,
     all_fragments: Annotated[bool, typer.Option("--all", help="All fragments.")] = False,
-    revision: Revision = NEWEST,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    read: Reading,
 ) -> None:
     """List fragments with their files.
 
@@ -234,16 +203,50 @@ def files_command(
 
     JSON lines with keys: fragment, kind, rows, bytes, base, path, version, fields.
     """
-    table = table_to_read(uri, storage_option, revision)
-    shown = map(_file, table.files(None if all_fragments else limit))
-    output = Output(as_json=json)
-    if json:
-        output.rows(_FILE_KEYS, shown)
-    else:
-        output.rows(_FILE_COLUMNS, (row[: len(_FILE_COLUMNS)] for row in shown))
+    table = read.table(uri)
+    found = table.files(None if all_fragments else limit)
+    read.output.listing(found, (_FILE_KEYS, _file), (_FILE_COLUMNS, _file_line))
 
 
 def _file(each: StoredFile) -> tuple[Any, ...]:
     fields = None if each.fields is None else list(each.fields)
     rows, length = count(each.rows), size(each.bytes)
     return each.fragment, each.kind, rows, length, each.base, each.path, each.version, fields
+
+
+def _file_line(each: StoredFile) -> tuple[Any, ...]:
+    return _file(each)[: len(_FILE_COLUMNS)]
+
+
+def index_mask_command(
+    uri: options.UriOrName,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The index, as info shows it.")],
+    *,
+    read: Reading,
+) -> None:
+    """Show which rows an index may answer for.
+
+    Rows that were deleted or updated since it was built are not counted. Fragments that it does not
+    cover have to be scanned.
+
+    JSON keys: uri, version, index, rows, fragments, uncovered.
+    """
+    table = read.table(uri)
+    mask = table.index_mask(name)
+    covered, uncovered = [list(each) for each in (mask.fragments, mask.uncovered)]
+    document = {
+        "uri": table.uri,
+        "version": table.version,
+        "index": name,
+        "rows": mask.row_count,
+        "fragments": covered,
+        "uncovered": uncovered,
+    }
+    facts = [
+        ("index", name),
+        ("version", table.version),
+        ("rows", count(mask.row_count)),
+        ("fragments", count(len(covered))),
+        ("uncovered fragments", count(len(uncovered))),
+    ]
+    read.output.facts(document, facts)

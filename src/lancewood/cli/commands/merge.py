@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import typer
 
 import lancewood as lw
-from lancewood.cli import file_options, options
-from lancewood.cli.output import UNCHANGED, Output
+from lancewood.cli import options
+from lancewood.cli.file_options import FileOptions, Files
+from lancewood.cli.output import UNCHANGED
 from lancewood.cli.progress import reading_rows, task_bars
-from lancewood.cli.tables import Branch, counts_of, table_to_write
+from lancewood.cli.tables import PlannedWriting, counts_of, stands
 
 
 class Matched(StrEnum):
@@ -38,7 +39,7 @@ class NotMatchedBySource(StrEnum):
 
 def merge_command(
     uri: options.Uri,
-    files: file_options.Files,
+    paths: Files,
     on: Annotated[
         list[str] | None,
         typer.Option(
@@ -68,19 +69,9 @@ def merge_command(
         ),
     ] = None,
     rewrite: options.Rewrite = options.WrittenAnew.AUTO,
-    format: file_options.Format = None,
-    cast: file_options.Casts = None,
-    delimiter: file_options.Delimiter = None,
-    header: file_options.Header = True,
-    names: file_options.Names = None,
-    null_value: file_options.NullValues = None,
-    dry_run: options.DryRun = False,
-    message: options.Message = None,
-    properties: options.Properties = None,
-    branch: Branch = None,
-    storage_option: options.StorageOptions = None,
-    unsafe: options.Unsafe = False,
-    json: options.Json = False,
+    *,
+    files: FileOptions,
+    write: PlannedWriting,
 ) -> None:
     """Insert, update and delete rows by key, from files.
 
@@ -89,10 +80,8 @@ def merge_command(
 
     JSON keys: uri, version, dry_run, inserted, updated, deleted, unchanged.
     """
-    facts = options.commit_facts(message, properties)
-    csv = file_options.csv_options(delimiter, header, names, null_value)
-    table = table_to_write(uri, storage_option, branch, unsafe=unsafe)
-    sources = file_options.sources(files, format, cast, table.schema, csv)
+    table = write.table(uri)
+    sources = files.sources(paths, table.schema)
     chosen: dict[str, Any] = {
         "on": options.names(on),
         "matched": matched.value,
@@ -101,10 +90,10 @@ def merge_command(
         "matched_where": matched_where,
         "rewrite": rewrite.value,
     }
-    with task_bars(wanted=not json) as tell:
+    with task_bars(wanted=not write.json) as tell:
         runner = lw.LocalRunner(progress=tell)
         rows = sources.reader(reading_rows(tell, sources.total_rows))
-        table = table.merge(rows, dry_run=dry_run, runner=runner, **chosen, **facts)
+        table = table.merge(rows, runner=runner, **chosen, **write.facts)
     counts = counts_of(table, lw.RowCounts)
     known = {
         "inserted": counts.inserted,
@@ -112,7 +101,6 @@ def merge_command(
         "deleted": counts.deleted,
         "unchanged": counts.unchanged,
     }
-    told = ", ".join(f"{number:,} {what}" for what, number in known.items())
-    told = f"{told}: {table.uri}, version {table.version}"
-    document = {"uri": table.uri, "version": table.version, "dry_run": dry_run, **known}
-    Output(as_json=json).document(document, f"would be {told}; {UNCHANGED}" if dry_run else told)
+    text = ", ".join(f"{number:,} {what}" for what, number in known.items())
+    text = f"{text}: {stands(table)}"
+    write.answer(table, f"would be {text}; {UNCHANGED}" if write.dry_run else text, **known)

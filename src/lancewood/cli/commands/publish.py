@@ -8,9 +8,7 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.output import UNCHANGED, Output, note
-from lancewood.cli.progress import task_runner
-from lancewood.cli.tables import counts_of, table_to_write
+from lancewood.cli.tables import Planned, counts_of, stands
 from lancewood.table import MAIN
 
 
@@ -31,12 +29,8 @@ def publish_command(
             help="Leave files below the branch where they are; a tag then keeps the branch.",
         ),
     ] = False,
-    dry_run: options.DryRun = False,
-    message: options.Message = None,
-    properties: options.Properties = None,
-    storage_option: options.StorageOptions = None,
-    unsafe: options.Unsafe = False,
-    json: options.Json = False,
+    *,
+    write: Planned,
 ) -> None:
     """Bring the work on a branch to the branch it was made from.
 
@@ -48,35 +42,31 @@ def publish_command(
     JSON keys: uri, version, dry_run, branch, branch_version, onto, published, fast_forward,
     adopted_files, left_out_indices.
     """
-    facts = options.commit_facts(message, properties)
-    table = table_to_write(uri, storage_option, None, unsafe=unsafe)
+    table = write.to_write(uri)
     name = table.branch if name is None else name
     if name is None:
         raise typer.BadParameter("say which branch: BRANCH, or URI@BRANCH")
-    with task_runner(wanted=not json) as runner:
+    with write.runner() as runner:
         after = table.branches.publish(
-            name, onto, adopt=not by_reference, dry_run=dry_run, runner=runner, **facts
+            name, onto, adopt=not by_reference, runner=runner, **write.facts
         )
     counts, target = counts_of(after, lw.Published), after.branch or MAIN
-    document = {
-        "uri": after.uri,
-        "version": after.version,
-        "dry_run": dry_run,
-        "branch": counts.branch,
-        "branch_version": counts.branch_version,
-        "onto": target,
-        "published": counts.is_new,
-        "fast_forward": counts.is_fast_forward,
-        "adopted_files": counts.adopted_files,
-        "left_out_indices": list(counts.left_out_indices),
-    }
-    told = f"{target} has all of {name} already: {after.uri}, version {after.version}"
+    text = f"{target} has all of {name} already: {stands(after)}"
     if counts.is_new:
         how = "as it is" if counts.is_fast_forward else "beside what others did"
-        told = f"version {counts.branch_version} of {name} onto {target}, {how}: "
-        told += f"{after.uri}, version {after.version}"
-        told = f"would publish {told}; {UNCHANGED}" if dry_run else f"published {told}"
-    Output(as_json=json).document(document, told)
-    left = counts.left_out_indices
-    if left and not json:
-        note(f"indices that {target} has to build for itself: {', '.join(left)}")
+        what = f"version {counts.branch_version} of {name} onto {target}, {how}: {stands(after)}"
+        text = write.outcome("publish", "published", what)
+    left = list(counts.left_out_indices)
+    write.answer(
+        after,
+        text,
+        branch=counts.branch,
+        branch_version=counts.branch_version,
+        onto=target,
+        published=counts.is_new,
+        fast_forward=counts.is_fast_forward,
+        adopted_files=counts.adopted_files,
+        left_out_indices=left,
+    )
+    if left:
+        write.note(f"indices that {target} has to build for itself: {', '.join(left)}")

@@ -8,9 +8,9 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.output import Output, counted
-from lancewood.cli.progress import progress, task_runner
-from lancewood.cli.tables import whole_uri
+from lancewood.cli.output import counted
+from lancewood.cli.progress import progress
+from lancewood.cli.tables import Changing, TableOptions
 from lancewood.table import COMMITTING
 
 
@@ -26,8 +26,8 @@ def relocate_command(
         ),
     ] = None,
     dry_run: options.DryRun = False,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    given: TableOptions,
 ) -> None:
     """Write the present place of a moved table into its manifests.
 
@@ -40,16 +40,15 @@ def relocate_command(
     was left has file and why.
     """
     window = options.span(in_flight, "--in-flight")
-    with task_runner(wanted=not json) as runner:
+    with given.runner() as runner:
         report = lw.relocate(
             uri,
             dry_run=dry_run,
             in_flight=COMMITTING if window is None else window,
-            storage_options=options.storage(storage_option),
-            manifest_store=options.manifest_store(),
             runner=runner,
+            **given.reached_by,
         )
-    location = whole_uri(uri, storage_option)
+    location = given.whole_uri(uri)
     document = {
         "uri": location,
         "dry_run": report.dry_run,
@@ -58,25 +57,20 @@ def relocate_command(
         "bases": [{"path": each.path, "now": each.now} for each in report.bases],
         "left": [{"file": each.file, "why": each.why} for each in report.left],
     }
-    Output(as_json=json).document(document, "\n".join(_lines(location, report)))
+    given.output.document(document, "\n".join(_lines(location, report)))
 
 
 def _lines(uri: str, report: lw.RelocationReport) -> list[str]:
-    told = f"all base paths of {uri} are up to date"
+    text = f"all base paths of {uri} are up to date"
     if report.manifests:
         verb = "would rewrite" if report.dry_run else "rewrote"
         roots = counted(len(report.roots), "root")
-        told = f"{verb} {counted(report.manifests, 'manifest')} in {roots} of {uri}"
-    lines = [told, *(f"{each.path} is {each.now} now" for each in report.bases)]
+        text = f"{verb} {counted(report.manifests, 'manifest')} in {roots} of {uri}"
+    lines = [text, *(f"{each.path} is {each.now} now" for each in report.bases)]
     return lines + [f"left {each.file}: {each.why}" for each in report.left]
 
 
-def migrate_names_command(
-    uri: options.Uri,
-    storage_option: options.StorageOptions = None,
-    unsafe: options.Unsafe = False,
-    json: options.Json = False,
-) -> None:
+def migrate_names_command(uri: options.Uri, *, given: Changing) -> None:
     """Rename manifests from scheme V1 to V2, or finish doing so.
 
     Branches are included. Nobody may write meanwhile, and nobody can open the table until it is
@@ -84,17 +78,11 @@ def migrate_names_command(
 
     JSON keys: uri, renamed, roots.
     """
-    location = whole_uri(uri, storage_option)
-    with progress("rename", total=None, wanted=not json, things="manifests") as advance:
-        done = lw.migrate_names(
-            uri,
-            storage_options=options.storage(storage_option),
-            manifest_store=options.manifest_store(),
-            unsafe=unsafe,
-            progress=lambda count: advance(count, 0),
-        )
+    location = given.whole_uri(uri)
+    with progress("rename", total=None, wanted=not given.json, things="manifests") as advance:
+        done = lw.migrate_names(uri, progress=lambda count: advance(count, 0), **given.reached_by)
     document = {"uri": location, "renamed": done.renamed, "roots": list(done.roots)}
-    told = f"renamed {done.renamed:,} manifests of {location}"
+    text = f"renamed {done.renamed:,} manifests of {location}"
     if not done.renamed:
-        told = f"{location} has V2 names already"
-    Output(as_json=json).document(document, told)
+        text = f"{location} has V2 names already"
+    given.output.document(document, text)

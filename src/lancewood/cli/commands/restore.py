@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from lancewood.cli import options
-from lancewood.cli.output import Output
-from lancewood.cli.tables import Branch, opened_maybe_past
+from lancewood.cli.tables import Writing
+from lancewood.table import open_named
 
 
 def restore_command(
@@ -26,12 +26,8 @@ def restore_command(
             "--at", metavar="REVISION", help="Come back to this revision; as in URI@REVISION."
         ),
     ] = None,
-    message: options.Message = None,
-    properties: options.Properties = None,
-    branch: Branch = None,
-    storage_option: options.StorageOptions = None,
-    unsafe: options.Unsafe = False,
-    json: options.Json = False,
+    *,
+    write: Writing,
 ) -> None:
     """Make an older version the newest again.
 
@@ -40,12 +36,11 @@ def restore_command(
 
     JSON keys: uri, version, restored.
     """
-    facts = options.commit_facts(message, properties)
     said = {"VERSION": target, "--tag": tag, "--at": at}
     given = [name for name, value in said.items() if value is not None]
     if len(given) > 1:
         raise typer.BadParameter(f"give {' or '.join(given)}, not both")
-    found = opened_maybe_past(uri, storage_option, branch, unsafe=unsafe)
+    found = open_named(write.access(uri), write.branch)
     single = found.single
     if single is not None and given:
         raise typer.BadParameter(f"the uri says {single!r} already; leave {given[0]} out")
@@ -59,10 +54,8 @@ def restore_command(
         old = table.checkout(tag=tag, at=at)
     restored = old.version
     if old.branch == table.branch:
-        table = old.restore(**facts)
+        table = old.restore(**write.facts)
     else:
-        table = table.restore(tag=tag, at=at, **facts)  # which refuses it
-    document = {"uri": table.uri, "version": table.version, "restored": restored}
-    Output(as_json=json).document(
-        document, f"restored version {restored} of {table.uri} as version {table.version}"
-    )
+        table = table.restore(tag=tag, at=at, **write.facts)  # which refuses it
+    text = f"restored version {restored} of {table.uri} as version {table.version}"
+    write.answer(table, text, restored=restored)

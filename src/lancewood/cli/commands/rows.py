@@ -10,11 +10,10 @@ import typer
 
 from lancewood.cli import options
 from lancewood.cli.output import Output
-from lancewood.cli.tables import NEWEST, Revision, table_to_read, with_revision
+from lancewood.cli.tables import Reading
 from lancewood.files.text_forms import plain_batch
 
 
-@with_revision
 def cat_command(
     uri: options.UriOrName,
     where: options.Where = None,
@@ -24,56 +23,45 @@ def cat_command(
     with_row_id: Annotated[
         bool, typer.Option("--with-row-id", help="Show the id of each row as _rowid.")
     ] = False,
-    revision: Revision = NEWEST,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    read: Reading,
 ) -> None:
     """Show rows, all of them or those of a filter.
 
     JSON lines, with a key for each column.
     """
-    table = table_to_read(uri, storage_option, revision)
+    table = read.table(uri)
     scan = table.scan(
         options.names(columns), where, limit=limit, offset=offset, with_row_id=with_row_id
     )
-    print_rows(scan, Output(as_json=json))
+    print_rows(scan, read.output)
 
 
-@with_revision
 def head_command(
     uri: options.UriOrName,
     rows: Annotated[
         int, typer.Option("--rows", "-n", metavar="N", min=0, help="How many rows.")
     ] = 10,
     columns: options.Columns = None,
-    revision: Revision = NEWEST,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    read: Reading,
 ) -> None:
     """Show the first rows.
 
     JSON lines, with a key for each column.
     """
-    table = table_to_read(uri, storage_option, revision)
-    print_rows(table.scan(options.names(columns), limit=rows), Output(as_json=json))
+    table = read.table(uri)
+    print_rows(table.scan(options.names(columns), limit=rows), read.output)
 
 
-@with_revision
-def count_command(
-    uri: options.UriOrName,
-    where: options.Where = None,
-    revision: Revision = NEWEST,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
-) -> None:
+def count_command(uri: options.UriOrName, where: options.Where = None, *, read: Reading) -> None:
     """Count rows.
 
     JSON keys: uri, version, rows.
     """
-    table = table_to_read(uri, storage_option, revision)
+    table = read.table(uri)
     rows = table.count_rows(where)
-    document = {"uri": table.uri, "version": table.version, "rows": rows}
-    Output(as_json=json).document(document, str(rows))
+    read.answer(table, str(rows), rows=rows)
 
 
 class ReadableRows(Protocol):

@@ -22,8 +22,8 @@ import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.commands.rows import print_rows
 from lancewood.cli.file_options import check_safe
-from lancewood.cli.output import Output, note
-from lancewood.cli.repository.names import find_repository, warnings_told
+from lancewood.cli.output import note
+from lancewood.cli.repository.names import find_repository, warnings_shown
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.files.formats import FileFormat
 from lancewood.files.sinks import STDOUT, writing
@@ -76,8 +76,8 @@ def sql_command(
         str | None,
         typer.Option("--master", metavar="URL", help="Let Spark answer, at this master."),
     ] = None,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    given: options.StoreOptions,
 ) -> None:
     """Ask tables with SQL, at any revision.
 
@@ -91,44 +91,43 @@ def sql_command(
 
     JSON lines, with a key for each column. With --explain one document with the key plan.
     """
-    if csv and json:
+    if csv and given.json:
         raise typer.BadParameter("--csv and --json are two forms: give one of them")
     check_safe(safe, FileFormat.CSV if csv else None)
-    text = sys.stdin.read() if query == STDOUT else query
-    given = _tables(table)
-    with warnings_told():
-        repository, storage = _repository(), options.storage(storage_option)
+    sql = sys.stdin.read() if query == STDOUT else query
+    tables = _tables(table)
+    with warnings_shown():
+        repository, storage = _repository(), given.storage
         engine = _Spark(master) if spark or master is not None else InProcess()
 
         def planned(settings: Settings) -> QueryPlan:
-            sources = Sources(given or None, repository, at, storage, settings)
-            return plan_query(text, sources, settings, engine)
+            sources = Sources(tables or None, repository, at, storage, settings)
+            return plan_query(sql, sources, settings, engine)
 
         try:
             plan = planned(Settings())
         except NotFoundError as error:
-            if repository is None and not given:
+            if repository is None and not tables:
                 error.add_note("there is no repository around; --table NAME=URI names a table")
             raise
         if explain:
-            told_plan = plan.explain()
-            document = {"plan": told_plan}
-            Output(as_json=json).document(document, told_plan or "no table of ours is read")
+            text = plan.explain()
+            given.output.document({"plan": text}, text or "no table of ours is read")
             return
         if isinstance(engine, _Spark):
             settings = session_settings(engine.running)
             plan = plan if settings == plan.settings else planned(settings)
-            found = _answered(engine.running, plan, limit, pushdown=pushdown, as_json=json)
+            found = _answered(engine.running, plan, limit, pushdown=pushdown, as_json=given.json)
         else:
             found = _Limited(answer_here(plan, pushdown=pushdown), limit)
-            if json:
+            if given.json:
                 check_keys(found.schema.names)
         if csv:
             with writing(STDOUT, FileFormat.CSV, found.schema, force=False, safe=safe) as sink:
                 for batch in found.to_batches():
                     sink.write(batch)
             return
-        print_rows(found, Output(as_json=json))
+        print_rows(found, given.output)
 
 
 class _Spark:

@@ -9,17 +9,21 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli import options as ref_options
 from lancewood.cli.options import LIST, NEW, check_fits, chosen_verb, iso, one
 from lancewood.cli.output import Output, moment
-from lancewood.cli.tables import NEWEST, Revision, opened_table, with_revision_to
+from lancewood.cli.tables import Changing, Revision
 from lancewood.table import MAIN
 
 _DELETE, _UPDATE = "--delete", "--update"
 _KEYS = ("name", "branch", "version", "created", "updated", "metadata")
 
 
-@with_revision_to("Name")
+class NamedRevision(Revision):
+    """The version that a tag is to name."""
+
+    verb = "Name"
+
+
 def tag_command(
     uri: options.Uri,
     names: Annotated[
@@ -36,15 +40,14 @@ def tag_command(
             "--force", "-f", help="Also a tag that keeps files for a clone or another branch."
         ),
     ] = False,
-    pattern: ref_options.Pattern = None,
+    pattern: options.Pattern = None,
     pins: Annotated[
         bool, typer.Option("--pins", help="List also the tags that clones and publishing left.")
     ] = False,
-    revision: Revision = NEWEST,
-    metadata: ref_options.Metadata = None,
-    storage_option: options.StorageOptions = None,
-    unsafe: options.Unsafe = False,
-    json: options.Json = False,
+    metadata: options.Metadata = None,
+    *,
+    revision: NamedRevision,
+    change: Changing,
 ) -> None:
     """List, make, move or delete tags.
 
@@ -68,8 +71,7 @@ def tag_command(
         },
     )
     facts = options.pairs(metadata, "--metadata")
-    table = opened_table(uri, storage_option, revision, unsafe=unsafe)
-    tags = _Tags(table, Output(as_json=json), force=force)
+    tags = _Tags(change.opened(uri, revision), change.output, force=force)
     if verb == LIST:
         tags.show(pattern, pins=pins)
     elif verb == NEW:
@@ -81,7 +83,7 @@ def tag_command(
 
 
 class _Tags:
-    """The tags of one table, and where is told what becomes of them."""
+    """The tags of one table, and how what becomes of them is shown."""
 
     def __init__(self, table: lw.Table, output: Output, *, force: bool) -> None:
         self._tags = table.tags
@@ -90,12 +92,9 @@ class _Tags:
         self._force = force
 
     def show(self, pattern: str | None, *, pins: bool) -> None:
-        found = ref_options.matching(self._tags.list(pins=pins), pattern)
-        if self._output.as_json:
-            self._output.rows(_KEYS, map(_facts, found))
-        else:
-            columns = ("tag", "branch", "version", "created", "metadata")
-            self._output.rows(columns, map(_line, found))
+        found = options.matching(self._tags.list(pins=pins), pattern)
+        columns = ("tag", "branch", "version", "created", "metadata")
+        self._output.listing(found, (_KEYS, _facts), (columns, _line))
 
     def make(self, name: str, metadata: Mapping[str, str]) -> None:
         made = self._tags.create(name, metadata=metadata, force=self._force)
@@ -119,10 +118,10 @@ class _Tags:
             "branch": branch,
             "version": version,
         }
-        told = f"tag {name} is version {version} of {branch} in {self._uri}"
+        text = f"tag {name} is version {version} of {branch} in {self._uri}"
         if tag is None:
-            told = f"deleted tag {name} of {self._uri}"
-        self._output.document(document, told)
+            text = f"deleted tag {name} of {self._uri}"
+        self._output.document(document, text)
 
 
 def _facts(each: lw.Tag) -> tuple[Any, ...]:
@@ -131,5 +130,5 @@ def _facts(each: lw.Tag) -> tuple[Any, ...]:
 
 
 def _line(each: lw.Tag) -> tuple[Any, ...]:
-    created, facts = moment(each.created_at), ref_options.told_facts(each.metadata)
+    created, facts = moment(each.created_at), options.shown_facts(each.metadata)
     return each.name, each.branch or MAIN, each.version, created, facts

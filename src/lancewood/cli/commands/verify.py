@@ -9,21 +9,18 @@ import typer
 import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.failing import ExitCode
-from lancewood.cli.output import Output, counted
-from lancewood.cli.progress import task_runner
-from lancewood.cli.tables import NEWEST, Revision, table_to_read, whole_uri, with_revision
+from lancewood.cli.output import counted
+from lancewood.cli.tables import Changing, Reading
 from lancewood.table import Problem
 
 
-@with_revision
 def verify_command(
     uri: options.UriOrName,
     deep: Annotated[
         bool, typer.Option("--deep", help="Also decode every value of every data file.")
     ] = False,
-    revision: Revision = NEWEST,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    read: Reading,
 ) -> None:
     """Check that a version is whole.
 
@@ -34,25 +31,23 @@ def verify_command(
     JSON keys: uri, version, deep, ok, problems, fragments, data_files, deletion_files, indices,
     refs. A problem has kind, where, text, fragment and advice.
     """
-    table = table_to_read(uri, storage_option, revision)
-    with task_runner(wanted=not json) as runner:
+    table = read.table(uri)
+    with read.runner() as runner:
         report = table.verify(deep=deep, runner=runner)
-    document = {
-        "uri": table.uri,
-        "version": report.version,
-        "deep": report.deep,
-        "ok": report.ok,
-        "problems": [_problem_facts(each) for each in report.problems],
-        "fragments": report.fragments,
-        "data_files": report.data_files,
-        "deletion_files": report.deletion_files,
-        "indices": report.indices,
-        "refs": report.refs,
-    }
-    output = Output(as_json=json)
-    if not json and report.problems:
-        output.rows(("problem", "where", "found"), map(_problem_line, report.problems))
-    output.document(document, _told(table.uri, report))
+    if not read.json and report.problems:
+        read.output.rows(("problem", "where", "found"), map(_problem_line, report.problems))
+    read.answer(
+        table,
+        _summary(table.uri, report),
+        deep=report.deep,
+        ok=report.ok,
+        problems=[_problem_facts(each) for each in report.problems],
+        fragments=report.fragments,
+        data_files=report.data_files,
+        deletion_files=report.deletion_files,
+        indices=report.indices,
+        refs=report.refs,
+    )
     if not report.ok:
         raise typer.Exit(ExitCode.CHECK_FAILED)
 
@@ -73,7 +68,7 @@ def _problem_line(problem: Problem) -> tuple[str, str, str]:
     return problem.kind.value, problem.where, f"{problem.text}; {problem.advice}"
 
 
-def _told(uri: str, report: lw.VerifyReport) -> str:
+def _summary(uri: str, report: lw.VerifyReport) -> str:
     seen = {
         "fragment": report.fragments,
         "data file": report.data_files,
@@ -88,9 +83,8 @@ def _told(uri: str, report: lw.VerifyReport) -> str:
 def repair_command(
     uri: options.Uri,
     apply: Annotated[bool, typer.Option("--apply", help="Do what is proposed.")] = False,
-    storage_option: options.StorageOptions = None,
-    unsafe: options.Unsafe = False,
-    json: options.Json = False,
+    *,
+    change: Changing,
 ) -> None:
     """Propose how to mend a table, and do it if told so.
 
@@ -101,16 +95,9 @@ def repair_command(
     JSON keys: uri, dry_run, proposals, remaining. A proposal has action, where, finding and effect,
     what remains is told as by verify.
     """
-    location = whole_uri(uri, storage_option)
-    with task_runner(wanted=not json) as runner:
-        report = lw.repair(
-            uri,
-            dry_run=not apply,
-            storage_options=options.storage(storage_option),
-            manifest_store=options.manifest_store(),
-            unsafe=unsafe,
-            runner=runner,
-        )
+    location = change.whole_uri(uri)
+    with change.runner() as runner:
+        report = lw.repair(uri, dry_run=not apply, runner=runner, **change.reached_by)
     document = {
         "uri": location,
         "dry_run": report.dry_run,
@@ -120,18 +107,18 @@ def repair_command(
         ],
         "remaining": [_problem_facts(each) for each in report.remaining],
     }
-    output = Output(as_json=json)
+    output, json = change.output, change.json
     if not json and report.proposals:
         lines = [(e.action, e.where, f"{e.finding}; {e.effect}") for e in report.proposals]
         output.rows(("action", "where", "why, and what it does"), lines)
     if not json and report.remaining:
         output.rows(("not mended", "where", "found"), map(_problem_line, report.remaining))
-    told = f"{location} needs no repair"
+    text = f"{location} needs no repair"
     if report.proposals:
         steps = counted(len(report.proposals), "step")
-        told = f"did {steps} on {location}" if apply else f"{steps} for {location}: say --apply"
+        text = f"did {steps} on {location}" if apply else f"{steps} for {location}: say --apply"
     elif report.remaining:
-        told = f"nothing can be done for {location}"
-    output.document(document, told)
+        text = f"nothing can be done for {location}"
+    output.document(document, text)
     if report.remaining:
         raise typer.Exit(ExitCode.CHECK_FAILED)

@@ -23,8 +23,8 @@ import typer
 
 from lancewood.cli import options
 from lancewood.cli.failing import ExitCode
-from lancewood.cli.output import Output, for_drawing, padded
-from lancewood.cli.repository.names import warnings_told
+from lancewood.cli.output import for_drawing, padded
+from lancewood.cli.repository.names import warnings_shown
 from lancewood.errors import InvalidInputError, LancewoodError, RunFailedError
 from lancewood.pipeline.definition.load import load
 from lancewood.pipeline.definition.model import Pipeline
@@ -94,7 +94,8 @@ def run_command(
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Also what Spark logs of tasks that fail, in Java.")
     ] = False,
-    json: options.Json = False,
+    *,
+    given: options.Printing,
 ) -> None:
     """Run a pipeline: load, check, publish.
 
@@ -110,17 +111,17 @@ def run_command(
     published, nothing new, already published, reverted, checks failed, too many bad rows, dry run,
     failed.
     """
-    given = options.pairs(param, "--param")
+    parameters = options.pairs(param, "--param")
     _check_report(report)
-    pipeline = load(file, given)
+    pipeline = load(file, parameters)
     name = _run_id(pipeline, run_id)
     refresh = full_refresh or full_refresh_table or False
     with (
-        warnings_told(),
+        warnings_shown(),
         # A function of the pipeline may print; stdout is for the one document.
-        redirect_stdout(sys.stderr) if json else nullcontext(),
-        interruption_told(pipeline.branch, _again(file, given, refresh, master, name)),
-        run_progress(wanted=not json) as listener,
+        redirect_stdout(sys.stderr) if given.json else nullcontext(),
+        interruption_noted(pipeline.branch, _again(file, parameters, refresh, master, name)),
+        run_progress(wanted=not given.json) as listener,
     ):
         try:
             facts = run(
@@ -139,13 +140,13 @@ def run_command(
         found = failed.facts.get(FACTS)
         if isinstance(found, RunFacts):
             _write_report(report, found)
-            if json:
-                Output(as_json=True).document(found.to_json(), "")
+            if given.json:
+                given.output.document(found.to_json(), "")
         if isinstance(failed, RunFailedError) and not verbose:
             failed.add_note("--verbose shows what Spark logs")
         raise failed
     _write_report(report, facts)
-    Output(as_json=json).document(facts.to_json(), "\n".join(lines(facts)))
+    given.output.document(facts.to_json(), "\n".join(lines(facts)))
     if facts.ending in _NOT_PUBLISHED:
         raise typer.Exit(ExitCode.NOT_PUBLISHED)
 
@@ -190,7 +191,7 @@ def _again(
 
 
 @contextmanager
-def interruption_told(branch: str, again: Sequence[str]) -> Iterator[None]:
+def interruption_noted(branch: str, again: Sequence[str]) -> Iterator[None]:
     """Add to a KeyboardInterrupt the command that continues the run."""
     root = logging.getLogger()
     root.addFilter(_is_not_py4j)
@@ -290,10 +291,10 @@ def _amounts(
     bytes: int | None = None,
     files: int | None = None,
 ) -> str:
-    told = [
+    amounts = [
         None if rows is None else counted(rows, "row"),
         None if bytes is None else size(bytes),
         None if files is None else counted(files, "file"),
         duration(seconds),
     ]
-    return ", ".join(each for each in told if each is not None)
+    return ", ".join(each for each in amounts if each is not None)

@@ -8,8 +8,8 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from lancewood.cli import options
-from lancewood.cli.output import UNCHANGED, Output, counted, moment
-from lancewood.cli.repository.names import repository
+from lancewood.cli.output import counted, moment, outcome
+from lancewood.cli.repository.names import InRepository, repository
 from lancewood.cli.repository.showing import short
 from lancewood.pipeline.report.lines import check_lines, target_lines
 from lancewood.pipeline.report.markup import duration
@@ -41,7 +41,8 @@ def list_runs_command(
     limit: Annotated[
         int | None, typer.Option("--max-count", "-n", metavar="N", min=0, help="At most N runs.")
     ] = None,
-    json: options.Json = False,
+    *,
+    given: options.Printing,
 ) -> None:
     """List the runs of a repository, and how each stands.
 
@@ -54,15 +55,12 @@ def list_runs_command(
     """
     with repository() as repo:
         found = known_runs(repo, pipeline, limit)
-        if json:
-            facts = (
-                (e.run, e.pipeline, e.state, moment(e.when), e.branch, e.commit, e.report)
-                for e in found
-            )
-            Output(as_json=True).rows(_LISTED, facts)
-            return
         columns = ("run", "pipeline", "state", "time", "at")
-        Output(as_json=False).rows(columns, map(_cells, found))
+        given.output.listing(found, (_LISTED, _listed), (columns, _cells))
+
+
+def _listed(e: KnownRun) -> tuple[Any, ...]:
+    return e.run, e.pipeline, e.state, moment(e.when), e.branch, e.commit, e.report
 
 
 def _cells(each: KnownRun) -> tuple[Any, ...]:
@@ -73,7 +71,8 @@ def _cells(each: KnownRun) -> tuple[Any, ...]:
 def show_run_command(
     run: Annotated[str, typer.Argument(metavar="RUN", help="The id of the run.")],
     pipeline: OfPipeline = None,
-    json: options.Json = False,
+    *,
+    given: options.Printing,
 ) -> None:
     """Show one run: how it stands, when it ran and how long, what it loaded, which checks failed.
 
@@ -90,7 +89,7 @@ def show_run_command(
         report = PastReport()
         if found.pipeline is not None:
             report = past_report(RunFolder.of(repo.path, found.pipeline, found.run))
-    Output(as_json=json).facts(_document(found, report), _run_facts(found, report))
+    given.output.facts(_document(found, report), _run_facts(found, report))
 
 
 def _document(found: KnownRun, report: PastReport) -> dict[str, Any]:
@@ -116,7 +115,7 @@ def _some(facts: object, keys: Sequence[str]) -> dict[str, Any]:
 
 def _run_facts(found: KnownRun, report: PastReport) -> list[tuple[str, Any]]:
     took = None if report.seconds is None else duration(report.seconds)
-    told: list[tuple[str, Any]] = [
+    facts: list[tuple[str, Any]] = [
         ("run", found.run),
         ("pipeline", found.pipeline),
         ("state", found.state),
@@ -130,7 +129,7 @@ def _run_facts(found: KnownRun, report: PastReport) -> list[tuple[str, Any]]:
         *_under("checks", check_lines(report.checks)),
         ("report", found.report),
     ]
-    return [each for each in told if each[1] is not None]
+    return [each for each in facts if each[1] is not None]
 
 
 def _under(name: str, lines: list[str]) -> list[tuple[str, str]]:
@@ -147,8 +146,8 @@ def clean_runs_command(
     ] = "7d",
     pipeline: OfPipeline = None,
     dry_run: options.DryRun = False,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    here: InRepository,
 ) -> None:
     """Remove the branches of runs that nobody finished.
 
@@ -159,12 +158,10 @@ def clean_runs_command(
     """
     age = options.span(older_than, "--older-than")
     assert age is not None
-    with repository(storage_option) as repo:
+    with here.repository() as repo:
         gone = clean(repo, older_than=age, dry_run=dry_run, pipeline=pipeline)
-    told = "nothing to remove"
+    text = "nothing to remove"
     if gone:
-        names = ", ".join(gone)
-        what = counted(len(gone), "run")
-        removed = f"the branches of {what}: {names}"
-        told = f"would remove {removed}; {UNCHANGED}" if dry_run else f"removed {removed}"
-    Output(as_json=json).document({"dry_run": dry_run, "runs": list(gone)}, told)
+        what = f"the branches of {counted(len(gone), 'run')}: {', '.join(gone)}"
+        text = outcome("remove", "removed", what, dry_run=dry_run)
+    here.output.document({"dry_run": dry_run, "runs": list(gone)}, text)

@@ -9,18 +9,14 @@ from typing import Annotated
 import typer
 
 from lancewood import Repository
-from lancewood.cli import options
-from lancewood.cli.output import Output, counted
-from lancewood.cli.repository.names import repository, started_at
+from lancewood.cli.output import counted
+from lancewood.cli.repository.names import InRepository, started_at
 from lancewood.cli.repository.showing import (
     Adopt,
-    Author,
-    Messages,
-    OnBranch,
+    Recording,
     committed_facts,
     committed_text,
     one_line,
-    paragraphs,
 )
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.repo import RepositoryRoot, below, is_uri
@@ -41,8 +37,8 @@ def init_command(
             help="Tables are written by transactions of the repository only; others are refused.",
         ),
     ] = False,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    here: InRepository,
 ) -> None:
     """Make an empty repository.
 
@@ -51,11 +47,10 @@ def init_command(
 
     JSON keys: path, branch.
     """
-    given = options.storage(storage_option)
-    made = Repository.init(_location(path), exclusive=exclusive, storage_options=given)
+    made = Repository.init(_location(path), exclusive=exclusive, storage_options=here.storage)
     where = os.path.join(made.uri, "")
     document = {"path": made.uri, "branch": made.head.branch}
-    Output(as_json=json).document(document, f"Initialized empty Lancewood repository in {where}")
+    here.output.document(document, f"Initialized empty Lancewood repository in {where}")
 
 
 def _location(path: str | None) -> RepositoryRoot:
@@ -69,15 +64,12 @@ def _location(path: str | None) -> RepositoryRoot:
 
 
 def commit_command(
-    message: Messages = None,
-    author: Author = None,
-    branch: OnBranch = None,
     adopt: Adopt = False,
     everything: Annotated[
         bool, typer.Option("--all", "-a", help="What is done anyway, for fingers used to git.")
     ] = False,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    record: Recording,
 ) -> None:
     """Record all tables of the branch as they stand at one moment.
 
@@ -86,18 +78,16 @@ def commit_command(
 
     JSON keys: branch, hash, new, tables, diverged, taken_in.
     """
-    text = _required(message)
-    with repository(storage_option) as repo:
-        done = repo.commit(text, branch=branch, author=author, adopt=adopt)
-        summary = committed_text(repo, done) if done.is_new else _nothing(repo, branch)
-        Output(as_json=json).document(committed_facts(done), summary)
+    _check_message(record)
+    with record.repository() as repo:
+        done = repo.commit(adopt=adopt, **record.facts)
+        summary = committed_text(repo, done) if done.is_new else _nothing(repo, record.branch)
+        record.output.document(committed_facts(done), summary)
 
 
-def _required(message: list[str] | None) -> str:
-    text = paragraphs(message)
-    if text is None:
+def _check_message(record: Recording) -> None:
+    if not record.message:
         raise typer.BadParameter("-m TEXT is needed: lw opens no editor")
-    return text
 
 
 def _nothing(repo: Repository, branch: str | None) -> str:
@@ -111,11 +101,8 @@ def snapshot_command(
     directory: Annotated[
         Path, typer.Argument(metavar="DIRECTORY", help="Where the files are; they are only read.")
     ],
-    message: Messages = None,
-    author: Author = None,
-    branch: OnBranch = None,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    record: Recording,
 ) -> None:
     """Record the files of a directory as a commit.
 
@@ -125,17 +112,17 @@ def snapshot_command(
 
     JSON keys: branch, hash, new, files.
     """
-    text = _required(message)
-    with repository(storage_option) as repo:
+    _check_message(record)
+    with record.repository() as repo:
         files = _files(directory, repo.root)
-        done = repo.snapshot(files, text, branch=branch, author=author)
+        done = repo.snapshot(files, **record.facts)
         summary = "nothing to commit, the files are the same"
         if done.is_new:
             assert done.hash is not None
             commit = one_line(repo.at(done.hash).commit)
             summary = f"[{done.branch}] {commit}\n {counted(len(files), 'file')}"
     document = {"branch": done.branch, "hash": done.hash, "new": done.is_new, "files": [*files]}
-    Output(as_json=json).document(document, summary)
+    record.output.document(document, summary)
 
 
 def _files(directory: Path, repository: RepositoryRoot) -> dict[str, bytes]:

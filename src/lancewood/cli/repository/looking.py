@@ -9,9 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from lancewood.cli import options
 from lancewood.cli.output import Output
-from lancewood.cli.repository.names import repository
+from lancewood.cli.repository.names import InRepository
 from lancewood.cli.repository.showing import (
     REVISIONS,
     Decorations,
@@ -70,9 +69,7 @@ _LOG_KEYS = ("hash", "parents", "author", "email", "time", "message", "branches"
 _REFLOG_KEYS = ("ref", "number", "old", "new", "name", "email", "time", "why")
 
 
-def status_command(
-    storage_option: options.StorageOptions = None, json: options.Json = False
-) -> None:
+def status_command(*, here: InRepository) -> None:
     """Show which tables differ from the current commit.
 
     Content is compared: rows and columns, not the numbers of versions.
@@ -80,7 +77,7 @@ def status_command(
     JSON keys: branch, hash, clean, tables, untracked, elsewhere. A table has name, state (clean,
     modified, unlanded, diverged, missing), version, why; one elsewhere name, branches.
     """
-    with repository(storage_option) as repo:
+    with here.repository() as repo:
         found = repo.status()
     document = {
         "branch": found.branch,
@@ -95,7 +92,7 @@ def status_command(
             {"name": name, "branches": list(each)} for name, each in found.elsewhere.items()
         ],
     }
-    Output(as_json=json).document(document, "\n".join(_status_lines(found)))
+    here.output.document(document, "\n".join(_status_lines(found)))
 
 
 def _status_lines(status: Status) -> Iterator[str]:
@@ -142,8 +139,8 @@ def show_command(
             "or a file in it.",
         ),
     ] = "HEAD",
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    here: InRepository,
 ) -> None:
     """Show a commit and the tables it changed, against its first parent.
 
@@ -153,9 +150,9 @@ def show_command(
     REVISION:TABLE is the pin as git keeps it, REVISION:FILE has path, bytes.
     """
     commit, colon, name = revision.partition(":")
-    with repository(storage_option) as repo:
+    with here.repository() as repo:
         if colon:
-            _show_part(repo.at(commit or "HEAD"), name, Output(as_json=json))
+            _show_part(repo.at(commit or "HEAD"), name, here.output)
             return
         shown = repo.show(revision)
         text = [commit_text(shown.commit, Decorations(repo).text(shown.commit.hash))]
@@ -164,7 +161,7 @@ def show_command(
         text += ["", *stat]
     changes = [change_facts(each) for each in shown.changes]
     document = {**commit_facts(shown.commit), "changes": changes}
-    Output(as_json=json).document(document, "\n".join(text))
+    here.output.document(document, "\n".join(text))
 
 
 def _show_part(view: View, name: str, output: Output) -> None:
@@ -191,8 +188,8 @@ def diff_command(
             metavar="[AFTER]", help="Another one; the tables as they stand if left out."
         ),
     ] = None,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    here: InRepository,
 ) -> None:
     """Show which tables differ, with rows, fragments and columns: a summary as git diff --stat.
 
@@ -205,11 +202,11 @@ def diff_command(
     that are not known are null; same_rows is true where a small table was written over by what it
     held, unrelated where both commits have a table of this name and no history that they share.
     """
-    with repository(storage_option) as repo:
+    with here.repository() as repo:
         changes = repo.diff(before, after)
-    if json:
+    if here.json:
         facts = (tuple(change_facts(each).values()) for each in changes)
-        Output(as_json=True).rows(_DIFF_KEYS, facts)
+        here.output.rows(_DIFF_KEYS, facts)
         return
     for line in stat_lines(changes):
         print(line)
@@ -239,8 +236,8 @@ def log_command(
         str | None,
         typer.Option("--table", metavar="NAME", help="Only commits that changed this table."),
     ] = None,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    here: InRepository,
 ) -> None:
     """Show commits, newest first.
 
@@ -248,13 +245,13 @@ def log_command(
     """
     if graph and table is not None:
         raise typer.BadParameter("--graph and --table do not go together: parents would be missing")
-    with repository(storage_option) as repo:
+    with here.repository() as repo:
         decorations = Decorations(repo)
         tips = list(revisions or ())
         if all_refs:
             tips += decorations.commits
         if not tips and repo.head.hash is None:
-            if not json:
+            if not here.json:
                 print(f"branch {repo.head.branch} has no commits yet")
             return
         try:
@@ -264,9 +261,9 @@ def log_command(
             if named is not None:
                 missing.add_note(f"lw log --table {named} shows the commits that changed the table")
             raise
-        if json:
+        if here.json:
             facts = ({**commit_facts(each), **decorations.facts(each.hash)} for each in found)
-            Output(as_json=True).rows(_LOG_KEYS, (tuple(each.values()) for each in facts))
+            here.output.rows(_LOG_KEYS, (tuple(each.values()) for each in facts))
             return
         _print_log(found, decorations, graph=graph, oneline=oneline, first_parent=first_parent)
 
@@ -315,8 +312,8 @@ def reflog_command(
     limit: Annotated[
         int | None, typer.Option("--max-count", "-n", metavar="N", min=0, help="At most N moves.")
     ] = None,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    here: InRepository,
 ) -> None:
     """Show every move of HEAD or of a branch, newest first.
 
@@ -324,10 +321,10 @@ def reflog_command(
 
     JSON lines with keys: ref, number, old, new, name, email, time, why.
     """
-    with repository(storage_option) as repo:
+    with here.repository() as repo:
         found = islice(repo.reflog(ref), limit)
-        if json:
-            Output(as_json=True).rows(_REFLOG_KEYS, _reflog_facts(ref, found))
+        if here.json:
+            here.output.rows(_REFLOG_KEYS, _reflog_facts(ref, found))
             return
         for number, each in enumerate(found):
             print(f"{short(each.new)} {ref}@{{{number}}}: {plain(each.why)}")

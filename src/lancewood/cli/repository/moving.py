@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.output import UNCHANGED, Output
-from lancewood.cli.repository.names import repository
+from lancewood.cli.output import UNCHANGED
+from lancewood.cli.repository.names import InRepository
 from lancewood.cli.repository.showing import (
     Adopt,
     Author,
@@ -28,6 +29,18 @@ from lancewood.cli.repository.showing import (
 from lancewood.repo import Committed, Hash
 
 
+@dataclass(frozen=True, kw_only=True)
+class Moving(InRepository):
+    """The options of a command that brings a branch to another state, or plans to."""
+
+    branch: OnBranch = None
+    dry_run: options.DryRun = False
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"branch": self.branch, "dry_run": self.dry_run}
+
+
 def merge_command(
     name: Annotated[
         str,
@@ -41,8 +54,8 @@ def merge_command(
     author: Author = None,
     adopt: Adopt = False,
     dry_run: options.DryRun = False,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    here: InRepository,
 ) -> None:
     """Bring the work of a branch into the current one.
 
@@ -57,7 +70,7 @@ def merge_command(
     In done each table has how it came: published, taken, restored, removed; what taken_in names
     has table, versions, message.
     """
-    with repository(storage_option) as repo:
+    with here.repository() as repo:
         target = into or repo.head.branch
         before = repo.branches.list().get(target) if target else None
         theirs = repo.at(name).hash
@@ -70,13 +83,8 @@ def merge_command(
             dry_run=dry_run,
         )
         moved = done.is_new and done.hash == theirs
-        document = {
-            **_facts(done),
-            "merged": name,
-            "fast_forward": moved,
-        }
         summary = _merged_text(repo, done, name, before, is_moved=moved)
-        Output(as_json=json).document(document, summary)
+        here.output.document({**_facts(done), "merged": name, "fast_forward": moved}, summary)
 
 
 def _merged_text(
@@ -100,14 +108,7 @@ def _merged_text(
     return "\n".join([*first, *stat_lines(changes), *taken_in_lines(done)])
 
 
-def revert_command(
-    revision: OneRevision,
-    author: Author = None,
-    branch: OnBranch = None,
-    dry_run: options.DryRun = False,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
-) -> None:
+def revert_command(revision: OneRevision, author: Author = None, *, move: Moving) -> None:
     """Take back what a commit did, as a new commit.
 
     Each table that the commit changed gets the content it had before, where it is still what the
@@ -115,19 +116,13 @@ def revert_command(
 
     JSON keys: branch, hash, new, tables, diverged, taken_in, done, dry_run.
     """
-    with repository(storage_option) as repo:
-        done = repo.revert(revision, branch=branch, author=author, dry_run=dry_run)
+    with move.repository() as repo:
+        done = repo.revert(revision, author=author, **move.facts)
         summary = _text(repo, done, f"revert {revision} on {done.branch}")
-        Output(as_json=json).document(_facts(done), summary)
+        move.output.document(_facts(done), summary)
 
 
-def cherry_pick_command(
-    revision: OneRevision,
-    branch: OnBranch = None,
-    dry_run: options.DryRun = False,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
-) -> None:
+def cherry_pick_command(revision: OneRevision, *, move: Moving) -> None:
     """Do again what a commit did, as a new commit.
 
     Each table that the commit changed gets the content it has there, where it is still what it was
@@ -135,10 +130,10 @@ def cherry_pick_command(
 
     JSON keys: branch, hash, new, tables, diverged, taken_in, done, dry_run.
     """
-    with repository(storage_option) as repo:
-        done = repo.cherry_pick(revision, branch=branch, dry_run=dry_run)
+    with move.repository() as repo:
+        done = repo.cherry_pick(revision, **move.facts)
         summary = _text(repo, done, f"pick {revision} for {done.branch}")
-        Output(as_json=json).document(_facts(done), summary)
+        move.output.document(_facts(done), summary)
 
 
 def reset_command(
@@ -149,10 +144,8 @@ def reset_command(
     hard: Annotated[
         bool, typer.Option("--hard", help="What is done without --soft, for fingers used to git.")
     ] = False,
-    branch: OnBranch = None,
-    dry_run: options.DryRun = False,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    move: Moving,
 ) -> None:
     """Put the branch and its tables back to a commit.
 
@@ -163,14 +156,14 @@ def reset_command(
     """
     if soft and hard:
         raise typer.BadParameter("--soft and --hard do not go together")
-    with repository(storage_option) as repo:
-        done = repo.reset(revision, branch=branch, soft=soft, dry_run=dry_run)
+    with move.repository() as repo:
+        done = repo.reset(revision, soft=soft, **move.facts)
         assert done.hash is not None
         name = "HEAD" if done.branch == repo.head.branch else done.branch
         summary = f"{name} is now at {one_line(repo.at(done.hash).commit)}"
-        if dry_run:
+        if move.dry_run:
             summary = _planned(done, f"reset {done.branch} to {short(done.hash)}")
-        Output(as_json=json).document(_facts(done), summary)
+        move.output.document(_facts(done), summary)
 
 
 def _text(repo: lw.Repository, done: Committed, what: str) -> str:

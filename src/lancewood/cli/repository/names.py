@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TextIO
 
 import lancewood as lw
-from lancewood.cli import options
 from lancewood.cli.groups import STARTED_AT
+from lancewood.cli.options import StoreOptions
 from lancewood.cli.output import note
 from lancewood.errors import NotFoundError
 from lancewood.repo import NotLandedWarning
@@ -27,11 +27,18 @@ _PARTS = {"HEAD": os.path.isfile, "objects": os.path.isdir, "refs": os.path.isdi
 
 
 @contextmanager
-def repository(storage_options: Sequence[str] | None = None) -> Iterator[lw.Repository]:
+def repository(storage: Mapping[str, str] | None = None) -> Iterator[lw.Repository]:
     """The repository; its warnings become notes during the block. Raises NotFoundError."""
     found = started_at() or find_repository(Path.cwd())
-    with warnings_told():
-        yield lw.Repository.open(found, storage_options=options.storage(storage_options))
+    with warnings_shown():
+        yield lw.Repository.open(found, storage_options=storage)
+
+
+class InRepository(StoreOptions):
+    """The options of a command on a repository."""
+
+    def repository(self) -> AbstractContextManager[lw.Repository]:
+        return repository(self.storage)
 
 
 def find_repository(start: Path) -> Path:
@@ -55,7 +62,7 @@ def started_at() -> str | None:
 
 
 @contextmanager
-def warnings_told() -> Iterator[None]:
+def warnings_shown() -> Iterator[None]:
     """Show warnings of repositories as notes during the block."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", NotLandedWarning)

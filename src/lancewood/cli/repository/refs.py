@@ -11,7 +11,7 @@ import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.options import LIST, NEW, check_fits, chosen_verb
 from lancewood.cli.output import Output, aligned
-from lancewood.cli.repository.names import repository
+from lancewood.cli.repository.names import InRepository
 from lancewood.cli.repository.showing import one_line, short, subject
 
 _DELETE = "--delete"
@@ -42,8 +42,8 @@ def branch_command(
         bool, typer.Option("--show-current", help="Print the name of the current branch.")
     ] = False,
     pattern: options.Pattern = None,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    here: InRepository,
 ) -> None:
     """List, make or delete branches.
 
@@ -63,8 +63,8 @@ def branch_command(
             "--force": (force, [_DELETE]),
         },
     )
-    output = Output(as_json=json)
-    with repository(storage_option) as repo:
+    output = here.output
+    with here.repository() as repo:
         if show_current:
             _show_current(repo, output)
         elif verb == LIST:
@@ -134,8 +134,8 @@ def switch_command(
         bool,
         typer.Option("--detach", "-d", help="Name a commit and no branch: for reading only."),
     ] = False,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    here: InRepository,
 ) -> None:
     """Make another branch the current one.
 
@@ -150,7 +150,7 @@ def switch_command(
         raise typer.BadParameter("REVISION is for --create")
     if name is None and not detach:
         raise typer.BadParameter("which branch? lw branch lists them")
-    with repository(storage_option) as repo:
+    with here.repository() as repo:
         before = repo.head
         if detach:
             head = repo.detach(name or "HEAD")
@@ -163,7 +163,7 @@ def switch_command(
                 summary = f"Switched to a new branch '{name}'"
             elif before.branch == name:
                 summary = f"Already on '{name}'"
-    Output(as_json=json).document({"branch": head.branch, "hash": head.hash}, summary)
+    here.output.document({"branch": head.branch, "hash": head.hash}, summary)
 
 
 def tag_command(
@@ -177,8 +177,8 @@ def tag_command(
     ] = None,
     delete: Annotated[bool, typer.Option(_DELETE, "-d", help="Delete tags.")] = False,
     pattern: options.Pattern = None,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    here: InRepository,
 ) -> None:
     """List, make or delete tags.
 
@@ -190,12 +190,12 @@ def tag_command(
     given = names or []
     verb = chosen_verb({_DELETE: delete}, given)
     check_fits(verb, {"--list": (pattern is not None, [LIST])})
-    output = Output(as_json=json)
-    with repository(storage_option) as repo:
+    output = here.output
+    with here.repository() as repo:
         if verb == LIST:
             found = repo.tags.list()
             chosen = list(options.matching({name: name for name in found}, pattern))
-            if json:
+            if here.json:
                 output.rows(_TAG_KEYS, ((name, found[name]) for name in chosen))
             else:
                 print("".join(f"{name}\n" for name in chosen), end="")

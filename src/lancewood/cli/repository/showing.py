@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeAlias
 
@@ -15,6 +16,7 @@ import typer
 
 from lancewood import Repository
 from lancewood.cli.output import cell, counted, padded, width
+from lancewood.cli.repository.names import InRepository
 from lancewood.repo import MAIN, Commit, Committed, Hash, Pin, Signature, TableChange, first_line
 
 REVISIONS = "a branch, a tag, a hash, HEAD~2"
@@ -58,6 +60,25 @@ Adopt: TypeAlias = Annotated[
 def paragraphs(texts: Sequence[str] | None) -> str | None:
     """The message from several ``-m``, as with git; None without any."""
     return "\n\n".join(texts) if texts else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recording(InRepository):
+    """The options of a command that makes a commit on a branch."""
+
+    message: Messages = None
+    author: Author = None
+    branch: OnBranch = None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The arguments of verbs that commit."""
+        text = paragraphs(self.message)
+        return {"message": text, "author": self.author, "branch": self.branch}
+
+    def print(self, repo: Repository, done: Committed) -> None:
+        """Print what a commit did."""
+        self.output.document(committed_facts(done), committed_text(repo, done))
 
 
 def short(hash: Hash | None) -> str:

@@ -14,19 +14,9 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.output import UNCHANGED, Output, count, counted
-from lancewood.cli.repository.names import repository
-from lancewood.cli.repository.showing import (
-    Adopt,
-    Author,
-    Messages,
-    OnBranch,
-    Revision,
-    committed_facts,
-    committed_text,
-    paragraphs,
-    short,
-)
+from lancewood.cli.output import UNCHANGED, count, counted
+from lancewood.cli.repository.names import InRepository
+from lancewood.cli.repository.showing import Adopt, Author, OnBranch, Recording, Revision, short
 from lancewood.repo import (
     HEADS,
     MAIN,
@@ -39,6 +29,7 @@ from lancewood.repo import (
 )
 
 _TABLE_KEYS = ("table", "rows", "fragments", "branch", "version", "uri")
+_TABLE_COLUMNS = ("table", "rows", "fragments", "uri")
 _PREPARED_KEYS = ("table", "branch", "version", "uri")
 
 
@@ -51,11 +42,8 @@ def add_command(
             help="Where the table is; tables/NAME.lance of the repository if left out.",
         ),
     ] = None,
-    message: Messages = None,
-    author: Author = None,
-    branch: OnBranch = None,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    record: Recording,
 ) -> None:
     """Take a table into the repository, as a commit.
 
@@ -67,20 +55,15 @@ def add_command(
     meant = own_table(name.rstrip("/"))
     if meant is not None:
         raise typer.BadParameter(f"{name!r} is a path: lw add {meant} takes that table in")
-    with repository(storage_option) as repo:
+    with record.repository() as repo:
         location = below(repo.root, own_table_uri(checked_table(name))) if uri is None else uri
-        text = paragraphs(message)
-        done = repo.add(name, location, branch=branch, message=text, author=author)
-        Output(as_json=json).document(committed_facts(done), committed_text(repo, done))
+        record.print(repo, repo.add(name, location, **record.facts))
 
 
 def remove_command(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The table.")],
-    message: Messages = None,
-    author: Author = None,
-    branch: OnBranch = None,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    record: Recording,
 ) -> None:
     """Take a table out of the repository, as a commit.
 
@@ -88,17 +71,11 @@ def remove_command(
 
     JSON keys: branch, hash, new, tables, diverged, taken_in.
     """
-    with repository(storage_option) as repo:
-        text = paragraphs(message)
-        done = repo.remove(name, branch=branch, message=text, author=author)
-        Output(as_json=json).document(committed_facts(done), committed_text(repo, done))
+    with record.repository() as repo:
+        record.print(repo, repo.remove(name, **record.facts))
 
 
-def tables_command(
-    revision: Revision = "HEAD",
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
-) -> None:
+def tables_command(revision: Revision = "HEAD", *, here: InRepository) -> None:
     """List the tables of a commit, and where each is read.
 
     The uri names exactly the version that is pinned, for lw table cat and all that read. A
@@ -106,15 +83,10 @@ def tables_command(
 
     JSON lines with keys: table, rows, fragments, branch, version, uri.
     """
-    with repository(storage_option) as repo:
+    with here.repository() as repo:
         is_unborn = revision == "HEAD" and repo.head.hash is None
-        view = None if is_unborn else repo.at(revision)
-        found = iter(()) if view is None else _rows(view, repo)
-        if json:
-            Output(as_json=True).rows(_TABLE_KEYS, found)
-        else:
-            shown = ((row[0], count(row[1]), count(row[2]), row[5]) for row in found)
-            Output(as_json=False).rows(("table", "rows", "fragments", "uri"), shown)
+        found = iter(()) if is_unborn else _rows(repo.at(revision), repo)
+        here.output.listing(found, (_TABLE_KEYS, tuple), (_TABLE_COLUMNS, _line))
 
 
 def _rows(view: View, repo: lw.Repository) -> Iterator[tuple[Any, ...]]:
@@ -125,6 +97,10 @@ def _rows(view: View, repo: lw.Repository) -> Iterator[tuple[Any, ...]]:
         yield name, pin.rows, pin.fragments, branch, int(pin.version), uri
 
 
+def _line(row: Sequence[Any]) -> tuple[Any, ...]:
+    return row[0], count(row[1]), count(row[2]), row[5]
+
+
 def prepare_command(
     names: Annotated[
         list[str] | None,
@@ -132,8 +108,8 @@ def prepare_command(
     ] = None,
     branch: OnBranch = None,
     adopt: Adopt = False,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    here: InRepository,
 ) -> None:
     """Make tables ready to be written on the current branch, and say where.
 
@@ -143,10 +119,10 @@ def prepare_command(
 
     JSON lines with keys: table, branch, version, uri.
     """
-    with repository(storage_option) as repo:
+    with here.repository() as repo:
         on = branch or repo.head.branch
         found = _prepared(repo, on, names, adopt=adopt)
-        Output(as_json=json).rows(_PREPARED_KEYS, found)
+        here.output.rows(_PREPARED_KEYS, found)
 
 
 def _prepared(
@@ -174,8 +150,8 @@ def exclusive_command(
     ] = None,
     author: Author = None,
     dry_run: options.DryRun = False,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    here: InRepository,
 ) -> None:
     """Keep the tables for transactions of the repository, or open them to every writer.
 
@@ -184,7 +160,7 @@ def exclusive_command(
 
     JSON keys: exclusive, commits, dry_run. A commit has branch, hash and tables.
     """
-    with repository(storage_option) as repo:
+    with here.repository() as repo:
         is_on = setting is Setting.ON
         done = () if setting is None else repo.exclusive(is_on, author=author, dry_run=dry_run)
         is_exclusive = repo.is_exclusive
@@ -196,7 +172,7 @@ def exclusive_command(
     lines += [UNCHANGED] if dry_run else []
     commits = [{"branch": e.branch, "hash": e.hash, "tables": list(e.tables)} for e in done]
     document = {"exclusive": is_exclusive, "commits": commits, "dry_run": dry_run}
-    Output(as_json=json).document(document, "\n".join(lines))
+    here.output.document(document, "\n".join(lines))
 
 
 def protect_command(
@@ -204,8 +180,8 @@ def protect_command(
     delete: Annotated[
         bool, typer.Option("--delete", "-d", help="Take the protection back.")
     ] = False,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    here: InRepository,
 ) -> None:
     """Keep what a commit pins from every cleanup, pylance's too.
 
@@ -214,7 +190,7 @@ def protect_command(
 
     JSON keys: action, hash, tables.
     """
-    with repository(storage_option) as repo:
+    with here.repository() as repo:
         view = repo.at(revision)
         if delete:
             repo.unprotect(view.hash)
@@ -222,4 +198,4 @@ def protect_command(
     action = "unprotected" if delete else "protected"
     summary = f"{action} {counted(len(done), 'table')} of {short(view.hash)}"
     document = {"action": action, "hash": view.hash, "tables": list(done)}
-    Output(as_json=json).document(document, summary)
+    here.output.document(document, summary)

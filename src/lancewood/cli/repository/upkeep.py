@@ -9,9 +9,9 @@ import typer
 
 from lancewood.cli import options
 from lancewood.cli.failing import ExitCode, as_typed
-from lancewood.cli.output import Output, counted, human_size
+from lancewood.cli.output import counted, human_size
 from lancewood.cli.progress import task_runner
-from lancewood.cli.repository.names import repository
+from lancewood.cli.repository.names import InRepository
 from lancewood.repo import FsckReport, GcReport, TableBranch
 
 
@@ -31,8 +31,8 @@ def gc_command(
         ),
     ] = "7d",
     dry_run: options.DryRun = False,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    here: InRepository,
 ) -> None:
     """Remove what no commit needs any more.
 
@@ -47,9 +47,9 @@ def gc_command(
     """
     age = options.span(in_flight, "--in-flight")
     assert age is not None
-    with repository(storage_option) as repo, task_runner(wanted=not json) as runner:
+    with here.repository() as repo, task_runner(wanted=not here.json) as runner:
         report = repo.gc(dry_run=dry_run, in_flight=age, tables=tables, runner=runner)
-    Output(as_json=json).document(_removed_facts(report), "\n".join(_removed_lines(report)))
+    here.output.document(_removed_facts(report), "\n".join(_removed_lines(report)))
 
 
 def _removed_facts(report: GcReport) -> dict[str, Any]:
@@ -112,8 +112,8 @@ def fsck_command(
             "--deep", help="Open what every commit pins, not only those that refs name; read all."
         ),
     ] = False,
-    storage_option: options.StorageOptions = None,
-    json: options.Json = False,
+    *,
+    here: InRepository,
 ) -> None:
     """Check that history and tables are whole.
 
@@ -124,7 +124,7 @@ def fsck_command(
     JSON keys: ok, deep, refs, commits, pins, opened, waiting, problems. A problem has kind, where,
     why, way_out; what waits to land has table, branch.
     """
-    with repository(storage_option) as repo:
+    with here.repository() as repo:
         report = repo.fsck(deep=deep)
     document = {
         "ok": not report.problems,
@@ -144,7 +144,7 @@ def fsck_command(
             for each in report.problems
         ],
     }
-    Output(as_json=json).document(document, "\n".join(_problem_lines(report)))
+    here.output.document(document, "\n".join(_problem_lines(report)))
     if report.problems:
         raise typer.Exit(ExitCode.CHECK_FAILED)
 
