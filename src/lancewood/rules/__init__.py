@@ -6,6 +6,6 @@
 - Whether it may follow others: ``conflicts`` is the table of pairs, ``overlaps`` its conditions,
   ``verdicts`` its outcomes; ``columns`` and ``inserted_keys`` look closer, and ``lists`` judges
   operations of one transaction.
-- Two branches: ``three_way`` and ``common_part``. Files that moved: ``moves`` and ``detaching``.
+- Two branches: ``three_way``. Files that moved: ``moves``.
 - Who may write at all: ``closed`` (a published branch), ``applied`` (a batch that is there).
 """

@@ -4,17 +4,22 @@ The format has no operation for this. It is recorded as an Update that rewrites 
 names none of them. Other writers then stay off the fragments, which is all that is needed: one that
 changed such a fragment runs again, one that appended or built an index goes on. For us no row is
 touched: ids, versions, deletion files and index coverage stay as they are.
+
+Where this makes a table independent, the head changes too: copied index files lie in the own root
+from then on, and base paths that nothing refers to any more are no longer declared. What another
+writer added to one meanwhile keeps its base path.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from typing import TypeAlias, TypeGuard
 
 from lancewood.errors import InvalidInputError, RetryableConflictError
 from lancewood.model.fragment import DataFile, Fragment
-from lancewood.model.ids import BaseId
+from lancewood.model.ids import BaseId, FragmentId
+from lancewood.model.index import Index
 from lancewood.model.manifest import Manifest, ManifestHead
 from lancewood.model.operations import (
     Append,
@@ -32,9 +37,8 @@ from lancewood.model.operations import (
     Update,
     UpdateMemWalState,
 )
-from lancewood.model.patch import ManifestPatch
+from lancewood.model.patch import HeadChanges, ManifestPatch
 from lancewood.proto import table_pb2
-from lancewood.rules.detaching import head_after
 from lancewood.rules.overlaps import fine, if_fragments_meet, incompatible, retry
 from lancewood.rules.patching import make_patch
 from lancewood.rules.verdicts import Outcome, Verdict
@@ -94,7 +98,7 @@ def apply_move(manifest: Manifest, operation: Update) -> ManifestPatch:
                 fragment=image.id,
             )
         changed[image.id] = _with_deletions_of(now.with_files(image.files), image)
-    return make_patch(manifest, head_after(manifest, operation, changed), changed=changed)
+    return make_patch(manifest, _head_after(manifest, operation, changed), changed=changed)
 
 
 def rebased_move(base: Manifest, newest: Manifest, operation: Update) -> Update:
@@ -176,3 +180,34 @@ def _hold_the_same(one: Fragment, other: Fragment) -> bool:
         and a.file_minor_version == b.file_minor_version
         for a, b in zip(mine, theirs, strict=True)
     )
+
+
+def _head_after(
+    manifest: Manifest, operation: Update, changed: Mapping[FragmentId, Fragment]
+) -> HeadChanges:
+    """What changes in the head of the newest version, whose fragments ``changed`` replaces."""
+    if not operation.indices_in_own_root and not operation.bases_left:
+        return HeadChanges()
+    indices = tuple(_moved(each, operation.indices_in_own_root) for each in manifest.indices)
+    used = set(_used(changed.get(each.id, each) for each in manifest.fragments))
+    used.update(each.base_id for each in indices if each.base_id is not None)
+    left = operation.bases_left - used
+    return HeadChanges(
+        indices=None if indices == manifest.indices else indices,
+        base_paths=tuple(each for each in manifest.base_paths if each.id not in left),
+    )
+
+
+def _moved(index: Index, in_own_root: frozenset[bytes]) -> Index:
+    if index.base_id is None or index.message.uuid.uuid not in in_own_root:
+        return index
+    return index.under(None)
+
+
+def _used(fragments: Iterable[Fragment]) -> Iterator[BaseId]:
+    for each in fragments:
+        for file in each.message.files:
+            if file.HasField("base_id"):
+                yield BaseId(file.base_id)
+        if each.message.deletion_file.HasField("base_id"):
+            yield BaseId(each.message.deletion_file.base_id)

@@ -44,12 +44,25 @@ def test_a_shallow_clone_reads_the_files_of_its_source(lw_ok: Lw, uri: str, targ
     assert len(lw.open(uri).tags.list(pins=True)) == 2
 
 
+def test_a_dry_run_says_what_would_be_copied_and_makes_nothing(
+    lw_ok: Lw, uri: str, target: str
+) -> None:
+    text = lw_ok("table", "clone", uri, target, "--deep", "--dry-run").out
+    assert text.startswith(f"would clone version 2 of {uri} to {target}: 2 files, ")
+    assert text.endswith("; nothing was changed\n")
+    assert not Path(target).exists()
+    facts = lw_ok("table", "clone", uri, target, "--dry-run", "--json").document
+    assert (facts["uri"], facts["dry_run"], facts["pins"]) == (uri, True, [])
+    assert not Path(target).exists()
+
+
 def test_a_shallow_clone_is_told_for_programs(lw_ok: Lw, uri: str, target: str) -> None:
     made = lw_ok("table", "clone", uri, target, "--json").document
     (pin,) = made.pop("pins")
     assert made == {
         "uri": target,
         "version": 2,
+        "dry_run": False,
         "source": uri,
         "deep": False,
         "files": 0,

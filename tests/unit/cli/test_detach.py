@@ -57,6 +57,13 @@ def test_a_detached_clone_is_told_for_programs(lw_ok: Lw, uri: str, clone: str) 
     assert lw.open(uri).tags.list(pins=True) == {}
 
 
+def test_a_dry_run_says_what_would_be_copied(lw_ok: Lw, clone: str) -> None:
+    text = lw_ok("table", "detach", clone, "--dry-run").out
+    assert text.startswith("would copy 2 files (")
+    assert text.endswith(f" into {clone}, version 2; nothing was changed\n")
+    assert lw.open(clone).version == 2
+
+
 def test_a_table_that_is_on_its_own_stays_as_it_is(lw_ok: Lw, uri: str) -> None:
     told = lw_ok("table", "detach", uri).out
     assert told == f"nothing of {uri} lies elsewhere; it stays at version 2\n"

@@ -27,11 +27,11 @@ READING = [
 CHANGING = [
     *("delete", "update", "merge", "add-columns", "drop-columns", "rename-column"),
     *("cast-column", "replace-columns", "compact", "cleanup", "move", "relocate"),
-    "publish",
+    *("publish", "clone", "detach"),
 ]
 WHOLE = ("create", "repair", "migrate-names", "drop", "publish", "relocate")
 COMMITTING = [
-    *("create", "import", "restore", "config", "clone", "detach", "base"),
+    *("create", "import", "restore", "config", "base"),
     *(each for each in CHANGING if each not in ("cleanup", "relocate")),
 ]
 UNSAFE = [*COMMITTING, "migrate-names", "repair", "branch", "tag"]

@@ -18,9 +18,9 @@ from lancewood.model.operations import (
     Update,
 )
 from lancewood.proto import table_pb2
-from lancewood.rules.common_part import common_part
 from lancewood.rules.conflicts import judge_operations
 from lancewood.rules.overlaps import touched_fragments
+from lancewood.rules.three_way import common_part
 from lancewood.rules.verdicts import Outcome
 
 LAST = FragmentId(3)

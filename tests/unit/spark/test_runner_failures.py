@@ -9,10 +9,10 @@ import pytest
 from lancewood.errors import FormatError, InvalidInputError, LancewoodError, StorageError
 from lancewood.spark.running.failures import (
     TracebackFrame,
+    as_our_error,
     our_error,
     python_error,
     raised_by,
-    told,
 )
 
 PYTHON = """An exception was thrown from the Python worker:
@@ -40,20 +40,20 @@ Caused by: java.lang.Exception: inner
 
 def test_error_of_ours_stays_what_it_is() -> None:
     error = FormatError("broken", file="f")
-    assert told(error, "w") is error
+    assert as_our_error(error, "w") is error
 
 
 @pytest.mark.parametrize("kind", [StorageError, FormatError])
 def test_our_class_is_found_again_in_the_text(kind: type[LancewoodError]) -> None:
     text = PYTHON.format(kind=f"lancewood.errors.{kind.__name__}", why="the store is gone")
-    error = told(RuntimeError(text), "reading")
+    error = as_our_error(RuntimeError(text), "reading")
     assert type(error) is kind
     assert (error.message, error.facts) == ("the store is gone", {"what": "reading"})
 
 
 def test_exception_of_python_is_told_by_class_and_text_and_where_it_was_raised() -> None:
     text = PYTHON.format(kind="some.module.Odd", why="row 7")
-    error = told(RuntimeError(text), "reading")
+    error = as_our_error(RuntimeError(text), "reading")
     assert error.message == (
         "reading failed on Spark: Odd: row 7; raised by work() at /x/answers.py line 12"
     )
@@ -70,7 +70,7 @@ def test_what_a_library_raised_is_told_by_who_called_it() -> None:
 
 def test_missing_package_is_told_with_the_way_out() -> None:
     text = PYTHON.format(kind="ModuleNotFoundError", why="No module named 'lancewood'")
-    message = str(told(RuntimeError(text), "w"))
+    message = str(as_our_error(RuntimeError(text), "w"))
     assert message.startswith(
         "w failed on Spark: ModuleNotFoundError: No module named 'lancewood'."
     )
@@ -79,13 +79,13 @@ def test_missing_package_is_told_with_the_way_out() -> None:
 
 def test_name_of_another_class_is_not_taken_for_ours() -> None:
     for kind in ("lancewood.errors.Exception", "lancewood.errors.found_in", "other.StorageError"):
-        error = told(RuntimeError(PYTHON.format(kind=kind, why="x")), "w")
+        error = as_our_error(RuntimeError(PYTHON.format(kind=kind, why="x")), "w")
         assert type(error) is LancewoodError
 
 
 def test_failed_stage_is_told_without_stacks() -> None:
     why = "Task 1 in stage 3.0 failed 4 times, most recent failure: Lost task 1.3 (executor 2)"
-    error = told(RuntimeError(STAGE.format(why=why)), "w")
+    error = as_our_error(RuntimeError(STAGE.format(why=why)), "w")
     assert str(error) == f"w failed on Spark: {why}"
 
 
@@ -94,19 +94,19 @@ def test_results_that_are_too_large_are_told_with_the_way_out() -> None:
         "Total size of serialized results of 9 tasks (1024.9 MiB) is bigger than "
         "spark.driver.maxResultSize (1024.0 MiB)."
     )
-    message = str(told(RuntimeError(STAGE.format(why=why)), "w"))
+    message = str(as_our_error(RuntimeError(STAGE.format(why=why)), "w"))
     assert "Raise spark.driver.maxResultSize" in message
 
 
 def test_text_without_words_is_told_by_the_class() -> None:
-    assert str(told(KeyError(), "w")) == "w failed on Spark: KeyError"
+    assert str(as_our_error(KeyError(), "w")) == "w failed on Spark: KeyError"
 
 
 def test_text_of_many_lines_is_kept_together_and_short() -> None:
     text = PYTHON.format(kind="ValueError", why="one\ntwo")
     assert python_error(text) == ("ValueError", "one\ntwo")
     long = PYTHON.format(kind="ValueError", why="x" * 5000)
-    assert len(str(told(RuntimeError(long), "w"))) < 1000
+    assert len(str(as_our_error(RuntimeError(long), "w"))) < 1000
 
 
 def test_text_without_a_traceback_has_no_exception_of_python() -> None:

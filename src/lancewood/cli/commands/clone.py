@@ -11,7 +11,7 @@ import typer
 import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import counted, human_size
-from lancewood.cli.tables import Committing, Revision, Writing, counts_of, stands
+from lancewood.cli.tables import Planned, PlannedWriting, Revision, counts_of, stands
 
 
 class ClonedRevision(Revision):
@@ -46,15 +46,15 @@ def clone_command(
     ] = None,
     *,
     revision: ClonedRevision,
-    write: Committing,
+    write: Planned,
 ) -> None:
     """Make another table that begins with a version of this one.
 
     A shallow clone costs one small file: it reads the files of the source, where it leaves a tag so
     that no cleanup takes them away. detach makes it independent later.
 
-    JSON keys: uri, version, source, deep, files, bytes, pins, unpinned. What is unpinned has root
-    and why.
+    JSON keys: uri, version, dry_run, source, deep, files, bytes, pins, unpinned. What is unpinned
+    has root and why. In a dry run, uri and version are those of the source.
     """
     theirs = options.pairs(target_storage_option, "--target-storage-option") or None
     table = replace(write, unsafe=False).to_read(uri, revision)  # --unsafe is about the target
@@ -71,12 +71,12 @@ def clone_command(
         )
     copied = counts_of(made, lw.DeepClone) if deep else lw.DeepClone()
     left = lw.ShallowClone() if deep else counts_of(made, lw.ShallowClone)
-    text = f"cloned version {table.version} of {table.uri} to {made.uri}"
+    what = f"version {table.version} of {table.uri} to {target if write.dry_run else made.uri}"
     if deep:
-        text += f": {counted(copied.files, 'file')}, {human_size(copied.bytes)}"
+        what += f": {counted(copied.files, 'file')}, {human_size(copied.bytes)}"
     write.answer(
         made,
-        text,
+        write.outcome("clone", "cloned", what),
         source=table.uri,
         deep=deep,
         files=copied.files,
@@ -91,23 +91,24 @@ def clone_command(
         )
 
 
-def detach_command(uri: options.Uri, *, write: Writing) -> None:
+def detach_command(uri: options.Uri, *, write: PlannedWriting) -> None:
     """Copy in what a clone or a branch reads from elsewhere.
 
     Rows, ids and indices stay as they are, and others may write meanwhile. Older versions still
     read from the sources, which stay pinned until those are cleaned up.
 
-    JSON keys: uri, version, fragments, files, bytes, unpinned, still_pinned. What is unpinned has
-    root and tag, what is still pinned root and why.
+    JSON keys: uri, version, dry_run, fragments, files, bytes, unpinned, still_pinned. What is
+    unpinned has root and tag, what is still pinned root and why. A dry run leaves out files of
+    blobs, and looks at no pins.
     """
     table = write.table(uri)
     with write.runner() as runner:
         after = table.detach(runner=runner, **write.facts)
     counts = counts_of(after, lw.DetachCounts)
     text = f"nothing of {after.uri} lies elsewhere; it stays at version {after.version}"
-    if after.version != table.version:
-        copied = f"{counted(counts.files, 'file')} ({human_size(counts.bytes)})"
-        text = f"copied {copied} into {stands(after)}"
+    if counts.files:
+        copied = f"{counted(counts.files, 'file')} ({human_size(counts.bytes)}) into"
+        text = write.outcome("copy", "copied", f"{copied} {stands(after)}")
     write.answer(
         after,
         text,

@@ -33,7 +33,7 @@ from lancewood.query.plan import QueryPlan, plan_query
 from lancewood.query.settings import Settings
 from lancewood.query.sources import Sources
 from lancewood.spark.querying import OfSession, answer, session_settings
-from lancewood.spark.running.failures import quiet, told
+from lancewood.spark.running.failures import as_our_error, quiet
 from lancewood.spark.session import session
 
 
@@ -184,7 +184,7 @@ def _answered(
         with quiet():
             return frame.toArrow()
     except Exception as error:  # of PySpark, of Java and of the tasks, which told sorts out
-        raise told(error, "the query") from error
+        raise as_our_error(error, "the query") from error
 
 
 def check_keys(names: Sequence[str]) -> None:

@@ -31,7 +31,7 @@ from lancewood.engine.staging.steps import (
     already_made,
     check_rebuildable,
     check_sources,
-    told,
+    staged_as,
     write_states,
 )
 from lancewood.engine.versions import (
@@ -367,7 +367,7 @@ class Stage:
     def _told(
         self, transaction: Transaction, at: int, policy: CommitPolicy, *, is_composed: bool = False
     ) -> Transaction:
-        return told(transaction, self.uuid, at, policy, is_composed, self.message)
+        return staged_as(transaction, self.uuid, at, policy, is_composed, self.message)
 
     def _read(self, transaction: Transaction, read: Manifest | None) -> Manifest:
         """The version or state that a transaction was built on."""

@@ -56,7 +56,7 @@ class StagedStep:
         return self.step.transaction
 
 
-def told(
+def staged_as(
     transaction: Transaction,
     stage: str,
     at: int,

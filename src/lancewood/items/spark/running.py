@@ -26,7 +26,7 @@ from lancewood.items.folder import checked_item, expand, first_folders, items_be
 from lancewood.items.outcome import ItemDone, ItemOutcome, Tally
 from lancewood.items.writing import is_passing
 from lancewood.spark.running.answers import is_last_attempt
-from lancewood.spark.running.failures import told
+from lancewood.spark.running.failures import as_our_error
 from lancewood.spark.tasks import check_running, slots, spread
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def collected(frame: DataFrame, what: str) -> list[Any]:
     except LancewoodError:
         raise
     except Exception as failure:
-        raise told(failure, what) from None
+        raise as_our_error(failure, what) from None
 
 
 def _count(working: Working, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -30,9 +30,9 @@ from lancewood.model.refs import called
 from lancewood.model.transaction import Transaction
 from lancewood.rules import overlaps
 from lancewood.rules.columns import ColumnWatch, DroppedColumns, IdReuse, given_fields
-from lancewood.rules.common_part import common_part
 from lancewood.rules.conflicts import RULES, judge_operations
 from lancewood.rules.moves import moves_files
+from lancewood.rules.three_way import common_part
 from lancewood.rules.verdicts import Outcome, Verdict, severest
 
 

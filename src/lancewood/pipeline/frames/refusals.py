@@ -18,7 +18,7 @@ from lancewood.errors import (
 from lancewood.pipeline.definition.model import Pipeline, Spot
 from lancewood.pipeline.definition.parameters import hide
 from lancewood.pipeline.definition.refusal import wrong
-from lancewood.spark.running.failures import quiet, told
+from lancewood.spark.running.failures import as_our_error, quiet
 
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\] ")
 _STATE = re.compile(r"\.? *SQLSTATE: \w+")
@@ -99,7 +99,7 @@ def failed(pipeline: Pipeline, error: BaseException, what: str) -> LancewoodErro
     """
     if isinstance(error, LancewoodError) and hide(pipeline, error.message) == error.message:
         return error
-    found = told(error, what)
+    found = as_our_error(error, what)
     text = hide(pipeline, found.message)
     if "FILE_NOT_EXIST" in str(error) or "FileNotFoundException" in str(error):
         text += ". A file was removed or replaced while the run read it: run again"

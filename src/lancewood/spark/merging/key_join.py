@@ -25,7 +25,7 @@ from lancewood.spark.merging.task_rows import SOURCE, TARGET, TaskRows, answer_w
 from lancewood.spark.runner import last_attempt
 from lancewood.spark.running.answers import Shared
 from lancewood.spark.running.arriving import Arriving, all_in_order
-from lancewood.spark.running.failures import told
+from lancewood.spark.running.failures import as_our_error
 from lancewood.spark.tasks import MESSAGE, TASK, frame_of, slots, spread
 
 if TYPE_CHECKING:
@@ -222,4 +222,4 @@ def _in_our_words(what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise told(error, what) from None
+        raise as_our_error(error, what) from None

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from lancewood.errors import LancewoodError
 from lancewood.spark.running.answers import SCHEMA, result_of
-from lancewood.spark.running.failures import told
+from lancewood.spark.running.failures import as_our_error
 from lancewood.spark.tasks import is_connect
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Arriving:
                 continue
             self._is_over = True
             if came is not None:
-                raise told(came, self._what) from None
+                raise as_our_error(came, self._what) from None
         missing = self._tasks - len(self._seen)
         if missing:
             raise LancewoodError(

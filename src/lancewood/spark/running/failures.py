@@ -55,7 +55,7 @@ class TracebackFrame(NamedTuple):
         return f"{self.function}() at {self.file} line {self.line}"
 
 
-def told(error: BaseException, what: str) -> LancewoodError:
+def as_our_error(error: BaseException, what: str) -> LancewoodError:
     """The error to raise for a failed Spark job; ``what`` names the work for people."""
     if isinstance(error, LancewoodError):
         return error
