@@ -415,7 +415,7 @@ def _named_types() -> Iterator[Named]:
     while waiting:
         text, names = waiting.pop()
         for name in re.findall(r"(?<![\w.\"'])[A-Z]\w*", str(text)):
-            value = names.get(name)
+            value = _meant(name, names)
             if (name, id(value)) in seen or id(value) in documented:
                 continue
             seen.add((name, id(value)))
@@ -426,6 +426,17 @@ def _named_types() -> Iterator[Named]:
                 module, meaning, told = alias
                 yield Named(name, module.__name__, " ".join([f"`{meaning}`.", told]).rstrip())
                 waiting.append((meaning, vars(module)))
+
+
+def _meant(name: str, names: dict[str, Any]) -> Any:
+    """What a name stands for in a module, also one that the module imports for type checkers."""
+    if name in names:
+        return names[name]
+    for node in ast.walk(_tree(sys.modules[names["__name__"]])):
+        if isinstance(node, ast.ImportFrom) and name in {each.name for each in node.names}:
+            origin = str(node.module)
+            return getattr(import_module(origin), name) if origin.startswith("lancewood.") else None
+    return None
 
 
 def _class_in_short(of: type) -> str:

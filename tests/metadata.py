@@ -5,6 +5,7 @@ them, and commits that do not wait.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from pyroaring import BitMap
 
@@ -25,8 +26,8 @@ from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
 from lancewood.store.retry import COMMITS, JOBS
 
-QUIET = CommitPolicy(retry=COMMITS.sleeping_by(lambda seconds: None))
-PERSISTENT = CommitOptions(policy=QUIET, retry=JOBS.sleeping_by(lambda seconds: None))
+QUIET = CommitPolicy(retry=replace(COMMITS, sleep=lambda seconds: None))
+PERSISTENT = CommitOptions(policy=QUIET, retry=replace(JOBS, sleep=lambda seconds: None))
 """Runs again for as long as others are faster."""
 SHARED = {"names", "put_new"}
 """Listing and publishing are all that does not commute when writers are stepped: the rest is reads

@@ -36,6 +36,7 @@ def uri(tmp_path: Path) -> str:
     return location
 
 
+@pytest.mark.campaign
 def test_a_table_lives_its_life_on_the_command_line(tmp_path: Path) -> None:
     pq.write_table(ROWS.slice(0, 10), tmp_path / "a.parquet")
     (tmp_path / "b.csv").write_text("id,name\n10,ten\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Never
 
@@ -31,7 +32,7 @@ A, B = (Hash(each * 64) for each in "ab")
 
 
 def refs_of(store: Store) -> BucketRefs:
-    return BucketRefs(store, retry=UNCLEAR_PUTS.sleeping_by(lambda seconds: None))
+    return BucketRefs(store, retry=replace(UNCLEAR_PUTS, sleep=lambda seconds: None))
 
 
 def move(refs: BucketRefs, name: str, old: Hash | None, new: Hash | None) -> bool:

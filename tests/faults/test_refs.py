@@ -21,7 +21,6 @@ from tests.faults.hurting import MODES, ONE, copied, every_call, through
 
 import lancewood as lw
 from lancewood.jobs.naming import records as intent
-from lancewood.store import readback
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import Mode
 
@@ -46,11 +45,9 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick(monkeypatch: pytest.MonkeyPatch, no_waiting: None) -> None:
     """Nobody waits, and whoever was at work before is dead."""
     monkeypatch.setattr(intent, "ABANDONED", timedelta(0))
-    monkeypatch.setattr(readback, "_LONGEST_PAUSE", 0.0)
-    monkeypatch.setattr(readback, "_FIRST_PAUSE", 0.0)
 
 
 def begin_again(uri: str) -> DiskStore:

@@ -22,7 +22,7 @@ from tests.histories.checks import agree, check_changes, check_indices, observe
 from tests.histories.model import Effect, State
 
 import lancewood as lw
-from lancewood.jobs.job import RowCounts
+from lancewood.jobs.counts import RowCounts
 
 Outcomes = Callable[[int], Iterable[State | None]]
 """The states that a step may lead to, told the number of the version that it made."""

@@ -15,7 +15,7 @@ from tests.counted import counts_of
 from tests.histories.machine import Histories, run_histories
 
 import lancewood as lw
-from lancewood.jobs.job import RowCounts
+from lancewood.jobs.counts import RowCounts
 
 _SEEDS = (1, 2, 3)
 _COUNT = daily(3, of=8)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.jobs.job import RowCounts
+from lancewood.jobs.counts import RowCounts
 from lancewood.table.changes import Changes
 
 Rows = dict[int, dict[str, Any]]

@@ -12,7 +12,7 @@ import pytest
 from tests.counted import counts_of
 
 import lancewood as lw
-from lancewood.jobs.job import CompactionCounts
+from lancewood.jobs.counts import CompactionCounts
 
 lance: Any = pylance
 

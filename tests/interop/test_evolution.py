@@ -15,6 +15,8 @@ import pytest
 
 import lancewood as lw
 
+pytestmark = pytest.mark.sliced(2)
+
 VERSIONS = ["2.0", "2.1", "2.2"]
 STRUCT = pa.struct([("x", pa.int64()), ("z", pa.string())])
 

@@ -24,6 +24,8 @@ from tests.interop.matrix.world import World
 
 import lancewood as lw
 
+pytestmark = pytest.mark.sliced(3)
+
 CODES = {
     "Ap": "Append",
     "De": "Delete",

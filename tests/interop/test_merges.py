@@ -22,9 +22,11 @@ from tests.pylance import LINEAGE, judged
 
 import lancewood as lw
 from lancewood.engine.versions.history import load_transaction
-from lancewood.jobs.job import RowCounts
+from lancewood.jobs.counts import RowCounts
 from lancewood.model.operations import Update
 from lancewood.proto.transaction_pb2 import KeyExistenceFilter
+
+pytestmark = pytest.mark.sliced(2)
 
 EXAMPLES = int(os.environ.get("LANCEWOOD_LAW_EXAMPLES", "12"))
 PRIMARY = {b"lance-schema:unenforced-primary-key": b"true"}

@@ -23,8 +23,10 @@ from tests.counted import counts_of
 from tests.pylance import LINEAGE, judged
 
 import lancewood as lw
-from lancewood.jobs.job import MoveCounts
+from lancewood.jobs.counts import MoveCounts
 from lancewood.jobs.runner import LocalRunner
+
+pytestmark = pytest.mark.sliced(2)
 
 ROWS, PER_FILE = 40, 10
 FileRoots = dict[int, list[int | None]]

@@ -21,8 +21,10 @@ from tests.counted import counts_of
 from tests.pylance import MARKS, judged
 
 import lancewood as lw
-from lancewood.jobs.publishing.publish import Published
+from lancewood.jobs.counts import Published
 from lancewood.model.closing import PUBLISHED_KEY
+
+pytestmark = pytest.mark.sliced(3)
 
 Change: TypeAlias = Callable[[lw.Table], lw.Table]
 

@@ -170,5 +170,5 @@ def test_tables_elsewhere_know_a_repository_in_a_bucket(
     assert repo.at().pin("mine").uri == "tables/mine.lance"
     stray = f"{where.root}/elsewhere/x.lance"
     lw.create(stray, rows(7), **options)
-    with pytest.raises(InvalidInputError, match="a table below the repository is at tables/"):
+    with pytest.raises(InvalidInputError, match="is inside the repository, but not at tables/"):
         repo.add("x", stray)

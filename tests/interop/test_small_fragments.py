@@ -14,6 +14,8 @@ import lancewood as lw
 from lancewood.data import small_fragments
 from lancewood.engine.rows import group_scan as fragment_group
 
+pytestmark = pytest.mark.sliced(2)
+
 lance: Any = pylance
 
 ROWS = 10

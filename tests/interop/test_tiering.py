@@ -25,6 +25,8 @@ import lancewood as lw
 from lancewood.store.base import Store
 from lancewood.store.locate import open_store
 
+pytestmark = pytest.mark.sliced(2)
+
 ROWS, PER_FILE, WIDTH = 400, 100, 8
 FIRST = date(2024, 1, 1)
 Options = dict[str, str]

@@ -22,6 +22,8 @@ from tests.pylance import judged, lance
 import lancewood as lw
 from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
 
+pytestmark = pytest.mark.sliced(3)
+
 ALL = ("2.0", "2.1", "2.2")
 MAPS = ("2.2",)
 UNITS = ("s", "ms", "us", "ns")

@@ -21,8 +21,10 @@ from tests.pylance import LINEAGE, lance
 
 import lancewood as lw
 from lancewood.errors import UnsupportedError
-from lancewood.jobs.job import RowCounts
+from lancewood.jobs.counts import RowCounts
 from lancewood.proto import table_pb2
+
+pytestmark = pytest.mark.sliced(2)
 
 WAYS = ["rows", "columns"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from tests.breadth import EVERY_CASE
@@ -26,7 +27,7 @@ STEPS = ("head", "get_range", "put_new", "replace", "delete", "list")
 
 
 def refs_of(store: Store) -> BucketRefs:
-    return BucketRefs(store, retry=UNCLEAR_PUTS.sleeping_by(lambda seconds: None))
+    return BucketRefs(store, retry=replace(UNCLEAR_PUTS, sleep=lambda seconds: None))
 
 
 def mover(name: str, old: Hash | None, new: Hash | None) -> Writer:

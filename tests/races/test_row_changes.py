@@ -29,6 +29,8 @@ from lancewood.model.rowids import RowIdSequence
 from lancewood.store.base import Store
 from lancewood.testing.schedule import ScheduleOutcome, explore
 
+pytestmark = pytest.mark.sliced(2)
+
 ROWS = 6
 ZERO = FragmentId(0)
 MANY = daily(50, of=150)

@@ -34,6 +34,8 @@ from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
 from lancewood.testing.schedule import ScheduleOutcome, explore
 
+pytestmark = pytest.mark.sliced(2)
+
 SMALL = daily(150, of=400)
 """How many orders of a case that has more are tried."""
 MANY = None if EVERY_CASE else 300

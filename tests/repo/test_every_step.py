@@ -31,6 +31,8 @@ from lancewood.repo.repository import Repository
 from lancewood.store import probe
 from lancewood.testing.faults import Mode
 
+pytestmark = pytest.mark.sliced(2)
+
 Hurt = Callable[[int], AbstractContextManager[Steps]]
 
 

@@ -25,6 +25,8 @@ from lancewood.repo.looking.status import State
 from lancewood.repo.outcome import NotLandedWarning
 from lancewood.repo.repository import Repository
 
+pytestmark = pytest.mark.sliced(2)
+
 Values = tuple[list[int], list[int]]
 
 

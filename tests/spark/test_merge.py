@@ -16,7 +16,7 @@ import pytest
 import lancewood as lw
 from lancewood.errors import InvalidInputError
 from lancewood.format.arrow import schema_from_arrow
-from lancewood.jobs.job import RowCounts
+from lancewood.jobs.counts import RowCounts
 from lancewood.jobs.merging.keys import resolve_key
 from lancewood.jobs.merging.source import Choices
 from lancewood.spark import write

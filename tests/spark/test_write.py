@@ -15,7 +15,7 @@ import pytest
 from tests.spark.environment import of_a_shell
 
 import lancewood as lw
-from lancewood.jobs.job import RowCounts
+from lancewood.jobs.counts import RowCounts
 from lancewood.spark import Written, write
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")

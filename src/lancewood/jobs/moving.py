@@ -29,16 +29,8 @@ from lancewood.engine.versions import list_versions, load_manifest
 from lancewood.engine.write import CopiedFile, CopiedFragment, Residents, copy_fragments
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.expr import parse_predicate
-from lancewood.jobs.job import (
-    AT_ONCE,
-    Change,
-    CommitOptions,
-    Job,
-    MoveCounts,
-    execute,
-    gather,
-    pack_fragments,
-)
+from lancewood.jobs.counts import MoveCounts
+from lancewood.jobs.job import AT_ONCE, Change, CommitOptions, Job, execute, gather, pack_fragments
 from lancewood.jobs.rows.matching import Matching
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment

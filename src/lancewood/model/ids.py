@@ -11,12 +11,6 @@ Version = NewType("Version", int)
 FragmentId = NewType("FragmentId", int)
 FieldId = NewType("FieldId", int)
 BaseId = NewType("BaseId", int)
-RowId = NewType("RowId", int)
-"""The stable identity of a row (or, on a table without stable row ids, its address)."""
-RowAddress = NewType("RowAddress", int)
-"""Where a row is: ``fragment_id << 32 | row_offset``."""
-RowOffset = NewType("RowOffset", int)
-"""The physical position of a row in its fragment, deleted rows counted."""
 
 DETACHED_BIT = 1 << 63
 MAX_U64 = (1 << 64) - 1

@@ -55,7 +55,6 @@ class Pushable:
     node: Any
     may_hold_for_nulls: bool
     """Whether it may be applied even if it is true of a row of nulls."""
-    is_where: bool
 
 
 @dataclass(frozen=True)
@@ -76,18 +75,18 @@ class Joined:
         mean other tables.
         """
         if self.kinds[at] in (JoinKind.SEMI, JoinKind.ANTI):
-            yield from (Pushable(each, True, False) for each in conjuncts(self.conditions[at]))
+            yield from (Pushable(each, True) for each in conjuncts(self.conditions[at]))
             return
         where = self.select.args.get("where")
         if where is not None:
             never_null = not self._is_nullable(at, len(self.nodes))
-            yield from (Pushable(each, never_null, True) for each in conjuncts(where.this))
+            yield from (Pushable(each, never_null) for each in conjuncts(where.this))
         for place in range(max(at, 1), len(self.nodes)):
             on, kind = self.conditions[place], self.kinds[place]
             if on is None or kind not in (_OF_RIGHT if place == at else _OF_LEFT):
                 continue
             never_null = place == at or not self._is_nullable(at, place)
-            yield from (Pushable(each, never_null, False) for each in conjuncts(on))
+            yield from (Pushable(each, never_null) for each in conjuncts(on))
 
     def _is_nullable(self, at: int, before: int) -> bool:
         """Whether joins before a position may replace rows of a table with nulls."""

@@ -14,7 +14,7 @@ from lancewood.spark.runner import SparkRunner, runner
 from lancewood.spark.session import session
 
 if TYPE_CHECKING:
-    from lancewood.jobs.job import RowCounts
+    from lancewood.jobs.counts import RowCounts
     from lancewood.spark.columns.add import add_columns
     from lancewood.spark.querying import explain_sql, sql
     from lancewood.spark.reading.read import count, read
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 _NAMES = {
-    "lancewood.jobs.job": "RowCounts",
+    "lancewood.jobs.counts": "RowCounts",
     "lancewood.spark.columns.add": "add_columns",
     "lancewood.spark.querying": "explain_sql sql",
     "lancewood.spark.reading.read": "count read",

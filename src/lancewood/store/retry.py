@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -62,10 +62,6 @@ class Retry:
         if number < 64:  # a power beyond that is longer than any pause, and may overflow
             span = min(span, self.first_pause * self.growth ** (number - 1))
         return span * (self.least + self.jitter() * (1 - self.least))
-
-    def sleeping_by(self, sleep: Callable[[float], None]) -> Retry:
-        """The same policy with another way to sleep."""
-        return replace(self, sleep=sleep)
 
     def as_obstore(self) -> dict[str, Any]:
         """The same for obstore, which sends requests again by itself."""

@@ -22,11 +22,18 @@ if TYPE_CHECKING:
     from lancewood.external.base import ManifestStore
     from lancewood.external.lock import CommitLock
     from lancewood.format.type_text import parse_column, parse_type
-    from lancewood.jobs.cloning.clone import DeepClone, ShallowClone
-    from lancewood.jobs.cloning.detach import DetachCounts
-    from lancewood.jobs.job import ColumnCounts, CompactionCounts, MoveCounts, RowCounts
+    from lancewood.jobs.counts import (
+        ColumnCounts,
+        CompactionCounts,
+        Counts,
+        DeepClone,
+        DetachCounts,
+        MoveCounts,
+        Published,
+        RowCounts,
+        ShallowClone,
+    )
     from lancewood.jobs.merging.source import Choices, Matched, NotMatched, NotMatchedBySource
-    from lancewood.jobs.publishing.publish import Published
     from lancewood.jobs.relocate import RelocationReport
     from lancewood.jobs.runner import LocalRunner, Runner
     from lancewood.jobs.upkeep.cleanup import CleanupReport
@@ -70,7 +77,6 @@ if TYPE_CHECKING:
     )
     from lancewood.table.changes import CHANGE, ChangedRows, Changes, files_added
     from lancewood.table.details import StoredFile, TableDetails, history
-    from lancewood.table.handle import Counts
     from lancewood.table.scan import Scan
     from lancewood.table.schemas import check_key, check_where, is_column_name, scanned_schema
     from lancewood.table.table import Table
@@ -183,11 +189,11 @@ _NAMES = {
     "lancewood.external.base": "ManifestStore",
     "lancewood.external.lock": "CommitLock",
     "lancewood.format.type_text": "parse_column parse_type",
-    "lancewood.jobs.cloning.clone": "DeepClone ShallowClone",
-    "lancewood.jobs.cloning.detach": "DetachCounts",
-    "lancewood.jobs.job": "ColumnCounts CompactionCounts MoveCounts RowCounts",
+    "lancewood.jobs.counts": (
+        "ColumnCounts CompactionCounts Counts DeepClone DetachCounts MoveCounts Published RowCounts"
+        " ShallowClone"
+    ),
     "lancewood.jobs.merging.source": "Choices Matched NotMatched NotMatchedBySource",
-    "lancewood.jobs.publishing.publish": "Published",
     "lancewood.jobs.relocate": "RelocationReport",
     "lancewood.jobs.runner": "LocalRunner Runner",
     "lancewood.jobs.upkeep.cleanup": "CleanupReport",
@@ -208,7 +214,6 @@ _NAMES = {
     "lancewood.table.by_uri": (
         "NamedVersion create drop exists migrate_names open open_named relocate repair"
     ),
-    "lancewood.table.handle": "Counts",
     "lancewood.table.scan": "Scan",
     "lancewood.table.schemas": "check_key check_where is_column_name scanned_schema",
     "lancewood.table.table": "Table",

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -24,15 +24,15 @@ from lancewood.engine.upkeep import migrate_names as migrate_table_names
 from lancewood.engine.write import WriteRequest, create_table
 from lancewood.external.base import ManifestStore
 from lancewood.external.lock import CommitLock
-from lancewood.jobs.relocate import RelocationReport
-from lancewood.jobs.relocate import relocate as relocate_table
 from lancewood.jobs.runner import Runner
-from lancewood.jobs.upkeep.problems import RepairReport
-from lancewood.jobs.upkeep.repair import repair as repair_table
 from lancewood.jobs.upkeep.retention import COMMITTING
 from lancewood.model.revision import OnBranch, parse_revision
 from lancewood.table.handle import runner_or_threads
 from lancewood.table.table import Table
+
+if TYPE_CHECKING:
+    from lancewood.jobs.relocate import RelocationReport
+    from lancewood.jobs.upkeep.problems import RepairReport
 
 
 def create(
@@ -270,6 +270,8 @@ def repair(
     is removed.
     Raises NotFoundError where there is no table.
     """
+    from lancewood.jobs.upkeep.repair import repair as repair_table
+
     location = Access(
         uri,
         storage_options=storage_options,
@@ -304,6 +306,8 @@ def relocate(
     ``in_flight`` (zero says that nobody writes), before anything changes, and for one that appears.
     Raises InvalidInputError for the root of a branch, NotFoundError where there is no table.
     """
+    from lancewood.jobs.relocate import relocate as relocate_table
+
     location = Access(
         uri,
         storage_options=storage_options,

@@ -20,8 +20,7 @@ from lancewood.engine.changes import (
 )
 from lancewood.engine.snapshot import At, Descent, Snapshot, is_there, resolve
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
-from lancewood.jobs.job import RowCounts
-from lancewood.jobs.publishing.work import find_net
+from lancewood.jobs.counts import RowCounts
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.refs import called
 from lancewood.model.transaction import Transaction
@@ -193,6 +192,8 @@ def _check_comparable(*versions: Snapshot) -> None:
 def files_added(before: Handle, after: Handle) -> tuple[int, int]:
     """The number of data files that only the second version has, and their bytes as far as they
     are recorded. Compares two manifests, and reads nothing else."""
+    from lancewood.jobs.publishing.work import find_net
+
     net = find_net(before._snapshot.manifest, after._snapshot.manifest)
     known = {file.path for each in net.changed for file in each.then.files}
     fragments = [*net.added, *(each.now for each in net.changed)]

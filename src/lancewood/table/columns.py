@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from lancewood.jobs.columns.add import NewValues, new_columns_job
-from lancewood.jobs.columns.cast import CastColumn
-from lancewood.jobs.columns.drop import DropColumns, RenameColumn
-from lancewood.jobs.columns.replace import ReplaceColumns
 from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.runner import Runner
 from lancewood.table.handle import Handle, runner_or_threads
+
+if TYPE_CHECKING:
+    from lancewood.jobs.columns.add import NewValues
 
 
 class ColumnVerbs(Handle):
@@ -64,6 +63,8 @@ class ColumnVerbs(Handle):
 
         ``app`` and ``batch`` are as for ``append``.
         """
+        from lancewood.jobs.columns.add import new_columns_job
+
         job = new_columns_job(
             self._snapshot,
             new,
@@ -95,6 +96,8 @@ class ColumnVerbs(Handle):
         nothing is left of goes as well. Part of a primary or clustering key cannot be dropped.
         A file of nulls is written for fragments that would be left without any.
         """
+        from lancewood.jobs.columns.drop import DropColumns
+
         job = DropColumns(self._snapshot, names, runner_or_threads(runner))
         commit_options = CommitOptions.of(message, properties, serializable=serializable)
         return self._run(job, commit_options, dry_run=dry_run)
@@ -113,6 +116,8 @@ class ColumnVerbs(Handle):
 
         ``new`` is the name alone. Data files and indices stay as they are.
         """
+        from lancewood.jobs.columns.drop import RenameColumn
+
         commit_options = CommitOptions.of(message, properties, serializable=serializable)
         return self._run(RenameColumn(old, new), commit_options, dry_run=dry_run)
 
@@ -135,6 +140,8 @@ class ColumnVerbs(Handle):
         digits may be lost. There is no new version if the type is the same. ``dry_run`` tries
         every value.
         """
+        from lancewood.jobs.columns.cast import CastColumn
+
         job = CastColumn(self._snapshot, name, type, runner_or_threads(runner))
         commit_options = CommitOptions.of(message, properties, serializable=serializable)
         return self._run(job, commit_options, dry_run=dry_run)
@@ -159,6 +166,8 @@ class ColumnVerbs(Handle):
         cover the fragments. ``counts.rows`` says how many rows got new values. ``dry_run``
         reads the source to its end.
         """
+        from lancewood.jobs.columns.replace import ReplaceColumns
+
         job = ReplaceColumns(self._snapshot, fragment_ids, source, runner_or_threads(runner))
         commit_options = CommitOptions.of(message, properties, serializable=serializable)
         return self._run(job, commit_options, dry_run=dry_run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Self, TypeAlias, TypeVar
+from typing import Self, TypeVar
 
 from lancewood.engine.snapshot import (
     At,
@@ -18,34 +18,13 @@ from lancewood.engine.snapshot import (
 )
 from lancewood.engine.versions import VersionInfo, iterate_versions
 from lancewood.errors import InvalidInputError
-from lancewood.jobs.cloning.clone import DeepClone, ShallowClone
-from lancewood.jobs.cloning.detach import DetachCounts
-from lancewood.jobs.job import (
-    ColumnCounts,
-    CommitOptions,
-    CompactionCounts,
-    Job,
-    MoveCounts,
-    RowCounts,
-)
-from lancewood.jobs.publishing.publish import Published
+from lancewood.jobs.counts import Counts
+from lancewood.jobs.job import CommitOptions, Job
 from lancewood.jobs.runner import LocalRunner, Runner
 from lancewood.model.operations import Operation, Restore
 from lancewood.model.refs import called
 from lancewood.model.transaction import Transaction
 
-Counts: TypeAlias = (
-    RowCounts
-    | ColumnCounts
-    | CompactionCounts
-    | MoveCounts
-    | ShallowClone
-    | DeepClone
-    | DetachCounts
-    | Published
-    | None
-)
-"""What a write did, or would do; None if it counts nothing."""
 C = TypeVar("C", bound=Counts)
 
 

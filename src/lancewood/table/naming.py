@@ -12,10 +12,7 @@ from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.naming.creation import create_branch
 from lancewood.jobs.naming.deletion import delete_branch
 from lancewood.jobs.naming.records import find_branch, list_branches
-from lancewood.jobs.naming.renaming import rename_branch
 from lancewood.jobs.naming.tags import create_tag, delete_tag, find_tag, list_tags, update_tag
-from lancewood.jobs.publishing.publish import publish
-from lancewood.jobs.publishing.reset import reset
 from lancewood.jobs.runner import Runner
 from lancewood.model.refs import Branch, Tag
 from lancewood.table.handle import Handle, runner_or_threads
@@ -116,6 +113,8 @@ class Branches(ByName[Branch], Generic[H]):
         branch. Nobody may write to the branch meanwhile. Run it again if it was interrupted.
         ``dry_run`` only checks; the handle is on the version that the branch is at.
         """
+        from lancewood.jobs.naming.renaming import rename_branch
+
         threads = runner_or_threads(runner)
         return self._handle(
             rename_branch(self._snapshot, old, new, runner=threads, dry_run=dry_run)
@@ -145,10 +144,12 @@ class Branches(ByName[Branch], Generic[H]):
         ``dry_run=True`` writes nothing: it raises what publishing would raise now, or returns the
         handle on the target as it is, whose ``counts`` say what would be done.
         """
+        from lancewood.jobs.publishing.publish import publish
+
         for argument, flag in {"adopt": adopt, "dry_run": dry_run}.items():
             if not isinstance(flag, bool):
                 raise InvalidInputError(f"{argument} takes True or False, got {flag!r}")
-        found, told = publish(
+        found, counts = publish(
             self._snapshot,
             name,
             onto,
@@ -157,7 +158,7 @@ class Branches(ByName[Branch], Generic[H]):
             runner=runner_or_threads(runner),
             dry_run=dry_run,
         )
-        return self._handle(found, told)
+        return self._handle(found, counts)
 
     def reset(self, name: str, at: At = None, *, force: bool = False) -> H:
         """Start a branch over from its parent's newest version, or from ``at``; the handle on it.
@@ -165,6 +166,8 @@ class Branches(ByName[Branch], Generic[H]):
         Older versions of the branch and tags on them stay. Refuses a branch with unpublished work,
         unless ``force`` discards it.
         """
+        from lancewood.jobs.publishing.reset import reset
+
         return self._handle(reset(self._snapshot, name, at, force=force))
 
     def __repr__(self) -> str:

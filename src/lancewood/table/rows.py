@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from lancewood.engine.schema import Parameters
 from lancewood.jobs.job import CommitOptions
-from lancewood.jobs.merging.merge import MergeRows
-from lancewood.jobs.merging.source import Choices, Matched, NotMatched, NotMatchedBySource
-from lancewood.jobs.rows.delete import DeleteRows
-from lancewood.jobs.rows.update import UpdateRows
-from lancewood.jobs.rows.updating import Rewriting
 from lancewood.jobs.runner import Runner
 from lancewood.table.handle import Handle, runner_or_threads
+
+if TYPE_CHECKING:
+    from lancewood.jobs.merging.source import Matched, NotMatched, NotMatchedBySource
+    from lancewood.jobs.rows.updating import Rewriting
 
 
 class RowVerbs(Handle):
@@ -41,6 +40,8 @@ class RowVerbs(Handle):
 
         ``app`` and ``batch`` are as for ``append``.
         """
+        from lancewood.jobs.rows.delete import DeleteRows
+
         job = DeleteRows(where, parameters, runner_or_threads(runner))
         commit_options = CommitOptions.of(
             message, properties, serializable=serializable, app=app, batch=batch
@@ -78,6 +79,8 @@ class RowVerbs(Handle):
 
         ``app`` and ``batch`` are as for ``append``.
         """
+        from lancewood.jobs.rows.update import UpdateRows
+
         job = UpdateRows(set, where, parameters, rewrite, runner_or_threads(runner))
         commit_options = CommitOptions.of(
             message, properties, serializable=serializable, app=app, batch=batch
@@ -128,6 +131,9 @@ class MergeVerbs(Handle):
 
         ``app`` and ``batch`` are as for ``append``.
         """
+        from lancewood.jobs.merging.merge import MergeRows
+        from lancewood.jobs.merging.source import Choices
+
         choices = Choices(
             on=on,
             matched=matched,

@@ -13,7 +13,6 @@ from lancewood.engine.schema import Columns, Parameters, project, row_schema
 from lancewood.errors import InvalidInputError
 from lancewood.expr import parse_predicate
 from lancewood.format.arrow import schema_from_arrow
-from lancewood.jobs.merging.keys import resolve_key
 
 
 def scanned_schema(schema: pa.Schema, columns: Columns = None) -> pa.Schema:
@@ -31,6 +30,8 @@ def check_where(schema: pa.Schema, where: str, parameters: Parameters = None) ->
 
 def check_key(schema: pa.Schema, on: str | Sequence[str] | None) -> None:
     """Raise InvalidInputError if rows of a table with these columns cannot be merged by a key."""
+    from lancewood.jobs.merging.keys import resolve_key
+
     resolve_key(schema_from_arrow(schema), on)
 
 

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from lancewood.engine.base import FileLimits
 from lancewood.engine.location import Base, BasePath, declared_bases, normal_path
@@ -15,21 +15,16 @@ from lancewood.engine.schema import Parameters
 from lancewood.engine.snapshot import Access
 from lancewood.external.base import ManifestStore
 from lancewood.external.lock import CommitLock
-from lancewood.jobs.base_changes import AddBase, SetBase
-from lancewood.jobs.cloning.clone import base_name, clone_deep, clone_shallow, target_location
-from lancewood.jobs.cloning.detach import Detach
-from lancewood.jobs.compaction.compact import Compaction
-from lancewood.jobs.compaction.plan import CompactionGoal
 from lancewood.jobs.job import CommitOptions
-from lancewood.jobs.moving import FragmentChoice, Move
 from lancewood.jobs.runner import Runner
-from lancewood.jobs.upkeep.cleanup import CleanupReport, clean_up
-from lancewood.jobs.upkeep.problems import RepairReport
-from lancewood.jobs.upkeep.repair import repair
 from lancewood.jobs.upkeep.retention import IN_FLIGHT, Retention
-from lancewood.jobs.upkeep.verify import VerifyReport, verify
 from lancewood.model.transaction import commit_properties
 from lancewood.table.handle import Handle, runner_or_threads
+
+if TYPE_CHECKING:
+    from lancewood.jobs.upkeep.cleanup import CleanupReport
+    from lancewood.jobs.upkeep.problems import RepairReport
+    from lancewood.jobs.upkeep.verify import VerifyReport
 
 
 class BaseVerbs(Handle):
@@ -58,6 +53,8 @@ class BaseVerbs(Handle):
         and for a place inside the directories of a table, whose cleanup would remove the files.
         """
         base = BasePath(path, name=name, is_dataset_root=is_dataset_root)
+        from lancewood.jobs.base_changes import AddBase
+
         commit_options = CommitOptions.of(message, properties, serializable=serializable)
         return self._run(AddBase(base), commit_options, dry_run=dry_run)
 
@@ -83,6 +80,8 @@ class BaseVerbs(Handle):
         goal = normal_path(path)
         if message is None:
             message = f"base path {base} is at {goal} now"
+        from lancewood.jobs.base_changes import SetBase
+
         commit_options = CommitOptions.of(message, properties, serializable=serializable)
         return self._run(SetBase(base, goal, check), commit_options, dry_run=dry_run)
 
@@ -125,6 +124,8 @@ class MoveVerbs(Handle):
         before anything is copied, InvalidInputError for an unknown base path or a bad condition,
         NotFoundError for an unknown fragment.
         """
+        from lancewood.jobs.moving import FragmentChoice, Move
+
         choice = FragmentChoice.checked(fragments, where, parameters, older_than)
         commit_options = CommitOptions.of(message, properties, serializable=serializable)
         move = Move(choice, base, runner_or_threads(runner))
@@ -163,6 +164,9 @@ class CompactVerbs(Handle):
         Raises UnsupportedError, before anything is read, for blobs of the second layout and after
         pylance's compaction with deferred remapping.
         """
+        from lancewood.jobs.compaction.compact import Compaction
+        from lancewood.jobs.compaction.plan import CompactionGoal
+
         goal = CompactionGoal.checked(target_rows, max_deleted, max_bytes_per_file)
         commit_options = CommitOptions.of(message, properties, serializable=serializable)
         job = Compaction(goal, runner_or_threads(runner))
@@ -210,6 +214,13 @@ class CloneVerbs(Handle):
 
         Raises AlreadyExistsError if there is a table at the target.
         """
+        from lancewood.jobs.cloning.clone import (
+            base_name,
+            clone_deep,
+            clone_shallow,
+            target_location,
+        )
+
         facts = commit_properties(message, properties)
         threads = runner_or_threads(runner)
         access = Access(
@@ -259,6 +270,8 @@ class CloneVerbs(Handle):
         the reasons. If nothing lies elsewhere there is no new version. ``dry_run`` counts what
         would be copied, without files of blobs, and looks at no pins.
         """
+        from lancewood.jobs.cloning.detach import Detach
+
         commit_options = CommitOptions.of(message, properties, serializable=serializable)
         return self._run(Detach(runner_or_threads(runner)), commit_options, dry_run=dry_run)
 
@@ -297,6 +310,8 @@ class UpkeepVerbs(Handle):
         Raises FormatError or UnsupportedError for a ref or version that cannot be read, and
         NotFoundError if the table's repository cannot be opened; then nothing was removed.
         """
+        from lancewood.jobs.upkeep.cleanup import clean_up
+
         retention = Retention.checked(older_than, keep_versions, protect, in_flight)
         return clean_up(self._snapshot, retention, runner_or_threads(runner), dry_run=dry_run)
 
@@ -308,6 +323,8 @@ class UpkeepVerbs(Handle):
         files, the newest version opens, refs name existing versions. ``deep`` also decodes every
         page of every column, in separate processes.
         """
+        from lancewood.jobs.upkeep.verify import verify
+
         return verify(self._snapshot, runner_or_threads(runner), deep=deep)
 
     def repair(self, *, dry_run: bool = False, runner: Runner | None = None) -> RepairReport:
@@ -316,4 +333,6 @@ class UpkeepVerbs(Handle):
         ``dry_run`` only proposes. Each proposal says what it changes, and nothing that may hold
         rows is removed.
         """
+        from lancewood.jobs.upkeep.repair import repair
+
         return repair(self._snapshot.location, runner_or_threads(runner), dry_run=dry_run)

@@ -34,7 +34,8 @@ from lancewood.engine.write import (
     rows_to_overwrite,
 )
 from lancewood.errors import InvalidInputError, UnsupportedError
-from lancewood.jobs.job import CommitOptions, RowCounts
+from lancewood.jobs.counts import RowCounts
+from lancewood.jobs.job import CommitOptions
 from lancewood.model.applied import AppliedBatch, marks
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version

@@ -14,7 +14,7 @@ import pytest
 import lancewood as lw
 from lancewood.cli.failing import ExitCode
 from lancewood.engine.upkeep.pins import Unpinned
-from lancewood.jobs.cloning.clone import ShallowClone
+from lancewood.jobs.counts import ShallowClone
 
 Lw = Callable[..., Any]
 ROWS = pa.table({"id": [1, 2, 3, 4]})
@@ -115,7 +115,7 @@ def test_a_source_that_cannot_be_pinned_is_told(
 ) -> None:
     left = ShallowClone((), (Unpinned(uri, "it is read only"),))
     monkeypatch.setattr(
-        "lancewood.table.storage.clone_shallow", lambda source, *args, **more: (source, left)
+        "lancewood.jobs.cloning.clone.clone_shallow", lambda source, *args, **more: (source, left)
     )
     ran = lw_ok("table", "clone", uri, target)
     assert f"{uri} cannot know of the clone" in ran.err

@@ -12,7 +12,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.cli.failing import ExitCode
-from lancewood.jobs.publishing.publish import Published
+from lancewood.jobs.counts import Published
 
 Lw = Callable[..., Any]
 ROWS = pa.table({"id": [1, 2, 3, 4]})
@@ -147,7 +147,8 @@ def test_indices_that_stay_behind_are_named(
 ) -> None:
     counts = Published("exp", 3, False, 1, left_out_indices=("id_idx", "other_idx"))
     monkeypatch.setattr(
-        "lancewood.table.naming.publish", lambda snapshot, *args, **more: (snapshot, counts)
+        "lancewood.jobs.publishing.publish.publish",
+        lambda snapshot, *args, **more: (snapshot, counts),
     )
     ran = lw_ok("table", "publish", uri, "exp")
     assert ran.out == (
@@ -164,7 +165,7 @@ def test_what_to_do_after_a_failure_is_told(
         error.add_note("branch 'exp' stays closed; publish it again to go on")
         raise error
 
-    monkeypatch.setattr("lancewood.table.naming.publish", fail)
+    monkeypatch.setattr("lancewood.jobs.publishing.publish.publish", fail)
     ran = lw_run("table", "publish", uri, "exp")
     assert ran.code == ExitCode.STORAGE
     assert ran.err == (

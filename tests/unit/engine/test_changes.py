@@ -17,7 +17,7 @@ from lancewood.data import open_files
 from lancewood.data.codec import FileReader, open_reader
 from lancewood.engine.rows.live_rows import LiveRows, Stretches, cut_at
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
-from lancewood.jobs.job import RowCounts
+from lancewood.jobs.counts import RowCounts
 from lancewood.model.operations import Append
 from lancewood.model.transaction import Transaction
 from lancewood.proto import table_pb2

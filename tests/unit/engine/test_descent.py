@@ -17,7 +17,7 @@ from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.errors import NotFoundError
 from lancewood.format.layout import manifest_key
 from lancewood.format.refs import branch_key
-from lancewood.jobs.job import RowCounts
+from lancewood.jobs.counts import RowCounts
 from lancewood.model.ids import Version
 from lancewood.model.operations import Append, Clone, Delete, MissingTransaction, Overwrite
 from lancewood.model.refs import BranchName

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 def refs(store: Store) -> RefStore:
     if isinstance(store, DiskStore):
         return Refs(store.uri, patience=0.05)
-    return BucketRefs(store, retry=UNCLEAR_PUTS.sleeping_by(lambda seconds: None))
+    return BucketRefs(store, retry=replace(UNCLEAR_PUTS, sleep=lambda seconds: None))
 
 
 def move(refs: RefStore, name: str, old: Hash | None, new: Hash | None) -> bool:

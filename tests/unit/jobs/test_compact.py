@@ -28,7 +28,7 @@ from lancewood.jobs.compaction import compact as module
 from lancewood.jobs.compaction import plan as compact_plan
 from lancewood.jobs.compaction.compact import rewrite_bin
 from lancewood.jobs.compaction.plan import CompactionGoal, FragmentSizes, coverage_of, plan_bins
-from lancewood.jobs.job import CompactionCounts
+from lancewood.jobs.counts import CompactionCounts
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.ids import FragmentId, Version
 from lancewood.proto import table_pb2

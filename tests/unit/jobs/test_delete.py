@@ -14,7 +14,8 @@ from tests.manifests import decode_fragments, edit_manifest, put_fragments
 import lancewood as lw
 from lancewood.engine.write.column_file import mark_deleted
 from lancewood.errors import FormatError, InvalidInputError, StorageError
-from lancewood.jobs.job import RowCounts, execute
+from lancewood.jobs.counts import RowCounts
+from lancewood.jobs.job import execute
 from lancewood.jobs.rows import delete as module
 from lancewood.jobs.rows.delete import DeletedRows, DeleteRows, delete_in
 from lancewood.jobs.rows.matching import Matching

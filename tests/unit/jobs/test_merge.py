@@ -18,7 +18,7 @@ from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.engine.versions.history import load_transaction
 from lancewood.engine.write import column_file as deletions
 from lancewood.errors import InvalidInputError, RetryableConflictError
-from lancewood.jobs.job import RowCounts
+from lancewood.jobs.counts import RowCounts
 from lancewood.jobs.merging import rows as merge_rows
 from lancewood.jobs.merging import search as merge_search
 from lancewood.jobs.runner import LocalRunner

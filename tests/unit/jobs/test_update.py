@@ -13,7 +13,8 @@ import pytest
 import lancewood as lw
 from lancewood.engine.write.column_file import mark_deleted
 from lancewood.errors import InvalidInputError, StorageError, UnsupportedError
-from lancewood.jobs.job import RowCounts, execute
+from lancewood.jobs.counts import RowCounts
+from lancewood.jobs.job import execute
 from lancewood.jobs.rows import update as update_rows
 from lancewood.jobs.rows.matching import Matching
 from lancewood.jobs.rows.update import UpdateRows, move_rows, rewrite_columns

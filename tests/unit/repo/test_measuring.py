@@ -8,7 +8,7 @@ import pytest
 from tests.unit.repo.rows import rows
 
 import lancewood as lw
-from lancewood.jobs.job import RowCounts
+from lancewood.jobs.counts import RowCounts
 from lancewood.repo.looking import comparing as measuring
 from lancewood.repo.looking.comparing import TableChange
 

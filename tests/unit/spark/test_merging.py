@@ -24,7 +24,8 @@ import lancewood as lw
 from lancewood.engine.versions.history import load_transaction
 from lancewood.engine.write import column_file as deletions
 from lancewood.errors import InvalidInputError, RetryableConflictError
-from lancewood.jobs.job import CommitOptions, RowCounts, execute
+from lancewood.jobs.counts import RowCounts
+from lancewood.jobs.job import CommitOptions, execute
 from lancewood.jobs.merging.source import Choices
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.operations import Delete, Operation, Update

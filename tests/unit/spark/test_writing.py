@@ -15,7 +15,7 @@ from tests.unit.spark.local_join import Frame, planned_write
 
 import lancewood as lw
 from lancewood.engine.snapshot import Access
-from lancewood.jobs.job import RowCounts
+from lancewood.jobs.counts import RowCounts
 from lancewood.spark.write_frame import write
 from lancewood.spark.writing.job import WriteJob
 from lancewood.spark.writing.work import Written, decode_answers, encode_error
@@ -125,7 +125,7 @@ def test_a_table_that_is_there_is_an_error_or_ignored(uri: Path) -> None:
     with pytest.raises(lw.AlreadyExistsError, match="mode 'append' or 'overwrite'"):
         plan_write(uri, frame(TWO), mode="error")
     job = plan_write(uri, frame("other string"), mode="ignore")
-    assert job.is_skipped
+    assert job.work is None
     assert job.run(iter(MORE.to_batches())) == job.run(iter(()))
     written = job.commit(())
     assert written.skipped
@@ -442,7 +442,7 @@ def test_a_batch_is_loaded_once(uri: Path) -> None:
     assert not done(uri, MORE, app="loader", batch=2).skipped
     for batch in (1, 2):
         job = plan_write(uri, frame("other int"), app="loader", batch=batch)
-        assert job.is_skipped
+        assert job.work is None
         assert job.commit(()).skipped
     assert not done(uri, MORE, app="another", batch=1).skipped
     assert lw.open(uri).version == 3

@@ -139,11 +139,9 @@ class Stage:
         cls, location: Location, data: Any, request: WriteRequest, message: str | None = None
     ) -> Stage:
         """A stage for a table that is to be made. Raises AlreadyExistsError."""
-        first = write_first(location, data, request, message=message)
-        stage = cls(first.before, message=message)
-        commit_written(
-            stage.snapshot, first.transaction, CommitPolicy(), file_roots=first.file_roots
-        )
+        plan, transaction = write_first(location, data, request, message=message)
+        stage = cls(plan.before, message=message)
+        commit_written(stage.snapshot, transaction, CommitPolicy(), file_roots=plan.roots)
         return stage
 
     def close(self, why: str) -> None:

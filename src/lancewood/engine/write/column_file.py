@@ -22,8 +22,6 @@ from lancewood.errors import InvalidInputError
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.schema import Schema
 
-_NO_LIMIT = 1 << 62
-
 
 class ColumnFileWriter:
     """Writes the columns of one schema, which has the table's field ids, for many fragments.
@@ -55,7 +53,6 @@ class ColumnFileWriter:
             file_roots=[self._snapshot.default_file_root],
             file_version=self._plan.file_version,
             max_rows=max(rows, 1),
-            max_bytes=_NO_LIMIT,
             alignment=self._alignment,
             plan=self._plan,
             is_synced=False,

@@ -23,7 +23,7 @@ from lancewood.engine.write.plan import FileWriter, PlannedWrite, WriteRequest, 
 from lancewood.errors import AlreadyExistsError, CommitUnknownError, ConflictError, LancewoodError
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version
-from lancewood.model.manifest import Manifest, ManifestHead
+from lancewood.model.manifest import ManifestHead
 from lancewood.model.operations import Append, Overwrite
 from lancewood.model.transaction import Transaction, commit_properties
 
@@ -111,17 +111,6 @@ def _fragments(transaction: Transaction) -> Iterator[Fragment]:
             yield from operation.fragments
 
 
-@dataclass(frozen=True, slots=True)
-class FirstWrite:
-    """What the first version of a table is made of; nothing names it yet."""
-
-    before: Snapshot
-    """Version 0, which has nothing."""
-    transaction: Transaction
-    file_roots: Manifest
-    """Declares the base paths that the files are in."""
-
-
 def create_table(
     location: Location,
     data: Any,
@@ -131,10 +120,10 @@ def create_table(
     properties: Mapping[str, str] | None = None,
 ) -> Snapshot:
     """Version 1 of a new table; raises AlreadyExistsError, also if another creator was faster."""
-    first = write_first(location, data, request, message=message, properties=properties)
+    plan, transaction = write_first(location, data, request, message=message, properties=properties)
     policy = CommitPolicy(serializable=True)
     try:
-        return commit_written(first.before, first.transaction, policy, file_roots=first.file_roots)
+        return commit_written(plan.before, transaction, policy, file_roots=plan.roots)
     except ConflictError as lost:
         raise _exists(location) from lost
 
@@ -146,14 +135,14 @@ def write_first(
     *,
     message: str | None = None,
     properties: Mapping[str, str] | None = None,
-) -> FirstWrite:
+) -> tuple[PlannedWrite, Transaction]:
     """Write the files of a new table, and commit nothing. Raises AlreadyExistsError."""
     facts = commit_properties(message, properties)
     if newest_version(location.store) is not None:
         raise _exists(location)
     plan = plan_first(location, request or WriteRequest())
     transaction = Transaction.new(Version(0), _rows_anew(plan, data).write(), properties=facts)
-    return FirstWrite(plan.before, transaction, plan.roots)
+    return plan, transaction
 
 
 def _exists(location: Location) -> AlreadyExistsError:

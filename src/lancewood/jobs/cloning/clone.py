@@ -24,8 +24,6 @@ from lancewood.engine.location import Location, deletion_key
 from lancewood.engine.snapshot import TAG, Access, Snapshot
 from lancewood.engine.upkeep import (
     PINS_CONFIG,
-    ClonePin,
-    Unpinned,
     place_pins,
     remove_pins,
     without_record,
@@ -35,6 +33,7 @@ from lancewood.engine.write import check_clonable, write_clone, write_deep_clone
 from lancewood.errors import CommitUnknownError, InvalidInputError, NotFoundError, StorageError
 from lancewood.format.deep_clone import copied_name
 from lancewood.format.layout import INDICES_DIR, OWNED_DIRS, blob_directory, data_key, manifest_key
+from lancewood.jobs.counts import DeepClone, ShallowClone
 from lancewood.jobs.job import AT_ONCE, pack_fragments
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
@@ -97,15 +96,6 @@ def base_name(source: Snapshot, tag: str | None) -> str | None:
     return str(name)
 
 
-@dataclass(frozen=True, slots=True)
-class ShallowClone:
-    """The traces that a shallow clone left at its sources."""
-
-    pins: tuple[ClonePin, ...] = ()
-    unpinned: tuple[Unpinned, ...] = ()
-    """Tables without a pin: their cleanup may remove files that the clone needs."""
-
-
 def clone_shallow(
     source: Snapshot,
     target: Location,
@@ -166,14 +156,6 @@ def _check_still_there(source: Snapshot, target: Location) -> None:
         ) from cause
     except StorageError:
         return  # the clone exists, and there is no sign that the version is gone
-
-
-@dataclass(frozen=True, slots=True)
-class DeepClone:
-    """What was copied."""
-
-    files: int = 0
-    bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ from lancewood.errors import LancewoodError, NotFoundError
 from lancewood.format.layout import INDICES_DIR, TREE_DIR, VERSIONS_DIR
 from lancewood.format.manifest_file import decode_manifest_file
 from lancewood.jobs.cloning.clone import copy_directory
+from lancewood.jobs.counts import DetachCounts
 from lancewood.jobs.job import (
     AT_ONCE,
     Change,
@@ -66,32 +67,13 @@ _DetachTask: TypeAlias = tuple[Fragment, ...] | Index
 
 
 @dataclass(frozen=True, slots=True)
-class DetachCounts:
-    """What was copied in, and the outcome for the pins at the sources."""
-
-    fragments: int = 0
-    files: int = 0
-    """Data files, deletion files, files of indices and of blobs."""
-    bytes: int = 0
-    unpinned: tuple[ClonePin, ...] = ()
-    """Removed pins."""
-    still_pinned: tuple[Unpinned, ...] = ()
-    """Tables that still have a pin, and why: usually an older version reads from them."""
-
-    def __add__(self, other: DetachCounts) -> DetachCounts:
-        return DetachCounts(
-            self.fragments + other.fragments, self.files + other.files, self.bytes + other.bytes
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class _BroughtIn:
     """The result of one task."""
 
     images: tuple[Fragment, ...] = ()
     files: tuple[NewFile, ...] = ()
     """Copies under new names."""
-    counts: DetachCounts = DetachCounts()
+    counts: DetachCounts = field(default_factory=DetachCounts)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,8 @@ from lancewood.jobs.columns.sources import (
     SqlColumns,
     join_names,
 )
-from lancewood.jobs.job import Change, ColumnCounts, Job, LightJob
+from lancewood.jobs.counts import ColumnCounts
+from lancewood.jobs.job import Change, Job, LightJob
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, Version

@@ -28,7 +28,8 @@ from lancewood.jobs.columns.files import (
     named_fields,
     read_fields,
 )
-from lancewood.jobs.job import Change, ColumnCounts, pack_fragments
+from lancewood.jobs.counts import ColumnCounts
+from lancewood.jobs.job import Change, pack_fragments
 from lancewood.jobs.rows.assignments import fitted
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment

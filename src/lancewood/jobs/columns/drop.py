@@ -25,7 +25,8 @@ from lancewood.jobs.columns.files import (
     ColumnWriter,
     named_fields,
 )
-from lancewood.jobs.job import Change, ColumnCounts, LightJob
+from lancewood.jobs.counts import ColumnCounts
+from lancewood.jobs.job import Change, LightJob
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId

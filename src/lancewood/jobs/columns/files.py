@@ -29,15 +29,8 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.write import ColumnFileWriter
 from lancewood.errors import CommitUnknownError, LancewoodError
 from lancewood.format.arrow import to_arrow_field
-from lancewood.jobs.job import (
-    Change,
-    ColumnCounts,
-    CommitOptions,
-    PreparedJob,
-    execute,
-    gather,
-    pack_fragments,
-)
+from lancewood.jobs.counts import ColumnCounts
+from lancewood.jobs.job import Change, CommitOptions, PreparedJob, execute, gather, pack_fragments
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId, FragmentId

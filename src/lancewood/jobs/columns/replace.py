@@ -19,7 +19,8 @@ from lancewood.format.arrow import to_arrow_field
 from lancewood.jobs.columns.add import rows_moved
 from lancewood.jobs.columns.files import ColumnFiles, ColumnJob, ColumnWriter, read_fields
 from lancewood.jobs.columns.sources import OrderedColumns
-from lancewood.jobs.job import Change, ColumnCounts
+from lancewood.jobs.counts import ColumnCounts
+from lancewood.jobs.job import Change
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId

@@ -38,7 +38,8 @@ from lancewood.errors import (
 )
 from lancewood.format.arrow import to_arrow_schema
 from lancewood.jobs.compaction.plan import CompactionGoal, FragmentSizes, plan_bins
-from lancewood.jobs.job import CommitOptions, CompactionCounts, Job, gather
+from lancewood.jobs.counts import CompactionCounts
+from lancewood.jobs.job import CommitOptions, Job, gather
 from lancewood.jobs.rows.blob_values import with_blob_values
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment

@@ -21,7 +21,8 @@ from lancewood.data.wanted import WantedColumns
 from lancewood.engine.commit import PutIfAbsent
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import UnsupportedError
-from lancewood.jobs.job import Change, PreparedJob, RowCounts, gather, pack_fragments
+from lancewood.jobs.counts import RowCounts
+from lancewood.jobs.job import Change, PreparedJob, gather, pack_fragments
 from lancewood.jobs.merging.columns import ColumnChanges, change_columns
 from lancewood.jobs.merging.key_hashes import hash_keys, is_hashed_by_pylance
 from lancewood.jobs.merging.keys import Key, Positions

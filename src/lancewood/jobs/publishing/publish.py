@@ -36,6 +36,7 @@ from lancewood.errors import (
     RetryableConflictError,
 )
 from lancewood.format.refs import encode_tag, tag_key
+from lancewood.jobs.counts import Published
 from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.naming.tags import PUBLISH_GUARD
 from lancewood.jobs.publishing.closing import (
@@ -59,26 +60,6 @@ from lancewood.rules.closed import is_closed
 from lancewood.store.base import Store
 
 __all__ = ["BRANCH_PROPERTY", "BRANCH_VERSION_PROPERTY", "Published", "publish"]
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """What publishing did."""
-
-    branch: str
-    branch_version: int
-    """The published version of the branch."""
-    is_fast_forward: bool
-    """The target had not moved since the fork: all ids are the branch's."""
-    adopted_files: int
-    """Files linked or copied into the target."""
-    left_out_indices: tuple[str, ...] = ()
-    """Indices of the branch whose row ids mean other rows on the target: build or optimise them
-    there."""
-    is_new: bool = True
-    """False: there was nothing to publish, or it was published before."""
-    is_dry_run: bool = False
-    """True: this is what would have been done."""
 
 
 def publish(

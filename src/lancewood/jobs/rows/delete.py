@@ -19,14 +19,8 @@ from lancewood.engine.schema import Parameters
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.write import mark_deleted
 from lancewood.errors import InvalidInputError
-from lancewood.jobs.job import (
-    AT_ONCE,
-    Change,
-    PreparedJob,
-    RowCounts,
-    gather,
-    pack_fragments,
-)
+from lancewood.jobs.counts import RowCounts
+from lancewood.jobs.job import AT_ONCE, Change, PreparedJob, gather, pack_fragments
 from lancewood.jobs.rows.matching import Matching
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment

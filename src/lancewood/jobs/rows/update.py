@@ -36,14 +36,8 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.write import ColumnFileWriter, laid_over, mark_deleted
 from lancewood.errors import UnsupportedError
 from lancewood.format.arrow import to_arrow_schema
-from lancewood.jobs.job import (
-    AT_ONCE,
-    Change,
-    PreparedJob,
-    RowCounts,
-    gather,
-    pack_fragments,
-)
+from lancewood.jobs.counts import RowCounts
+from lancewood.jobs.job import AT_ONCE, Change, PreparedJob, gather, pack_fragments
 from lancewood.jobs.rows.assignments import Assignments
 from lancewood.jobs.rows.matching import (
     Matching,

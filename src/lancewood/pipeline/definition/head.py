@@ -189,7 +189,7 @@ def read_stream(
     _check_streamed(section, source)
     if head.tag is not None and "{run}" not in head.tag:
         raise wrong(
-            head.spot.at("tag"), "every batch of [stream] is a run of its own: have it say {run}"
+            head.spot.at("tag"), "every batch of [stream] is a run of its own: put {run} into it"
         )
     trigger = section.needed_text("trigger")
     if trigger == "once":

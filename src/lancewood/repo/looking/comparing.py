@@ -23,7 +23,7 @@ from lancewood.errors import LancewoodError
 from lancewood.git.hashes import Hash
 from lancewood.git.history import merge_bases
 from lancewood.git.objects import Commit
-from lancewood.jobs.job import RowCounts
+from lancewood.jobs.counts import RowCounts
 from lancewood.repo.context import RepoContext
 from lancewood.repo.landing import landed_version
 from lancewood.table.changes import changes_between

@@ -33,7 +33,8 @@ from lancewood.jobs.columns.files import (
     read_fields,
     write_columns,
 )
-from lancewood.jobs.job import CommitOptions, RowCounts, gather, pack_fragments
+from lancewood.jobs.counts import RowCounts
+from lancewood.jobs.job import CommitOptions, gather, pack_fragments
 from lancewood.jobs.runner import Progress
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId

@@ -26,7 +26,8 @@ from lancewood.errors import InvalidInputError, RetryableConflictError
 from lancewood.external.base import ManifestStore
 from lancewood.external.lock import CommitLock
 from lancewood.jobs.columns.files import ColumnWriter
-from lancewood.jobs.job import Change, CommitOptions, RowCounts, pack_fragments
+from lancewood.jobs.counts import RowCounts
+from lancewood.jobs.job import Change, CommitOptions, pack_fragments
 from lancewood.jobs.runner import Progress, Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId

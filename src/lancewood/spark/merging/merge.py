@@ -19,7 +19,8 @@ import numpy as np
 from lancewood.data.align import Alignment
 from lancewood.engine.commit import PutIfAbsent
 from lancewood.engine.snapshot import Snapshot
-from lancewood.jobs.job import Change, CommitOptions, RowCounts, execute
+from lancewood.jobs.counts import RowCounts
+from lancewood.jobs.job import Change, CommitOptions, execute
 from lancewood.jobs.merging.condition import MatchCondition
 from lancewood.jobs.merging.keys import Key, same_key
 from lancewood.jobs.merging.merge import is_by_columns, key_filter, merge_operation

@@ -34,7 +34,8 @@ from lancewood.errors import (
     RetryableConflictError,
 )
 from lancewood.format.layout import transaction_key, transaction_name
-from lancewood.jobs.job import CommitOptions, RowCounts
+from lancewood.jobs.counts import RowCounts
+from lancewood.jobs.job import CommitOptions
 from lancewood.model.applied import AppliedBatch
 from lancewood.model.fragment import Fragment
 from lancewood.model.transaction import Transaction
@@ -175,11 +176,6 @@ class WriteJob:
     def is_new(self) -> bool:
         """Whether the commit makes the table."""
         return self.plan.kind == "create"
-
-    @property
-    def is_skipped(self) -> bool:
-        """Whether there is nothing to do; then ``commit`` makes no version."""
-        return self.work is None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> bytes:
         """On an executor: write the rows of a partition; the answer is for ``commit`` and

@@ -33,7 +33,7 @@ from lancewood.errors import (
     NotFoundError,
     StorageError,
 )
-from lancewood.jobs.job import RowCounts
+from lancewood.jobs.counts import RowCounts
 from lancewood.model.fragment import Fragment
 from lancewood.proto import table_pb2
 from lancewood.spark.running.failures import our_error

@@ -16,7 +16,7 @@ import lancewood as lw
 from lancewood.engine.location.file_roots import find_file_root
 from lancewood.engine.write import file_copies
 from lancewood.engine.write.file_copies import copy_fragments
-from lancewood.jobs.job import MoveCounts
+from lancewood.jobs.counts import MoveCounts
 from lancewood.jobs.moving import move_in
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.fragment import LINEAGE_FIELDS

@@ -1,0 +1,126 @@
+"""What the verbs of a table did, or would do in a dry run: one class for each kind of job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from lancewood.engine.upkeep import ClonePin, Unpinned
+
+
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """How many rows of the table were changed, and how."""
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    unchanged: int = 0
+    """Matched by a merge, and left as they were."""
+    fragments: int = field(default=0, compare=False, repr=False)
+    """In how many fragments these rows were, or are if they are new; a plan does not know those of
+    new rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnCounts:
+    """Which columns were added, changed or removed, and how much was written for them."""
+
+    columns: tuple[pa.Field, ...] = ()
+    """As they are afterwards, removed ones as they were; fields of structs under their dotted
+    names. None if there was nothing to do."""
+    fragments: int = 0
+    """For which a file is written."""
+    rows: int = 0
+    """Live rows that get values."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionCounts:
+    """What a compaction replaced. Files are data files and deletion files."""
+
+    fragments_removed: int = 0
+    fragments_added: int = 0
+    files_removed: int = 0
+    files_added: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MoveCounts:
+    """What was moved to another root. Files are data files; bytes of blobs are included."""
+
+    fragments: int = 0
+    files: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ShallowClone:
+    """The traces that a shallow clone left at its sources."""
+
+    pins: tuple[ClonePin, ...] = ()
+    unpinned: tuple[Unpinned, ...] = ()
+    """Tables without a pin: their cleanup may remove files that the clone needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeepClone:
+    """What was copied."""
+
+    files: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DetachCounts:
+    """What was copied in, and the outcome for the pins at the sources."""
+
+    fragments: int = 0
+    files: int = 0
+    """Data files, deletion files, files of indices and of blobs."""
+    bytes: int = 0
+    unpinned: tuple[ClonePin, ...] = ()
+    """Removed pins."""
+    still_pinned: tuple[Unpinned, ...] = ()
+    """Tables that still have a pin, and why: usually an older version reads from them."""
+
+    def __add__(self, other: DetachCounts) -> DetachCounts:
+        return DetachCounts(
+            self.fragments + other.fragments, self.files + other.files, self.bytes + other.bytes
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What publishing did."""
+
+    branch: str
+    branch_version: int
+    """The published version of the branch."""
+    is_fast_forward: bool
+    """The target had not moved since the fork: all ids are the branch's."""
+    adopted_files: int
+    """Files linked or copied into the target."""
+    left_out_indices: tuple[str, ...] = ()
+    """Indices of the branch whose row ids mean other rows on the target: build or optimise them
+    there."""
+    is_new: bool = True
+    """False: there was nothing to publish, or it was published before."""
+    is_dry_run: bool = False
+    """True: this is what would have been done."""
+
+
+Counts: TypeAlias = (
+    RowCounts
+    | ColumnCounts
+    | CompactionCounts
+    | MoveCounts
+    | ShallowClone
+    | DeepClone
+    | DetachCounts
+    | Published
+    | None
+)
+"""What a write did, or would do; None if it counts nothing."""
