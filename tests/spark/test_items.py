@@ -183,6 +183,7 @@ def test_tags_that_are_elsewhere_are_refused_by_item_unless_forced(
         items.tag(spark, tmp_path, "a..b")
 
 
+@pytest.mark.campaign
 def test_a_broken_item_fails_or_has_a_row(spark: Any, tmp_path: Path) -> None:
     items.write(frame(spark, [("a", "x", b"1"), ("b", "x", b"1")]), tmp_path)
     (tmp_path / "a" / "refs" / "heads" / "main").write_text("nonsense")

@@ -23,6 +23,7 @@ def latest(uri: str, manifests: str) -> ManifestEntry:
     return found
 
 
+@pytest.mark.campaign
 def test_every_door_commits_through_the_manifest_store(spark: Any, tmp_path: Path) -> None:
     uri, manifests = str(tmp_path / "t.lance"), f"sqlite://{tmp_path}/manifests.db"
     write(spark.range(10), uri, manifest_store=manifests)

@@ -70,6 +70,7 @@ def traps() -> Iterator[str]:
     yield from TRAPS if EVERY_CASE else TRAPS[::2]
 
 
+@pytest.mark.campaign
 def test_queries_with_traps_answer_as_if_everything_were_read(
     spark: Any, tables: dict[str, str]
 ) -> None:

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.spark
 EXAMPLE = Path(__file__).absolute().parents[2] / "examples" / "spark_walk.py"
 
 
+@pytest.mark.campaign
 def test_demo_commits_once_what_its_executors_wrote(tmp_path: Path) -> None:
     environ = of_a_shell(JDK_JAVA_OPTIONS=QUICK_START)
     done = run([sys.executable, str(EXAMPLE), str(tmp_path)], cwd=tmp_path, env=environ)

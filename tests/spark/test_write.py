@@ -316,6 +316,7 @@ write(spark.range(10).selectExpr("id", "'x' as s"), sys.argv[1], "append", app="
 """
 
 
+@pytest.mark.campaign
 def test_a_driver_that_died_after_its_commit_runs_again_and_skips(spark: Any, uri: Path) -> None:
     script = [sys.executable, "-c", DIES_AFTER_ITS_COMMIT, str(uri)]
     died = subprocess.run(script, env=of_a_shell(), capture_output=True, text=True, timeout=600)

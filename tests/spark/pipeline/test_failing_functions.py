@@ -106,6 +106,7 @@ def test_the_last_line_and_the_report_name_step_file_and_line_and_the_timeline_i
     assert told["stages"][-1]["is_failed"] is True
 
 
+@pytest.mark.campaign
 def test_the_shell_prints_no_java(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.csv").write_text("1,ant\n2,eel\n")
