@@ -54,6 +54,18 @@ def test_columns_are_matched_by_name_and_put_in_the_order_of_the_table() -> None
     assert [each.id for each in align_schema(TABLE, found.schema).schema.fields] == [0, 1]
 
 
+def test_a_column_without_a_type_becomes_nulls_of_the_table_s_types() -> None:
+    nothing = pa.nulls(2)
+    found = cast(
+        pa.table({"id": [1, 2], "name": nothing, "s": nothing, "v": nothing, "m": nothing})
+    )
+    assert [found.schema.field(each).type for each in ("name", "v")] == [
+        pa.string(),
+        pa.list_(pa.float32(), 2),
+    ]
+    assert [found[each].null_count for each in ("name", "s", "v", "m")] == [2, 2, 2, 2]
+
+
 @pytest.mark.parametrize("kind", [pa.large_string(), pa.string_view(), pa.string()])
 def test_strings_of_any_width_are_one(kind: pa.DataType) -> None:
     found = cast(pa.table({"id": [1, 2], "name": pa.array(["a", None], kind)}))

@@ -54,6 +54,11 @@ def test_a_truncated_file_is_named(missing: int) -> None:
         decode_manifest_file(whole()[:-missing], name="v7.manifest")
 
 
+def test_a_file_of_another_kind_is_told_by_its_end() -> None:
+    with pytest.raises(FormatError, match="ends with b'PAR1' instead of b'LANC'"):
+        decode_manifest_file(whole()[:-4] + b"PAR1", name="m")
+
+
 def test_an_empty_file_is_a_format_error() -> None:
     with pytest.raises(FormatError, match="0 bytes are too few"):
         decode_manifest_file(b"", name="m")
