@@ -64,6 +64,16 @@ def test_a_dry_run_says_what_would_be_copied(lw_ok: Lw, clone: str) -> None:
     assert lw.open(clone).version == 2
 
 
+def test_a_clone_that_was_written_over_has_nothing_to_copy_and_forgets_its_source(
+    lw_ok: Lw, clone: str
+) -> None:
+    before = lw.open(clone).overwrite(ROWS)
+    text = lw_ok("table", "detach", clone).out
+    after = lw.open(clone)
+    assert (len(before.base_paths), len(after.base_paths)) == (1, 0)
+    assert text == f"copied 0 files (0 B) into {clone}, version {before.version + 1}\n"
+
+
 def test_a_table_that_is_on_its_own_stays_as_it_is(lw_ok: Lw, uri: str) -> None:
     told = lw_ok("table", "detach", uri).out
     assert told == f"nothing of {uri} lies elsewhere; it stays at version 2\n"

@@ -106,7 +106,7 @@ def detach_command(uri: options.Uri, *, write: PlannedWriting) -> None:
         after = table.detach(runner=runner, **write.facts)
     counts = counts_of(after, lw.DetachCounts)
     text = f"nothing of {after.uri} lies elsewhere; it stays at version {after.version}"
-    if counts.files:
+    if counts.files or after.version != table.version:
         copied = f"{counted(counts.files, 'file')} ({human_size(counts.bytes)}) into"
         text = write.outcome("copy", "copied", f"{copied} {stands(after)}")
     write.answer(
