@@ -226,7 +226,7 @@ class SparkGroup(LazyGroup):
 
     entries: ClassVar[dict[str, CommandEntry]] = {
         "doctor": CommandEntry(
-            "commands.doctor:spark_doctor_command", "Say what Spark needs, and what of it is there."
+            "commands.doctor:spark_doctor_command", "Say what Spark needs, and what is missing."
         ),
     }
     known_as: ClassVar[dict[str, str]] = {"check": "doctor", "info": "doctor", "java": "doctor"}

@@ -63,7 +63,7 @@ def spark_doctor_command(
     *,
     given: Printing,
 ) -> None:
-    """Say what Spark needs, and what of it is there.
+    """Say what Spark needs, and what is missing.
 
     Looks for pyspark, a Java, the packages that executors need, and variables that mislead Spark.
     With --run a session is started in a process of its own: its workers say what they run, and

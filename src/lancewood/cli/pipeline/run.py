@@ -61,7 +61,7 @@ def run_command(
         typer.Option(
             "--run-id",
             metavar="ID",
-            help="Its name: the same one twice publishes once. If left out, the time and chance.",
+            help="Its name: the same one twice publishes once. By default the time and digits.",
         ),
     ] = None,
     dry_run: Annotated[
