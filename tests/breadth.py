@@ -46,7 +46,7 @@ def _places(item: pytest.Function) -> Iterator[int]:
             names = [each.strip() for each in names.split(",")]
         taken = [left.pop(each) for each in names]
         given = taken[0] if len(taken) == 1 else tuple(taken)
-        yield [_plain(each) for each in values].index(given)
+        yield next(at for at, each in enumerate(values) if _plain(each) == given)
     for name in left:
         yield item.callspec.indices[name]
 

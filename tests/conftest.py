@@ -47,10 +47,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    left = [each for each in items if not is_of_the_day(each)]
+    chosen, left = list[pytest.Item](), list[pytest.Item]()
+    for each in items:
+        (chosen if is_of_the_day(each) else left).append(each)
     if left:
         config.hook.pytest_deselected(items=left)
-        items[:] = [each for each in items if is_of_the_day(each)]
+        items[:] = chosen
 
 
 def pytest_collection_finish() -> None:

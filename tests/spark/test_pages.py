@@ -1,4 +1,7 @@
-"""The pages of the documentation that start a session print what they say."""
+"""The pages of the documentation that start a session print what they say.
+
+They share one process: starting Java takes longer than most of what stands on them.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,25 @@ from tests.spark.environment import QUICK_START, of_a_shell
 
 pytestmark = pytest.mark.spark
 
+RUN_PAGES = """
+import shutil, sys
+from pathlib import Path
+from tests.e2e.test_docs import run_page
 
-@pytest.mark.parametrize("page", WITH_SPARK, ids=lambda each: each.name)
-def test_the_snippets_of_a_page_with_spark_print_what_it_says(page: Path, tmp_path: Path) -> None:
+for page in map(Path, sys.argv[1:]):
+    print("on the page", page.name, file=sys.stderr)
+    run_page(page)
+    for each in Path.cwd().iterdir():
+        shutil.rmtree(each) if each.is_dir() else each.unlink()
+"""
+"""Each begins in an empty directory, always the same one, which is also that of Java."""
+
+
+def test_the_snippets_of_the_pages_with_spark_print_what_they_say(tmp_path: Path) -> None:
     pytest.importorskip("pyspark", reason="pyspark is not installed")
-    code = "import sys; from pathlib import Path; from tests.e2e.test_docs import run_page; "
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [sys.executable, "-c", code + "run_page(Path(sys.argv[1]))", str(page)],
+        [sys.executable, "-c", RUN_PAGES, *map(str, WITH_SPARK)],
         cwd=tmp_path,
         env=of_a_shell(PYTHONPATH=path, JDK_JAVA_OPTIONS=QUICK_START),
         capture_output=True,

@@ -141,7 +141,7 @@ def test_a_wait_that_runs_out_goes_on_and_holds_nothing_later(tmp_path: Path) ->
     with queued(str(tmp_path)):
         started = time.monotonic()
         with queued(str(tmp_path), SHORT):
-            assert SHORT <= time.monotonic() - started < 2
+            assert time.monotonic() - started >= SHORT
     for _ in range(200):
         if len(os.listdir("/proc/self/fd")) == before:
             break
