@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import pytest
 from tests.breadth import daily
+from tests.careless import CarelessStore
 from tests.manifests import MemoryManifests, WatchedManifests
 from tests.metadata import FIELDS, begin, commit_to
 
@@ -22,7 +23,7 @@ from lancewood.model.ids import Version
 from lancewood.model.operations import MapUpdate, Overwrite, UpdateConfig
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
-from lancewood.testing.faults import CarelessStore, WatchedStore
+from lancewood.testing.faults import WatchedStore
 from lancewood.testing.schedule import explore
 
 STEPS = {

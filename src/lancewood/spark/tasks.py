@@ -6,6 +6,7 @@ that runs them. Knows nothing of tables.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -81,6 +82,15 @@ def messages_of(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, bytes]
     for batch in batches:
         for number, message in zip(batch[TASK], batch[MESSAGE], strict=True):
             yield number.as_py(), message.as_py()
+    keep_loaded()
+
+
+def keep_loaded() -> None:
+    """At the end of a task: Spark collects garbage after each one, and looking through all modules
+    for it would take longer than most tasks."""
+    if not gc.get_freeze_count():
+        gc.collect()
+        gc.freeze()
 
 
 def _count_one(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Literal, Self, TypeVar
-from uuid import uuid4
 
 from lancewood.errors import StorageError
 from lancewood.store.base import (
@@ -259,24 +258,3 @@ class HeldStore(WatchedStore):
     def turn(self, directory: str) -> AbstractContextManager[None]:
         check_directory(directory)
         return nullcontext()
-
-
-class CarelessStore(WatchedStore):
-    """Ignores the conditions of ``put_new`` and ``replace``, as some S3 servers do: it always
-    writes, and reports success."""
-
-    def __init__(self, inner: Store) -> None:
-        super().__init__(inner)
-        self._name = f"careless {uuid4()}"
-
-    @property
-    def probed_as(self) -> str | None:
-        return self._name
-
-    def put_new(self, key: str, data: bytes) -> PutOutcome:
-        self.put(key, data)
-        return PutOutcome.CREATED
-
-    def replace(self, key: str, data: bytes, expected_etag: str) -> ReplaceOutcome:
-        self.put(key, data)
-        return ReplaceOutcome.REPLACED

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.careless import CarelessStore
 from tests.commit_locks import free
 from tests.manifests import MemoryManifests
 
@@ -21,7 +22,6 @@ from lancewood.external.opening import RenamingStore, open_table_store, through
 from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
 from lancewood.store.memory import MemoryStore
 from lancewood.store.probe import check_put_if_absent
-from lancewood.testing.faults import CarelessStore
 
 ROWS = pa.table({"a": [1]})
 KEY = "_versions/7.manifest"

@@ -6,6 +6,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from tests.careless import CarelessStore
 
 from lancewood.errors import (
     AlreadyExistsError,
@@ -29,7 +30,7 @@ from lancewood.items.birth import PackedObjects, write_pack
 from lancewood.store.base import Store
 from lancewood.store.locate import open_store
 from lancewood.store.memory import MemoryStore
-from lancewood.testing.faults import CarelessStore, FaultyStore
+from lancewood.testing.faults import FaultyStore
 
 ADA = Signature("Ada", "ada@example.org", 1_700_000_000, 0)
 A = Hash("a" * 64)

@@ -1,12 +1,14 @@
-"""Rows of the driver as frames, without a Spark."""
+"""Rows of the driver as frames, and tasks out of frames, without a Spark."""
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
-from lancewood.spark.tasks import frame_of
+from lancewood.spark.tasks import frame_of, messages_of
 
 
 class NoLimit:
@@ -23,3 +25,18 @@ def test_a_session_without_a_limit_for_batches_gets_its_rows_one_by_one() -> Non
     session: Any = NoLimit()
     found: Any = frame_of(session, rows, "task int, message binary")
     assert found == ([(0, b"a"), (1, b"b")], "task int, message binary")
+
+
+@pytest.mark.parametrize("frozen", [0, 1000])
+def test_after_its_first_task_a_worker_does_not_look_through_all_modules_again(
+    monkeypatch: pytest.MonkeyPatch, frozen: int
+) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: frozen)
+    monkeypatch.setattr(gc, "freeze", lambda: calls.append("freeze"))
+    assert list(messages_of(iter([batch_of_tasks()]))) == [(7, b"seven")]
+    assert calls == ["freeze"] * (not frozen)
+
+
+def batch_of_tasks() -> pa.RecordBatch:
+    return pa.record_batch({"task": pa.array([7], pa.int32()), "message": [b"seven"]})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from tests.careless import CarelessStore
 
 import lancewood as lw
 from lancewood.engine.location import Location
@@ -13,7 +14,7 @@ from lancewood.errors import StorageError, UnsupportedError
 from lancewood.store.base import PutOutcome, Store
 from lancewood.store.memory import MemoryStore
 from lancewood.store.probe import check_put_if_absent, probe_put_if_absent
-from lancewood.testing.faults import CarelessStore, FaultyStore, Mode, WatchedStore
+from lancewood.testing.faults import FaultyStore, Mode, WatchedStore
 
 ROWS = pa.table({"a": [1, 2]})
 MODES: list[Mode] = ["before", "after"]

@@ -47,6 +47,7 @@ from lancewood.spark.streaming.options import (
     StreamOptions,
 )
 from lancewood.spark.streaming.task import TaskSize
+from lancewood.spark.tasks import keep_loaded
 from lancewood.spark.types import spark_schema
 from lancewood.spark.writing.job import WriteJob
 from lancewood.spark.writing.work import answers_in
@@ -243,6 +244,7 @@ class Reader:
             return
         for batch in self._work(partition.value):
             yield batch if self._shape is None else self._shape.fit(batch)
+        keep_loaded()
 
 
 class Writer:

@@ -37,6 +37,7 @@ from lancewood.jobs.counts import RowCounts
 from lancewood.model.fragment import Fragment
 from lancewood.proto import table_pb2
 from lancewood.spark.running.failures import our_error
+from lancewood.spark.tasks import keep_loaded
 from lancewood.spark.types import Writing, kept_columns
 
 if TYPE_CHECKING:
@@ -176,6 +177,7 @@ class WriteWork:
 def write_task(work: WriteWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """For mapInArrow: one row with the answer."""
     answer = work.run(batches)
+    keep_loaded()
     yield pa.record_batch({ANSWER: pa.array([answer], pa.binary())})
 
 
