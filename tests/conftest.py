@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from tests.breadth import CAMPAIGN, SLICED, is_of_the_day
+from tests.breadth import CAMPAIGN, SLICED, daily, is_of_the_day
 from tests.postgresql import postgresql
 from tests.s3 import new_bucket, running_server
 
@@ -26,7 +26,7 @@ from lancewood.store import memory
 
 __all__ = ["postgresql"]
 
-settings.register_profile("patient", deadline=None)
+settings.register_profile("patient", deadline=None, max_examples=daily(50, of=200))
 settings.load_profile("patient")
 
 os.environ.setdefault("LANCEWOOD_FSYNC", "0")

@@ -169,6 +169,7 @@ def test_an_export_into_a_pipe_that_closes_is_quiet(uri: str, format: str) -> No
         assert process.wait(60) == 141
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize(
     ("command", "code"),
     [

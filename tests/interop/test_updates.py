@@ -24,7 +24,7 @@ from lancewood.errors import UnsupportedError
 from lancewood.jobs.counts import RowCounts
 from lancewood.proto import table_pb2
 
-pytestmark = pytest.mark.sliced(2)
+pytestmark = pytest.mark.sliced(3)
 
 WAYS = ["rows", "columns"]
 

@@ -33,10 +33,14 @@ for page in map(Path, sys.argv[1:]):
 def test_the_snippets_of_the_pages_with_spark_print_what_they_say(tmp_path: Path) -> None:
     pytest.importorskip("pyspark", reason="pyspark is not installed")
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    conf, here = tmp_path / "conf", tmp_path / "here"
+    conf.mkdir()
+    here.mkdir()
+    (conf / "spark-defaults.conf").write_text("spark.python.daemon.module tests.spark.preloaded")
     done = subprocess.run(
         [sys.executable, "-c", RUN_PAGES, *map(str, WITH_SPARK)],
-        cwd=tmp_path,
-        env=of_a_shell(PYTHONPATH=path, JDK_JAVA_OPTIONS=QUICK_START),
+        cwd=here,
+        env=of_a_shell(PYTHONPATH=path, JDK_JAVA_OPTIONS=QUICK_START, SPARK_CONF_DIR=str(conf)),
         capture_output=True,
         text=True,
         timeout=840,

@@ -28,6 +28,7 @@ _STARTED_HERE = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.executorEnv.PYTHONPATH": str(ROOT),
+    "spark.python.daemon.module": "tests.spark.preloaded",
 }
 
 

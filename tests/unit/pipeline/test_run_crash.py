@@ -71,6 +71,7 @@ def state(scene: Scene) -> tuple[object, ...]:
     )
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("make", [first, second, incremental])
 def test_a_run_that_died_at_any_event_is_done_once_by_the_next_with_its_id(
     tmp_path: Path, make: Callable[[Path], Scene]
