@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from lancewood.errors import InvalidInputError
-from lancewood.model.ids import Version
+from lancewood.model.ids import Version, is_detached
 from lancewood.model.operations import Operation, operation_name
 
 MESSAGE_PROPERTY = "__lance_commit_message"
@@ -90,6 +90,23 @@ class Transaction:
 def step_uuid(uuid: str, number: int) -> str:
     """The identity of one step of a transaction; the first one has that of the whole."""
     return uuid if number == 0 else str(uuids.uuid5(uuids.UUID(uuid), str(number)))
+
+
+def built_on(transaction: Transaction) -> Version | None:
+    """The version of the history on which the transaction that left a detached version began; None
+    where that is unknown, or was no version.
+
+    A stage counts its steps from there, under the numbers that they have if nobody else writes.
+    """
+    read, stage = transaction.read_version, transaction.properties.get(STAGED_PROPERTY)
+    if stage is None:
+        return None if is_detached(read) else read or None
+    try:
+        steps = (at for at in range(read + 1) if step_uuid(stage, at) == transaction.uuid)
+        begun = next(steps, None)
+    except ValueError:
+        return None
+    return None if begun is None or begun == read else Version(read - begun)
 
 
 def commit_properties(message: str | None, properties: Mapping[str, str] | None) -> dict[str, str]:

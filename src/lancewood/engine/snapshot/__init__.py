@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from lancewood.engine.snapshot.access import Access
-from lancewood.engine.snapshot.descent import Descent, Family, find_family, is_there, manifest_names
+from lancewood.engine.snapshot.descent import (
+    Descent,
+    Family,
+    common_version,
+    find_family,
+    is_there,
+    manifest_names,
+)
 from lancewood.engine.snapshot.revisions import (
     TAG,
     At,
@@ -36,6 +43,7 @@ __all__ = [
     "TableStats",
     "branch_location",
     "check_contradictions",
+    "common_version",
     "find_family",
     "has_revision",
     "history_location",

@@ -144,14 +144,31 @@ class Descent:
     def find(self, earlier: Snapshot) -> Snapshot | None:
         """Another version of the table as this history has it; None where it is not known to be
         part of it."""
+        at = self._level(earlier)
+        return self._seen(earlier) if at else earlier if at == 0 else None
+
+    def holds(self, earlier: Snapshot) -> bool:
+        """Whether another version of the table is known to be part of this history."""
+        return self._level(earlier) is not None
+
+    def _level(self, earlier: Snapshot) -> int | None:
+        """On which of the stretches a version is; None where that is not known."""
         version, branch = earlier.manifest.version, earlier.manifest.branch
         if is_detached(version) or version > self.snapshot.manifest.version:
             return None
         for at, each in enumerate(self._stretches):
             is_here = each.branch == branch and version <= each.last
             if is_here and each.reset_since(earlier) is None:
-                return self._seen(earlier) if at else earlier
+                return at
         return None
+
+    def crossings(self, other: Descent) -> Iterator[tuple[Location, Version]]:
+        """Roots that both histories pass through, nearest first, each with the version up to which
+        they may be the same there."""
+        lasts = {each.location.uri: each.last for each in other._stretches}
+        for each in self._stretches:
+            if each.location.uri in lasts:
+                yield each.location, Version(min(each.last, lasts[each.location.uri]))
 
     def reset_after(self, earlier: Snapshot) -> Version | None:
         """The version in which a branch of this history was reset after an earlier version of that
@@ -224,6 +241,36 @@ class Descent:
             if base.is_dataset_root and location.leads_to(base, ancestor.store):
                 return BaseId(base.id)
         return None
+
+
+def common_version(one: Snapshot, other: Snapshot) -> Snapshot | None:
+    """The newest version that two states of a table both come from, on whatever branches; None
+    where none is known. Up to it, numbers of versions and row ids mean the same in both."""
+    here, there = _landed(one), _landed(other)
+    if here is None or there is None:
+        return None
+    histories = Descent(here), Descent(there)
+    if histories[1].holds(here):
+        return here
+    if histories[0].holds(there):
+        return there
+    for location, version in histories[0].crossings(histories[1]):
+        with contextlib.suppress(NotFoundError):
+            met = load_snapshot(location, version=version)
+            if all(each.holds(met) for each in histories):
+                return met
+    return None
+
+
+def _landed(state: Snapshot) -> Snapshot | None:
+    """The version of the history that a state is, or was built on; None where that is unknown, or
+    gone."""
+    version = state.landed_version
+    if version == state.manifest.version:
+        return state
+    with contextlib.suppress(NotFoundError):
+        return None if version is None else load_snapshot(state.location, version=version)
+    return None
 
 
 def is_there(snapshot: Snapshot) -> bool:

@@ -16,7 +16,13 @@ from pyroaring import BitMap
 from lancewood.data.file_root import FileRoot
 from lancewood.engine.commit import CommitPolicy, check_commit, check_manifest_store, commit
 from lancewood.engine.location import Location, NewFile, default_file_root, discard, load_deletions
-from lancewood.engine.versions import load_as_of, load_manifest, load_transaction_of, load_version
+from lancewood.engine.versions import (
+    load_as_of,
+    load_manifest,
+    load_transaction,
+    load_transaction_of,
+    load_version,
+)
 from lancewood.errors import InvalidInputError, NotFoundError, found_in
 from lancewood.format.arrow import to_arrow_schema
 from lancewood.format.layout import NamingScheme
@@ -24,10 +30,10 @@ from lancewood.format.schema import decode_schema
 from lancewood.model.applied import AppliedBatch
 from lancewood.model.exclusive import ANY_REPOSITORY, frees
 from lancewood.model.fragment import Fragment
-from lancewood.model.ids import Version
+from lancewood.model.ids import Version, is_detached
 from lancewood.model.manifest import Manifest
 from lancewood.model.schema import Schema
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import Transaction, built_on
 from lancewood.rules.applied import check_new
 from lancewood.rules.closed import check_open, is_closed
 from lancewood.rules.features import check_writable
@@ -75,6 +81,14 @@ class Snapshot:
         """Another version of the table, reached from this one: writes to it end where writes to
         this one do."""
         return other
+
+    @property
+    def landed_version(self) -> Version | None:
+        """The version of the history that this state is, or was built on if it is detached; None
+        where that is unknown."""
+        if not is_detached(self.manifest.version):
+            return self.manifest.version
+        return built_on(load_transaction(self.location.store, self.manifest))
 
     @cached_property
     def schema(self) -> Schema:

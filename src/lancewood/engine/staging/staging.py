@@ -78,6 +78,10 @@ class StagedSnapshot(Snapshot):
     def unlanded(self, version: int) -> Snapshot | None:
         return self.stage.state(version)
 
+    @property
+    def landed_version(self) -> Version | None:
+        return self.stage.base.version or None
+
     def together(self, other: Snapshot) -> Snapshot:
         return StagedSnapshot(other.location, other.manifest, other.scheme, stage=self.stage)
 
