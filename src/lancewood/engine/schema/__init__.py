@@ -28,6 +28,7 @@ from lancewood.engine.schema.projection import (
     project,
     row_schema,
     stored_paths,
+    unknown_column,
 )
 
 __all__ = [
@@ -54,4 +55,5 @@ __all__ = [
     "stored_fields",
     "stored_paths",
     "text_update",
+    "unknown_column",
 ]

@@ -1,20 +1,34 @@
 """The columns of a version, found again in an earlier one.
 
 Names change and ids stay, but the id of a dropped column may be given to another one. So an id with
-a changed name counts only if ids are never reused, or if a data file of both versions holds it.
-Reads manifests, no data file.
+a changed name counts only if ids are never reused, if a data file of both versions holds it, or if
+every version in between has it, which their transactions tell. Reads no data file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
-from lancewood.engine.snapshot import Snapshot
-from lancewood.model.ids import FieldId
-from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED
+from lancewood.engine.base import WORKERS, in_order
+from lancewood.engine.snapshot import Descent, Snapshot
+from lancewood.model.ids import FieldId, Version
+from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, Manifest
+from lancewood.model.operations import (
+    Merge,
+    MissingTransaction,
+    Overwrite,
+    Project,
+    Restore,
+    UnknownOperation,
+)
 from lancewood.model.schema import Field, Schema
 
+_MOST_VERSIONS = 256
+"""If the versions are further apart, their transactions are not read."""
+_SAY_NOTHING = (MissingTransaction, Overwrite, Restore, UnknownOperation)
+"""Operations after which an id may be that of another column."""
 _NOWHERE = -1_000
 """Ids from here downwards are in no data file, so that fields with them are read as null."""
 
@@ -72,6 +86,9 @@ class _Search:
         manifests = (self.since.manifest, self.until.manifest)
         if all(each.writer_flags & FLAG_FIELD_IDS_NOT_REUSED for each in manifests):
             return True
+        return self._is_held_in_files(ids, manifests) or self._is_held_in_between(ids)
+
+    def _is_held_in_files(self, ids: frozenset[FieldId], manifests: Sequence[Manifest]) -> bool:
         paths = {
             file.path
             for fragment in manifests[0].fragments
@@ -83,3 +100,20 @@ class _Search:
             for fragment in manifests[1].fragments
             for file in fragment.message.files
         )
+
+    def _is_held_in_between(self, ids: frozenset[FieldId]) -> bool:
+        """Whether every version after ``since`` has the fields; False if that is unknown."""
+        first, last = self.since.manifest.version + 1, self.until.manifest.version
+        if last - first >= _MOST_VERSIONS:
+            return False
+        descent = Descent(self.until)
+
+        def look(version: int) -> Iterator[bool]:
+            for operation in descent.transaction(Version(version)).operations:
+                yield not isinstance(operation, _SAY_NOTHING) and (
+                    not isinstance(operation, Merge | Project)
+                    or ids <= {each.id for each in operation.fields}
+                )
+
+        tasks = (partial(look, each) for each in range(first, last + 1))
+        return all(in_order(tasks, workers=WORKERS))
