@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import lance
@@ -192,6 +193,94 @@ def check_changes(table: lw.Table, since: int, until: int, states: dict[int, Sta
         del read["_rowid"]
         assert read.keys() == {each.name for each in new.columns}
         _check_deleted(read, before[row_id], old.columns, new.columns)
+
+
+def check_diff(table: lw.Table, a: int | str, b: int | str, old: State, new: State) -> None:
+    """What ``diff`` tells between two revisions is the difference of the model's, cell by cell."""
+    is_stable = table.has_stable_row_ids
+    told = table.diff(a, b, on=None if is_stable else [KEY])
+    rows = told.to_arrow().to_pylist()
+    expected = expected_diff(old, new, by_key=not is_stable or new.key.is_primary_key)
+    found = {kind: dict[int, dict[str, Any]]() for kind in expected}
+    for row in rows:
+        side = row["before"] if row["_change"] == "deleted" else row["after"]
+        assert side[KEY] not in found[row["_change"]], f"row {side[KEY]} is told twice"
+        found[row["_change"]][side[KEY]] = row
+    for kind, keys in expected.items():
+        assert found[kind].keys() == keys.keys(), f"{kind} from {a} to {b}"
+    for kind, told_rows in found.items():
+        for key, row in told_rows.items():
+            before, after, names = expected[kind][key]
+            assert (row["before"], row["after"]) == (before, after), f"{kind} {key}"
+            assert row["_columns"] == names, f"cells of row {key} from {a} to {b}"
+    stat = told.stat()
+    assert (stat.inserted, stat.updated, stat.deleted) == tuple(
+        len(expected[kind]) for kind in ("inserted", "updated", "deleted")
+    )
+    assert stat.unchanged == len(new.rows) - stat.inserted - stat.updated
+    cells = [name for _, _, names in expected["updated"].values() for name in names or ()]
+    assert stat.cells == {name: cells.count(name) for name in sorted(set(cells), key=cells.index)}
+
+
+Shown = dict[str, Any] | None
+Expected = dict[str, dict[int, tuple[Shown, Shown, list[str] | None]]]
+
+
+def expected_diff(old: State, new: State, *, by_key: bool) -> Expected:
+    """Both states of each row that differs, by what became of it and by key."""
+    pairs = _same_columns(old, new)
+    found: Expected = {"deleted": {}, "inserted": {}, "updated": {}}
+    ids = {row.row_id: row for row in old.rows.values()}
+    gone = dict(old.rows)
+    for key, row in new.rows.items():
+        then = None if row.row_id is None else ids.get(row.row_id)
+        if then is None and by_key:
+            then = old.rows.get(key)
+        if then is None:
+            found["inserted"][key] = None, new.shown(row), None
+            continue
+        gone.pop(then.values[old.key.number])
+        names = [name for name, is_other in pairs if is_other(then, row)]
+        if names:
+            found["updated"][key] = old.shown(then), new.shown(row), names
+    for key, row in gone.items():
+        found["deleted"][key] = old.shown(row), None, None
+    return found
+
+
+def _same_columns(old: State, new: State) -> list[tuple[str, Callable[[Row, Row], bool]]]:
+    """The columns that both have, by their later names, each with whether two rows differ in it."""
+    left = list(old.columns)
+    pairs: dict[int, Column] = {}
+    for is_same in (_is_same, _is_cast, lambda one, other: one.name == other.name):
+        for column in new.columns:
+            for each in left if column.number not in pairs else ():
+                if is_same(each, column):
+                    pairs[column.number] = each
+                    left.remove(each)
+                    break
+    return [
+        (column.name, partial(_is_other, pairs[column.number], column))
+        for column in new.columns
+        if column.number in pairs
+    ]
+
+
+def _is_same(one: Column, other: Column) -> bool:
+    return one.number == other.number
+
+
+def _is_cast(one: Column, other: Column) -> bool:
+    return one.number in other.earlier or other.number in one.earlier
+
+
+def _is_other(old: Column, new: Column, one: Row, other: Row) -> bool:
+    then, now = old.shown(one.values.get(old.number)), new.shown(other.values.get(new.number))
+    if old.children and new.children and then is not None and now is not None:
+        names = {each.number: each.name for each in old.children}
+        both = [(names[each.number], each.name) for each in new.children if each.number in names]
+        return any(then[before] != now[after] for before, after in both)
+    return bool(then != now)
 
 
 def _parts(told: Any) -> Iterator[dict[int, dict[str, Any]]]:

@@ -18,7 +18,7 @@ import lance
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine
 from tests.histories import by_pylance, drawing
-from tests.histories.checks import agree, check_changes, check_indices, observe
+from tests.histories.checks import agree, check_changes, check_diff, check_indices, observe
 from tests.histories.model import Effect, State
 
 import lancewood as lw
@@ -223,6 +223,12 @@ class History(RuleBasedStateMachine):
                 if min(self.states) == 1:
                     raise
 
+    def compare(self, one: int, other: int) -> None:
+        """Which rows differ between two versions, whichever is the earlier."""
+        with self.step():
+            table = lw.open(self.uri, fsync=False)
+            check_diff(table, one, other, self.states[one], self.states[other])
+
     def teardown(self) -> None:
         """What was once a version is what it was, and changes are told from each to the last."""
         try:
@@ -234,6 +240,8 @@ class History(RuleBasedStateMachine):
                     agree(observed, state, first_new_id=0 if self.is_stable else None)
                     if self.is_stable:
                         self.look_back(version, self.version)
+                    self.compare(version, self.version)
+                    self.compare(self.version, version)
         finally:
             shutil.rmtree(self.directory, ignore_errors=True)
 

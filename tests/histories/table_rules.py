@@ -140,3 +140,8 @@ class TableRules(History):
     def changes(self, seed: int) -> None:
         since, until = sorted(Random(seed).sample(sorted(self.states), 2))
         self.look_back(since, until)
+
+    @precondition(lambda self: len(self.states) > 1)
+    @rule(seed=seeds)
+    def diff(self, seed: int) -> None:
+        self.compare(*Random(seed).sample(sorted(self.states), 2))

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from lancewood.table.by_uri import (
         NamedVersion,
         create,
+        diff,
         drop,
         exists,
         migrate_names,
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     )
     from lancewood.table.changes import CHANGE, ChangedRows, Changes, files_added
     from lancewood.table.details import StoredFile, TableDetails, history
+    from lancewood.table.diffs import Diff, DiffCells, DiffStat, SchemaDiff
     from lancewood.table.scan import Scan
     from lancewood.table.schemas import check_key, check_where, is_column_name, scanned_schema
     from lancewood.table.table import Table
@@ -107,6 +109,9 @@ __all__ = [
     "DeepClone",
     "Delete",
     "DetachCounts",
+    "Diff",
+    "DiffCells",
+    "DiffStat",
     "Dropped",
     "Field",
     "FileLimits",
@@ -136,6 +141,7 @@ __all__ = [
     "RowCounts",
     "Runner",
     "Scan",
+    "SchemaDiff",
     "ShallowClone",
     "StoreCheck",
     "StoredFile",
@@ -153,6 +159,7 @@ __all__ = [
     "check_key",
     "check_where",
     "create",
+    "diff",
     "drop",
     "examine",
     "exists",
@@ -211,8 +218,9 @@ _NAMES = {
     "lancewood.model.transaction": "Transaction",
     "lancewood.store.checkup": "CheckStatus StoreCheck",
     "lancewood.table.changes": "CHANGE ChangedRows Changes files_added",
+    "lancewood.table.diffs": "Diff DiffCells DiffStat SchemaDiff",
     "lancewood.table.by_uri": (
-        "NamedVersion create drop exists migrate_names open open_named relocate repair"
+        "NamedVersion create diff drop exists migrate_names open open_named relocate repair"
     ),
     "lancewood.table.scan": "Scan",
     "lancewood.table.schemas": "check_key check_where is_column_name scanned_schema",

@@ -1,7 +1,7 @@
-"""The verbs that find a table by its place: create, open, exists, drop, migrate_names, repair,
-relocate.
+"""The verbs that find a table by its place: create, open, diff, exists, drop, migrate_names,
+repair, relocate.
 
-A uri may carry a revision, ``photos.lance@exp``, where a version is asked for (``open``,
+A uri may carry a revision, ``photos.lance@exp``, where a version is asked for (``open``, ``diff``,
 ``exists``); the others take a whole table and refuse it.
 """
 
@@ -27,6 +27,7 @@ from lancewood.external.lock import CommitLock
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.retention import COMMITTING
 from lancewood.model.revision import OnBranch, parse_revision
+from lancewood.table.diffs import Diff
 from lancewood.table.handle import runner_or_threads
 from lancewood.table.table import Table
 
@@ -170,6 +171,30 @@ def open_named(access: Access, branch: str | None = None) -> NamedVersion:
     is_single = is_tag or (isinstance(meant, OnBranch) and meant.version is not None)
     single = in_uri if is_single else None
     return NamedVersion(Table(snapshot), single, single is not None and is_tag)
+
+
+def diff(
+    one: Table | str | os.PathLike[str],
+    other: Table | str | os.PathLike[str],
+    *,
+    on: str | Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    change: str | Sequence[str] | None = None,
+) -> Diff:
+    """The rows that differ between two tables, or two versions of one, by handle or uri.
+
+    Tables that share no history are compared by ``on``, the names of key columns, or else by the
+    primary key of the later one: yesterday's file and today's, each imported. Tables that need
+    options are opened first. See ``Table.diff``.
+    """
+    from lancewood.jobs.diffing import DiffRows, check_kinds, is_one_table, plan_diff
+
+    sides = [each if isinstance(each, Table) else open(each) for each in (one, other)]
+    before, after = (each._snapshot for each in sides)
+    is_same = is_one_table(before, after)
+    plan = plan_diff(before, after, columns=columns, on=on, is_one_table=is_same)
+    return Diff(DiffRows(plan, check_kinds(change), where))
 
 
 def exists(

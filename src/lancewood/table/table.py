@@ -45,6 +45,7 @@ from lancewood.model.transaction import Transaction
 from lancewood.table.changes import ChangeVerbs
 from lancewood.table.columns import ColumnVerbs
 from lancewood.table.details import DetailVerbs
+from lancewood.table.diffs import DiffVerbs
 from lancewood.table.handle import TravelVerbs
 from lancewood.table.naming import NamingVerbs
 from lancewood.table.rows import MergeVerbs, RowVerbs
@@ -59,6 +60,7 @@ class Table(
     ColumnVerbs,
     CompactVerbs,
     ChangeVerbs,
+    DiffVerbs,
     UpkeepVerbs,
     NamingVerbs,
     BaseVerbs,

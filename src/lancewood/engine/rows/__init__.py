@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lancewood.engine.rows.blobs import find_data_file, take_blobs
+from lancewood.engine.rows.blobs import blob_reader, find_data_file, take_blobs
 from lancewood.engine.rows.facts import (
     RowFacts,
     load_row_ids,
@@ -46,6 +46,7 @@ __all__ = [
     "ScanRequest",
     "Stretches",
     "batch_of",
+    "blob_reader",
     "chosen",
     "cut_at",
     "distinct",

@@ -14,7 +14,7 @@ from lancewood.engine.rows.take import Numbers, take_positions, take_row_ids
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
 from lancewood.format.layout import blob_key
-from lancewood.model.fragment import DataFile
+from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import BaseId, FragmentId
 from lancewood.model.schema import ROW_ADDRESS, Field
 from lancewood.store.base import Store, is_there
@@ -37,7 +37,7 @@ def take_blobs(
         assert row_ids is not None
         rows = take_row_ids(snapshot, row_ids, asked)
     found: list[BlobFile | None] = []
-    finders: dict[int, _Finder] = {}
+    finders: dict[int, BlobReader] = {}
     addresses = rows.column(ROW_ADDRESS).to_pylist()
     for descriptor, address in zip(rows.column(column).to_pylist(), addresses, strict=True):
         if descriptor is None:
@@ -45,7 +45,8 @@ def take_blobs(
             continue
         number = address >> 32
         if number not in finders:
-            finders[number] = _finder(snapshot, field, FragmentId(number))
+            fragment = snapshot.manifest.fragment(FragmentId(number))
+            finders[number] = blob_reader(snapshot, field, fragment)
         found.append(finders[number].open(descriptor))
     return found
 
@@ -61,7 +62,7 @@ def _blob_column(snapshot: Snapshot, column: str) -> Field:
 
 
 @dataclass(frozen=True)
-class _Finder:
+class BlobReader:
     """Turns descriptors of one data file into open files."""
 
     snapshot: Snapshot
@@ -94,10 +95,11 @@ class _Finder:
         return BlobFile(store, key, descriptor["position"], descriptor["size"] or None)
 
 
-def _finder(snapshot: Snapshot, field: Field, number: FragmentId) -> _Finder:
-    file = _file_with(snapshot, field, number)
+def blob_reader(snapshot: Snapshot, field: Field, fragment: Fragment) -> BlobReader:
+    """What opens the blobs of a column of one fragment."""
+    file = _file_with(field, fragment)
     store, key = find_data_file(snapshot, file)
-    return _Finder(snapshot, store, key, file.size)
+    return BlobReader(snapshot, store, key, file.size)
 
 
 def find_data_file(snapshot: Snapshot, file: DataFile) -> tuple[Store, str]:
@@ -113,8 +115,8 @@ def find_data_file(snapshot: Snapshot, file: DataFile) -> tuple[Store, str]:
     return next((each for each in others if is_there(each, key)), expected), key
 
 
-def _file_with(snapshot: Snapshot, field: Field, number: FragmentId) -> DataFile:
-    for file in reversed(snapshot.manifest.fragment(number).files):
+def _file_with(field: Field, fragment: Fragment) -> DataFile:
+    for file in reversed(fragment.files):
         if field.id in file.fields:
             return file
-    raise FormatError(f"fragment {number} has no file for blob column {field.name!r}")
+    raise FormatError(f"fragment {fragment.id} has no file for blob column {field.name!r}")

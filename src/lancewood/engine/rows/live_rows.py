@@ -41,9 +41,9 @@ class Stretches(NamedTuple):
     updated: Ids
 
 
-def stretches_of(facts: RowFacts) -> Stretches:
-    """The live rows of a fragment of a table with stable row ids."""
-    ids = facts.row_ids
+def stretches_of(facts: RowFacts, ids: RowIdSequence | None = None) -> Stretches:
+    """The live rows of a fragment: under their stable row ids, or other ids for all its rows."""
+    ids = facts.row_ids if ids is None else ids
     assert ids is not None, "asked of a table without stable row ids"
     if facts.fragment.deletion_file is None and len(ids.bounds) == 2:
         with found_in(facts.snapshot.manifest.name):

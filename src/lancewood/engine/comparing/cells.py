@@ -1,0 +1,233 @@
+"""Reading doubtful rows at both states side by side, and telling which of their cells differ.
+
+Rows are read in portions of some megabytes, in the order of the later state. Those columns that may
+differ are read first; the others that a caller wants only for the rows that do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancewood.data.differing import Mask, differing
+from lancewood.data.wanted import WantedColumns
+from lancewood.engine.base import WORKERS, in_order
+from lancewood.engine.comparing.columns import ColumnPair
+from lancewood.engine.comparing.compare import Comparison, Doubt, State
+from lancewood.engine.rows import Ints, LiveRows, blob_reader, open_fragment, pick_rows
+from lancewood.model.schema import Field, Schema
+from lancewood.model.segments import expand
+
+_Cells: TypeAlias = npt.NDArray[np.bool_]
+
+
+class Places(NamedTuple):
+    """Where rows of one state are."""
+
+    parts: Ints
+    """The fragment of each, by its position in the state."""
+    offsets: Ints
+
+    def at(self, chosen: npt.NDArray[Any]) -> Places:
+        return Places(self.parts[chosen], self.offsets[chosen])
+
+
+@dataclass(frozen=True, eq=False)
+class DifferingRows:
+    """Rows with at least one cell that differs."""
+
+    before: Places
+    after: Places
+    columns: tuple[ColumnPair, ...]
+    """Those that were compared."""
+    cells: _Cells
+    """For each row which of the columns differ."""
+    read: tuple[Mapping[str, pa.Array], Mapping[str, pa.Array]]
+    """What was read of the rows to compare them, in both states, by name there."""
+
+    def __len__(self) -> int:
+        return len(self.after.offsets)
+
+
+def differing_rows(
+    comparison: Comparison, doubt: Doubt, columns: Sequence[ColumnPair]
+) -> Iterator[DifferingRows]:
+    """Of the rows of a doubt those that differ in some of the columns."""
+    compared = tuple(each for each in doubt.columns if each in columns)
+    if compared:
+        reading = _Reading(comparison, compared)
+        rows = comparison.after.portion_rows
+        tasks = (partial(reading.look, *each) for each in portions(rows, doubt.after, doubt.before))
+        yield from in_order(tasks, workers=WORKERS)
+
+
+def portions(most: int, rows: LiveRows, *others: LiveRows) -> Iterator[tuple[Places, ...]]:
+    """Rows of a state by place, so many at a time; and those of others that go with them."""
+    order = np.lexsort((rows.offsets, rows.fragments))
+    counts = rows.counts[order]
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    for begin in range(0, total, most):
+        end = min(begin + most, total)
+        low, high = np.searchsorted(ends, begin, side="right"), np.searchsorted(ends, end) + 1
+        chosen, starts = order[low:high], ends[low:high] - counts[low:high]
+        skipped = np.maximum(begin - starts, 0)
+        taken = np.minimum(counts[low:high], end - starts) - skipped
+        yield tuple(_expanded(each, chosen, skipped, taken) for each in (rows, *others))
+
+
+def _expanded(rows: LiveRows, chosen: Ints, skipped: Ints, counts: Ints) -> Places:
+    starts = (rows.offsets[chosen] + skipped).astype(np.uint64)
+    return Places(
+        np.repeat(rows.fragments[chosen], counts), expand(starts, counts, 1).astype(np.int64)
+    )
+
+
+class RowReader:
+    """Reads columns of rows of one state, wherever they are."""
+
+    def __init__(self, state: State, fields: Sequence[Field]) -> None:
+        self._state = state
+        self._wanted = WantedColumns(Schema(tuple(fields)))
+
+    def at(self, places: Places) -> dict[str, pa.Array]:
+        """The columns of rows, in the order of the places, by name."""
+        names = self._wanted.schema.names
+        if not names or not len(places.parts):
+            return {each.name: pa.nulls(0, each.type) for each in self._wanted.arrow}
+        order = np.lexsort((places.offsets, places.parts))
+        parts, offsets = places.parts[order], places.offsets[order]
+        bounds = np.flatnonzero(np.diff(parts, prepend=-1, append=-1))
+        batches = list[pa.RecordBatch]()
+        for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+            part = self._state.parts[int(parts[low])]
+            reader = open_fragment(self._state.snapshot, part.fragment, self._wanted)
+            batches += pick_rows(reader, self._wanted, offsets[low:high])
+        whole = pa.concat_batches(batches)
+        columns = dict(zip(names, whole.columns, strict=True))
+        if (order[1:] > order[:-1]).all():
+            return columns
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return {name: each.take(pa.array(back)) for name, each in columns.items()}
+
+
+class _Reading:
+    """Both states of the columns that are compared."""
+
+    def __init__(self, comparison: Comparison, columns: tuple[ColumnPair, ...]) -> None:
+        self._comparison, self._columns = comparison, columns
+        self._before = RowReader(comparison.before, [each.before for each in columns])
+        self._after = RowReader(comparison.after, [each.after for each in columns])
+        self._fields = [each.compared() for each in columns]
+
+    def look(self, after: Places, before: Places) -> Iterator[DifferingRows]:
+        old, new = self._before.at(before), self._after.at(after)
+        cells = np.zeros((len(after.parts), len(self._columns)), np.bool_)
+        for at, pair in enumerate(self._columns):
+            if pair.before.is_blob or pair.after.is_blob:
+                cells[:, at] = self._blobs(pair, before, old, after, new)
+            else:
+                then, now = self._fields[at]
+                cells[:, at] = unequal(
+                    _cut(old[pair.before.name], then), _cut(new[pair.after.name], now)
+                )
+        chosen = np.flatnonzero(cells.any(axis=1))
+        if len(chosen):
+            rows = pa.array(chosen)
+            yield DifferingRows(
+                before.at(chosen),
+                after.at(chosen),
+                self._columns,
+                cells[chosen],
+                (_taken(old, rows), _taken(new, rows)),
+            )
+
+    def _blobs(
+        self,
+        pair: ColumnPair,
+        before: Places,
+        old: Mapping[str, pa.Array],
+        after: Places,
+        new: Mapping[str, pa.Array],
+    ) -> Mask:
+        """Which blobs have other bytes; those of one length are read."""
+        if pair.before.is_blob != pair.after.is_blob:
+            return np.ones(len(after.parts), np.bool_)
+        one = _BlobColumn(self._comparison.before, pair.before, before, old[pair.before.name])
+        other = _BlobColumn(self._comparison.after, pair.after, after, new[pair.after.name])
+        found: Mask = one.valid != other.valid
+        for at in np.flatnonzero(one.valid & other.valid).tolist():
+            found[at] = one.differs(other, at)
+        return found
+
+
+class _BlobColumn:
+    """Blobs of rows of one state."""
+
+    def __init__(self, state: State, field: Field, places: Places, descriptors: pa.Array) -> None:
+        self._state, self._field, self._places = state, field, places
+        self._descriptors = descriptors
+        self.valid: Mask = descriptors.is_valid().to_numpy(zero_copy_only=False)
+
+    def differs(self, other: _BlobColumn, at: int) -> bool:
+        one, two = self._open(at), other._open(at)
+        if one.size() != two.size():
+            return True
+        while mine := one.read(1 << 20):
+            if mine != two.read(len(mine)):
+                return True
+        return False
+
+    def _open(self, at: int) -> Any:
+        part = self._state.parts[int(self._places.parts[at])]
+        reader = blob_reader(self._state.snapshot, self._field, part.fragment)
+        return reader.open(self._descriptors[at].as_py())
+
+
+def unequal(one: pa.Array, other: pa.Array) -> Mask:
+    """Which values differ, compared in the later type: a value that was only cast is the same. One
+    that does not fit that type differs."""
+    if one.type == other.type:
+        return differing(one, other)
+    cast = _cast(one, other.type)
+    if cast is None:
+        texts = _cast(one, pa.string()), _cast(other, pa.string())
+        if texts[0] is None or texts[1] is None:
+            return np.asarray(one.is_valid().to_numpy(False) | other.is_valid().to_numpy(False))
+        return differing(*texts)
+    return differing(cast, other)
+
+
+def _taken(columns: Mapping[str, pa.Array], rows: pa.Array) -> dict[str, pa.Array]:
+    return {name: each.take(rows) for name, each in columns.items()}
+
+
+def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array | None:
+    try:
+        return pc.cast(array, kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        return None
+
+
+def _cut(array: Any, field: Field) -> Any:
+    """A struct with only the fields that are compared, in their order."""
+    if field.logical_type != "struct" or not isinstance(array, pa.StructArray):
+        return array
+    names = [each.name for each in field.children]
+    if [each.name for each in array.type] == names and not any(
+        each.logical_type == "struct" for each in field.children
+    ):
+        return array
+    if not names:
+        return pc.if_else(array.is_valid(), True, pa.scalar(None, pa.bool_()))
+    parts = [_cut(array.field(each.name), each) for each in field.children]
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(parts, names=names, mask=mask)

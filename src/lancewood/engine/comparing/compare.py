@@ -1,0 +1,326 @@
+"""Which rows differ between two states of a table, on whatever branches.
+
+A row is the same in both if it is in the same file at the same offset, or has the same row id and
+both states come from a version that had given it out. Fragments with the same bytes are passed
+over without being decoded, then those that are made of the same files. Of rows that are in both,
+those in the same places have the same values, and so have those that were only moved, which their
+marks say: a mark is the number of a version, and means the same in both up to the version that both
+come from. Of the others the values decide, which are not read here: they are the doubtful ones. So
+are rows of columns that were written anew in place, whether or not a writer marked them.
+
+Rows that a writer changed in place without a mark, and that a compaction moved afterwards, are not
+found: only all values would show them. Reads deletion files and sequences, never a column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from lancewood.engine.comparing.columns import ColumnPair, places
+from lancewood.engine.comparing.terms import in_common_terms
+from lancewood.engine.rows import LiveRows, RowFacts, distinct, stretches_of
+from lancewood.engine.snapshot import Snapshot
+from lancewood.model.fragment import Fragment
+from lancewood.model.manifest import decode_fragment
+from lancewood.model.rowids import RowIdSequence
+
+_Mask: TypeAlias = npt.NDArray[np.bool_]
+_Mark: TypeAlias = tuple[str, int, int]
+
+_PORTION = 32 << 20
+_MOST_ROWS = 65_536
+_APART = 1 << 63
+"""Added to ids that were given out on one side only since both came apart: another row of the other
+side may have the same id. No table gives out ids as large as this."""
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """One of two states that are compared: its fragments that the other does not have like that,
+    and their rows, under numbers by which rows of both are the same."""
+
+    snapshot: Snapshot
+    parts: tuple[Part, ...]
+    rows: LiveRows
+
+    @cached_property
+    def portion_rows(self) -> int:
+        """So many rows are some megabytes, as far as the sizes of files tell."""
+        size = sum(file.size or 0 for each in self.parts for file in each.fragment.files)
+        rows = sum(each.fragment.physical_rows for each in self.parts)
+        return max(1, min(_MOST_ROWS, _PORTION * max(rows, 1) // max(size, 1)))
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A fragment of one state."""
+
+    facts: RowFacts
+    shown: Fragment
+    """The same, in the terms of both states."""
+
+    @property
+    def fragment(self) -> Fragment:
+        return self.facts.fragment
+
+
+@dataclass(frozen=True, eq=False)
+class Doubt:
+    """Rows of both states whose values may differ in some columns, stretch by stretch."""
+
+    columns: tuple[ColumnPair, ...]
+    before: LiveRows
+    after: LiveRows
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What is known of the rows of two states without reading values."""
+
+    before: State
+    after: State
+    columns: tuple[ColumnPair, ...]
+    """Those that both have."""
+    common: Snapshot | None
+    """The newest version that both come from, if it is known."""
+    deleted: LiveRows
+    """Stretches of ``before``."""
+    inserted: LiveRows
+    """Stretches of ``after``."""
+    doubts: tuple[Doubt, ...]
+
+
+def compare(
+    one: Snapshot, other: Snapshot, common: Snapshot | None, columns: tuple[ColumnPair, ...]
+) -> Comparison:
+    """Compare two states of a table: ``common`` is the version that both come from, if it is known,
+    ``columns`` are those that both have."""
+    return _Comparing(one, other, common, columns).comparison()
+
+
+def apart(one: Snapshot, other: Snapshot, columns: tuple[ColumnPair, ...]) -> Comparison:
+    """Two tables that share no history: no row of one is known to be one of the other."""
+    before, after = _whole(one), _whole(other)
+    return Comparison(before, after, columns, None, before.rows, after.rows, ())
+
+
+def _whole(snapshot: Snapshot) -> State:
+    parts = tuple(_decoded(snapshot, snapshot.manifest.message.fragments, set()))
+    numbers = map(_addresses, range(len(parts)), parts)
+    return State(snapshot, parts, _rows(snapshot, parts, numbers))
+
+
+@dataclass
+class _Comparing:
+    one: Snapshot
+    other: Snapshot
+    common: Snapshot | None
+    columns: tuple[ColumnPair, ...]
+    _partners: dict[int, int] = field(default_factory=dict)
+    """Positions of parts of ``other``, with those of the parts of ``one`` that have their rows."""
+
+    @cached_property
+    def _compared(self) -> tuple[ColumnPair, ...]:
+        """The columns, as far as their fields are compared."""
+        return tuple(ColumnPair(*each.compared()) for each in self.columns)
+
+    def comparison(self) -> Comparison:
+        mine, theirs = self._parts()
+        before = State(self.one, mine, _rows(self.one, mine, self._numbers(mine)))
+        matched = self._matched(mine, theirs)
+        after = State(self.other, theirs, _rows(self.other, theirs, matched))
+        old, new = before.rows, after.rows
+        edges = distinct(np.concatenate((old.firsts, old.ends, new.firsts, new.ends)))
+        starts, counts = edges[:-1], np.diff(edges).astype(np.int64)
+        in_old, in_new = old.find(starts) >= 0, new.find(starts) >= 0
+        gone, fresh, both = in_old & ~in_new, in_new & ~in_old, in_old & in_new
+        then, now = old.part(starts[both], counts[both]), new.part(starts[both], counts[both])
+        return Comparison(
+            before,
+            after,
+            self.columns,
+            self.common,
+            deleted=old.part(starts[gone], counts[gone]),
+            inserted=new.part(starts[fresh], counts[fresh]),
+            doubts=tuple(self._doubts(mine, then, theirs, now)),
+        )
+
+    def _parts(self) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
+        """The fragments of both that differ; remembers which of them have the same rows."""
+        mine, theirs = in_common_terms(self.one, self.other)
+        passed = set(mine) & set(theirs)
+        one = [*_decoded(self.one, mine, passed)]
+        other = [*_decoded(self.other, theirs, passed)]
+        partners = _partners(one, other, _first_file)
+        if not self._is_stable:
+            found, taken = _partners(one, other, self._kept_number), set(partners.values())
+            partners = {at: by for at, by in found.items() if by not in taken} | partners
+        same = {(a, b) for b, a in partners.items() if self._is_same(one[a], other[b])}
+        left = [at for at in range(len(one)) if at not in {a for a, _ in same}]
+        right = [at for at in range(len(other)) if at not in {b for _, b in same}]
+        position = {at: number for number, at in enumerate(left)}
+        self._partners = {
+            number: position[partners[at]] for number, at in enumerate(right) if at in partners
+        }
+        return tuple(one[at] for at in left), tuple(other[at] for at in right)
+
+    def _kept_number(self, part: Part) -> _Mark | None:
+        """The number of a fragment that both states have from the version that they come from."""
+        last = None if self.common is None else self.common.manifest.max_fragment_id
+        if last is None or part.fragment.id > last:
+            return None
+        return "", part.fragment.id, part.fragment.physical_rows
+
+    def _is_same(self, one: Part, other: Part) -> bool:
+        """Whether two fragments of the same rows have the same ones left, with the same values."""
+        return not self._moved(one, other) and _same_deletions(one, other)
+
+    def _moved(self, one: Part, other: Part) -> tuple[int, ...]:
+        """The columns that are in other places, by position."""
+        if one.shown.message.files == other.shown.message.files and self._are_columns_alike:
+            return ()
+        return tuple(
+            at
+            for at, compared in enumerate(self._compared)
+            if places(one.shown, compared.before) != places(other.shown, compared.after)
+        )
+
+    @cached_property
+    def _are_columns_alike(self) -> bool:
+        """Whether every column has the same fields in both, so that the same files are enough."""
+        return all(
+            [each.id for each in compared.before.walk()]
+            == [each.id for each in compared.after.walk()]
+            for compared in self._compared
+        )
+
+    @cached_property
+    def _is_stable(self) -> bool:
+        sides = (self.one.manifest, self.other.manifest)
+        return all(each.has_stable_row_ids for each in sides)
+
+    def _numbers(self, parts: Sequence[Part]) -> list[RowIdSequence]:
+        """The numbers of all physical rows of one: their ids, or if there are none, addresses."""
+        if self._is_stable:
+            return [_ids(each) for each in parts]
+        return [_addresses(at, each) for at, each in enumerate(parts)]
+
+    def _matched(self, mine: Sequence[Part], theirs: Sequence[Part]) -> list[RowIdSequence]:
+        """The same of the other: those of one for rows in the same files."""
+        numbers = self._numbers(mine)
+        found = []
+        for at, part in enumerate(theirs):
+            if at in self._partners:
+                found.append(numbers[self._partners[at]])
+            elif self._is_stable:
+                found.append(_ids(part).shifted(self._first_apart, _APART))
+            else:
+                found.append(_addresses(len(mine) + at, part))
+        return found
+
+    @cached_property
+    def _first_apart(self) -> int:
+        """From this id on the two sides gave out ids on their own."""
+        return 0 if self.common is None else self.common.manifest.next_row_id
+
+    def _doubts(
+        self, mine: Sequence[Part], then: LiveRows, theirs: Sequence[Part], now: LiveRows
+    ) -> Iterator[Doubt]:
+        if not len(then.firsts):
+            return
+        pairs = then.fragments * len(theirs) + now.fragments
+        known = distinct(pairs)
+        chosen = dict[tuple[int, ...], list[int]]()
+        in_place = np.zeros(len(known), np.bool_)
+        for at, pair in enumerate(known.tolist()):
+            one, other = divmod(pair, len(theirs))
+            if self._partners.get(other) == one:
+                in_place[at] = True
+                moved = self._moved(mine[one], theirs[other])
+                if moved:
+                    chosen.setdefault(moved, []).append(at)
+        found = np.searchsorted(known, pairs)
+        stayed = in_place[found] & (then.offsets == now.offsets)
+        for positions, numbers in chosen.items():
+            here = stayed & np.isin(found, numbers)
+            columns = tuple(self.columns[each] for each in positions)
+            yield Doubt(columns, then.only(here), now.only(here))
+        suspects = ~stayed & ~self._only_moved(then, now)
+        if suspects.any() and self.columns:
+            yield Doubt(self.columns, then.only(suspects), now.only(suspects))
+
+    def _only_moved(self, then: LiveRows, now: LiveRows) -> _Mask:
+        """Which rows no version has changed since both came apart, according to their marks."""
+        if not self._is_stable or self.common is None:
+            return np.zeros(len(then.firsts), np.bool_)
+        last = np.uint64(self.common.manifest.version)
+        same: _Mask = (then.updated == now.updated) & (then.updated <= last)
+        return same
+
+
+def _decoded(snapshot: Snapshot, shown: Sequence[bytes], passed: set[bytes]) -> Iterator[Part]:
+    name = snapshot.manifest.name
+    for raw, seen in zip(snapshot.manifest.message.fragments, shown, strict=True):
+        if seen not in passed:
+            fragment = Fragment(decode_fragment(raw, name))
+            is_same = seen is raw or seen == raw
+            other = fragment if is_same else Fragment(decode_fragment(seen, name))
+            yield Part(RowFacts(snapshot, fragment), other)
+
+
+def _partners(
+    one: Sequence[Part], other: Sequence[Part], mark_of: Callable[[Part], _Mark | None]
+) -> dict[int, int]:
+    """Positions in the second list, with those in the first whose fragments have the same mark, and
+    so the same rows. A mark that two fragments of a state have tells nothing."""
+    mine, theirs = (_by_mark(each, mark_of) for each in (one, other))
+    return {theirs[each]: mine[each] for each in theirs.keys() & mine.keys()}
+
+
+def _by_mark(parts: Sequence[Part], mark_of: Callable[[Part], _Mark | None]) -> Mapping[_Mark, int]:
+    found, twice = dict[_Mark, int](), set[_Mark]()
+    for at, part in enumerate(parts):
+        mark = mark_of(part) if part.fragment.physical_rows else None
+        if mark in found:
+            twice.add(mark)
+        elif mark is not None:
+            found[mark] = at
+    return {mark: at for mark, at in found.items() if mark not in twice}
+
+
+def _first_file(part: Part) -> _Mark | None:
+    """The first file of a fragment, which is that of no other."""
+    for file in part.shown.message.files:
+        return file.path, file.file_size_bytes, part.fragment.physical_rows
+    return None
+
+
+def _same_deletions(one: Part, other: Part) -> bool:
+    mine, theirs = one.shown.message, other.shown.message
+    if mine.HasField("deletion_file") != theirs.HasField("deletion_file"):
+        return False
+    if mine.deletion_file == theirs.deletion_file:
+        return True
+    counts = {one.shown.num_deleted_rows, other.shown.num_deleted_rows}
+    return len(counts) == 1 and one.facts.deleted == other.facts.deleted
+
+
+def _ids(part: Part) -> RowIdSequence:
+    ids = part.facts.row_ids
+    assert ids is not None, "asked of a table without stable row ids"
+    return ids
+
+
+def _addresses(number: int, part: Part) -> RowIdSequence:
+    return RowIdSequence.from_range(number << 32, part.fragment.physical_rows)
+
+
+def _rows(snapshot: Snapshot, parts: Sequence[Part], numbers: Iterable[RowIdSequence]) -> LiveRows:
+    found = (stretches_of(part.facts, ids) for part, ids in zip(parts, numbers, strict=True))
+    return LiveRows.of(found, snapshot.manifest.name)

@@ -1,0 +1,239 @@
+"""What a diff compares, checked: two states of a table, or two tables; which columns, by which key.
+
+Rows that only one state has are paired by their key, where there is one: those that an overwrite
+wrote anew, or that were deleted and inserted again, are then the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from lancewood.engine.base import as_list
+from lancewood.engine.comparing import (
+    ColumnPair,
+    Comparison,
+    Doubt,
+    Places,
+    RowReader,
+    State,
+    apart,
+    compare,
+    paired_columns,
+    portions,
+)
+from lancewood.engine.rows import Ints, LiveRows
+from lancewood.engine.schema import unknown_column
+from lancewood.engine.snapshot import Snapshot, common_version, main_location
+from lancewood.errors import InvalidInputError, UnsupportedError
+from lancewood.jobs.merging.keys import Key, KeyIndex, key_of, primary_key, resolve_key, shown_key
+from lancewood.model.refs import called
+from lancewood.model.schema import Field
+
+
+@dataclass(frozen=True, eq=False)
+class DiffPlan:
+    """Two states, the columns of them that are compared and shown, and the key."""
+
+    one: Snapshot
+    other: Snapshot
+    is_one_table: bool
+    common: Snapshot | None
+    """The newest version that both come from, if it is known."""
+    paired: tuple[ColumnPair, ...]
+    """All columns that both have."""
+    columns: tuple[ColumnPair, ...]
+    """Those that are compared."""
+    before: tuple[Field, ...]
+    """Those that are shown of the earlier state."""
+    after: tuple[Field, ...]
+    key: Key | None
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Both states, for people."""
+        return named(self.one), named(self.other)
+
+    @cached_property
+    def comparison(self) -> Comparison:
+        """What is known of the rows without their values, but for those of keys.
+
+        Raises UnsupportedError where rows may have moved, and nothing tells which ones, and
+        InvalidInputError for two rows with the same key.
+        """
+        if self.is_one_table:
+            found = compare(self.one, self.other, self.common, self.paired)
+        else:
+            found = apart(self.one, self.other, self.paired)
+        if not len(found.deleted.firsts) or not len(found.inserted.firsts):
+            return found
+        if self.key is not None:
+            return _paired_by(self.key, self.paired, found)
+        if not all(each.manifest.has_stable_row_ids for each in (self.one, self.other)):
+            raise UnsupportedError(
+                f"{named(self.other)} has no stable row ids, so that it is not known which of the "
+                f"{found.deleted.row_count:,} rows that are gone since {named(self.one)} are among "
+                f"the {found.inserted.row_count:,} new ones: say by which columns rows are the "
+                "same (on=), or declare a primary key"
+            )
+        return found
+
+
+def plan_diff(
+    one: Snapshot,
+    other: Snapshot,
+    *,
+    columns: Sequence[str] | None = None,
+    on: str | Sequence[str] | None = None,
+    is_one_table: bool = True,
+) -> DiffPlan:
+    """The diff of two states of a table, or of two tables.
+
+    Raises InvalidInputError for a column that one of them does not have, and for what is no key.
+    """
+    common = common_version(one, other) if is_one_table else None
+    paired = paired_columns(one, other, common)
+    compared, before, after = paired, one.schema.fields, other.schema.fields
+    if columns is not None:
+        compared = tuple(_asked(each, paired, one, other) for each in as_list("columns", columns))
+        before = tuple(each.before for each in compared)
+        after = tuple(each.after for each in compared)
+    key = _key(one, other, paired, on)
+    if key is None and not is_one_table:
+        raise InvalidInputError(
+            f"{one.location.uri} and {other.location.uri} share no history: say by which columns "
+            "their rows are the same (on=), or declare a primary key"
+        )
+    return DiffPlan(one, other, is_one_table, common, paired, compared, before, after, key)
+
+
+def is_one_table(one: Snapshot, other: Snapshot) -> bool:
+    """Whether two states are of the same table."""
+    return _main_uri(one) == _main_uri(other)
+
+
+def named(snapshot: Snapshot) -> str:
+    """A state, for people."""
+    head = snapshot.manifest
+    return f"version {head.version} of {called(head.branch)} of {_main_uri(snapshot)}"
+
+
+def _main_uri(snapshot: Snapshot) -> str:
+    try:
+        return main_location(snapshot).uri
+    except InvalidInputError:  # a branch that was moved out of its table
+        return snapshot.location.uri
+
+
+def _asked(name: str, paired: Sequence[ColumnPair], one: Snapshot, other: Snapshot) -> ColumnPair:
+    """A column by its later name, or else its earlier one."""
+    later = {each.after.name: each for each in paired}
+    found = later.get(name) or {each.before.name: each for each in paired}.get(name)
+    if found is not None:
+        return found
+    for missing, has in ((one, other), (other, one)):
+        if name in has.schema.by_name:
+            raise InvalidInputError(
+                f"column {name!r} is in {named(has)}, and {named(missing)} has none that is the "
+                "same, so that its cells cannot be compared; leave it out",
+                column=name,
+            )
+    raise unknown_column(other.schema, name, other.schema.names)
+
+
+def _key(
+    one: Snapshot,
+    other: Snapshot,
+    paired: Sequence[ColumnPair],
+    on: str | Sequence[str] | None,
+) -> Key | None:
+    """The key that a caller names, or else the primary key if both have it."""
+    if on is None:
+        key = key_of(other.schema, primary_key(other.schema))
+        return key if key is not None and _has(paired, key) else None
+    key = resolve_key(other.schema, on)
+    for path in key.paths:
+        _asked(path[0], paired, one, other)
+    return key
+
+
+def _has(paired: Sequence[ColumnPair], key: Key) -> bool:
+    names = {each.after.name for each in paired}
+    return all(path[0] in names for path in key.paths)
+
+
+def _paired_by(key: Key, paired: Sequence[ColumnPair], found: Comparison) -> Comparison:
+    """The same, with rows that only one state has paired by their key."""
+    tops = {path[0] for path in key.paths}
+    columns = [each for each in paired if each.name in tops]
+    before = _Keys(key, found.before, found.deleted, [each.before for each in columns], columns)
+    after = _Keys(key, found.after, found.inserted, [each.after for each in columns], columns)
+    index = before.index()
+    after.index()
+    match = index.find(after.values)
+    there = np.flatnonzero(match >= 0)
+    here = match[there]
+    doubt = Doubt(tuple(found.columns), before.rows(here), after.rows(there))
+    return replace(
+        found,
+        deleted=before.rows(_others(len(before), here)),
+        inserted=after.rows(_others(len(after), there)),
+        doubts=(*found.doubts, doubt) if len(there) else found.doubts,
+    )
+
+
+def _others(count: int, chosen: Ints) -> Ints:
+    left = np.ones(count, np.bool_)
+    left[chosen] = False
+    return np.flatnonzero(left)
+
+
+class _Keys:
+    """The keys of rows that only one state has."""
+
+    def __init__(
+        self,
+        key: Key,
+        state: State,
+        rows: LiveRows,
+        fields: Sequence[Field],
+        columns: Sequence[ColumnPair],
+    ) -> None:
+        self._key, self._state = key, state
+        reader = RowReader(state, fields)
+        names = [each.name for each in columns]
+        placed, parts = list[Places](), list[list[pa.Array]]()
+        for (places,) in portions(state.portion_rows, rows):
+            found = reader.at(places)
+            batch = pa.RecordBatch.from_arrays([found[each.name] for each in fields], names=names)
+            parts.append(key.values(batch))
+            placed.append(places)
+        self._places = Places(*(np.concatenate(each) for each in zip(*placed, strict=True)))
+        self.values = [pa.concat_arrays(each) for each in zip(*parts, strict=True)]
+
+    def __len__(self) -> int:
+        return len(self._places.parts)
+
+    def index(self) -> KeyIndex:
+        """Raises InvalidInputError for two rows with the same key."""
+        index = KeyIndex(self.values)
+        twice = index.duplicate()
+        if twice is None:
+            return index
+        shown, values = shown_key(self._key, self.values, twice[0])
+        raise InvalidInputError(
+            f"two rows of {named(self._state.snapshot)} have the key {shown}, so that it does not "
+            "say which rows are the same; give columns whose values are unique (on=)",
+            key=values,
+        )
+
+    def rows(self, chosen: Ints) -> LiveRows:
+        """Some of the rows, each by itself."""
+        parts, offsets = self._places.at(chosen)
+        number, ones = np.arange(len(chosen)), np.ones(len(chosen), np.int64)
+        marks = np.zeros(len(chosen), np.uint64)
+        return LiveRows(number.astype(np.uint64), ones, parts, offsets, marks, marks)
