@@ -147,6 +147,9 @@ class TableGroup(LazyGroup):
             "commands.changes:changes_command",
             "Show rows that were inserted, updated or deleted in between.",
         ),
+        "diff": CommandEntry(
+            "commands.diff:diff_command", "Show which rows and cells differ between two revisions."
+        ),
         "files": CommandEntry("commands.info:files_command", "List fragments with their files."),
         "restore": CommandEntry(
             "commands.restore:restore_command", "Make an older version the newest again."
@@ -214,7 +217,6 @@ class TableGroup(LazyGroup):
         **dict.fromkeys(("bases", "base-paths"), "base"),
         **dict.fromkeys(("tier", "archive"), "move"),
         "upsert": "merge",
-        "diff": "changes",
         "optimize": "compact",
         "unshare": "detach",
         "relink": "relocate",

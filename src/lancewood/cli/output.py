@@ -230,12 +230,18 @@ class Output:
             print(f"{padded(name, locations)}  {shown}".rstrip(), file=self._stream)
 
     def rows(
-        self, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, cut: bool = False
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[Any]],
+        *,
+        cut: bool = False,
+        styles: Mapping[str, str] | None = None,
     ) -> int:
         """Print rows as they come, as JSON lines or aligned columns; how many there were.
 
         In a pipe there is one line of names, and the first rows decide how wide columns are.
         ``cut`` shortens long values on a terminal; without it they continue on the next line.
+        ``styles`` are those of rows on a terminal, by what stands in the first column.
         """
         if self.as_json:
             return self._json_lines(columns, rows)
@@ -244,7 +250,7 @@ class Output:
         while True:
             block = list(islice(waiting, _BLOCK))
             if block or not done:
-                self._print_block(columns, block, cut, widths, is_first=not done)
+                self._print_block(columns, block, cut, widths, styles or {}, is_first=not done)
             done += len(block)
             if len(block) < _BLOCK:
                 return done
@@ -277,13 +283,14 @@ class Output:
         block: Sequence[Sequence[Any]],
         cut: bool,
         widths: list[int],
+        styles: Mapping[str, str],
         *,
         is_first: bool,
     ) -> None:
         cells = [[self._cell(each, cut=cut) for each in row] for row in block]
         right = [_is_number_column(block, at) for at in range(len(columns))]
         if self._on_terminal:
-            self._print_rich(columns, cells, right, cut)
+            self._print_rich(columns, cells, right, cut, styles)
         else:
             lines = [list(columns), *cells] if is_first else cells
             for line in aligned(lines, right, widths):
@@ -295,6 +302,7 @@ class Output:
         cells: Sequence[Sequence[str]],
         right: Sequence[bool],
         cut: bool,
+        styles: Mapping[str, str],
     ) -> None:
         from rich.box import SIMPLE_HEAD
         from rich.console import Console
@@ -310,7 +318,7 @@ class Output:
                 overflow="ellipsis" if cut else "fold",
             )
         for row in cells:
-            table.add_row(*map(Text, row))
+            table.add_row(*map(Text, row), style=styles.get(row[0]))
         Console(file=for_drawing(self._stream), highlight=False).print(table)
 
     def _cell(self, value: Any, *, cut: bool) -> str:

@@ -218,16 +218,22 @@ class BranchOptions(TableOptions):
         with names.shown_in_errors():
             return self.newest(named or uri)
 
-    def compared_version(self, uri: str, table: lw.Table, text: str) -> int:
+    def compared(self, uri: str, table: lw.Table, text: str) -> lw.Table:
         """The version of the table that a text means: its number, a revision of the repository
         around, or a revision of the table."""
         if text.isascii() and text.isdecimal():
-            return int(text)
+            return table.checkout(at=int(text))
         names = TableNames(self.storage)
         # A path that exists is not split.
         named = names.compared_as(uri if os.path.isdir(uri) else uri.partition("@")[0], text)
         with names.shown_in_errors():
-            found = table.checkout(at=text) if named is None else self.opened(named)
+            return table.checkout(at=text) if named is None else self.opened(named)
+
+    def compared_version(self, uri: str, table: lw.Table, text: str) -> int:
+        """The number of a version that is in the past of the table's."""
+        if text.isascii() and text.isdecimal():
+            return int(text)
+        found = self.compared(uri, table, text)
         if not table.follows(found):
             raise InvalidInputError(
                 f"{text!r} is version {found.version} of {called(found.branch)}, which is none of "

@@ -34,6 +34,7 @@ ARGUMENTS = {
     "replace-columns": ["t.lance", "ids.csv", "--fragment", "0"],
     "versions": ["t.lance", "-n", "1"],
     "changes": ["t.lance", "--since", "1"],
+    "diff": ["t.lance", "1"],
     "index-mask": ["t.lance", "id_idx"],
     "publish": ["t.lance", "exp"],
     "clone": ["t.lance", "c.lance"],

@@ -103,6 +103,7 @@ LOOKING = [
     *(f"table {each} tables/evil.lance" for each in ("cat", "head", "schema", "info", "config")),
     *(f"table {each} tables/evil.lance" for each in ("versions", "files", "branch", "tag")),
     "table changes tables/evil.lance --since 1",
+    "table diff tables/evil.lance 1",
     *("log", "log --oneline", "log --graph", "reflog", "show", "diff HEAD~2", "status", "tables"),
     *("branch", "tag", "gc --dry-run"),
 ]

@@ -1,0 +1,165 @@
+"""Diffs for people and programs: rows with both values of what differs, cells, or figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from lancewood.cli.output import Output, cell, counted, note
+from lancewood.files.formats import FileFormat
+from lancewood.files.sinks import STDOUT, writing
+from lancewood.files.text_forms import plain_batch
+from lancewood.table import Diff, DiffStat, SchemaDiff
+
+DIFFERENT = 1
+"""The exit code of ``--exit-code``, as that of ``git diff``."""
+_SIGNS = {"deleted": "-", "inserted": "+", "updated": "~"}
+_STYLES = {"-": "red", "+": "green", "~": "yellow"}
+
+
+class ShownDiff:
+    """One diff, shown in one of the ways; afterwards it is known whether something differs."""
+
+    def __init__(self, found: Diff, output: Output, limit: int | None) -> None:
+        self._found, self._output, self._limit = found, output, limit
+        self._seen = 0
+
+    @cached_property
+    def is_different(self) -> bool:
+        """Whether a row or a column differs."""
+        return bool(self._seen or self._found.schema or self._any_row())
+
+    def _any_row(self) -> bool:
+        return next(self._found.to_batches(), None) is not None
+
+    def stat(self, about: Mapping[str, Any]) -> None:
+        """How many rows, and how many cells of each column."""
+        stat, schema = self._found.stat(), self._found.schema
+        self._seen += bool(stat)
+        document = {
+            **about,
+            "inserted": stat.inserted,
+            "updated": stat.updated,
+            "deleted": stat.deleted,
+            "unchanged": stat.unchanged,
+            "cells": dict(stat.cells),
+            "columns": _as_facts(schema),
+        }
+        self._output.document(document, "\n".join([_in_words(stat), *_lines(schema)]))
+
+    def rows(self) -> None:
+        """Row by row; JSON lines for programs."""
+        if self._output.as_json:
+            names = self._found.arrow_schema.names
+            self._output.rows(names, self._plain(self._found.to_batches()))
+            return
+        for line in _lines(self._found.schema):
+            note(line)
+        before, after = (
+            [each.name for each in self._found.arrow_schema.field(side).type]
+            for side in ("before", "after")
+        )
+        renamed = dict(self._found.schema.renamed)
+        gone = [each for each in before if renamed.get(each, each) not in after]
+        first = self._plain(self._found.to_batches())
+        rows = (_in_columns(row, after, gone, {b: a for a, b in renamed.items()}) for row in first)
+        if not self._first(["", *after, *gone], rows):
+            note("no row differs")
+
+    def _first(self, columns: list[str], rows: Iterator[tuple[Any, ...]]) -> int:
+        """Print rows, if there are any; how many there were."""
+        head = next(rows, None)
+        if head is None:
+            return 0
+
+        def all_rows() -> Iterator[tuple[Any, ...]]:
+            yield head
+            yield from rows
+
+        return self._output.rows(columns, all_rows(), cut=True, styles=_STYLES)
+
+    def cells(self) -> None:
+        """Cell by cell."""
+        found = self._found.cells()
+        rows = self._plain(found.to_batches())
+        if self._output.as_json:
+            self._output.rows(found.arrow_schema.names, rows)
+        elif not self._first(found.arrow_schema.names, rows):
+            note("no cell differs")
+
+    def file(self, kind: FileFormat, *, cells: bool, safe: bool) -> None:
+        """As a file of rows or cells to stdout."""
+        found = self._found.cells() if cells else self._found
+        with writing(STDOUT, kind, found.arrow_schema, force=False, safe=safe) as sink:
+            for batch in self._cut(found.to_batches()):
+                sink.write(batch)
+
+    def _cut(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Not more rows than asked for."""
+        for batch in batches:
+            left = batch.num_rows if self._limit is None else self._limit - self._seen
+            if left <= 0:
+                return
+            self._seen += min(left, batch.num_rows)
+            yield batch.slice(0, left)
+
+    def _plain(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
+        for batch in self._cut(batches):
+            columns = [each.to_pylist() for each in plain_batch(batch).columns]
+            yield from zip(*columns, strict=True)
+
+
+def _in_columns(
+    row: tuple[Any, ...], after: list[str], gone: list[str], earlier: Mapping[str, str]
+) -> tuple[Any, ...]:
+    """A row with its sign; a cell that differs shows both values."""
+    kind, _, differ, old, new = row
+    side = old if new is None else new
+    cells = []
+    for name in after:
+        before = earlier.get(name, name)
+        if differ is not None and name in differ:
+            cells.append(f"{cell(old[before], short=True)} -> {cell(new[name], short=True)}")
+        else:
+            cells.append(side.get(name if new is not None else before))
+    return (_SIGNS[kind], *cells, *(None if old is None else old[each] for each in gone))
+
+
+def _in_words(stat: DiffStat) -> str:
+    cells = ", ".join(f"{name} {number:,}" for name, number in stat.cells.items())
+    parts = [
+        f"{counted(stat.inserted, 'row')} inserted",
+        f"{stat.updated:,} updated{f' ({cells})' if cells else ''}",
+        f"{stat.deleted:,} deleted",
+    ]
+    if stat.unchanged is not None:
+        parts.append(f"{stat.unchanged:,} unchanged")
+    return ", ".join(parts)
+
+
+def _lines(schema: SchemaDiff) -> list[str]:
+    """How columns differ, one line for each."""
+    return [
+        *(f"new column {each.name}: {each.type}" for each in schema.added),
+        *(f"dropped column {each.name}: {each.type}" for each in schema.dropped),
+        *(f"renamed column {old} -> {new}" for old, new in schema.renamed),
+        *(f"column {new.name}: {_kind(old)} -> {_kind(new)}" for old, new in schema.retyped),
+    ]
+
+
+def _kind(column: pa.Field) -> str:
+    return f"{column.type}{'' if column.nullable else ' not null'}"
+
+
+def _as_facts(schema: SchemaDiff) -> dict[str, Any]:
+    return {
+        "added": [{"name": each.name, "type": _kind(each)} for each in schema.added],
+        "dropped": [{"name": each.name, "type": _kind(each)} for each in schema.dropped],
+        "renamed": [{"from": old, "to": new} for old, new in schema.renamed],
+        "retyped": [
+            {"name": new.name, "from": _kind(old), "to": _kind(new)} for old, new in schema.retyped
+        ],
+    }
