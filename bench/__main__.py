@@ -20,6 +20,7 @@ from types import FrameType
 from bench import (
     changes,
     contention,
+    diffs,
     filtered,
     items,
     memory,
@@ -58,6 +59,7 @@ BENCHMARKS: Mapping[str, Callable[[Scale, Places], Section]] = {
     "rows": rows.run,
     "filtered": filtered.run,
     "changes": changes.run,
+    "diffs": diffs.run,
     "changes-parquet": changes.run_against_parquet,
     "changes-fragments": changes.run_on_many_fragments,
     "repository": repository.run,
