@@ -148,7 +148,8 @@ class TableGroup(LazyGroup):
             "Show rows that were inserted, updated or deleted in between.",
         ),
         "diff": CommandEntry(
-            "commands.diff:diff_command", "Show which rows and cells differ between two revisions."
+            "commands.diff:diff_command",
+            "Show which rows and cells differ between two revisions.",
         ),
         "files": CommandEntry("commands.info:files_command", "List fragments with their files."),
         "restore": CommandEntry(

@@ -68,11 +68,12 @@ def diff_command(
     *,
     given: BranchOptions,
 ) -> None:
-    """Show which rows and cells differ between two revisions, on whatever branches.
+    """Show which rows and cells differ between two revisions.
 
-    + is a row that B has and A has not, - the other way round, ~ one that both have with other
-    values. Files that were rewritten, new, renamed and cast columns are no changes of rows. Rows
-    are known by their stable ids; those that were written anew by --on, or by the primary key.
+    They may be on any branches. + is a row that B has and A has not, - the other way round, ~ one
+    that both have with other values. Files that were rewritten, new, renamed and cast columns are
+    no changes of rows. Rows are known by their stable ids; those that were written anew by --on, or
+    by the primary key.
 
     JSON lines with keys: _change, _rowid, _columns, before, after; with --cells _rowid, the key,
     column, before and after as JSON texts. With --stat one document with uri, from, to, inserted,
