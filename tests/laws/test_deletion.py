@@ -162,5 +162,5 @@ def test_a_changed_byte_of_a_small_arrow_file_is_other_offsets_or_an_error(
             continue
         assert expected is None or len(found) == expected
         with pa.ipc.open_file(pa.BufferReader(bytes(data))) as reader:
-            stored = reader.get_batch(0).column(0).to_pylist()
+            stored = reader.read_all().column(0).to_pylist()
         assert set(found) == set(stored)
