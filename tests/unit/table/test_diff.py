@@ -14,6 +14,10 @@ import pytest
 from tests.pylance import lance
 
 import lancewood as lw
+from lancewood.engine.location import Location
+from lancewood.engine.snapshot import load_snapshot
+from lancewood.store.locate import open_store
+from lancewood.testing.faults import HeldStore
 
 ROWS = pa.table({"id": range(8), "name": [f"n{each}" for each in range(8)], "x": [0.5] * 8})
 
@@ -445,3 +449,16 @@ def test_every_kind_of_value_is_compared(tmp_path: Path, version: str) -> None:
     ]
     found = lw.diff(*tables, on="id")
     assert told(found)["updated"] == [(1, ["d"]), (2, ["l"]), (3, ["f"])]
+
+
+def test_many_versions_in_between_cost_nothing(uri: str) -> None:
+    table = lw.open(uri).update({"x": "1.0"}, "id = 3")
+    for number in range(60):
+        table = table.set_config({"number": str(number)})
+    store = HeldStore(open_store(uri))
+    opened = lw.Table(load_snapshot(Location(store)))
+    first = len(store.calls)
+    assert opened.diff(1, opened.version).stat() == lw.DiffStat(
+        updated=1, unchanged=7, cells={"x": 1}
+    )
+    assert len(store.calls) - first < 10

@@ -63,7 +63,10 @@ def differing_rows(
     compared = tuple(each for each in doubt.columns if each in columns)
     if compared:
         reading = _Reading(comparison, compared)
-        rows = comparison.after.portion_rows
+        rows = min(
+            comparison.before.portion_rows([each.before for each in compared]),
+            comparison.after.portion_rows([each.after for each in compared]),
+        )
         tasks = (partial(reading.look, *each) for each in portions(rows, doubt.after, doubt.before))
         yield from in_order(tasks, workers=WORKERS)
 

@@ -22,13 +22,15 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from lancewood.data.wanted import WantedColumns
 from lancewood.engine.comparing.columns import ColumnPair, places
 from lancewood.engine.comparing.terms import in_common_terms
-from lancewood.engine.rows import LiveRows, RowFacts, distinct, stretches_of
+from lancewood.engine.rows import LiveRows, RowFacts, distinct, open_fragment, stretches_of
 from lancewood.engine.snapshot import Snapshot
 from lancewood.model.fragment import Fragment
 from lancewood.model.manifest import decode_fragment
 from lancewood.model.rowids import RowIdSequence
+from lancewood.model.schema import Field, Schema
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 _Mark: TypeAlias = tuple[str, int, int]
@@ -49,12 +51,18 @@ class State:
     parts: tuple[Part, ...]
     rows: LiveRows
 
+    def portion_rows(self, fields: Sequence[Field]) -> int:
+        """So many rows of these columns are some megabytes, as far as types or sizes of files
+        tell."""
+        width, unknown = WantedColumns(Schema(tuple(fields))).width
+        if unknown:
+            width = self._row_size
+        return max(1, min(_MOST_ROWS, int(_PORTION / max(width, 1.0))))
+
     @cached_property
-    def portion_rows(self) -> int:
-        """So many rows are some megabytes, as far as the sizes of files tell."""
+    def _row_size(self) -> float:
         size = sum(file.size or 0 for each in self.parts for file in each.fragment.files)
-        rows = sum(each.fragment.physical_rows for each in self.parts)
-        return max(1, min(_MOST_ROWS, _PORTION * max(rows, 1) // max(size, 1)))
+        return size / max(1, sum(each.fragment.physical_rows for each in self.parts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,7 +326,10 @@ def _ids(part: Part) -> RowIdSequence:
 
 
 def _addresses(number: int, part: Part) -> RowIdSequence:
-    return RowIdSequence.from_range(number << 32, part.fragment.physical_rows)
+    rows = part.fragment.physical_rows
+    if not rows:  # its writer did not record how many there are
+        rows = open_fragment(part.facts.snapshot, part.fragment, Schema(())).physical_rows()
+    return RowIdSequence.from_range(number << 32, rows)
 
 
 def _rows(snapshot: Snapshot, parts: Sequence[Part], numbers: Iterable[RowIdSequence]) -> LiveRows:

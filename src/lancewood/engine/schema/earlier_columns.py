@@ -25,7 +25,7 @@ from lancewood.model.operations import (
 )
 from lancewood.model.schema import Field, Schema
 
-_MOST_VERSIONS = 256
+_MOST_VERSIONS = 64
 """If the versions are further apart, their transactions are not read."""
 _SAY_NOTHING = (MissingTransaction, Overwrite, Restore, UnknownOperation)
 """Operations after which an id may be that of another column."""

@@ -207,7 +207,7 @@ class _Keys:
         reader = RowReader(state, fields)
         names = [each.name for each in columns]
         placed, parts = list[Places](), list[list[pa.Array]]()
-        for (places,) in portions(state.portion_rows, rows):
+        for (places,) in portions(state.portion_rows(fields), rows):
             found = reader.at(places)
             batch = pa.RecordBatch.from_arrays([found[each.name] for each in fields], names=names)
             parts.append(key.values(batch))

@@ -240,7 +240,7 @@ class DiffRows:
                 values if is_new else none,
             )
 
-        tasks = (partial(read, *each) for each in portions(state.portion_rows, rows))
+        tasks = (partial(read, *each) for each in portions(state.portion_rows(fields), rows))
         return in_order(tasks, workers=WORKERS)
 
     def _updated(self) -> Iterator[pa.RecordBatch]:
