@@ -107,7 +107,7 @@ def data_files(directory: Path) -> set[Path]:
     return {each.relative_to(directory) for each in directory.rglob("*.lance") if each.is_file()}
 
 
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ACTS)
 def test_homes_are_old_or_new_whatever_call_goes_wrong(

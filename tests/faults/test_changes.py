@@ -136,7 +136,7 @@ def files(uri: str) -> set[str]:
     }
 
 
-@pytest.mark.sliced(6)
+@pytest.mark.sliced(8)
 @pytest.mark.parametrize(("template", "mode"), RUNS, indirect=["template"])
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_change_is_old_or_new_whatever_call_goes_wrong(
@@ -177,7 +177,7 @@ def contested(tmp_path_factory: pytest.TempPathFactory) -> Template:
     return Template(uri, Seen.at(uri), after)
 
 
-@pytest.mark.sliced(4)
+@pytest.mark.sliced(6)
 @pytest.mark.parametrize("mode", ["after", "kill"])
 @pytest.mark.parametrize("name", CONTESTED)
 def test_a_change_that_is_executed_again_is_old_or_new_whatever_call_goes_wrong(

@@ -74,7 +74,7 @@ def files(uri: str) -> set[str]:
     return {str(each.relative_to(uri)) for each in Path(uri).rglob("*") if each.is_file()}
 
 
-@pytest.mark.sliced(4)
+@pytest.mark.sliced(6)
 @pytest.mark.parametrize("mode", MODES)
 def test_whatever_call_goes_wrong_what_is_left_can_be_read(uri: str, mode: Mode) -> None:
     counting = FaultyStore(copied(f"{uri}.copy", uri))
@@ -94,7 +94,7 @@ def test_whatever_call_goes_wrong_what_is_left_can_be_read(uri: str, mode: Mode)
     assert attempt.at in (len(counting.calls) + 1, len(counting.calls) + 2)
 
 
-@pytest.mark.sliced(4)
+@pytest.mark.sliced(6)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_repair_that_is_cut_off_is_finished_by_the_next(tmp_path: Path, mode: Mode) -> None:
     source = tmp_path / "source.lance"

@@ -79,7 +79,7 @@ def each_fault(directory: Path, run: Run, side: str, mode: Mode) -> Iterator[tup
     assert outcomes & {"failed", "dead"}
 
 
-@pytest.mark.sliced(4)
+@pytest.mark.sliced(6)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("side", ["source", "clone"])
 @pytest.mark.parametrize("deep", [False, True])
@@ -116,7 +116,7 @@ def test_there_is_no_clone_or_a_whole_one(
         assert seen(clone) == expected
 
 
-@pytest.mark.sliced(4)
+@pytest.mark.sliced(6)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_clone_is_independent_or_not(tmp_path: Path, template: Path, mode: Mode) -> None:
     def run(work: Path, source: FaultyStore, clone: FaultyStore) -> None:

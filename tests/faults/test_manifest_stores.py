@@ -106,7 +106,7 @@ def die_after_the_entry(uri: str, manifests: str) -> None:
             table.append(pa.table({"a": [3]}))
 
 
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("mode", ["kill-after", "before"])
 def test_a_cleanup_that_is_hurt_at_any_call_leaves_a_table_that_reads(
     mode: Mode, tmp_path: Path, no_commit_under_way: None

@@ -99,7 +99,7 @@ def writes(store: FaultyStore) -> set[str]:
     return {verb for verb, key in store.calls if key.startswith("cold/")}
 
 
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", MOVES)
 def test_files_are_here_or_there_whatever_call_goes_wrong(
@@ -122,7 +122,7 @@ def test_files_are_here_or_there_whatever_call_goes_wrong(
     assert writes(attempt.store) >= ({"copy_from", "head"} if name == "away" else {"head"})
 
 
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_move_that_meets_others_is_old_or_new_whatever_call_goes_wrong(
     tables: Tables, tmp_path: Path, mode: Mode

@@ -79,7 +79,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
     return found
 
 
-@pytest.mark.sliced(4)
+@pytest.mark.sliced(6)
 @pytest.mark.parametrize(
     ("mode", "adopt"), [*((mode, True) for mode in MODES), ("after", False), ("kill", False)]
 )
@@ -98,7 +98,7 @@ def test_publishing_is_done_once_or_not_at_all_whatever_call_goes_wrong(
         assert lw.open(case.uri).branches.reset("exp").count_rows() == len(case.after)
 
 
-@pytest.mark.sliced(4)
+@pytest.mark.sliced(6)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_refusal_leaves_the_branch_open_or_closed_and_the_target_as_it_was(
     case: Case, mode: Mode, monkeypatch: pytest.MonkeyPatch
@@ -132,7 +132,7 @@ def test_a_refusal_leaves_the_branch_open_or_closed_and_the_target_as_it_was(
         pytest.fail("it was never refused")
 
 
-@pytest.mark.sliced(4)
+@pytest.mark.sliced(6)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_reset_is_done_or_not_whatever_call_goes_wrong(case: Case, mode: Mode) -> None:
     lw.open(case.uri).branches.publish("exp")

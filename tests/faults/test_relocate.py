@@ -59,7 +59,7 @@ def check_read(uri: str) -> None:
             table.checkout(version=version.version).to_arrow()
 
 
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_relocation_that_is_cut_off_is_finished_by_the_next(uri: str, mode: Mode) -> None:
     old = manifests(uri)

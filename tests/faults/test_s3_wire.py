@@ -17,7 +17,7 @@ import lancewood as lw
 from lancewood.store.locate import open_store
 from lancewood.testing.wire import Fault, FaultyWire, Request, at
 
-pytestmark = pytest.mark.sliced(2)
+pytestmark = pytest.mark.sliced(3)
 
 FIRST = pa.table({"a": [1, 2, 3]})
 SECOND = pa.table({"a": [4, 5]})

@@ -57,7 +57,7 @@ def seen(uri: str) -> list[Any]:
     return dataset.to_table()["k"].to_pylist()  # type: ignore[no-any-return]
 
 
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("is_new", [False, True], ids=["table", "new"])
 def test_staging_leaves_the_table_as_it_was(tmp_path: Path, mode: Mode, is_new: bool) -> None:
@@ -83,7 +83,7 @@ def test_staging_leaves_the_table_as_it_was(tmp_path: Path, mode: Mode, is_new: 
         assert seen(uri) == STATES[3]
 
 
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("is_new", [False, True], ids=["table", "new"])
 def test_landing_is_cut_off_between_steps_and_finished_by_another(
@@ -115,7 +115,7 @@ def test_landing_is_cut_off_between_steps_and_finished_by_another(
         assert seen(uri) == STATES[3] + [4, 5]
 
 
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_rebased_landing_is_cut_off_and_finished_by_another(tmp_path: Path, mode: Mode) -> None:
     """The steps do not depend on each other, and somebody from outside was there first."""

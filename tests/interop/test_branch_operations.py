@@ -112,7 +112,7 @@ CASES: dict[str, Callable[[lw.Table], lw.Table]] = {
 }
 
 
-@pytest.mark.sliced(4)
+@pytest.mark.sliced(8)
 @pytest.mark.parametrize("name", CASES)
 def test_line_52_an_operation_does_what_it_does_on_a_plain_table(bench: Bench, name: str) -> None:
     before = state(bench.source)

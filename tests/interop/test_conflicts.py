@@ -40,7 +40,7 @@ from lancewood.model.operations import (
 )
 from lancewood.rules.inserted_keys import make_key_filter
 
-pytestmark = pytest.mark.sliced(2)
+pytestmark = pytest.mark.sliced(4)
 
 ROWS = pa.table({"k": range(10), "c": range(100, 110)})
 

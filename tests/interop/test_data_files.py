@@ -27,7 +27,7 @@ from lancewood.model.schema import Field, Schema
 from lancewood.proto import table_pb2
 from lancewood.store.disk import DiskStore
 
-pytestmark = pytest.mark.sliced(3)
+pytestmark = pytest.mark.sliced(6)
 
 POINT = pa.struct([("x", pa.int32()), ("y", pa.list_(pa.string()))])
 NEW = ("2.1", "2.2")

@@ -15,7 +15,7 @@ import pytest
 
 import lancewood as lw
 
-pytestmark = pytest.mark.sliced(2)
+pytestmark = pytest.mark.sliced(4)
 
 VERSIONS = ["2.0", "2.1", "2.2"]
 STRUCT = pa.struct([("x", pa.int64()), ("z", pa.string())])

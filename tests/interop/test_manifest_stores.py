@@ -140,7 +140,7 @@ def cloud(s3_root: str, s3_options: dict[str, str], s3_endpoint: str, dynamodb_t
     return Cloud(f"{s3_root}/{unlike_others}.lance", options, dynamodb_table)
 
 
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(4)
 @pytest.mark.parametrize("what", ["settings", "rows"])
 def test_line_66_pylance_and_ours_commit_through_one_dynamodb(cloud: Cloud, what: str) -> None:
     table, times = lw.create(cloud.uri, ROWS, **cloud.ours), 3
@@ -200,7 +200,7 @@ def wire(s3_endpoint: str) -> Iterator[FaultyWire]:
         yield found
 
 
-@pytest.mark.sliced(5)
+@pytest.mark.sliced(8)
 @pytest.mark.parametrize(
     ("step", "writer", "reader"), [*product(STEPS, ["setting", "pylance"], ["ours", "pylance"])]
 )

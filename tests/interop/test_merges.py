@@ -26,7 +26,7 @@ from lancewood.jobs.counts import RowCounts
 from lancewood.model.operations import Update
 from lancewood.proto.transaction_pb2 import KeyExistenceFilter
 
-pytestmark = pytest.mark.sliced(2)
+pytestmark = pytest.mark.sliced(4)
 
 EXAMPLES = int(os.environ.get("LANCEWOOD_LAW_EXAMPLES", "12"))
 PRIMARY = {b"lance-schema:unenforced-primary-key": b"true"}

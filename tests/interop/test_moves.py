@@ -26,7 +26,7 @@ import lancewood as lw
 from lancewood.jobs.counts import MoveCounts
 from lancewood.jobs.runner import LocalRunner
 
-pytestmark = pytest.mark.sliced(2)
+pytestmark = pytest.mark.sliced(4)
 
 ROWS, PER_FILE = 40, 10
 FileRoots = dict[int, list[int | None]]

@@ -15,7 +15,7 @@ import pytest
 import lancewood as lw
 from lancewood.format.refs import ref_name
 
-pytestmark = pytest.mark.sliced(2)
+pytestmark = pytest.mark.sliced(4)
 
 ROWS = pa.table({"a": range(10)})
 MORE = pa.table({"a": range(100, 105)})

@@ -25,7 +25,7 @@ import lancewood as lw
 from lancewood.store.base import Store
 from lancewood.store.locate import open_store
 
-pytestmark = pytest.mark.sliced(2)
+pytestmark = pytest.mark.sliced(4)
 
 ROWS, PER_FILE, WIDTH = 400, 100, 8
 FIRST = date(2024, 1, 1)

@@ -24,7 +24,7 @@ from lancewood.errors import UnsupportedError
 from lancewood.jobs.counts import RowCounts
 from lancewood.proto import table_pb2
 
-pytestmark = pytest.mark.sliced(3)
+pytestmark = pytest.mark.sliced(6)
 
 WAYS = ["rows", "columns"]
 

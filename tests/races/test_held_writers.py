@@ -56,7 +56,7 @@ from lancewood.store.base import Store
 from lancewood.store.locate import open_store
 from lancewood.testing.faults import HeldStore
 
-pytestmark = pytest.mark.sliced(3)
+pytestmark = pytest.mark.sliced(4)
 EVERY_STEP = os.environ.get("LANCEWOOD_EVERY_STEP") == "1"
 
 Verb = Callable[[lw.Table], object]
@@ -172,7 +172,7 @@ def test_on_a_disk_it_lands_or_is_told(
     check_held(disk, name, ON_MAIN[meanwhile])
 
 
-@pytest.mark.sliced(6)
+@pytest.mark.sliced(8)
 @pytest.mark.parametrize("name", VERBS)
 @pytest.mark.parametrize("meanwhile", ["go_on_and_clean", "drop", "drop_and_create"])
 def test_through_a_manifest_store_it_lands_or_is_told(
@@ -189,7 +189,7 @@ def test_on_a_branch_it_lands_there_or_is_told(disk: Scene, name: str, meanwhile
     check_held(disk, name, ON_A_BRANCH[meanwhile])
 
 
-@pytest.mark.sliced(12)
+@pytest.mark.sliced(14)
 @pytest.mark.parametrize("name", VERBS)
 @pytest.mark.parametrize("meanwhile", ON_MAIN)
 def test_in_a_bucket_it_lands_or_is_told(

@@ -44,7 +44,7 @@ from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
 from lancewood.testing.schedule import ScheduleOutcome, explore
 
-pytestmark = pytest.mark.sliced(2)
+pytestmark = pytest.mark.sliced(3)
 
 ORDERS = daily(60, of=150)
 """How many orders of each case are tried."""

@@ -29,7 +29,7 @@ from lancewood.model.rowids import RowIdSequence
 from lancewood.store.base import Store
 from lancewood.testing.schedule import ScheduleOutcome, explore
 
-pytestmark = pytest.mark.sliced(3)
+pytestmark = pytest.mark.sliced(4)
 
 ROWS = 6
 ZERO = FragmentId(0)

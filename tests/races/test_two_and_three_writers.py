@@ -34,7 +34,7 @@ from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
 from lancewood.testing.schedule import ScheduleOutcome, explore
 
-pytestmark = pytest.mark.sliced(3)
+pytestmark = pytest.mark.sliced(4)
 
 SMALL = daily(150, of=400)
 """How many orders of a case that has more are tried."""

@@ -31,7 +31,7 @@ from lancewood.repo.repository import Repository
 from lancewood.store import probe
 from lancewood.testing.faults import Mode
 
-pytestmark = pytest.mark.sliced(2)
+pytestmark = pytest.mark.sliced(3)
 
 Hurt = Callable[[int], AbstractContextManager[Steps]]
 

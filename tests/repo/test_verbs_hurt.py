@@ -25,7 +25,7 @@ from lancewood.repo.looking.status import State
 from lancewood.repo.outcome import NotLandedWarning
 from lancewood.repo.repository import Repository
 
-pytestmark = pytest.mark.sliced(2)
+pytestmark = pytest.mark.sliced(3)
 
 Values = tuple[list[int], list[int]]
 

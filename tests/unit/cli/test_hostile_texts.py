@@ -85,6 +85,7 @@ def arguments(command: Any, text: str) -> list[str]:
     return found
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.usefixtures("location")
 @pytest.mark.parametrize(("path", "command"), [*commands()])
 def test_no_command_prints_what_acts_on_a_terminal(

@@ -340,6 +340,7 @@ def _nested(depth: int) -> str:
     return text
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize(
     ("sql", "name"),
     [

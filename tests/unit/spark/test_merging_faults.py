@@ -76,6 +76,7 @@ def data_files(uri: str) -> set[str]:
     return {each.name for each in Path(uri, "data").iterdir()}
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("mode", ["before", "after", "kill", "kill-after"])
 def test_a_merge_is_old_or_new_whatever_call_goes_wrong(
     template: str, tmp_path: Path, mode: Mode
