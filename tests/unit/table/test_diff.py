@@ -326,6 +326,13 @@ def test_where_is_asked_about_both_states(uri: str, where: str, expected: list[i
     assert stat.unchanged is None
 
 
+def test_a_bare_column_is_the_later_one_even_where_it_is_null(uri: str) -> None:
+    table = lw.open(uri).update({"name": "NULL"}, "id = 3").delete("id = 5")
+    found = table.diff(1, table.version, where="name IS NULL")
+    assert told(found) == {**nothing(), "updated": [(3, ["name"])]}
+    assert told(table.diff(1, table.version, where="name = 'n5'"))["deleted"] == [5]
+
+
 def test_kinds_of_changes(uri: str) -> None:
     table = lw.open(uri).update({"x": "1.0"}, "id = 3").delete("id = 5").append(more(9))
     whole = table.diff(1, table.version)

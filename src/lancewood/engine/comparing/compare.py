@@ -169,9 +169,10 @@ class _Comparing:
         if not self._is_stable:
             found, taken = _partners(one, other, self._kept_number), set(partners.values())
             partners = {at: by for at, by in found.items() if by not in taken} | partners
-        same = {(a, b) for b, a in partners.items() if self._is_same(one[a], other[b])}
-        left = [at for at in range(len(one)) if at not in {a for a, _ in same}]
-        right = [at for at in range(len(other)) if at not in {b for _, b in same}]
+        same = {at: by for at, by in partners.items() if self._is_same(one[by], other[at])}
+        known = set(same.values())
+        left = [at for at in range(len(one)) if at not in known]
+        right = [at for at in range(len(other)) if at not in same]
         position = {at: number for number, at in enumerate(left)}
         self._partners = {
             number: position[partners[at]] for number, at in enumerate(right) if at in partners

@@ -20,6 +20,7 @@ from lancewood.proto import table_pb2
 
 _Ids: TypeAlias = Mapping[int | None, int | None]
 """Base ids of one version, by those of the other; None is the own root."""
+_NOWHERE = -1
 
 
 def in_common_terms(one: Snapshot, other: Snapshot) -> tuple[Sequence[bytes], Sequence[bytes]]:
@@ -53,7 +54,8 @@ def _one_by_one(raws: Sequence[bytes], ids: _Ids, name: str) -> Iterator[bytes]:
         files: tuple[table_pb2.DataFile | table_pb2.DeletionFile, ...]
         files = (*fragment.files, *overlays, *deletions)
         for file in files:
-            shown = ids[file.base_id if file.HasField("base_id") else None]
+            known = file.base_id if file.HasField("base_id") else None
+            shown = ids.get(known, known)
             if shown is None:
                 file.ClearField("base_id")
             else:
@@ -77,18 +79,13 @@ def _ids(source: Snapshot, target: Snapshot) -> _Ids:
             ids[base.id] = base.id
             continue
         shown = _called(source, base, target)
-        if shown is _NOWHERE:
-            fresh += 1
-            shown = fresh
-        ids[base.id] = shown
+        fresh += shown == _NOWHERE
+        ids[base.id] = fresh if shown == _NOWHERE else shown
     return ids
 
 
-_NOWHERE = -1
-
-
 def _called(source: Snapshot, base: table_pb2.BasePath, target: Snapshot) -> int | None:
-    """The base id under which another version has the root of a base path."""
+    """The base id under which another version has the root of a base path, or ``_NOWHERE``."""
     source.location.settle(source.manifest)
     root = source.location.base_store(base)
     if base.is_dataset_root and root.uri == target.location.store.uri:

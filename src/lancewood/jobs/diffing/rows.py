@@ -302,9 +302,11 @@ class _Rest:
 
 
 def _bare(after: str | None, before: str | None, batch: pa.RecordBatch) -> Any:
-    sides = [(AFTER, after), (BEFORE, before)]
+    sides = [(BEFORE, before), (AFTER, after)]
     found = [pc.struct_field(batch.column(side), [name]) for side, name in sides if name]
-    return found[0] if len(found) == 1 else pc.coalesce(*found)
+    if len(found) == 1:
+        return found[0]
+    return pc.if_else(pc.equal(batch.column(CHANGE), DELETED), *found)
 
 
 def _struct(fields: Sequence[Field]) -> pa.DataType:
