@@ -263,6 +263,8 @@ class RowIdSequence(_Runs):
             return RowIdSequence.from_range(int(self._firsts[0]) + by, len(self))
         first = np.uint64(start)
         inside = (self._firsts < first) & (first - self._firsts < self._counts.astype(np.uint64))
+        if not inside.any() and (self._firsts < first).all():
+            return self
         cuts = self._offsets[:-1][inside] + (first - self._firsts[inside]).astype(np.int64)
         bounds = np.union1d(self._offsets, cuts)
         values = self._values_at(bounds[:-1])

@@ -274,13 +274,12 @@ class _Comparing:
 
 
 def _decoded(snapshot: Snapshot, shown: Sequence[bytes], passed: set[bytes]) -> Iterator[Part]:
-    name = snapshot.manifest.name
-    for raw, seen in zip(snapshot.manifest.message.fragments, shown, strict=True):
-        if seen not in passed:
-            fragment = Fragment(decode_fragment(raw, name))
-            is_same = seen is raw or seen == raw
-            other = fragment if is_same else Fragment(decode_fragment(seen, name))
-            yield Part(RowFacts(snapshot, fragment), other)
+    name, raws = snapshot.manifest.name, snapshot.manifest.message.fragments
+    for at in [at for at, seen in enumerate(shown) if seen not in passed]:
+        fragment = Fragment(decode_fragment(raws[at], name))
+        is_same = raws[at] == shown[at]
+        other = fragment if is_same else Fragment(decode_fragment(shown[at], name))
+        yield Part(RowFacts(snapshot, fragment), other)
 
 
 def _partners(
