@@ -11,7 +11,8 @@ know it:
     schema     columns by name: what a read needs, how a change alters them
     rows       scans, single rows, blobs; row ids and row versions
     write      what a write is (``WriteRequest``), and files that a commit will name
-    changes    which rows differ between two versions
+    changes    which rows were changed from one version of a line to a later one, by their marks
+    comparing  which rows and cells of any two states differ, by files, ids, marks and values
     staging    states of a table inside a transaction of a repository, and how they land
     upkeep     the table as a whole: dropped, migrated, diagnosed, pinned by clones
 
