@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -37,6 +38,13 @@ class Places(NamedTuple):
 
     def at(self, chosen: npt.NDArray[Any]) -> Places:
         return Places(self.parts[chosen], self.offsets[chosen])
+
+    def by_part(self) -> Iterator[tuple[int, Ints]]:
+        """Each fragment that has some of the rows, and which of them, by offset."""
+        order = np.lexsort((self.offsets, self.parts))
+        bounds = np.flatnonzero(np.diff(self.parts[order], prepend=-1, append=-1))
+        for low, high in pairwise(bounds.tolist()):
+            yield int(self.parts[order[low]]), order[low:high]
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,16 +113,14 @@ class RowReader:
         names = self._wanted.schema.names
         if not names or not len(places.parts):
             return {each.name: pa.nulls(0, each.type) for each in self._wanted.arrow}
-        order = np.lexsort((places.offsets, places.parts))
-        parts, offsets = places.parts[order], places.offsets[order]
-        bounds = np.flatnonzero(np.diff(parts, prepend=-1, append=-1))
-        batches = list[pa.RecordBatch]()
-        for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-            part = self._state.parts[int(parts[low])]
-            reader = open_fragment(self._state.snapshot, part.fragment, self._wanted)
-            batches += pick_rows(reader, self._wanted, offsets[low:high])
-        whole = pa.concat_batches(batches)
-        columns = dict(zip(names, whole.columns, strict=True))
+        batches, rows = list[pa.RecordBatch](), list[Ints]()
+        for number, at in places.by_part():
+            fragment = self._state.parts[number].fragment
+            reader = open_fragment(self._state.snapshot, fragment, self._wanted)
+            batches += pick_rows(reader, self._wanted, places.offsets[at])
+            rows.append(at)
+        order = np.concatenate(rows)
+        columns = dict(zip(names, pa.concat_batches(batches).columns, strict=True))
         if (order[1:] > order[:-1]).all():
             return columns
         back = np.empty(len(order), np.int64)
@@ -221,14 +227,10 @@ def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array | None:
 
 
 def _cut(array: Any, field: Field) -> Any:
-    """A struct with only the fields that are compared, in their order."""
+    """A struct with only the fields that are compared, under numbers: one may have another name."""
     if field.logical_type != "struct" or not isinstance(array, pa.StructArray):
         return array
-    names = [each.name for each in field.children]
-    if [each.name for each in array.type] == names and not any(
-        each.logical_type == "struct" for each in field.children
-    ):
-        return array
+    names = [str(at) for at in range(len(field.children))]
     if not names:
         return pc.if_else(array.is_valid(), True, pa.scalar(None, pa.bool_()))
     parts = [_cut(array.field(each.name), each) for each in field.children]

@@ -337,8 +337,7 @@ def _as_json(values: Any) -> list[str | None]:
 def _row_ids(state: State, places: Places) -> pa.Array:
     """The ids of rows, stable or not, in the order of their places."""
     found = np.empty(len(places.parts), np.uint64)
-    for number in np.unique(places.parts).tolist():
-        here = np.flatnonzero(places.parts == number)
+    for number, here in places.by_part():
         facts = state.parts[number].facts
         found[here] = facts.column_at(ROW_ID, places.offsets[here]).to_numpy()
     return pa.array(found)
