@@ -434,6 +434,21 @@ def test_structs_are_compared_by_the_fields_that_both_have(tmp_path: Path) -> No
     assert told(after.diff(after.version, 1)) == {**nothing(), "updated": [(2, ["id"])]}
 
 
+def test_a_field_inside_a_struct_that_got_another_name_is_the_same(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 2], "s": [{"x": 1, "y": 1}, {"x": 2, "y": 2}]})
+    table = lw.create(tmp_path / "t", rows).rename_column("s.y", "z")
+    after = table.update({"id": "20"}, "id = 2")
+    assert told(after.diff(1, after.version)) == {**nothing(), "updated": [(20, ["id"])]}
+
+
+def test_keys_of_types_that_do_not_go_together_are_told(tmp_path: Path) -> None:
+    one = lw.create(tmp_path / "a.lance", pa.table({"k": ["x"]}))
+    other = lw.create(tmp_path / "b.lance", pa.table({"k": [1]}))
+    found = lw.diff(one, other, on="k")
+    with pytest.raises(lw.InvalidInputError, match=r"key of .*a\.lance \(k: .*string\) cannot"):
+        found.stat()
+
+
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
 def test_every_kind_of_value_is_compared(tmp_path: Path, version: str) -> None:
     nan = float("nan")

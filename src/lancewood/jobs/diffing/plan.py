@@ -210,7 +210,15 @@ class _Keys:
         for (places,) in portions(state.portion_rows(fields), rows):
             found = reader.at(places)
             batch = pa.RecordBatch.from_arrays([found[each.name] for each in fields], names=names)
-            parts.append(key.values(batch))
+            try:
+                parts.append(key.values(batch))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as cause:
+                kinds = ", ".join(f"{name}: {each.type}" for name, each in found.items())
+                raise InvalidInputError(
+                    f"the key of {named(state.snapshot)} ({kinds}) cannot be compared with that of "
+                    f"the other side ({', '.join(map(str, key.types))}): {cause}; cast one of the "
+                    "columns, or give others (on=)"
+                ) from cause
             placed.append(places)
         self._places = Places(*(np.concatenate(each) for each in zip(*placed, strict=True)))
         self.values = [pa.concat_arrays(each) for each in zip(*parts, strict=True)]
