@@ -1,4 +1,4 @@
-"""The options of commands that read rows from files, and the files that they name.
+"""The options of commands that read rows from files or write them, and the files that they name.
 
 One name and one meaning each, in ``import`` and wherever else files come in. Does not read rows.
 """
@@ -22,6 +22,9 @@ from lancewood.table import parse_column
 Files: TypeAlias = Annotated[
     list[str],
     typer.Argument(metavar="FILES...", help="Files, directories and patterns, or - for stdin."),
+]
+ToStdout: TypeAlias = Annotated[
+    FileFormat | None, typer.Option("--format", help="Write a file of this format to stdout.")
 ]
 
 

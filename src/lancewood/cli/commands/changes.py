@@ -10,10 +10,9 @@ import typer
 
 from lancewood.cli import options
 from lancewood.cli.commands.rows import print_rows
-from lancewood.cli.file_options import check_safe
+from lancewood.cli.file_options import ToStdout, check_safe
 from lancewood.cli.output import counted
 from lancewood.cli.tables import BranchOptions
-from lancewood.files.formats import FileFormat
 from lancewood.files.sinks import STDOUT, writing
 from lancewood.table import CHANGE, Changes
 
@@ -36,10 +35,7 @@ def changes_command(
     ] = None,
     columns: options.Columns = None,
     count: Annotated[bool, typer.Option("--count", help="Only how many rows of each.")] = False,
-    format: Annotated[
-        FileFormat | None,
-        typer.Option("--format", help="Write a file of this format to stdout."),
-    ] = None,
+    format: ToStdout = None,
     safe: options.Safe = False,
     *,
     given: BranchOptions,

@@ -7,10 +7,9 @@ from typing import Annotated
 import typer
 
 from lancewood.cli import options
-from lancewood.cli.file_options import check_safe
+from lancewood.cli.file_options import ToStdout, check_safe
 from lancewood.cli.showing_diffs import DIFFERENT, ShownDiff
 from lancewood.cli.tables import BranchOptions
-from lancewood.files.formats import FileFormat
 from lancewood.table import diff
 
 Stat = Annotated[bool, typer.Option("--stat", help="Only how many rows, and cells by column.")]
@@ -60,10 +59,7 @@ def diff_command(
     cells: Cells = False,
     limit: options.Limit = None,
     exit_code: ExitCode = False,
-    format: Annotated[
-        FileFormat | None,
-        typer.Option("--format", help="Write a file of this format to stdout."),
-    ] = None,
+    format: ToStdout = None,
     safe: options.Safe = False,
     *,
     given: BranchOptions,
