@@ -126,7 +126,7 @@ class Diff:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as record batches, within a bounded memory: what was deleted, what was inserted,
-        what was updated."""
+        what was updated. Millions of changes come in ranges of row ids."""
         return self._rows.batches()
 
     def to_arrow(self) -> pa.Table:

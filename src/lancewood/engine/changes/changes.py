@@ -91,7 +91,7 @@ class _Comparison:
             since,
             until,
             inserted=new.part(starts[fresh], counts[fresh]),
-            updated=marked.and_also(new.part(*others)),
+            updated=LiveRows.joined((marked, new.part(*others))),
             deleted=old.part(starts[gone], counts[gone]),
         )
 

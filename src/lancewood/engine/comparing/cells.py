@@ -27,6 +27,8 @@ from lancewood.model.schema import Field, Schema
 from lancewood.model.segments import expand
 
 _Cells: TypeAlias = npt.NDArray[np.bool_]
+_FEW_ROWS = 8_192
+"""Fewer rows are not read in several portions for the sake of several threads."""
 
 
 class Places(NamedTuple):
@@ -41,10 +43,16 @@ class Places(NamedTuple):
 
     def by_part(self) -> Iterator[tuple[int, Ints]]:
         """Each fragment that has some of the rows, and which of them, by offset."""
-        order = np.lexsort((self.offsets, self.parts))
+        order = self._order()
         bounds = np.flatnonzero(np.diff(self.parts[order], prepend=-1, append=-1))
         for low, high in pairwise(bounds.tolist()):
             yield int(self.parts[order[low]]), order[low:high]
+
+    def _order(self) -> Ints:
+        keys = (self.parts << 32) + self.offsets
+        if (keys[1:] > keys[:-1]).all():
+            return np.arange(len(keys))
+        return np.argsort(keys, kind="stable")
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +71,17 @@ class DifferingRows:
     def __len__(self) -> int:
         return len(self.after.offsets)
 
+    def only(self, chosen: Ints) -> DifferingRows:
+        """Some of the rows."""
+        rows, (old, new) = pa.array(chosen), self.read
+        return DifferingRows(
+            self.before.at(chosen),
+            self.after.at(chosen),
+            self.columns,
+            self.cells[chosen],
+            (_taken(old, rows), _taken(new, rows)),
+        )
+
 
 def differing_rows(
     comparison: Comparison, doubt: Doubt, columns: Sequence[ColumnPair]
@@ -80,13 +99,16 @@ def differing_rows(
 
 
 def portions(most: int, rows: LiveRows, *others: LiveRows) -> Iterator[tuple[Places, ...]]:
-    """Rows of a state by place, so many at a time; and those of others that go with them."""
+    """Rows of a state by place, so many at a time, or fewer, to be read at the same time; and those
+    of others that go with them."""
     order = np.lexsort((rows.offsets, rows.fragments))
     counts = rows.counts[order]
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
-    for begin in range(0, total, most):
-        end = min(begin + most, total)
+    pieces = max(-(-total // most), min(WORKERS, total // _FEW_ROWS), 1)
+    size = max(1, -(-total // pieces))
+    for begin in range(0, total, size):
+        end = min(begin + size, total)
         low, high = np.searchsorted(ends, begin, side="right"), np.searchsorted(ends, end) + 1
         chosen, starts = order[low:high], ends[low:high] - counts[low:high]
         skipped = np.maximum(begin - starts, 0)
@@ -148,16 +170,12 @@ class _Reading:
                 cells[:, at] = unequal(
                     _cut(old[pair.before.name], then), _cut(new[pair.after.name], now)
                 )
+        found = DifferingRows(before, after, self._columns, cells, (old, new))
         chosen = np.flatnonzero(cells.any(axis=1))
-        if len(chosen):
-            rows = pa.array(chosen)
-            yield DifferingRows(
-                before.at(chosen),
-                after.at(chosen),
-                self._columns,
-                cells[chosen],
-                (_taken(old, rows), _taken(new, rows)),
-            )
+        if len(chosen) == len(found):
+            yield found
+        elif len(chosen):
+            yield found.only(chosen)
 
     def _blobs(
         self,

@@ -9,7 +9,8 @@ come from. Of the others the values decide, which are not read here: they are th
 are rows of columns that were written anew in place, whether or not a writer marked them.
 
 Rows that a writer changed in place without a mark, and that a compaction moved afterwards, are not
-found: only all values would show them. Reads deletion files and sequences, never a column.
+found: only all values would show them. Reads deletion files and sequences, never a column. Very
+many rows are compared in ranges of ids, one after the other.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ import numpy.typing as npt
 
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.comparing.columns import ColumnPair, places
+from lancewood.engine.comparing.ranges import NumberedRows, id_ranges
 from lancewood.engine.comparing.terms import in_common_terms
-from lancewood.engine.rows import LiveRows, RowFacts, distinct, open_fragment, stretches_of
+from lancewood.engine.rows import LiveRows, RowFacts, distinct, open_fragment
 from lancewood.engine.snapshot import Snapshot
 from lancewood.model.fragment import Fragment
 from lancewood.model.manifest import decode_fragment
@@ -44,12 +46,11 @@ side may have the same id. No table gives out ids as large as this."""
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """One of two states that are compared: its fragments that the other does not have like that,
-    and their rows, under numbers by which rows of both are the same."""
+    """One of two states that are compared, with its fragments that the other does not have like
+    that."""
 
     snapshot: Snapshot
     parts: tuple[Part, ...]
-    rows: LiveRows
 
     def portion_rows(self, fields: Sequence[Field]) -> int:
         """So many rows of these columns are some megabytes, as far as types or sizes of files
@@ -89,7 +90,8 @@ class Doubt:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What is known of the rows of two states without reading values."""
+    """What is known of the rows of two states without reading values: of all of them, or of those
+    in a range of ids."""
 
     before: State
     after: State
@@ -106,22 +108,24 @@ class Comparison:
 
 def compare(
     one: Snapshot, other: Snapshot, common: Snapshot | None, columns: tuple[ColumnPair, ...]
-) -> Comparison:
-    """Compare two states of a table: ``common`` is the version that both come from, if it is known,
-    ``columns`` are those that both have."""
-    return _Comparing(one, other, common, columns).comparison()
+) -> Iterator[Comparison]:
+    """Compare two states of a table, in at least one range of ids: ``common`` is the version that
+    both come from, if it is known, ``columns`` are those that both have."""
+    return _Comparing(one, other, common, columns).comparisons()
 
 
 def apart(one: Snapshot, other: Snapshot, columns: tuple[ColumnPair, ...]) -> Comparison:
     """Two tables that share no history: no row of one is known to be one of the other."""
     before, after = _whole(one), _whole(other)
-    return Comparison(before, after, columns, None, before.rows, after.rows, ())
+    deleted, inserted = (
+        _numbered(each, map(_addresses, range(len(each.parts)), each.parts)).rows()
+        for each in (before, after)
+    )
+    return Comparison(before, after, columns, None, deleted, inserted, ())
 
 
 def _whole(snapshot: Snapshot) -> State:
-    parts = tuple(_decoded(snapshot, snapshot.manifest.message.fragments, set()))
-    numbers = map(_addresses, range(len(parts)), parts)
-    return State(snapshot, parts, _rows(snapshot, parts, numbers))
+    return State(snapshot, tuple(_decoded(snapshot, snapshot.manifest.message.fragments, set())))
 
 
 @dataclass
@@ -138,25 +142,32 @@ class _Comparing:
         """The columns, as far as their fields are compared."""
         return tuple(ColumnPair(*each.compared()) for each in self.columns)
 
-    def comparison(self) -> Comparison:
+    def comparisons(self) -> Iterator[Comparison]:
         mine, theirs = self._parts()
-        before = State(self.one, mine, _rows(self.one, mine, self._numbers(mine)))
-        matched = self._matched(mine, theirs)
-        after = State(self.other, theirs, _rows(self.other, theirs, matched))
-        old, new = before.rows, after.rows
+        before, after = State(self.one, mine), State(self.other, theirs)
+        numbers = self._numbers(mine)
+        old, new = _numbered(before, numbers), _numbered(after, self._matched(numbers, theirs))
+        for ids in id_ranges(old, new):
+            yield self._compared_rows(before, old.rows(ids), after, new.rows(ids))
+
+    def _compared_rows(
+        self, before: State, old: LiveRows, after: State, new: LiveRows
+    ) -> Comparison:
         edges = distinct(np.concatenate((old.firsts, old.ends, new.firsts, new.ends)))
         starts, counts = edges[:-1], np.diff(edges).astype(np.int64)
-        in_old, in_new = old.find(starts) >= 0, new.find(starts) >= 0
-        gone, fresh, both = in_old & ~in_new, in_new & ~in_old, in_old & in_new
-        then, now = old.part(starts[both], counts[both]), new.part(starts[both], counts[both])
+        here, there = old.find(starts), new.find(starts)
+        gone, fresh = (here >= 0) & (there < 0), (there >= 0) & (here < 0)
+        both = (here >= 0) & (there >= 0)
+        then = old.pieces(here[both], starts[both], counts[both])
+        now = new.pieces(there[both], starts[both], counts[both])
         return Comparison(
             before,
             after,
             self.columns,
             self.common,
-            deleted=old.part(starts[gone], counts[gone]),
-            inserted=new.part(starts[fresh], counts[fresh]),
-            doubts=tuple(self._doubts(mine, then, theirs, now)),
+            deleted=old.pieces(here[gone], starts[gone], counts[gone]),
+            inserted=new.pieces(there[fresh], starts[fresh], counts[fresh]),
+            doubts=tuple(self._doubts(before.parts, then, after.parts, now)),
         )
 
     def _parts(self) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
@@ -220,18 +231,17 @@ class _Comparing:
             return [_ids(each) for each in parts]
         return [_addresses(at, each) for at, each in enumerate(parts)]
 
-    def _matched(self, mine: Sequence[Part], theirs: Sequence[Part]) -> list[RowIdSequence]:
+    def _matched(
+        self, numbers: Sequence[RowIdSequence], theirs: Sequence[Part]
+    ) -> Iterator[RowIdSequence]:
         """The same of the other: those of one for rows in the same files."""
-        numbers = self._numbers(mine)
-        found = []
         for at, part in enumerate(theirs):
             if at in self._partners:
-                found.append(numbers[self._partners[at]])
+                yield numbers[self._partners[at]]
             elif self._is_stable:
-                found.append(_ids(part).shifted(self._first_apart, _APART))
+                yield _ids(part).shifted(self._first_apart, _APART)
             else:
-                found.append(_addresses(len(mine) + at, part))
-        return found
+                yield _addresses(len(numbers) + at, part)
 
     @cached_property
     def _first_apart(self) -> int:
@@ -332,6 +342,6 @@ def _addresses(number: int, part: Part) -> RowIdSequence:
     return RowIdSequence.from_range(number << 32, rows)
 
 
-def _rows(snapshot: Snapshot, parts: Sequence[Part], numbers: Iterable[RowIdSequence]) -> LiveRows:
-    found = (stretches_of(part.facts, ids) for part, ids in zip(parts, numbers, strict=True))
-    return LiveRows.of(found, snapshot.manifest.name)
+def _numbered(state: State, numbers: Iterable[RowIdSequence]) -> NumberedRows:
+    facts = [each.facts for each in state.parts]
+    return NumberedRows(state.snapshot.manifest.name, facts, list(numbers))

@@ -14,6 +14,7 @@ from lancewood.engine.rows.fragment_scan import FragmentScan, chosen
 from lancewood.engine.rows.group_scan import FragmentGroup, GroupScan, grouped, scan_each
 from lancewood.engine.rows.index_mask import IndexMask, load_index_mask
 from lancewood.engine.rows.live_rows import (
+    NO_STRETCHES,
     Ids,
     Ints,
     LiveRows,
@@ -30,6 +31,7 @@ from lancewood.engine.rows.scan import ScanPlan, ScanRequest, plan_scan
 from lancewood.engine.rows.take import Numbers, take_positions, take_row_ids
 
 __all__ = [
+    "NO_STRETCHES",
     "FragmentGroup",
     "FragmentScan",
     "GroupScan",

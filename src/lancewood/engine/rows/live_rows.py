@@ -27,6 +27,8 @@ from lancewood.model.segments import expand
 Ids: TypeAlias = npt.NDArray[np.uint64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 _Number = TypeVar("_Number", np.uint64, np.int64)
+_NO_IDS: Ids = np.empty(0, np.uint64)
+_NO_INTS: Ints = np.empty(0, np.int64)
 
 
 class Stretches(NamedTuple):
@@ -39,6 +41,9 @@ class Stretches(NamedTuple):
     """The physical offset of the first row of each."""
     created: Ids
     updated: Ids
+
+
+NO_STRETCHES = Stretches(_NO_IDS, _NO_INTS, _NO_INTS, _NO_IDS, _NO_IDS)
 
 
 def stretches_of(facts: RowFacts, ids: RowIdSequence | None = None) -> Stretches:
@@ -127,15 +132,32 @@ class LiveRows:
         listed = list(parts)
         owner = np.repeat(np.arange(len(listed)), [len(each.firsts) for each in listed])
         firsts, counts, offsets, created, updated = (
-            np.concatenate([np.empty(0, kind), *(each[at] for each in listed)])
-            for at, kind in enumerate((np.uint64, np.int64, np.int64, np.uint64, np.uint64))
+            np.concatenate([none, *(each[at] for each in listed)])
+            for at, none in enumerate(NO_STRETCHES)
         )
-        unsorted = cls(firsts, counts, owner.astype(np.int64), offsets, created, updated)
-        made = unsorted._at(np.argsort(firsts, kind="stable"))
+        made = cls(firsts, counts, owner.astype(np.int64), offsets, created, updated)._sorted()
         double = np.flatnonzero(made.firsts[1:] < made.ends[:-1])
         if len(double):
             raise FormatError(f"{what}: two live rows have the id {made.firsts[double[0] + 1]}")
         return made
+
+    @classmethod
+    def joined(cls, parts: Iterable[LiveRows]) -> LiveRows:
+        """The stretches of all, which are of the same fragments and have no row in common."""
+        listed = list(parts)
+        return cls(
+            np.concatenate([_NO_IDS, *(each.firsts for each in listed)]),
+            np.concatenate([_NO_INTS, *(each.counts for each in listed)]),
+            np.concatenate([_NO_INTS, *(each.fragments for each in listed)]),
+            np.concatenate([_NO_INTS, *(each.offsets for each in listed)]),
+            np.concatenate([_NO_IDS, *(each.created for each in listed)]),
+            np.concatenate([_NO_IDS, *(each.updated for each in listed)]),
+        )._sorted()
+
+    def _sorted(self) -> LiveRows:
+        if (self.firsts[1:] >= self.firsts[:-1]).all():
+            return self
+        return self._at(np.argsort(self.firsts, kind="stable"))
 
     @cached_property
     def ends(self) -> Ids:
@@ -155,7 +177,10 @@ class LiveRows:
 
     def part(self, firsts: Ids, counts: Ints) -> LiveRows:
         """Pieces of stretches: each lies within one of them."""
-        at = self.find(firsts)
+        return self.pieces(self.find(firsts), firsts, counts)
+
+    def pieces(self, at: Ints, firsts: Ids, counts: Ints) -> LiveRows:
+        """Pieces of the stretches at these positions."""
         return LiveRows(
             firsts,
             counts,
@@ -168,18 +193,6 @@ class LiveRows:
     def only(self, chosen: npt.NDArray[np.bool_]) -> LiveRows:
         """The chosen stretches."""
         return self._at(np.flatnonzero(chosen))
-
-    def and_also(self, other: LiveRows) -> LiveRows:
-        """The stretches of both, which are of the same fragments and have no row in common."""
-        both = LiveRows(
-            np.concatenate((self.firsts, other.firsts)),
-            np.concatenate((self.counts, other.counts)),
-            np.concatenate((self.fragments, other.fragments)),
-            np.concatenate((self.offsets, other.offsets)),
-            np.concatenate((self.created, other.created)),
-            np.concatenate((self.updated, other.updated)),
-        )
-        return both._at(np.argsort(both.firsts, kind="stable")) if len(other.firsts) else self
 
     def _at(self, locations: npt.NDArray[np.intp]) -> LiveRows:
         return LiveRows(

@@ -6,7 +6,7 @@ wrote anew, or that were deleted and inserted again, are then the same rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -58,29 +58,60 @@ class DiffPlan:
         """Both states, for people."""
         return named(self.one), named(self.other)
 
-    @cached_property
-    def comparison(self) -> Comparison:
-        """What is known of the rows without their values, but for those of keys.
+    def comparisons(self) -> Iterator[Comparison]:
+        """What is known of the rows without their values, but for those of keys: in ranges of ids,
+        nearly always in one.
 
         Raises UnsupportedError where rows may have moved, and nothing tells which ones, and
         InvalidInputError for two rows with the same key.
         """
+        if self._only is not None:
+            yield self._only
+        else:
+            yield from self._compared()
+
+    @cached_property
+    def _only(self) -> Comparison | None:
+        """The comparison where one range is enough."""
+        found = self._compared()
+        first = next(found)
+        return first if next(found, None) is None else None
+
+    def _compared(self) -> Iterator[Comparison]:
         if self.is_one_table:
             found = compare(self.one, self.other, self.common, self.paired)
         else:
-            found = apart(self.one, self.other, self.paired)
+            found = iter((apart(self.one, self.other, self.paired),))
+        is_stable = all(each.manifest.has_stable_row_ids for each in (self.one, self.other))
+        if self.key is None and is_stable:
+            yield from found
+            return
+        none, held, last = LiveRows.joined(()), list[Comparison](), next(found)
+        for each in found:
+            held.append(replace(last, doubts=()))
+            yield replace(last, deleted=none, inserted=none)
+            last = each
+        yield self._settled(
+            replace(
+                last,
+                deleted=LiveRows.joined(each.deleted for each in (*held, last)),
+                inserted=LiveRows.joined(each.inserted for each in (*held, last)),
+            )
+        )
+
+    def _settled(self, found: Comparison) -> Comparison:
+        """The same, with rows that only one state has paired, if there are some of both: whichever
+        range they are in."""
         if not len(found.deleted.firsts) or not len(found.inserted.firsts):
             return found
         if self.key is not None:
             return _paired_by(self.key, self.paired, found)
-        if not all(each.manifest.has_stable_row_ids for each in (self.one, self.other)):
-            raise UnsupportedError(
-                f"{named(self.other)} has no stable row ids, so that it is not known which of the "
-                f"{found.deleted.row_count:,} rows that are gone since {named(self.one)} are among "
-                f"the {found.inserted.row_count:,} new ones: say by which columns rows are the "
-                "same (on=), or declare a primary key"
-            )
-        return found
+        raise UnsupportedError(
+            f"{named(self.other)} has no stable row ids, so that it is not known which of the "
+            f"{found.deleted.row_count:,} rows that are gone since {named(self.one)} are among "
+            f"the {found.inserted.row_count:,} new ones: say by which columns rows are the "
+            "same (on=), or declare a primary key"
+        )
 
 
 def plan_diff(

@@ -6,6 +6,7 @@ A condition is asked about what comes out: ``before.price``, ``after.price``, ``
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 
 from lancewood.engine.base import WORKERS, in_order
 from lancewood.engine.comparing import (
+    Comparison,
     DifferingRows,
     Doubt,
     Places,
@@ -76,27 +78,31 @@ class DiffRows:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, within a bounded memory: what was deleted, inserted, updated."""
-        predicate, found = self.predicate, self.plan.comparison
-        made: dict[str, Callable[[], Iterator[pa.RecordBatch]]] = {
-            DELETED: partial(self._alone, found.before, found.deleted, DELETED),
-            INSERTED: partial(self._alone, found.after, found.inserted, INSERTED),
-            UPDATED: self._updated,
-        }
-        for kind in self.kinds:
-            for batch in made[kind]():
+        predicate = self.predicate
+        for found in self.plan.comparisons():
+            for batch in self._batches(found):
                 chosen = batch if predicate is None else self._kept(batch, predicate)
                 if chosen.num_rows:
                     yield chosen
 
+    def _batches(self, found: Comparison) -> Iterator[pa.RecordBatch]:
+        made: dict[str, Callable[[], Iterator[pa.RecordBatch]]] = {
+            DELETED: partial(self._alone, found.before, found.deleted, DELETED),
+            INSERTED: partial(self._alone, found.after, found.inserted, INSERTED),
+            UPDATED: partial(self._updated, found),
+        }
+        for kind in self.kinds:
+            yield from made[kind]()
+
     def most(self) -> RowCounts:
         """How many rows differ at most, as far as it is known without values."""
-        found = self.plan.comparison
-        doubtful = sum(each.after.row_count for each in found.doubts if self._concerns(each))
-        counts = {
-            DELETED: found.deleted.row_count,
-            INSERTED: found.inserted.row_count,
-            UPDATED: doubtful,
-        }
+        counts = dict.fromkeys(KINDS, 0)
+        for found in self.plan.comparisons():
+            counts[DELETED] += found.deleted.row_count
+            counts[INSERTED] += found.inserted.row_count
+            counts[UPDATED] += sum(
+                each.after.row_count for each in found.doubts if self._concerns(each)
+            )
         return RowCounts(**{kind: counts[kind] for kind in self.kinds})
 
     def _concerns(self, doubt: Doubt) -> bool:
@@ -106,20 +112,17 @@ class DiffRows:
         """How many rows of each kind, how many are the same, and how many cells of each column."""
         if self.where is not None:
             return self._counted()
-        found, names = self.plan.comparison, [each.name for each in self.plan.columns]
-        updated, cells = 0, dict.fromkeys(names, 0)
-        for rows in self.differing() if UPDATED in self.kinds else ():
-            updated += len(rows)
-            for column, number in zip(rows.columns, rows.cells.sum(axis=0).tolist(), strict=True):
-                cells[column.name] += number
-        counts = {
-            DELETED: found.deleted.row_count,
-            INSERTED: found.inserted.row_count,
-            UPDATED: updated,
-        }
+        counts, cells = dict.fromkeys(KINDS, 0), {each.name: 0 for each in self.plan.columns}
+        for found in self.plan.comparisons():
+            counts[DELETED] += found.deleted.row_count
+            counts[INSERTED] += found.inserted.row_count
+            for rows in self._differing(found) if UPDATED in self.kinds else ():
+                counts[UPDATED] += len(rows)
+                for column, number in zip(rows.columns, rows.cells.sum(axis=0), strict=True):
+                    cells[column.name] += int(number)
         total = self.plan.other.manifest.row_count
         is_known = self.kinds == KINDS and total is not None
-        same = (total or 0) - counts[INSERTED] - updated if is_known else None
+        same = (total or 0) - counts[INSERTED] - counts[UPDATED] if is_known else None
         return {
             **{kind: counts[kind] for kind in self.kinds},
             "unchanged": same,
@@ -191,7 +194,13 @@ class DiffRows:
 
     def explain(self) -> str:
         """How the states are compared, and what will be read."""
-        plan, found, most = self.plan, self.plan.comparison, self.most()
+        plan, most = self.plan, self.most()
+        doubtful = Counter[str]()
+        for found in plan.comparisons():
+            left = len(found.before.parts), len(found.after.parts)
+            for doubt in filter(self._concerns, found.doubts):
+                names = ", ".join(each.name for each in doubt.columns if each in plan.columns)
+                doubtful[names] += doubt.after.row_count
         if plan.common is not None:
             kin = f"both come from {named(plan.common)}"
         elif plan.is_one_table:
@@ -200,7 +209,6 @@ class DiffRows:
             )
         else:
             kin = "two tables: rows are the same by their keys only"
-        left = len(found.before.parts), len(found.after.parts)
         same = plan.one.manifest.fragment_count - left[0]
         lines = [
             f"from {plan.names[0]} to {plan.names[1]}",
@@ -209,16 +217,13 @@ class DiffRows:
             f"rows: {most.deleted:,} deleted, {most.inserted:,} inserted, {most.updated:,} to be "
             "compared by value",
         ]
-        for doubt in filter(self._concerns, found.doubts):
-            names = ", ".join(each.name for each in doubt.columns if each in plan.columns)
-            lines.append(f"  in {names}: {doubt.after.row_count:,}")
+        lines += [f"  in {names}: {rows:,}" for names, rows in doubtful.items()]
         if plan.key is not None:
             lines.append(f"key: {', '.join(plan.key.names)}, for rows that only one side has")
         return "\n".join(lines)
 
-    def differing(self) -> Iterator[DifferingRows]:
+    def _differing(self, found: Comparison) -> Iterator[DifferingRows]:
         """The updated rows, by place, with the cells that differ."""
-        found = self.plan.comparison
         for doubt in found.doubts:
             yield from differing_rows(found, doubt, self.plan.columns)
 
@@ -243,10 +248,9 @@ class DiffRows:
         tasks = (partial(read, *each) for each in portions(state.portion_rows(fields), rows))
         return in_order(tasks, workers=WORKERS)
 
-    def _updated(self) -> Iterator[pa.RecordBatch]:
-        found = self.plan.comparison
+    def _updated(self, found: Comparison) -> Iterator[pa.RecordBatch]:
         rest = _Rest(found.before, self.plan.before), _Rest(found.after, self.plan.after)
-        for rows in self.differing():
+        for rows in self._differing(found):
             before, after = (
                 _as_struct(side.added(read, places), side.fields, len(rows))
                 for side, read, places in zip(
