@@ -99,6 +99,10 @@ class TableTree:
         fresh = self._fresh.get(entry)
         return load_pin(self._objects, name, blob, fresh)
 
+    def find(self, name: str) -> Pin | None:
+        """The same; None where the commit has no such table."""
+        return None if self.blob_hash(name) is None else self.pin(name)
+
     def with_pins(self, changes: Mapping[str, Pin | None]) -> TableTree:
         """The tree after tables were pinned anew, or with None left out; nothing is written.
 

@@ -1,8 +1,8 @@
 """Revisions as people type them, resolved to commits.
 
 A revision is HEAD or @, a branch, a tag, another ref, a whole or short hash, or ``name@{n}`` by the
-reflog, followed by any of ~, ^ and ^{commit}. Ranges, paths, dates and remotes are refused with a
-message that says so.
+reflog, followed by any of ~, ^ and ^{commit}. A range is two of them, for those who compare. Paths,
+dates and remotes are refused with a message that says so.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 from itertools import islice
+from typing import NamedTuple
 
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.git.hashes import ZERO, Hash, is_hash
@@ -23,6 +24,28 @@ _MOST_LISTED = 10
 _parts = re.compile(r"(?P<name>.*?)(?:@\{(?P<past>[^{}]*)\})?(?P<steps>[~^].*)?", re.S).fullmatch
 _step = re.compile(r"~(?P<back>\d{0,9})|\^\{(?P<kind>[^{}]*)\}|\^(?P<parent>\d{0,9})").match
 _is_short = re.compile(r"[0-9a-f]{4,64}").fullmatch
+
+
+class Range(NamedTuple):
+    """Two revisions in one text."""
+
+    one: str
+    other: str
+    is_since_base: bool
+    """Whether it is ``a...b``: from the merge base of both to the other one."""
+
+
+def parse_range(text: str) -> Range | None:
+    """The two sides of ``a..b`` or ``a...b``, HEAD for an empty one; None for a single revision.
+
+    >>> parse_range("main...")
+    Range(one='main', other='HEAD', is_since_base=True)
+    """
+    for dots in ("...", ".."):
+        if isinstance(text, str) and dots in text:
+            one, _, other = text.partition(dots)
+            return Range(one or HEAD, other or HEAD, dots == "...")
+    return None
 
 
 def resolve(git: GitRepository, text: str) -> Hash:
@@ -46,7 +69,8 @@ def _taken_apart(text: str) -> tuple[str, int | None, list[tuple[str, int, bool]
         raise InvalidInputError(f"{text!r} is not a revision: HEAD, a branch, a tag or a hash is")
     if ".." in text:
         raise InvalidInputError(
-            f"{text!r} is a range: name each commit by itself; stock git log and diff take ranges"
+            f"{text!r} is a range, and a single commit is asked for here: name it by itself. diff "
+            "takes a range alone; stock git log takes them, too"
         )
     if ":" in text:
         raise InvalidInputError(f"{text!r} looks like a path in a commit: name the commit alone")

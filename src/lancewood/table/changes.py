@@ -147,19 +147,6 @@ class Changes:
         return find_changes(self._since, self._until)
 
 
-def changes_between(
-    since: Snapshot, until: Snapshot, columns: Sequence[str] | None = None
-) -> Changes:
-    """The same as ``Table.changes`` for versions at hand, wherever they are kept.
-
-    Raises InvalidInputError for a version that is not known to be in the past of the later one, and
-    UnsupportedError on a table without stable row ids.
-    """
-    first = _in_past(since, until)
-    _check_comparable(first, until)
-    return Changes(first, until, columns)
-
-
 def _in_past(since: Snapshot, until: Snapshot) -> Snapshot:
     """A version as a later one knows it; raises InvalidInputError if that may be another."""
     first = Descent(until).find(since)

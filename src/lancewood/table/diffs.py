@@ -14,7 +14,7 @@ from lancewood.jobs.counts import RowCounts
 from lancewood.table.handle import Handle
 
 if TYPE_CHECKING:
-    from lancewood.jobs.diffing import DiffRows
+    from lancewood.jobs.diffing import DiffRows, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,8 @@ class SchemaDiff:
 
 
 class Diff:
-    """The rows that differ between two revisions. Made by ``Table.diff`` and ``lancewood.diff``.
+    """The rows that differ between two revisions. Made by ``Table.diff``, ``lancewood.diff`` and
+    ``Repository.diff``.
 
     A row has the columns ``_change`` (deleted, inserted or updated), ``_rowid`` (null where only a
     key tells that two rows are the same), ``_columns`` (of an updated row, the columns that differ)
@@ -63,6 +64,12 @@ class Diff:
     def __init__(self, rows: DiffRows) -> None:
         self._rows = rows
         rows.check()
+
+    @property
+    def kind(self) -> Kind:
+        """``added`` or ``removed`` where only one of two commits has the table, else
+        ``changed``."""
+        return self._rows.plan.kind
 
     @property
     def counts(self) -> RowCounts:
@@ -79,6 +86,8 @@ class Diff:
         """How the columns differ."""
         plan = self._rows.plan
         before, after = plan.one.arrow_schema, plan.other.arrow_schema
+        if plan.kind != "changed":
+            return SchemaDiff(**{"added" if plan.kind == "added" else "dropped": tuple(after)})
         pairs = [(before.field(each.before.name), after.field(each.name)) for each in plan.paired]
         old, new = ({pair[side].name for pair in pairs} for side in (0, 1))
         return SchemaDiff(

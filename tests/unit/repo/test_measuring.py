@@ -9,7 +9,7 @@ from tests.unit.repo.rows import rows
 
 import lancewood as lw
 from lancewood.jobs.counts import RowCounts
-from lancewood.repo.looking import comparing as measuring
+from lancewood.repo.looking import measuring
 from lancewood.repo.looking.comparing import TableChange
 
 PLACES = pa.table({"id": [1, 2, 3], "x": [0.5, float("nan"), None], "name": ["a", "b", None]})
@@ -115,7 +115,7 @@ def test_large_tables_are_not_read_to_see_it(
     assert not diff(repo).is_same_rows
 
 
-def test_between_branches_rows_are_counted_where_one_goes_on_from_the_other(
+def test_rows_are_counted_between_branches_of_which_one_or_both_went_on(
     repo: lw.Repository,
 ) -> None:
     with repo.transaction("exp", "there") as changes:
@@ -127,7 +127,60 @@ def test_between_branches_rows_are_counted_where_one_goes_on_from_the_other(
     with repo.transaction("main", "here") as changes:
         changes.table("photos").append(rows(9))
     photos = next(each for each in repo.diff("main", "exp") if each.name == "photos")
-    assert (photos.counts, photos.rows) == (None, 0), "both went on, and ids mean two things"
+    assert photos.counts == RowCounts(inserted=2, deleted=2), "4 and 5 came, 9 and 1 went"
+    photos = next(each for each in repo.diff("main...exp") if each.name == "photos")
+    assert photos.counts == RowCounts(inserted=2, deleted=1)
+
+
+def test_a_write_of_what_was_there_and_a_cast_update_no_row(repo: lw.Repository) -> None:
+    with repo.transaction("main", "the same again") as changes:
+        changes.table("places").update({"name": "'b'"}, where="id = 2").cast_column(
+            "id", pa.int32()
+        )
+    assert diff(repo).counts == RowCounts()
+    with repo.transaction("main", "one of them") as changes:
+        changes.table("places").update({"name": "'b'"}, where="id < 3", rewrite="columns")
+    assert (diff(repo).counts, diff(repo).is_exact) == (RowCounts(updated=1), True)
+
+
+def test_values_of_many_rows_are_not_read_to_count_them(
+    repo: lw.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with repo.transaction("main", "most are the same") as changes:
+        changes.table("places").update({"name": "'b'"}, rewrite="rows")
+    assert (diff(repo).counts, diff(repo).is_exact) == (RowCounts(updated=2), True)
+    monkeypatch.setattr(measuring, "_MOST_READ", 10)
+    assert (diff(repo).counts, diff(repo).is_exact) == (RowCounts(updated=3), False)
+
+
+def keyed(stable_row_ids: bool, repo: lw.Repository) -> None:
+    """A table with a primary key, and a commit that writes all of its rows anew."""
+    key = pa.field("id", pa.int64(), False, {"lance-schema:unenforced-primary-key": "true"})
+    schema = pa.schema([key, *list(PLACES.schema)[1:]])
+    with repo.transaction("main", "keyed") as changes:
+        changes.create_table("keyed", PLACES.cast(schema), stable_row_ids=stable_row_ids)
+    with repo.transaction("main", "written anew") as changes:
+        fresh = pa.table({"id": [3, 2, 9], "x": [None, float("nan"), 1.0], "name": ["c", "b", "d"]})
+        changes.table("keyed").overwrite(fresh.cast(schema))
+
+
+@pytest.mark.parametrize("stable_row_ids", [True, False])
+def test_rows_that_were_written_anew_are_known_by_the_primary_key(
+    repo: lw.Repository, stable_row_ids: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keyed(stable_row_ids, repo)
+    assert diff(repo).counts == RowCounts(inserted=1, updated=1, deleted=1)
+    monkeypatch.setattr(measuring, "_MOST_READ", 10)
+    all_of_them = RowCounts(inserted=3, deleted=3)
+    assert diff(repo).counts == (all_of_them if stable_row_ids else None)
+
+
+def test_a_primary_key_that_is_not_unique_pairs_nothing(repo: lw.Repository) -> None:
+    keyed(True, repo)
+    twice = repo.at().table("keyed").to_arrow().take([0, 0, 1])
+    with repo.transaction("main", "twice") as changes:
+        changes.table("keyed").overwrite(twice)
+    assert diff(repo).counts == RowCounts(inserted=3, deleted=3)
 
 
 def test_what_cannot_be_read_is_told_from_the_pins(repo: lw.Repository) -> None:
@@ -153,7 +206,7 @@ def test_a_branch_that_was_brought_up_to_date_is_not_taken_for_what_it_was(
     repo.merge("bob")
     repo.merge("main", branch="alice")
     change = diff(repo, alice, "main")
-    assert (change.counts, change.rows) == (None, 15)
+    assert (change.counts, change.rows) == (RowCounts(inserted=15), 15)
 
 
 def written(repo: lw.Repository, branch: str, *values: int) -> str:
@@ -164,7 +217,7 @@ def written(repo: lw.Repository, branch: str, *values: int) -> str:
     return str(repo.at(branch).hash)
 
 
-def test_a_commit_from_before_a_reset_is_compared_by_where_it_began(repo: lw.Repository) -> None:
+def test_a_commit_from_before_a_reset_is_not_taken_for_what_came_after(repo: lw.Repository) -> None:
     first = str(repo.at("main").hash)
     repo.branches.create("dev")
     old = written(repo, "dev", 10, 11)
@@ -172,8 +225,9 @@ def test_a_commit_from_before_a_reset_is_compared_by_where_it_began(repo: lw.Rep
     third = written(repo, "main", 30)
     repo.reset("main", branch="dev")
     new = written(repo, "dev", 40)
-    for before, after in ((old, second), (second, old), (old, third), (third, old), (old, new)):
-        assert diff(repo, before, after).counts is None, "their row ids mean two things"
+    for after, count in ((second, 1), (third, 2), (new, 3)):
+        assert diff(repo, old, after).counts == RowCounts(inserted=count, deleted=2)
+        assert diff(repo, after, old).counts == RowCounts(inserted=2, deleted=count)
     assert diff(repo, first, old).counts == RowCounts(inserted=2)
     assert diff(repo, new, second).counts == RowCounts(deleted=2)
     assert diff(repo, third, new).counts == RowCounts(inserted=1)
@@ -204,7 +258,7 @@ def test_a_state_from_before_a_reset_that_came_back_has_no_past_beyond_it(
     written(repo, "dev", 40)
     repo.reset(kept, branch="dev")
     new = written(repo, "dev", 30, 31)
-    assert diff(repo, gone, new).counts is None
+    assert diff(repo, gone, new).counts == RowCounts(inserted=2, deleted=3)
     table = lw.open(repo.path / "tables/photos.lance", branch="dev")
     with pytest.raises(lw.InvalidInputError, match="are those of different rows"):
         table.changes(last)
@@ -218,9 +272,9 @@ def test_a_branch_that_was_made_again_is_not_taken_for_the_one_before(repo: lw.R
     written(repo, "main", 20)
     repo.branches.create("dev")
     new = written(repo, "dev", 30, 31)
-    assert diff(repo, old, new).counts is None
+    assert diff(repo, old, new).counts == RowCounts(inserted=3, deleted=2)
     assert diff(repo, "main", new).counts == RowCounts(inserted=2)
-    assert diff(repo, old, "main").counts is None
+    assert diff(repo, old, "main").counts == RowCounts(inserted=1, deleted=2)
 
 
 @pytest.mark.parametrize("branches", [("exp", "exp2"), ("exp", "main"), ("main", "exp")])
@@ -241,6 +295,6 @@ def test_tables_with_a_common_past_are_not_told_apart(repo: lw.Repository) -> No
         with repo.transaction(branch, "more") as changes:
             changes.table("places").overwrite(PLACES.slice(0, number - 4))
     found = diff(repo, "exp2", "main")
-    assert (found.counts, found.is_unrelated) == (None, False)
+    assert (found.counts, found.is_unrelated) == (RowCounts(inserted=2, deleted=1), False)
     assert not diff(repo, "HEAD~1").is_unrelated
     assert not any(each.is_unrelated for each in repo.diff("exp", "main"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,10 @@ from lancewood.jobs.merging.keys import Key, KeyIndex, key_of, primary_key, reso
 from lancewood.model.refs import called
 from lancewood.model.schema import Field
 
+Kind: TypeAlias = Literal["added", "removed", "changed"]
+_BEFORE_ALL = 0
+"""The version of a state that comes before the first one of a table."""
+
 
 @dataclass(frozen=True, eq=False)
 class DiffPlan:
@@ -57,6 +62,13 @@ class DiffPlan:
     def names(self) -> tuple[str, str]:
         """Both states, for people."""
         return named(self.one), named(self.other)
+
+    @property
+    def kind(self) -> Kind:
+        """``added`` or ``removed`` if only one side has the table, else ``changed``."""
+        if self.one.manifest.version == _BEFORE_ALL:
+            return "added"
+        return "removed" if self.other.manifest.version == _BEFORE_ALL else "changed"
 
     def comparisons(self) -> Iterator[Comparison]:
         """What is known of the rows without their values, but for those of keys: in ranges of ids,
@@ -83,35 +95,26 @@ class DiffPlan:
         else:
             found = iter((apart(self.one, self.other, self.paired),))
         is_stable = all(each.manifest.has_stable_row_ids for each in (self.one, self.other))
-        if self.key is None and is_stable:
-            yield from found
-            return
-        none, held, last = LiveRows.joined(()), list[Comparison](), next(found)
-        for each in found:
-            held.append(replace(last, doubts=()))
-            yield replace(last, deleted=none, inserted=none)
-            last = each
-        yield self._settled(
-            replace(
-                last,
-                deleted=LiveRows.joined(each.deleted for each in (*held, last)),
-                inserted=LiveRows.joined(each.inserted for each in (*held, last)),
-            )
-        )
-
-    def _settled(self, found: Comparison) -> Comparison:
-        """The same, with rows that only one state has paired, if there are some of both: whichever
-        range they are in."""
-        if not len(found.deleted.firsts) or not len(found.inserted.firsts):
-            return found
         if self.key is not None:
-            return _paired_by(self.key, self.paired, found)
-        raise UnsupportedError(
-            f"{named(self.other)} has no stable row ids, so that it is not known which of the "
-            f"{found.deleted.row_count:,} rows that are gone since {named(self.one)} are among "
-            f"the {found.inserted.row_count:,} new ones: say by which columns rows are the "
-            "same (on=), or declare a primary key"
+            yield from _paired(self.key, found)
+        elif is_stable or not self.is_one_table:
+            yield from found
+        else:
+            yield from self._checked([*found])
+
+    def _checked(self, found: Sequence[Comparison]) -> Sequence[Comparison]:
+        """The same, if no row may have moved; raises UnsupportedError."""
+        gone, new = (
+            sum(rows.row_count for rows in each)
+            for each in zip(*((each.deleted, each.inserted) for each in found), strict=True)
         )
+        if gone and new:
+            raise UnsupportedError(
+                f"{named(self.other)} has no stable row ids, so that it is not known which of the "
+                f"{gone:,} rows that are gone since {named(self.one)} are among the {new:,} new "
+                "ones: say by which columns rows are the same (on=), or declare a primary key"
+            )
+        return found
 
 
 def plan_diff(
@@ -121,12 +124,15 @@ def plan_diff(
     columns: Sequence[str] | None = None,
     on: str | Sequence[str] | None = None,
     is_one_table: bool = True,
+    is_key_needed: bool = True,
 ) -> DiffPlan:
-    """The diff of two states of a table, or of two tables.
+    """The diff of two states of a table, or of two tables. Those have no row in common without a
+    key, which is an error unless ``is_key_needed`` is False.
 
     Raises InvalidInputError for a column that one of them does not have, and for what is no key.
     """
-    common = common_version(one, other) if is_one_table else None
+    is_alone = any(each.manifest.version == _BEFORE_ALL for each in (one, other))
+    common = common_version(one, other) if is_one_table and not is_alone else None
     paired = paired_columns(one, other, common)
     compared, before, after = paired, one.schema.fields, other.schema.fields
     if columns is not None:
@@ -134,12 +140,20 @@ def plan_diff(
         before = tuple(each.before for each in compared)
         after = tuple(each.after for each in compared)
     key = _key(one, other, paired, on)
-    if key is None and not is_one_table:
+    if key is None and is_key_needed and not is_one_table:
         raise InvalidInputError(
             f"{one.location.uri} and {other.location.uri} share no history: say by which columns "
             "their rows are the same (on=), or declare a primary key"
         )
     return DiffPlan(one, other, is_one_table, common, paired, compared, before, after, key)
+
+
+def nothing_before(snapshot: Snapshot) -> Snapshot:
+    """The state before the first version of a table: its columns, and no row. What a table is
+    compared with that only one side has."""
+    manifest = snapshot.manifest.bare()
+    manifest.message.version = _BEFORE_ALL
+    return Snapshot(snapshot.location, manifest, snapshot.scheme)
 
 
 def is_one_table(one: Snapshot, other: Snapshot) -> bool:
@@ -150,6 +164,8 @@ def is_one_table(one: Snapshot, other: Snapshot) -> bool:
 def named(snapshot: Snapshot) -> str:
     """A state, for people."""
     head = snapshot.manifest
+    if head.version == _BEFORE_ALL:
+        return "nothing"
     return f"version {head.version} of {called(head.branch)} of {_main_uri(snapshot)}"
 
 
@@ -197,10 +213,24 @@ def _has(paired: Sequence[ColumnPair], key: Key) -> bool:
     return all(path[0] in names for path in key.paths)
 
 
-def _paired_by(key: Key, paired: Sequence[ColumnPair], found: Comparison) -> Comparison:
-    """The same, with rows that only one state has paired by their key."""
+def _paired(key: Key, found: Iterator[Comparison]) -> Iterator[Comparison]:
+    """The same, with rows that only one state has paired by their key: whichever ranges they are
+    in, so they all come with the last one."""
+    none, held, last = LiveRows.joined(()), list[Comparison](), next(found)
+    for each in found:
+        held.append(replace(last, doubts=()))
+        yield replace(last, deleted=none, inserted=none)
+        last = each
+    deleted = LiveRows.joined(each.deleted for each in (*held, last))
+    inserted = LiveRows.joined(each.inserted for each in (*held, last))
+    last = replace(last, deleted=deleted, inserted=inserted)
+    is_alone = not len(deleted.firsts) or not len(inserted.firsts)
+    yield last if is_alone else _paired_by(key, last)
+
+
+def _paired_by(key: Key, found: Comparison) -> Comparison:
     tops = {path[0] for path in key.paths}
-    columns = [each for each in paired if each.name in tops]
+    columns = [each for each in found.columns if each.name in tops]
     before = _Keys(key, found.before, found.deleted, [each.before for each in columns], columns)
     after = _Keys(key, found.after, found.inserted, [each.after for each in columns], columns)
     index = before.index()
@@ -208,7 +238,7 @@ def _paired_by(key: Key, paired: Sequence[ColumnPair], found: Comparison) -> Com
     match = index.find(after.values)
     there = np.flatnonzero(match >= 0)
     here = match[there]
-    doubt = Doubt(tuple(found.columns), before.rows(here), after.rows(there))
+    doubt = Doubt(found.columns, before.rows(here), after.rows(there))
     return replace(
         found,
         deleted=before.rows(_others(len(before), here)),

@@ -1,0 +1,214 @@
+"""What became of the rows of tables that differ between two commits: counted, or as a diff.
+
+Counting compares states of a table on whatever branches, and finds renamed columns. Values are read
+where they are few: to tell which rows that were written hold other values, to pair rows that were
+written anew by their primary key, and to find out that a small table was overwritten with the same
+rows. Otherwise there is what row ids say, and where a state cannot be read, what the pins say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from lancewood.catalog.pin import Pin
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import LancewoodError, UnsupportedError
+from lancewood.git.hashes import Hash
+from lancewood.git.history import merge_bases
+from lancewood.jobs.counts import RowCounts
+from lancewood.jobs.diffing import (
+    DiffPlan,
+    DiffRows,
+    check_kinds,
+    is_one_table,
+    nothing_before,
+    plan_diff,
+)
+from lancewood.model.fragment import Fragment
+from lancewood.model.manifest import decode_fragment
+from lancewood.repo.context import RepoContext
+from lancewood.repo.landing import pinned_state
+from lancewood.repo.looking.comparing import TableChange
+from lancewood.table.diffs import Diff
+from lancewood.table.table import Table
+
+_MOST_READ = 16 << 20
+"""About the most bytes on each side that are read to count or compare rows."""
+
+
+def measured(context: RepoContext, changes: Iterable[TableChange]) -> tuple[TableChange, ...]:
+    """The same changes, with what is known about their rows."""
+    return tuple(_measured(context, each) for each in changes)
+
+
+def mark_unrelated(
+    context: RepoContext, changes: Iterable[TableChange], one: Hash, other: Hash
+) -> Iterator[TableChange]:
+    """The changes between two commits, with those marked where both sides made the table: no merge
+    base has it, and the two share no row."""
+    bases = [context.tree(each) for each in merge_bases(context.git.objects, one, other)]
+    for each in changes:
+        is_old = any(base.blob_hash(each.name) is not None for base in bases)
+        is_apart = each.kind == "changed" and not is_old and not _has_common_rows(each)
+        yield replace(each, is_unrelated=True, counts=None) if is_apart else each
+
+
+def _has_common_rows(change: TableChange) -> bool:
+    counts, before = change.counts, change.before
+    is_kept = counts is not None and before is not None and counts.deleted != before.rows
+    return is_kept or change.is_same_rows
+
+
+def _measured(context: RepoContext, change: TableChange) -> TableChange:
+    before, after = change.before, change.after
+    if before is None or after is None:
+        gone, new = (0 if each is None else each.rows for each in (before, after))
+        if gone is None or new is None:
+            return change
+        return replace(change, counts=RowCounts(inserted=new, deleted=gone))
+    if change.kind == "moved":
+        return replace(change, counts=RowCounts())
+    try:
+        return _between(context, change, before, after)
+    except LancewoodError:  # status and fsck report a state that cannot be read
+        return change
+
+
+def _between(context: RepoContext, change: TableChange, before: Pin, after: Pin) -> TableChange:
+    plan = _planned(context, before, after)
+    by_ids = _by_ids(plan)
+    counts, is_exact = _counts(plan, by_ids)
+    is_rewritten = by_ids is None or by_ids.deleted == before.rows
+    may_be_same = before.rows and before.rows == after.rows and before.schema == after.schema
+    is_same = bool(is_rewritten and may_be_same) and _same_rows(plan.one, plan.other)
+    renamed = tuple(
+        (each.before.name, each.name) for each in plan.paired if each.before.name != each.name
+    )
+    return replace(
+        change,
+        counts=counts,
+        is_exact=is_exact,
+        renamed_columns=renamed,
+        is_same_rows=is_same,
+    )
+
+
+def row_diff(
+    context: RepoContext,
+    before: Pin | None,
+    after: Pin | None,
+    *,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    change: str | Sequence[str] | None = None,
+    on: str | Sequence[str] | None = None,
+) -> Diff:
+    """The rows that differ between two pins; where one is None, all rows of the other. Two tables
+    of one name that share no history have no row in common but by key."""
+    kinds = check_kinds(change)
+    return Diff(DiffRows(_planned(context, before, after, columns, on), kinds, where))
+
+
+def _planned(
+    context: RepoContext,
+    before: Pin | None,
+    after: Pin | None,
+    columns: Sequence[str] | None = None,
+    on: str | Sequence[str] | None = None,
+) -> DiffPlan:
+    one, other = (None if each is None else pinned_state(context, each) for each in (before, after))
+    there = one or other
+    assert there is not None, "a side has the table"
+    one, other = one or nothing_before(there), other or nothing_before(there)
+    is_same = is_one_table(one, other)
+    return plan_diff(one, other, columns=columns, on=on, is_one_table=is_same, is_key_needed=False)
+
+
+def _by_ids(plan: DiffPlan) -> RowCounts | None:
+    """At most how many rows differ, as far as it is known without values; None where rows moved,
+    and have no ids by which they are known."""
+    try:
+        return DiffRows(replace(plan, key=None)).most()
+    except UnsupportedError:
+        return None
+
+
+def _counts(plan: DiffPlan, by_ids: RowCounts | None) -> tuple[RowCounts | None, bool]:
+    """How many rows differ, and whether this is exact; None if unknown."""
+    size = max(map(_row_size, (plan.one, plan.other)))
+    if plan.key is not None and _may_pair(plan, by_ids, size):
+        try:
+            return _exact(DiffRows(plan), size)
+        except LancewoodError:  # the key is not unique
+            pass
+    return (None, True) if by_ids is None else _exact(DiffRows(replace(plan, key=None)), size)
+
+
+def _may_pair(plan: DiffPlan, by_ids: RowCounts | None, size: float) -> bool:
+    """Whether there may be rows to be paired by key, and they are few."""
+    if by_ids is None:
+        return _is_small(plan.one) and _is_small(plan.other)
+    alone = by_ids.deleted, by_ids.inserted
+    return all(alone) and max(alone) * size <= _MOST_READ
+
+
+def _exact(rows: DiffRows, size: float) -> tuple[RowCounts, bool]:
+    most = rows.most()
+    if not most.updated:
+        return most, True
+    if most.updated * size > _MOST_READ:
+        return most, False
+    found = rows.stat()
+    return replace(most, updated=found["updated"]), True
+
+
+def _row_size(snapshot: Snapshot) -> float:
+    """About how many bytes a row has in data files, judging by the first and the last fragment, of
+    which one may be small, with more bytes for each row."""
+    raws, name = snapshot.manifest.message.fragments, snapshot.manifest.name
+    ends = (Fragment(decode_fragment(each, name)) for each in {*raws[:1], *raws[-1:]})
+    return min((_row_size_in(each) for each in ends), default=0.0)
+
+
+def _row_size_in(fragment: Fragment) -> float:
+    sizes = [each.size or _MOST_READ for each in fragment.files]
+    return sum(sizes) / max(1, fragment.physical_rows)
+
+
+def _same_rows(one: Snapshot, other: Snapshot) -> bool:
+    """Whether two tables of equal length hold the same rows in the same order; False if comparing
+    would cost too much."""
+    if not (_is_small(one) and _is_small(other)):
+        return False
+    pairs = _aligned(Table(one).to_batches(), Table(other).to_batches())
+    return all(_same_values(*each) for each in pairs)
+
+
+def _aligned(
+    one: Iterator[pa.RecordBatch], other: Iterator[pa.RecordBatch]
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """The rows of two streams side by side."""
+    here, there = next(one, None), next(other, None)
+    while here is not None and there is not None:
+        rows = min(here.num_rows, there.num_rows)
+        yield here.slice(0, rows), there.slice(0, rows)
+        here = here.slice(rows) if rows < here.num_rows else next(one, None)
+        there = there.slice(rows) if rows < there.num_rows else next(other, None)
+
+
+def _same_values(one: pa.RecordBatch, other: pa.RecordBatch) -> bool:
+    """Compares values, then bytes: for Arrow, NaN is not equal to NaN."""
+    return bool(one.equals(other) or one.serialize().equals(other.serialize()))
+
+
+def _is_small(snapshot: Snapshot) -> bool:
+    left = _MOST_READ
+    for fragment in snapshot.manifest.fragments:
+        for file in fragment.files:
+            left -= file.size or _MOST_READ + 1
+            if left < 0:
+                return False
+    return not any(each.is_blob for field in snapshot.schema.fields for each in field.walk())
