@@ -48,8 +48,8 @@ OPTIONS: dict[str, dict[str, str]] = {
     },
     "log": {
         **dict.fromkeys(
-            ("-p", "--patch", "--stat"),
-            "lw show REVISION tells what one commit changed, and git log --stat reads them all",
+            ("-p", "--patch"),
+            "lw log --stat counts what each commit did, lw diff REVISION^ REVISION --rows shows it",
         ),
         **{
             name: f"{_STOCK}: git log {name} …"
@@ -58,8 +58,7 @@ OPTIONS: dict[str, dict[str, str]] = {
     },
     "show": {"--stat": _ANYWAY, "-p": f"{_STOCK}: git show -p"},
     "diff": {
-        "--stat": _ANYWAY,
-        **dict.fromkeys(("-p", "--patch"), "lw table changes shows rows, git diff shows pins"),
+        **dict.fromkeys(("-p", "--patch"), "lw diff --rows shows rows, git diff shows pins"),
         **dict.fromkeys(
             ("--cached", "--staged"), f"{_NO_INDEX}; lw diff is about the tables as they stand"
         ),

@@ -47,8 +47,8 @@ VERBS: dict[str, CommandEntry] = {
         "Show a commit and the tables it changed, against its first parent.",
     ),
     "diff": CommandEntry(
-        "repository.looking:diff_command",
-        "Show which tables differ, with rows, fragments and columns: a summary as git diff --stat.",
+        "repository.diffing:diff_command",
+        "Show which tables differ between two commits, and with --rows which rows and cells.",
     ),
     "branch": CommandEntry("repository.refs:branch_command", "List, make or delete branches."),
     "switch": CommandEntry(

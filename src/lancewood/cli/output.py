@@ -213,6 +213,13 @@ class Output:
         self.as_json = as_json
         self._stream = stream or sys.stdout
         self._on_terminal = self._stream.isatty()
+        self._titles = 0
+
+    def title(self, text: str) -> None:
+        """A line above the rows of one of several things, with an empty one before all but the
+        first."""
+        self._titles += 1
+        print(f"{'' if self._titles == 1 else chr(10)}{one_line(text)}", file=self._stream)
 
     def document(self, document: Mapping[str, Any], text: str) -> None:
         """One answer: the document for programs, a sentence for people."""

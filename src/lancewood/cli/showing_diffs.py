@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,19 +12,22 @@ from lancewood.cli.output import Output, cell, counted, note
 from lancewood.files.formats import FileFormat
 from lancewood.files.sinks import STDOUT, writing
 from lancewood.files.text_forms import plain_batch
-from lancewood.table import Diff, DiffStat, SchemaDiff
+from lancewood.table import Diff, DiffCells, DiffStat, SchemaDiff
 
-DIFFERENT = 1
-"""The exit code of ``--exit-code``, as that of ``git diff``."""
 _SIGNS = {"deleted": "-", "inserted": "+", "updated": "~"}
 _STYLES = {"-": "red", "+": "green", "~": "yellow"}
 
 
 class ShownDiff:
-    """One diff, shown in one of the ways; afterwards it is known whether something differs."""
+    """One diff, shown in one of the ways; afterwards it is known whether something differs.
 
-    def __init__(self, found: Diff, output: Output, limit: int | None) -> None:
-        self._found, self._output, self._limit = found, output, limit
+    Where several tables are shown, each has its name as the title.
+    """
+
+    def __init__(
+        self, found: Diff, output: Output, limit: int | None, title: str | None = None
+    ) -> None:
+        self._found, self._output, self._limit, self._title = found, output, limit, title
         self._seen = 0
 
     @cached_property
@@ -37,7 +40,7 @@ class ShownDiff:
 
     def stat(self, about: Mapping[str, Any]) -> None:
         """How many rows, and how many cells of each column."""
-        stat, schema = self._found.stat(), self._found.schema
+        stat = self._found.stat()
         self._seen += bool(stat)
         document = {
             **about,
@@ -46,17 +49,18 @@ class ShownDiff:
             "deleted": stat.deleted,
             "unchanged": stat.unchanged,
             "cells": dict(stat.cells),
-            "columns": _as_facts(schema),
+            "columns": _as_facts(self._found.schema),
         }
-        self._output.document(document, "\n".join([_in_words(stat), *_lines(schema)]))
+        lines = [_in_words(stat), *_lines(self._found)]
+        self._output.document(document, "\n".join(map(self._said, lines)))
 
     def rows(self) -> None:
         """Row by row; JSON lines for programs."""
         if self._output.as_json:
-            names = self._found.arrow_schema.names
-            self._output.rows(names, self._plain(self._found.to_batches()))
+            self._json_lines(self._found)
             return
-        for line in _lines(self._found.schema):
+        lines = _lines(self._found)
+        for line in lines if self._title is None else ():
             note(line)
         before, after = (
             [each.name for each in self._found.arrow_schema.field(side).type]
@@ -66,12 +70,17 @@ class ShownDiff:
         gone = [each for each in before if renamed.get(each, each) not in after]
         first = self._plain(self._found.to_batches())
         rows = (_in_columns(row, after, gone, {b: a for a, b in renamed.items()}) for row in first)
-        if not self._first(["", *after, *gone], rows):
-            note("no row differs")
+        if not self._first(["", *after, *gone], rows, lines):
+            note(self._said("no row differs"))
 
-    def _first(self, columns: list[str], rows: Iterator[tuple[Any, ...]]) -> int:
-        """Print rows, if there are any; how many there were."""
+    def _first(
+        self, columns: list[str], rows: Iterator[tuple[Any, ...]], about: Sequence[str] = ()
+    ) -> int:
+        """Print rows, if there are any, below a title that says what there is to know about the
+        table; how many there were."""
         head = next(rows, None)
+        if self._title is not None and (about or head is not None):
+            self._output.title(self._said("; ".join(about)) if about else self._title)
         if head is None:
             return 0
 
@@ -84,11 +93,10 @@ class ShownDiff:
     def cells(self) -> None:
         """Cell by cell."""
         found = self._found.cells()
-        rows = self._plain(found.to_batches())
         if self._output.as_json:
-            self._output.rows(found.arrow_schema.names, rows)
-        elif not self._first(found.arrow_schema.names, rows):
-            note("no cell differs")
+            self._json_lines(found)
+        elif not self._first(found.arrow_schema.names, self._plain(found.to_batches())):
+            note(self._said("no cell differs"))
 
     def file(self, kind: FileFormat, *, cells: bool, safe: bool) -> None:
         """As a file of rows or cells to stdout."""
@@ -96,6 +104,15 @@ class ShownDiff:
         with writing(STDOUT, kind, found.arrow_schema, force=False, safe=safe) as sink:
             for batch in self._cut(found.to_batches()):
                 sink.write(batch)
+
+    def _json_lines(self, found: Diff | DiffCells) -> None:
+        names, rows = found.arrow_schema.names, self._plain(found.to_batches())
+        if self._title is not None:
+            names, rows = ["table", *names], ((self._title, *each) for each in rows)
+        self._output.rows(names, rows)
+
+    def _said(self, line: str) -> str:
+        return line if self._title is None else f"{self._title}: {line}"
 
     def _cut(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Not more rows than asked for."""
@@ -140,8 +157,11 @@ def _in_words(stat: DiffStat) -> str:
     return ", ".join(parts)
 
 
-def _lines(schema: SchemaDiff) -> list[str]:
-    """How columns differ, one line for each."""
+def _lines(found: Diff) -> list[str]:
+    """How columns differ, one line for each; of a table that only one side has, that it is so."""
+    if found.kind != "changed":
+        return ["new table" if found.kind == "added" else "table is gone"]
+    schema = found.schema
     return [
         *(f"new column {each.name}: {each.type}" for each in schema.added),
         *(f"dropped column {each.name}: {each.type}" for each in schema.dropped),

@@ -25,7 +25,7 @@ Lw = Callable[..., Any]
         (["commit", "--amend"], "lw reset --soft HEAD~1"),
         (["log", "--oneline", "-12"], "write the number as -n N"),
         (["log", "--since=monday"], "git log --since"),
-        (["diff", "--stat"], "leave it out"),
+        (["diff", "--patch"], "lw diff --rows"),
         (["merge", "--abort"], "whole or not at all"),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else "",

@@ -1,11 +1,11 @@
-"""``lw status``, ``show``, ``diff``, ``log`` and ``reflog``: looking at commits and tables."""
+"""``lw status``, ``show``, ``log`` and ``reflog``: looking at commits and tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from json import loads
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -30,6 +30,7 @@ from lancewood.repo import (
     LogEntry,
     State,
     Status,
+    TableChange,
     TableStatus,
     View,
     encode_pin,
@@ -60,11 +61,7 @@ _ELSEWHERE = (
     ['use "lw merge BRANCH" to bring them here'],
 )
 _UNTRACKED = ("Untracked tables:", ['use "lw add NAME" to take them in'])
-_DIFF_KEYS = (
-    *("table", "change", "rows", "rows_before", "fragments", "fragments_before"),
-    *("inserted", "updated", "deleted", "same_rows", "unrelated"),
-    *("added_columns", "removed_columns", "renamed_columns"),
-)
+_Changes: TypeAlias = Callable[[Commit], Sequence[TableChange]]
 _LOG_KEYS = ("hash", "parents", "author", "email", "time", "message", "branches", "tags")
 _REFLOG_KEYS = ("ref", "number", "old", "new", "name", "email", "time", "why")
 
@@ -146,7 +143,7 @@ def show_command(
 
     JSON keys: hash, parents, author, email, time, message, changes. A change has table, change
     (added, removed, changed, moved), rows, rows_before, fragments, fragments_before, inserted,
-    updated, deleted, same_rows, unrelated, added_columns, removed_columns, renamed_columns.
+    updated, deleted, exact, same_rows, unrelated, added_columns, removed_columns, renamed_columns.
     REVISION:TABLE is the pin as git keeps it, REVISION:FILE has path, bytes.
     """
     commit, colon, name = revision.partition(":")
@@ -178,40 +175,6 @@ def _show_part(view: View, name: str, output: Output) -> None:
         typer.echo(data, nl=False)
 
 
-def diff_command(
-    before: Annotated[
-        str, typer.Argument(metavar="[BEFORE]", help=f"A commit: {REVISIONS}.")
-    ] = "HEAD",
-    after: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[AFTER]", help="Another one; the tables as they stand if left out."
-        ),
-    ] = None,
-    *,
-    here: InRepository,
-) -> None:
-    """Show which tables differ, with rows, fragments and columns: a summary as git diff --stat.
-
-    Without AFTER the tables of the current branch as they stand are compared. Rows are counted by
-    what became of them where row ids show it: on one line of a table, not between two branches
-    that both went on. Rows that differ are for lw table changes to show.
-
-    JSON lines with keys: table, change, rows, rows_before, fragments, fragments_before, inserted,
-    updated, deleted, same_rows, unrelated, added_columns, removed_columns, renamed_columns. Counts
-    that are not known are null; same_rows is true where a small table was written over by what it
-    held, unrelated where both commits have a table of this name and no history that they share.
-    """
-    with here.repository() as repo:
-        changes = repo.diff(before, after)
-    if here.json:
-        facts = (tuple(change_facts(each).values()) for each in changes)
-        here.output.rows(_DIFF_KEYS, facts)
-        return
-    for line in stat_lines(changes):
-        print(line)
-
-
 def log_command(
     revisions: Annotated[
         list[str] | None,
@@ -236,12 +199,19 @@ def log_command(
         str | None,
         typer.Option("--table", metavar="NAME", help="Only commits that changed this table."),
     ] = None,
+    stat: Annotated[
+        bool,
+        typer.Option(
+            "--stat", help="With what each did to tables, or to --table: rows, fragments, columns."
+        ),
+    ] = False,
     *,
     here: InRepository,
 ) -> None:
     """Show commits, newest first.
 
-    JSON lines with keys: hash, parents, author, email, time, message, branches, tags.
+    JSON lines with keys: hash, parents, author, email, time, message, branches, tags. With --stat
+    there is changes as well, as in lw show.
     """
     if graph and table is not None:
         raise typer.BadParameter("--graph and --table do not go together: parents would be missing")
@@ -261,16 +231,27 @@ def log_command(
             if named is not None:
                 missing.add_note(f"lw log --table {named} shows the commits that changed the table")
             raise
+        changes = (lambda each: repo.show(each.hash, table=table).changes) if stat else None
         if here.json:
-            facts = ({**commit_facts(each), **decorations.facts(each.hash)} for each in found)
-            here.output.rows(_LOG_KEYS, (tuple(each.values()) for each in facts))
+            keys = (*_LOG_KEYS, "changes") if stat else _LOG_KEYS
+            here.output.rows(keys, (_log_facts(each, decorations, changes) for each in found))
             return
-        _print_log(found, decorations, graph=graph, oneline=oneline, first_parent=first_parent)
+        _print_log(
+            found, decorations, changes, graph=graph, oneline=oneline, first_parent=first_parent
+        )
+
+
+def _log_facts(
+    commit: Commit, decorations: Decorations, changes: _Changes | None
+) -> tuple[Any, ...]:
+    facts = (*commit_facts(commit).values(), *decorations.facts(commit.hash).values())
+    return facts if changes is None else (*facts, [change_facts(e) for e in changes(commit)])
 
 
 def _print_log(
     commits: Iterable[Commit],
     decorations: Decorations,
+    changes: _Changes | None,
     *,
     graph: bool,
     oneline: bool,
@@ -280,9 +261,11 @@ def _print_log(
 
     def text(commit: Commit) -> str:
         decoration = decorations.text(commit.hash)
+        stat = [] if changes is None else list(stat_lines(changes(commit)))
         if oneline:
-            return one_line(commit, decoration)
-        return commit_text(commit, decoration) + ("" if ahead.is_over else "\n")
+            return "\n".join([one_line(commit, decoration), *stat])
+        lines = [commit_text(commit, decoration), *([""] if stat else []), *stat]
+        return "\n".join(lines) + ("" if ahead.is_over else "\n")
 
     for each in graph_lines(ahead, text, first_parent=first_parent) if graph else map(text, ahead):
         print(each)

@@ -197,6 +197,7 @@ def change_facts(change: TableChange) -> dict[str, Any]:
         "inserted": None if counts is None else counts.inserted,
         "updated": None if counts is None else counts.updated,
         "deleted": None if counts is None else counts.deleted,
+        "exact": change.is_exact,
         "same_rows": change.is_same_rows,
         "unrelated": change.is_unrelated,
         "added_columns": list(change.added_columns),
@@ -245,6 +246,8 @@ def _moved(change: TableChange) -> str:
         return ""
     done = {"inserted": counts.inserted, "updated": counts.updated, "deleted": counts.deleted}
     parts = [f"{number:,} {word}" for word, number in done.items() if number]
+    if not change.is_exact:
+        parts = [f"at most {each}" if each.endswith("updated") else each for each in parts]
     return f" ({', '.join(parts) or 'none changed'})"
 
 
