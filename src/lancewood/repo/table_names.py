@@ -140,7 +140,8 @@ class TableNames:
                 raise InvalidInputError(
                     f"what the commit pins of {location} is not there on {called(pin.branch)} of "
                     "the table, or others wrote in between, and only versions there can be "
-                    "compared: lw status tells more"
+                    f"compared: lw status tells more, and lw diff --rows --table {name} compares "
+                    "what commits pin"
                 )
             version = landed.version
         return f"{location}@{pin.branch or ''}:{version}"

@@ -269,6 +269,15 @@ def test_bad_input_is_refused_before_rows_are_asked_for(
         repo.diff(**{"before": "left", "after": "right", "table": "birds", **asked}, rows=True)
 
 
+def test_a_state_that_is_gone_is_an_error_that_names_it(repo: lw.Repository) -> None:
+    lw.open(repo.path / "tables/birds.lance").append(bird(6, "six"))
+    repo.commit("as it stands")
+    (repo.path / "tables/birds.lance" / repo.at().pin("birds").manifest).unlink()
+    assert repo.diff(table="birds")[0].counts is None
+    with pytest.raises(lw.NotFoundError, match=r"version 2 of .*birds\.lance"):
+        repo.diff(rows=True)
+
+
 def test_the_history_of_a_table_counts_rows_commit_by_commit(repo: lw.Repository) -> None:
     with repo.transaction("main", "two at once") as changes:
         changes.table("birds").delete("id = 1").append(BIRDS)

@@ -79,8 +79,9 @@ def _measured(context: RepoContext, change: TableChange) -> TableChange:
 
 def _between(context: RepoContext, change: TableChange, before: Pin, after: Pin) -> TableChange:
     plan = _planned(context, before, after)
-    by_ids = _by_ids(plan)
-    counts, is_exact = _counts(plan, by_ids)
+    without_key = plan if plan.key is None else replace(plan, key=None)
+    by_ids = _by_ids(without_key)
+    counts, is_exact = _counts(plan, without_key, by_ids)
     is_rewritten = by_ids is None or by_ids.deleted == before.rows
     may_be_same = before.rows and before.rows == after.rows and before.schema == after.schema
     is_same = bool(is_rewritten and may_be_same) and _same_rows(plan.one, plan.other)
@@ -131,12 +132,14 @@ def _by_ids(plan: DiffPlan) -> RowCounts | None:
     """At most how many rows differ, as far as it is known without values; None where rows moved,
     and have no ids by which they are known."""
     try:
-        return DiffRows(replace(plan, key=None)).most()
+        return DiffRows(plan).most()
     except UnsupportedError:
         return None
 
 
-def _counts(plan: DiffPlan, by_ids: RowCounts | None) -> tuple[RowCounts | None, bool]:
+def _counts(
+    plan: DiffPlan, without_key: DiffPlan, by_ids: RowCounts | None
+) -> tuple[RowCounts | None, bool]:
     """How many rows differ, and whether this is exact; None if unknown."""
     size = max(map(_row_size, (plan.one, plan.other)))
     if plan.key is not None and _may_pair(plan, by_ids, size):
@@ -144,7 +147,7 @@ def _counts(plan: DiffPlan, by_ids: RowCounts | None) -> tuple[RowCounts | None,
             return _exact(DiffRows(plan), size)
         except LancewoodError:  # the key is not unique
             pass
-    return (None, True) if by_ids is None else _exact(DiffRows(replace(plan, key=None)), size)
+    return (None, True) if by_ids is None else _exact(DiffRows(without_key), size)
 
 
 def _may_pair(plan: DiffPlan, by_ids: RowCounts | None, size: float) -> bool:
