@@ -360,14 +360,14 @@ class LookingVerbs:
         unless a key pairs them. ``columns``, ``where``, ``change`` and ``on`` are for rows, as in
         ``Table.diff``.
 
-        Counting reads manifests and row ids, and up to 16 MiB of values for a table: those of rows
-        that were written, for which ``is_exact`` says otherwise, and of small tables that may have
-        been overwritten with the same rows. ``counts`` is None where nothing tells which rows are
-        the same, or a state is gone. Two tables of one name without a common past are
-        ``is_unrelated``.
+        Counting reads manifests and row ids, and at most some 16 MiB of values for a table, to tell
+        which rows that were written hold other values; if there are more, ``is_exact`` is False.
+        ``counts`` is None where nothing tells which rows are the same, or a state is gone. Two
+        tables of one name without a common past are ``is_unrelated``.
 
-        Raises NotFoundError for a revision or a table that neither side has, and where ``a...b``
-        has no merge base, InvalidInputError where it has several, and as ``Table.diff``.
+        Raises NotFoundError for a revision that names nothing, a table that neither side has and
+        ``a...b`` without a merge base; InvalidInputError where that has several; and what
+        ``Table.diff`` raises.
         """
         asked = {"columns": columns, "where": where, "change": change, "on": on}
         given = [name for name, value in asked.items() if value is not None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
@@ -14,7 +14,7 @@ from lancewood.jobs.counts import RowCounts
 from lancewood.table.handle import Handle
 
 if TYPE_CHECKING:
-    from lancewood.jobs.diffing import DiffRows, Kind
+    from lancewood.jobs.diffing import DiffRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Diff:
         rows.check()
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> Literal["added", "removed", "changed"]:
         """``added`` or ``removed`` where only one of two commits has the table, else
         ``changed``."""
         return self._rows.plan.kind

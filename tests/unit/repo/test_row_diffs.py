@@ -304,6 +304,16 @@ def test_the_history_of_a_table_counts_rows_commit_by_commit(repo: lw.Repository
         list(repo.history("bird"))
 
 
+def test_the_commits_of_a_history_are_counted_when_they_are_reached(
+    repo: lw.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = repo.history("birds", "left")
+    assert next(written).changes[0].counts == RowCounts(inserted=1, updated=1)
+    monkeypatch.setattr("lancewood.repo.looking.sides.measured", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        next(written)
+
+
 def test_one_table_of_a_commit_can_be_shown(repo: lw.Repository) -> None:
     assert [each.name for each in repo.show("main~1").changes] == ["labels", "photos"]
     assert [each.name for each in repo.show("main~1", table="photos").changes] == ["photos"]

@@ -61,9 +61,9 @@ def diff_command(
     updated, deleted, exact, same_rows, unrelated, added_columns, removed_columns, renamed_columns.
     Counts that are not known are null; exact is false where updated is at most so many; same_rows
     is true where a small table was written over by what it held, unrelated where both commits have
-    a table of this name and no history that they share. With --rows and --cells there is table,
-    and then what lw table diff prints; with --stat as well table, change, inserted, updated,
-    deleted, unchanged, cells and columns.
+    a table of this name and no history that they share. With --rows there is table, and then what
+    lw table diff prints, for --cells too; with --rows --stat there are table, change, inserted,
+    updated, deleted, unchanged, cells and columns.
     """
     is_range = ".." in before
     if is_range and after is not None:

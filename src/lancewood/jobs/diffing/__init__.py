@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-from lancewood.jobs.diffing.plan import DiffPlan, Kind, is_one_table, nothing_before, plan_diff
+from lancewood.jobs.diffing.plan import DiffPlan, is_one_table, nothing_before, plan_diff
 from lancewood.jobs.diffing.rows import DiffRows, check_kinds
 
 __all__ = [
     "DiffPlan",
     "DiffRows",
-    "Kind",
     "check_kinds",
     "is_one_table",
     "nothing_before",

@@ -35,7 +35,7 @@ from lancewood.jobs.merging.keys import Key, KeyIndex, key_of, primary_key, reso
 from lancewood.model.refs import called
 from lancewood.model.schema import Field
 
-Kind: TypeAlias = Literal["added", "removed", "changed"]
+_Kind: TypeAlias = Literal["added", "removed", "changed"]
 _BEFORE_ALL = 0
 """The version of a state that comes before the first one of a table."""
 
@@ -64,7 +64,7 @@ class DiffPlan:
         return named(self.one), named(self.other)
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> _Kind:
         """``added`` or ``removed`` if only one side has the table, else ``changed``."""
         if self.one.manifest.version == _BEFORE_ALL:
             return "added"

@@ -28,8 +28,8 @@ class TableChange:
     """Rows that were inserted, updated and deleted. None if unknown: if a state is gone, and for
     rows that moved in a table with neither stable row ids nor a primary key."""
     is_exact: bool = True
-    """Whether so many rows were updated, and not at most so many: 16 MiB of rows that were written
-    are read to see whether they hold other values, or belong to a row with the same key."""
+    """False if ``counts.updated`` is an upper bound: at most some 16 MiB of rows that were written
+    are read to see which of them hold other values."""
     renamed_columns: Renamed = ()
     """Columns that were only renamed, old and new name; known if ``counts`` is."""
     is_same_rows: bool = False
