@@ -201,10 +201,10 @@ class DiffRows:
             for doubt in filter(self._concerns, found.doubts):
                 names = ", ".join(each.name for each in doubt.columns if each in plan.columns)
                 doubtful[names] += doubt.after.row_count
-        if plan.kind != "changed":
-            kin = f"the table is {plan.kind}, with all of its rows"
-        elif plan.common is not None:
+        if plan.common is not None:
             kin = f"both come from {named(plan.common)}"
+        elif plan.kind != "changed":
+            kin = f"the table is {plan.kind}, with all of its rows"
         elif plan.is_one_table:
             kin = (
                 "no version is known that both come from: rows are the same in the same files only"
