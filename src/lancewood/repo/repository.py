@@ -3,7 +3,7 @@
 A bare git repository in SHA-256 format. Lance records what a table holds; git, which states of
 tables belong together: a commit pins them. Each verb is a few lines into the module that does it.
 The verbs that look, that bring commits over or take them back, and that keep a repository in order
-are in ``verbs``.
+are in ``verbs``, those that compare in ``comparing_verbs``.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ from lancewood.repo.committing.preparing import prepare, prepare_new, prepare_wo
 from lancewood.repo.committing.recording import FileSet, StandingTables
 from lancewood.repo.committing.swapping import FilesBeside, swap
 from lancewood.repo.committing.transaction import Transaction
+from lancewood.repo.comparing_verbs import ComparingVerbs
 from lancewood.repo.context import EXCLUSIVE, ID, SECTION, RepoContext
 from lancewood.repo.identity import author_of, checked_message
 from lancewood.repo.moving import detach, switch
 from lancewood.repo.naming.branches import Branches
 from lancewood.repo.naming.tags import Marks, Tags
 from lancewood.repo.outcome import Committed
-from lancewood.repo.verbs import BringingVerbs, KeepingVerbs, LookingVerbs
+from lancewood.repo.verbs import BringingVerbs, KeepingVerbs
 from lancewood.table.table import Table
 
 
-class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
+class Repository(ComparingVerbs, BringingVerbs, KeepingVerbs):
     """Many tables under one history. Made by ``init`` and ``open``."""
 
     def __init__(self, context: RepoContext) -> None:
