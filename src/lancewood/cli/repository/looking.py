@@ -183,6 +183,12 @@ def log_command(
         ),
     ] = None,
     graph: Annotated[bool, typer.Option("--graph", help="Draw how lines part and meet.")] = False,
+    stat: Annotated[
+        bool,
+        typer.Option(
+            "--stat", help="With what each did to tables, or to --table: rows, fragments, columns."
+        ),
+    ] = False,
     oneline: Annotated[bool, typer.Option("--oneline", help="One line for each commit.")] = False,
     limit: Annotated[
         int | None,
@@ -199,12 +205,6 @@ def log_command(
         str | None,
         typer.Option("--table", metavar="NAME", help="Only commits that changed this table."),
     ] = None,
-    stat: Annotated[
-        bool,
-        typer.Option(
-            "--stat", help="With what each did to tables, or to --table: rows, fragments, columns."
-        ),
-    ] = False,
     *,
     here: InRepository,
 ) -> None:
