@@ -80,6 +80,7 @@ INNER_ROOMS = {
         "writing": "running types",
         "columns": "reading running types writing",
         "merging": "reading running types writing",
+        "diffing": "reading merging types",
         "streaming": "reading types",
         "source": "reading streaming types writing",
     },

@@ -16,6 +16,7 @@ from lancewood.spark.session import session
 if TYPE_CHECKING:
     from lancewood.jobs.counts import RowCounts
     from lancewood.spark.columns.add import add_columns
+    from lancewood.spark.diffing.diff import diff
     from lancewood.spark.querying import explain_sql, sql
     from lancewood.spark.reading.read import count, read
     from lancewood.spark.source.metadata import metadata
@@ -28,6 +29,7 @@ __all__ = [
     "Written",
     "add_columns",
     "count",
+    "diff",
     "explain_sql",
     "metadata",
     "read",
@@ -40,6 +42,7 @@ __all__ = [
 _NAMES = {
     "lancewood.jobs.counts": "RowCounts",
     "lancewood.spark.columns.add": "add_columns",
+    "lancewood.spark.diffing.diff": "diff",
     "lancewood.spark.querying": "explain_sql sql",
     "lancewood.spark.reading.read": "count read",
     "lancewood.spark.source.metadata": "metadata",

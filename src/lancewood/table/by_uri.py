@@ -27,7 +27,7 @@ from lancewood.external.lock import CommitLock
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.retention import COMMITTING
 from lancewood.model.revision import OnBranch, parse_revision
-from lancewood.table.diffs import Diff
+from lancewood.table.diffs import Diff, diff_of
 from lancewood.table.handle import runner_or_threads
 from lancewood.table.table import Table
 
@@ -188,13 +188,9 @@ def diff(
     primary key of the later one: yesterday's file and today's, each imported. Tables that need
     options are opened first. See ``Table.diff``.
     """
-    from lancewood.jobs.diffing import DiffRows, check_kinds, is_one_table, plan_diff
-
     sides = [each if isinstance(each, Table) else open(each) for each in (one, other)]
     before, after = (each._snapshot for each in sides)
-    is_same = is_one_table(before, after)
-    plan = plan_diff(before, after, columns=columns, on=on, is_one_table=is_same)
-    return Diff(DiffRows(plan, check_kinds(change), where))
+    return diff_of(before, after, columns=columns, where=where, change=change, on=on)
 
 
 def exists(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from lancewood.engine.snapshot import At, resolve
+from lancewood.engine.snapshot import At, Snapshot, resolve
 from lancewood.jobs.counts import RowCounts
 from lancewood.table.handle import Handle
 
@@ -125,6 +125,14 @@ class Diff:
         kinds = tuple(each for each in self._rows.kinds if each == kind)
         return Diff(replace(self._rows, kinds=kinds))
 
+    def _narrowed(self, kinds: Sequence[str], before: Sequence[str], after: Sequence[str]) -> Diff:
+        """The same rows, some kinds of them, with some columns: all are compared, these shown."""
+        rows = self._rows
+        old = tuple(each for each in rows.shape.before if each.name in before)
+        new = tuple(each for each in rows.shape.after if each.name in after)
+        chosen = tuple(each for each in rows.kinds if each in kinds)
+        return Diff(replace(rows, kinds=chosen, shown=(old, new)))
+
     def cells(self) -> DiffCells:
         """The cells that differ in updated rows, one in each row that comes out."""
         return DiffCells(replace(self._rows, kinds=self.updated._rows.kinds))
@@ -210,9 +218,33 @@ class DiffVerbs(Handle):
         UnsupportedError, once rows are asked for, where there are neither stable row ids nor a key
         and rows may have moved.
         """
-        from lancewood.jobs.diffing import DiffRows, check_kinds, plan_diff
-
         mine = self._snapshot
         one, other = (mine, a) if b is None else (resolve(mine, a), b)
-        plan = plan_diff(one, resolve(mine, other), columns=columns, on=on)
-        return Diff(DiffRows(plan, check_kinds(change), where))
+        return diff_of(
+            one,
+            resolve(mine, other),
+            columns=columns,
+            where=where,
+            change=change,
+            on=on,
+            is_same_table=True,
+        )
+
+
+def diff_of(
+    one: Snapshot,
+    other: Snapshot,
+    *,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    change: str | Sequence[str] | None = None,
+    on: str | Sequence[str] | None = None,
+    is_same_table: bool | None = None,
+) -> Diff:
+    """The rows that differ between two states that are open already, of one table or of two: where
+    a caller does not know, their locations say it."""
+    from lancewood.jobs.diffing import DiffRows, check_kinds, is_one_table, plan_diff
+
+    is_same = is_one_table(one, other) if is_same_table is None else is_same_table
+    plan = plan_diff(one, other, columns=columns, on=on, is_one_table=is_same)
+    return Diff(DiffRows(plan, check_kinds(change), where))

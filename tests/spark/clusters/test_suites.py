@@ -1,5 +1,5 @@
-"""Reading, writing and merging on clusters and over Connect: pylance sees what was written, and a
-merge is that of the local runner."""
+"""Reading, writing, merging and comparing on clusters and over Connect: pylance sees what was
+written, a merge is that of the local runner, and rows that differ are those of a diff here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.spark.clusters.kinds import elsewhere
 
 import lancewood as lw
 from lancewood.errors import AlreadyExistsError, InvalidInputError
-from lancewood.spark import count, metadata, read, write
+from lancewood.spark import count, diff, metadata, read, sql, write
 
 VECTOR = pa.list_(pa.float32(), 3)
 SCHEMA = pa.schema([("id", pa.int64()), ("label", pa.string()), ("vector", VECTOR)])
@@ -99,3 +99,23 @@ def test_merge_is_that_of_the_local_runner(any_spark: Any, tmp_path: Path) -> No
     assert done.counts == theirs.counts
     assert done.counts == lw.RowCounts(updated=5, inserted=5)
     assert judged(uri) == judged(local)
+
+
+@pytest.mark.sliced(3, at=2)
+@elsewhere
+def test_rows_that_differ_are_those_of_a_diff_here(
+    any_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lancewood.spark.diffing.diff.MOST_KEYS", 0)
+    uri = tmp_path / "photos.lance"
+    write(rows(any_spark, 0, 60), uri, schema=SCHEMA, max_rows_per_file=10)
+    table = lw.open(uri).update({"label": "'new'"}, "id % 7 = 2").delete("id > 50")
+    table = table.overwrite(table.scan().to_arrow().slice(5))
+    for versions, on in ((1, 3), None), ((2, 4), "id"):
+        found = diff(any_spark, uri, *versions, on=on).toArrow().to_pylist()
+        expected = table.diff(*versions, on=on).to_arrow().to_pylist()
+        assert expected
+        assert sorted(map(str, found)) == sorted(map(str, expected))
+    query = "SELECT after.id FROM diff('photos', 1, 2) WHERE _change = 'updated'"
+    answer = sql(any_spark, query, tables={"photos": str(uri)})
+    assert sorted(each.id for each in answer.collect()) == [*range(2, 60, 7)]

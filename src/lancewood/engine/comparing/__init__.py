@@ -13,13 +13,14 @@ from lancewood.engine.comparing.cells import (
     portions,
 )
 from lancewood.engine.comparing.columns import ColumnPair, paired_columns
-from lancewood.engine.comparing.compare import Comparison, Doubt, State, apart, compare
+from lancewood.engine.comparing.compare import Comparison, Doubt, Part, State, apart, compare
 
 __all__ = [
     "ColumnPair",
     "Comparison",
     "DifferingRows",
     "Doubt",
+    "Part",
     "Places",
     "RowReader",
     "State",

@@ -84,7 +84,7 @@ class DifferingRows:
 
 
 def differing_rows(
-    comparison: Comparison, doubt: Doubt, columns: Sequence[ColumnPair]
+    comparison: Comparison, doubt: Doubt, columns: Sequence[ColumnPair], workers: int = WORKERS
 ) -> Iterator[DifferingRows]:
     """Of the rows of a doubt those that differ in some of the columns."""
     compared = tuple(each for each in doubt.columns if each in columns)
@@ -95,7 +95,7 @@ def differing_rows(
             comparison.after.portion_rows([each.after for each in compared]),
         )
         tasks = (partial(reading.look, *each) for each in portions(rows, doubt.after, doubt.before))
-        yield from in_order(tasks, workers=WORKERS)
+        yield from in_order(tasks, workers=workers)
 
 
 def portions(most: int, rows: LiveRows, *others: LiveRows) -> Iterator[tuple[Places, ...]]:

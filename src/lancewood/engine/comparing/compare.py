@@ -55,10 +55,12 @@ class State:
     def portion_rows(self, fields: Sequence[Field]) -> int:
         """So many rows of these columns are some megabytes, as far as types or sizes of files
         tell."""
+        return max(1, min(_MOST_ROWS, int(_PORTION / self.row_width(fields))))
+
+    def row_width(self, fields: Sequence[Field]) -> float:
+        """The bytes of a row of these columns, as far as types or sizes of files tell."""
         width, unknown = WantedColumns(Schema(tuple(fields))).width
-        if unknown:
-            width = self._row_size
-        return max(1, min(_MOST_ROWS, int(_PORTION / max(width, 1.0))))
+        return max(self._row_size if unknown else width, 1.0)
 
     @cached_property
     def _row_size(self) -> float:

@@ -7,6 +7,7 @@ wrote anew, or that were deleted and inserted again, are then the same rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -70,37 +71,45 @@ class DiffPlan:
             return "added"
         return "removed" if self.other.manifest.version == _BEFORE_ALL else "changed"
 
-    def comparisons(self) -> Iterator[Comparison]:
-        """What is known of the rows without their values, but for those of keys: in ranges of ids,
-        nearly always in one.
+    def comparisons(self, *, pairs_keys: bool = True) -> Iterator[Comparison]:
+        """What is known of the rows without their values, but for those of keys; or if rows that
+        only one state has are not to be paired here, without any. In ranges of ids, nearly always
+        in one.
 
         Raises UnsupportedError where rows may have moved, and nothing tells which ones, and
         InvalidInputError for two rows with the same key.
         """
-        if self._only is not None:
-            yield self._only
-        else:
-            yield from self._compared()
+        if not pairs_keys and self.key is not None:
+            return self._found()
+        return self._settled() if self._only_settled is None else iter((self._only_settled,))
 
     @cached_property
-    def _only(self) -> Comparison | None:
-        """The comparison where one range is enough."""
-        found = self._compared()
-        first = next(found)
-        return first if next(found, None) is None else None
+    def _only_settled(self) -> Comparison | None:
+        return _only(self._settled())
 
-    def _compared(self) -> Iterator[Comparison]:
-        if self.is_one_table:
-            found = compare(self.one, self.other, self.common, self.paired)
-        else:
-            found = iter((apart(self.one, self.other, self.paired),))
+    def _settled(self) -> Iterator[Comparison]:
+        """Rows that only one state has are paired, if there are some of both."""
         is_stable = all(each.manifest.has_stable_row_ids for each in (self.one, self.other))
         if self.key is not None:
-            yield from _paired(self.key, found)
-        elif is_stable or not self.is_one_table:
-            yield from found
-        else:
-            yield from self._checked([*found])
+            return (_paired_by(self.key, each) for each in self._found())
+        if is_stable or not self.is_one_table:
+            return self._found()
+        return iter(self._checked([*self._found()]))
+
+    def _found(self) -> Iterator[Comparison]:
+        """With a key all rows that only one state has come with the last range."""
+        if self._only_found is not None:
+            return iter((self._only_found,))
+        return self._ranges() if self.key is None else _gathered(self._ranges())
+
+    @cached_property
+    def _only_found(self) -> Comparison | None:
+        return _only(self._ranges())
+
+    def _ranges(self) -> Iterator[Comparison]:
+        if self.is_one_table:
+            return compare(self.one, self.other, self.common, self.paired)
+        return iter((apart(self.one, self.other, self.paired),))
 
     def _checked(self, found: Sequence[Comparison]) -> Sequence[Comparison]:
         """The same, if no row may have moved; raises UnsupportedError."""
@@ -213,22 +222,31 @@ def _has(paired: Sequence[ColumnPair], key: Key) -> bool:
     return all(path[0] in names for path in key.paths)
 
 
-def _paired(key: Key, found: Iterator[Comparison]) -> Iterator[Comparison]:
-    """The same, with rows that only one state has paired by their key: whichever ranges they are
-    in, so they all come with the last one."""
+def _only(found: Iterator[Comparison]) -> Comparison | None:
+    """The comparison, if one range is enough."""
+    first = next(found)
+    return first if next(found, None) is None else None
+
+
+def _gathered(found: Iterator[Comparison]) -> Iterator[Comparison]:
+    """The same, with all rows that only one state has in the last range: the key pairs them
+    whichever ranges they are in."""
     none, held, last = LiveRows.joined(()), list[Comparison](), next(found)
     for each in found:
         held.append(replace(last, doubts=()))
         yield replace(last, deleted=none, inserted=none)
         last = each
-    deleted = LiveRows.joined(each.deleted for each in (*held, last))
-    inserted = LiveRows.joined(each.inserted for each in (*held, last))
-    last = replace(last, deleted=deleted, inserted=inserted)
-    is_alone = not len(deleted.firsts) or not len(inserted.firsts)
-    yield last if is_alone else _paired_by(key, last)
+    yield replace(
+        last,
+        deleted=LiveRows.joined(each.deleted for each in (*held, last)),
+        inserted=LiveRows.joined(each.inserted for each in (*held, last)),
+    )
 
 
 def _paired_by(key: Key, found: Comparison) -> Comparison:
+    """The same, with rows that only one state has paired by their key."""
+    if not len(found.deleted.firsts) or not len(found.inserted.firsts):
+        return found
     tops = {path[0] for path in key.paths}
     columns = [each for each in found.columns if each.name in tops]
     before = _Keys(key, found.before, found.deleted, [each.before for each in columns], columns)
@@ -253,6 +271,29 @@ def _others(count: int, chosen: Ints) -> Ints:
     return np.flatnonzero(left)
 
 
+@contextmanager
+def comparable_keys(key: Key, rows: pa.RecordBatch, snapshot: Snapshot) -> Iterator[None]:
+    """Raise InvalidInputError where key columns of a state cannot become the type of the key."""
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as cause:
+        kinds = ", ".join(f"{each.name}: {each.type}" for each in rows.schema)
+        raise InvalidInputError(
+            f"the key of {named(snapshot)} ({kinds}) cannot be compared with that of the other "
+            f"side ({', '.join(map(str, key.types))}): {cause}; cast one of the columns, or give "
+            "others (on=)"
+        ) from cause
+
+
+def not_unique(snapshot: Snapshot, shown: str, values: object) -> InvalidInputError:
+    """The error for two rows with the same key."""
+    return InvalidInputError(
+        f"two rows of {named(snapshot)} have the key {shown}, so that it does not say which rows "
+        "are the same; give columns whose values are unique (on=)",
+        key=values,
+    )
+
+
 class _Keys:
     """The keys of rows that only one state has."""
 
@@ -271,15 +312,8 @@ class _Keys:
         for (places,) in portions(state.portion_rows(fields), rows):
             found = reader.at(places)
             batch = pa.RecordBatch.from_arrays([found[each.name] for each in fields], names=names)
-            try:
+            with comparable_keys(key, batch, state.snapshot):
                 parts.append(key.values(batch))
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as cause:
-                kinds = ", ".join(f"{name}: {each.type}" for name, each in found.items())
-                raise InvalidInputError(
-                    f"the key of {named(state.snapshot)} ({kinds}) cannot be compared with that of "
-                    f"the other side ({', '.join(map(str, key.types))}): {cause}; cast one of the "
-                    "columns, or give others (on=)"
-                ) from cause
             placed.append(places)
         self._places = Places(*(np.concatenate(each) for each in zip(*placed, strict=True)))
         self.values = [pa.concat_arrays(each) for each in zip(*parts, strict=True)]
@@ -294,11 +328,7 @@ class _Keys:
         if twice is None:
             return index
         shown, values = shown_key(self._key, self.values, twice[0])
-        raise InvalidInputError(
-            f"two rows of {named(self._state.snapshot)} have the key {shown}, so that it does not "
-            "say which rows are the same; give columns whose values are unique (on=)",
-            key=values,
-        )
+        raise not_unique(self._state.snapshot, shown, values)
 
     def rows(self, chosen: Ints) -> LiveRows:
         """Some of the rows, each by itself."""

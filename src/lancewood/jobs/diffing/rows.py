@@ -1,46 +1,35 @@
-"""The rows of a diff as Arrow batches: what became of each, and both of its states side by side.
-
-A condition is asked about what comes out: ``before.price``, ``after.price``, ``_change``. A bare
-``price`` is that of the later state, or for a deleted row that of the earlier one.
-"""
+"""What is asked of a diff: its rows, how many there are, single cells, and how it was found."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancewood.engine.base import WORKERS, in_order
-from lancewood.engine.comparing import (
-    Comparison,
-    DifferingRows,
-    Doubt,
-    Places,
-    RowReader,
-    State,
-    differing_rows,
-    portions,
-)
-from lancewood.engine.rows import LiveRows
+from lancewood.engine.comparing import Doubt
 from lancewood.errors import InvalidInputError
-from lancewood.expr import Predicate, parse_predicate
 from lancewood.files.json_text import json_text
 from lancewood.files.text_forms import to_plain
-from lancewood.format.arrow import to_scan_schema
 from lancewood.jobs.counts import RowCounts
 from lancewood.jobs.diffing.plan import DiffPlan, named
-from lancewood.model.schema import ROW_ID, Field, Schema
-
-CHANGE, COLUMNS, BEFORE, AFTER = "_change", "_columns", "before", "after"
-DELETED, INSERTED, UPDATED = "deleted", "inserted", "updated"
-KINDS = (DELETED, INSERTED, UPDATED)
-"""In the order in which they come."""
+from lancewood.jobs.diffing.tasks import (
+    AFTER,
+    BEFORE,
+    CHANGE,
+    COLUMNS,
+    DELETED,
+    INSERTED,
+    KINDS,
+    UPDATED,
+    DiffShape,
+    DiffTask,
+)
+from lancewood.model.schema import ROW_ID, Field
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,49 +39,34 @@ class DiffRows:
     plan: DiffPlan
     kinds: tuple[str, ...] = KINDS
     where: str | None = None
+    shown: tuple[tuple[Field, ...], tuple[Field, ...]] | None = None
+    """The columns that are shown of each state, if not those of the plan; all of the plan are
+    compared."""
 
-    @cached_property
+    @property
     def schema(self) -> pa.Schema:
         """What comes out."""
-        return pa.schema(
-            [
-                pa.field(CHANGE, pa.string(), nullable=False),
-                pa.field(ROW_ID, pa.uint64()),
-                pa.field(COLUMNS, pa.list_(pa.string())),
-                pa.field(BEFORE, _struct(self.plan.before)),
-                pa.field(AFTER, _struct(self.plan.after)),
-            ]
+        return self.shape.schema
+
+    @cached_property
+    def shape(self) -> DiffShape:
+        """What is asked for, without what it is asked of."""
+        plan = self.plan
+        before, after = (plan.before, plan.after) if self.shown is None else self.shown
+        is_by_key = not plan.is_one_table or plan.key is not None
+        return DiffShape(
+            plan.paired, plan.columns, before, after, is_by_key, self.kinds, self.where
         )
 
     def check(self) -> None:
         """Raise InvalidInputError for a condition that cannot be understood."""
-        _ = self.predicate
-
-    @cached_property
-    def predicate(self) -> Predicate | None:
-        """The condition; raises InvalidInputError if it cannot be understood."""
-        if self.where is None:
-            return None
-        bare = [pa.field(name, kind) for name, (kind, *_) in self._bare.items()]
-        return parse_predicate(self.where, pa.schema([*self.schema, *bare]))
+        _ = self.shape.predicate
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, within a bounded memory: what was deleted, inserted, updated."""
-        predicate = self.predicate
+        _ = self.shape.predicate
         for found in self.plan.comparisons():
-            for batch in self._batches(found):
-                chosen = batch if predicate is None else self._kept(batch, predicate)
-                if chosen.num_rows:
-                    yield chosen
-
-    def _batches(self, found: Comparison) -> Iterator[pa.RecordBatch]:
-        made: dict[str, Callable[[], Iterator[pa.RecordBatch]]] = {
-            DELETED: partial(self._alone, found.before, found.deleted, DELETED),
-            INSERTED: partial(self._alone, found.after, found.inserted, INSERTED),
-            UPDATED: partial(self._updated, found),
-        }
-        for kind in self.kinds:
-            yield from made[kind]()
+            yield from DiffTask(self.shape, found).batches()
 
     def most(self) -> RowCounts:
         """How many rows differ at most, as far as it is known without values."""
@@ -106,7 +80,7 @@ class DiffRows:
         return RowCounts(**{kind: counts[kind] for kind in self.kinds})
 
     def _concerns(self, doubt: Doubt) -> bool:
-        return any(each in self.plan.columns for each in doubt.columns)
+        return bool(self.shape.compared_in(doubt))
 
     def stat(self) -> dict[str, Any]:
         """How many rows of each kind, how many are the same, and how many cells of each column."""
@@ -116,7 +90,8 @@ class DiffRows:
         for found in self.plan.comparisons():
             counts[DELETED] += found.deleted.row_count
             counts[INSERTED] += found.inserted.row_count
-            for rows in self._differing(found) if UPDATED in self.kinds else ():
+            task = DiffTask(self.shape, found)
+            for rows in task.differing() if UPDATED in self.kinds else ():
                 counts[UPDATED] += len(rows)
                 for column, number in zip(rows.columns, rows.cells.sum(axis=0), strict=True):
                     cells[column.name] += int(number)
@@ -224,129 +199,9 @@ class DiffRows:
             lines.append(f"key: {', '.join(plan.key.names)}, for rows that only one side has")
         return "\n".join(lines)
 
-    def _differing(self, found: Comparison) -> Iterator[DifferingRows]:
-        """The updated rows, by place, with the cells that differ."""
-        for doubt in found.doubts:
-            yield from differing_rows(found, doubt, self.plan.columns)
-
-    def _alone(self, state: State, rows: LiveRows, kind: str) -> Iterator[pa.RecordBatch]:
-        """Rows that only one state has."""
-        is_new = kind == INSERTED
-        fields = self.plan.after if is_new else self.plan.before
-        reader = RowReader(state, fields)
-
-        def read(places: Places) -> Iterator[pa.RecordBatch]:
-            count = len(places.parts)
-            values = _as_struct(reader.at(places), fields, count)
-            none = pa.nulls(count, self.schema.field(BEFORE if is_new else AFTER).type)
-            yield self._batch(
-                kind,
-                _row_ids(state, places),
-                pa.nulls(count, pa.list_(pa.string())),
-                none if is_new else values,
-                values if is_new else none,
-            )
-
-        tasks = (partial(read, *each) for each in portions(state.portion_rows(fields), rows))
-        return in_order(tasks, workers=WORKERS)
-
-    def _updated(self, found: Comparison) -> Iterator[pa.RecordBatch]:
-        rest = _Rest(found.before, self.plan.before), _Rest(found.after, self.plan.after)
-        for rows in self._differing(found):
-            before, after = (
-                _as_struct(side.added(read, places), side.fields, len(rows))
-                for side, read, places in zip(
-                    rest, rows.read, (rows.before, rows.after), strict=True
-                )
-            )
-            ids = _row_ids(found.after, rows.after)
-            if not self.plan.is_one_table or self.plan.key is not None:
-                same = pc.equal(ids, _row_ids(found.before, rows.before))
-                ids = pc.if_else(same, ids, pa.scalar(None, pa.uint64()))
-            yield self._batch(UPDATED, ids, _names(rows), before, after)
-
-    def _batch(self, kind: str, *columns: pa.Array) -> pa.RecordBatch:
-        said = pa.repeat(pa.scalar(kind, pa.string()), len(columns[0]))
-        return pa.RecordBatch.from_arrays([said, *columns], schema=self.schema)
-
-    def _kept(self, batch: pa.RecordBatch, predicate: Predicate) -> pa.RecordBatch:
-        needed = set(predicate.columns)
-        arrays, names = list(batch.columns), list(batch.schema.names)
-        for name, (_, *of) in self._bare.items():
-            if name in needed:
-                arrays.append(of[0](batch))
-                names.append(name)
-        return batch.filter(predicate.mask(pa.RecordBatch.from_arrays(arrays, names=names)))
-
-    @cached_property
-    def _bare(self) -> Mapping[str, tuple[pa.DataType, Callable[[pa.RecordBatch], Any]]]:
-        """Columns by their names alone: their types, and how they come out of a batch."""
-        earlier = {each.name: each.before.name for each in self.plan.paired}
-        old, new = self.schema.field(BEFORE).type, self.schema.field(AFTER).type
-        found = dict[str, tuple[pa.DataType, Callable[[pa.RecordBatch], Any]]]()
-        for each in old:
-            found[each.name] = each.type, partial(_bare, None, each.name)
-        for each in new:
-            before = earlier.get(each.name)
-            is_alike = before is not None and old.get_field_index(before) >= 0
-            is_alike = is_alike and old.field(before).type == each.type
-            found[each.name] = each.type, partial(_bare, each.name, before if is_alike else None)
-        return {name: each for name, each in found.items() if name not in self.schema.names}
-
-
-class _Rest:
-    """Columns of rows that are shown, and that were not read to compare the rows."""
-
-    def __init__(self, state: State, fields: Sequence[Field]) -> None:
-        self._state, self.fields = state, fields
-
-    def added(self, read: Mapping[str, pa.Array], places: Places) -> Mapping[str, pa.Array]:
-        missing = [each for each in self.fields if each.name not in read]
-        if not missing:
-            return read
-        return {**read, **RowReader(self._state, missing).at(places)}
-
-
-def _bare(after: str | None, before: str | None, batch: pa.RecordBatch) -> Any:
-    sides = [(BEFORE, before), (AFTER, after)]
-    found = [pc.struct_field(batch.column(side), [name]) for side, name in sides if name]
-    if len(found) == 1:
-        return found[0]
-    return pc.if_else(pc.equal(batch.column(CHANGE), DELETED), *found)
-
-
-def _struct(fields: Sequence[Field]) -> pa.DataType:
-    known = to_scan_schema(Schema(tuple(fields)))
-    return pa.struct([each.with_nullable(True) for each in known])
-
-
-def _as_struct(columns: Mapping[str, pa.Array], fields: Sequence[Field], count: int) -> pa.Array:
-    kind = _struct(fields)
-    if not fields:
-        return pa.array([{}] * count, kind)
-    return pa.StructArray.from_arrays([columns[each.name] for each in kind], fields=list(kind))
-
-
-def _names(rows: DifferingRows) -> pa.Array:
-    """The names of the cells that differ, row by row."""
-    names = pa.array([each.name for each in rows.columns], pa.string())
-    _, at = np.nonzero(rows.cells)
-    counts = rows.cells.sum(axis=1)
-    offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
-    return pa.ListArray.from_arrays(pa.array(offsets), names.take(pa.array(at)))
-
 
 def _as_json(values: Any) -> list[str | None]:
     return [None if each is None else json_text(each) for each in to_plain(values).to_pylist()]
-
-
-def _row_ids(state: State, places: Places) -> pa.Array:
-    """The ids of rows, stable or not, in the order of their places."""
-    found = np.empty(len(places.parts), np.uint64)
-    for number, here in places.by_part():
-        facts = state.parts[number].facts
-        found[here] = facts.column_at(ROW_ID, places.offsets[here]).to_numpy()
-    return pa.array(found)
 
 
 def check_kinds(change: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -1,0 +1,1 @@
+"""Rows that differ, as a frame: numbers on the driver, values in tasks."""

@@ -1,0 +1,151 @@
+"""``lancewood.spark.diff``: the rows that differ between two revisions, as a DataFrame.
+
+The driver compares both by their manifests and deletion files and cuts what it found into tasks.
+Those read values, compare and show them. Rows that only one revision has are paired by their keys:
+a few on the driver, many by Spark (``keys``).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lancewood.engine.comparing import Comparison
+from lancewood.engine.snapshot import At, Snapshot, resolve
+from lancewood.errors import UnsupportedError
+from lancewood.external.base import ManifestStore
+from lancewood.jobs.diffing import Costs, DiffCutting, DiffRows, DiffShape
+from lancewood.spark.diffing.keys import KeyPairing
+from lancewood.spark.diffing.work import DiffWork, diff_tasks, encode
+from lancewood.spark.reading.plan import OPENING, count_tasks
+from lancewood.spark.tasks import slots, spread
+from lancewood.spark.types import Reading
+from lancewood.table.by_uri import open as open_table
+from lancewood.table.diffs import diff_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MOST_KEYS = 1 << 20
+"""So many rows are paired by their keys on the driver; more by Spark."""
+_REACHING = 4 << 10
+"""The cost of reaching a row that does not follow the one before, as bytes that could be read
+instead."""
+
+
+def diff(
+    spark: SparkSession,
+    uri: str | os.PathLike[str],
+    a: int | str | datetime,
+    b: At = None,
+    *,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    change: str | Sequence[str] | None = None,
+    on: str | Sequence[str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
+    manifest_store: str | ManifestStore | None = None,
+    allowed_bases: Sequence[str] | None = None,
+) -> DataFrame:
+    """The rows that differ between two revisions, from ``a`` to ``b``, as a DataFrame. Without
+    ``b`` it is the version that the uri leads to, usually the newest.
+
+    The rows are those of ``Table.diff``: ``_change``, ``_rowid``, ``_columns``, ``before`` and
+    ``after``, in no particular order; ``columns``, ``where``, ``change`` and ``on`` are given as
+    there. Revisions are compared by the driver, now, without reading values; executors read the
+    rows that may differ, at every action. Only rows that are asked for here leave Python: what
+    Spark selects and filters later is read before it is dropped.
+
+    Storage options travel to the executors as with ``read``. Raises what ``Table.diff`` raises,
+    also where rows may have moved and nothing tells which, and UnsupportedError for a type that
+    Spark does not have. A key that is not unique is found now, or in an action if there are many
+    rows to be paired.
+    """
+    table = open_table(
+        uri,
+        storage_options=storage_options,
+        base_storage_options=base_storage_options,
+        manifest_store=manifest_store,
+        allowed_bases=allowed_bases,
+    )
+    here = table._snapshot
+    until = here if b is None else resolve(here, b)
+    found = diff_of(
+        resolve(here, a),
+        until,
+        columns=columns,
+        where=where,
+        change=change,
+        on=on,
+        is_same_table=True,
+    )
+    return diff_frame(spark, found._rows)
+
+
+def diff_frame(
+    spark: SparkSession, rows: DiffRows, names: Sequence[str] | None = None
+) -> DataFrame:
+    """The rows of a diff as a DataFrame, with all columns or some."""
+    plan = rows.plan
+    for each in (plan.one, plan.other):
+        _check_reachable(each)
+    schema = (
+        rows.schema if names is None else pa.schema([rows.schema.field(each) for each in names])
+    )
+    shape, running = replace(rows.shape), slots(spark)
+    work = DiffWork(plan.one.bare(), plan.other.bare(), shape, Reading(schema))
+    pairing, messages = _pairing(work, rows), list[bytes]()
+    for found in plan.comparisons(pairs_keys=pairing is None):
+        left = found if pairing is None else pairing.without(found)
+        cutting = DiffCutting(left, shape, costs(found, shape))
+        messages += map(encode, cutting.portions(_share(cutting.cost, running)))
+    if pairing is not None and not messages:
+        return pairing.frame(spark, running)
+    run: Any = partial(diff_tasks, work)
+    run.__name__ = work.name
+    frame = spread(spark, messages).mapInArrow(run, work.reading.spark)
+    return frame if pairing is None else frame.unionAll(pairing.frame(spark, running))
+
+
+def costs(found: Comparison, shape: DiffShape) -> Costs:
+    """What reading rows takes."""
+    before = {each.name: each for each in (*shape.before, *(one.before for one in shape.columns))}
+    after = {each.name: each for each in (*shape.after, *(one.after for one in shape.columns))}
+    return Costs(
+        math.ceil(found.before.row_width([*before.values()])),
+        math.ceil(found.after.row_width([*after.values()])),
+        OPENING,
+        _REACHING,
+    )
+
+
+def _pairing(work: DiffWork, rows: DiffRows) -> KeyPairing | None:
+    """How Spark pairs rows by their keys; None if there are few, or no keys."""
+    plan = rows.plan
+    if plan.key is None:
+        return None
+    for last in plan.comparisons(pairs_keys=False):  # which has all rows that are to be paired
+        sides = last.deleted.row_count, last.inserted.row_count
+    if not all(sides) or sum(sides) <= MOST_KEYS:
+        return None
+    return KeyPairing(work, plan.key, last, costs(last, work.shape))
+
+
+def _share(cost: int, running: int) -> int:
+    return math.ceil(cost / count_tasks(cost, running)) or 1
+
+
+def _check_reachable(snapshot: Snapshot) -> None:
+    if snapshot.location.store.location("data") is None:
+        raise UnsupportedError(
+            f"{snapshot.location.uri} is in the memory of one process, where executors cannot read "
+            "it; keep the table on a disk or in an object store"
+        )
