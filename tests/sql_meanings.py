@@ -8,6 +8,10 @@ from __future__ import annotations
 
 MEANINGS: list[str] = [
     (
+        "SELECT d._change, d.after.k AS k, d.before.label AS l, d._columns AS c FROM "
+        "diff('photos', 'v1.0', 'exp') d WHERE _change <> 'updated'"
+    ),
+    (
         "SELECT id, k / 2 AS h, k % 4 AS r, id div 3 AS d, -id % 3 AS m, (0 - id) div 3 AS dd "
         "FROM photos"
     ),
@@ -24,6 +28,15 @@ MEANINGS: list[str] = [
         "d FROM photos"
     ),
     "SELECT score, count(*) AS n FROM photos GROUP BY score",
+    (
+        "SELECT id, array_contains(tags, 'a') AS a, array_contains(tags, 'b') AS b, "
+        "array_contains(tags, label) AS c FROM photos"
+    ),
+    (
+        "SELECT p.id, before.box.x AS x, after IS NULL AS gone FROM diff('photos', 1) LEFT JOIN "
+        "photos p ON p.id = coalesce(after.id, before.id) WHERE array_contains(_columns, 'k') IS "
+        "NOT TRUE"
+    ),
     "SELECT DISTINCT f FROM photos",
     "SELECT DISTINCT score + 0 AS s, ok FROM photos",
     (

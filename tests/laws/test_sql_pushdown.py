@@ -18,6 +18,7 @@ from tests.breadth import daily
 from tests.sql_scene import Queries, make_tables
 
 import lancewood as lw
+from lancewood.engine.snapshot import Snapshot
 from lancewood.query.answer import answer as answered_here
 from lancewood.query.names import with_names
 from lancewood.query.plan import QueryPlan, plan_query
@@ -57,8 +58,9 @@ def rows_of(read: Read) -> pa.Table:
     if read.known_rows is not None:
         return pa.table({"__row": pa.array([True] * read.known_rows)})
     names = read.columns
-    columns = list(read.snapshot.arrow_schema.names[:1] if names == () else names or ()) or None
-    scan = lw.Table(read.snapshot).scan(
+    assert isinstance(read.source, Snapshot)
+    columns = list(read.source.arrow_schema.names[:1] if names == () else names or ()) or None
+    scan = lw.Table(read.source).scan(
         columns, read.where, parameters=dict(read.parameters) or None, limit=read.limit
     )
     return scan.to_arrow()

@@ -3,8 +3,9 @@
 How a text is answered, in order:
 
 1. ``text`` parses it: tokens and sqlglot's tree, in Spark's dialect (``settings`` say which one).
-2. ``names`` finds the tables in the tree, and which revision each is asked at; ``sources`` finds
-   the version that is meant, each once. ``plan`` does both, and reports on it (``--explain``).
+2. ``names`` finds the tables in the tree, and which revision each is asked at, and ``diffs`` what
+   is to be compared; ``sources`` finds the version that is meant, each once. ``plan`` does all, and
+   reports on it (``--explain``).
 3. ``reads`` says what is read of each table: which columns; ``joins`` which conditions and limits
    may be asked before tables are joined, ``predicates`` how those are said to a scan.
 4. An engine answers: Spark in ``lancewood.spark.querying``, with the text as it was written; or

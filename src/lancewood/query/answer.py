@@ -17,8 +17,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from lancewood.engine.rows import ScanPlan, plan_scan
+from lancewood.engine.rows import plan_scan
 from lancewood.errors import InvalidInputError, LancewoodError, UnsupportedError
+from lancewood.query.diffs import TableDiff
 from lancewood.query.kinds import NULL, seen_column
 from lancewood.query.names import Occurrence
 from lancewood.query.plan import QueryPlan, plan_query
@@ -52,8 +53,8 @@ def sql(
 
     ``tables`` maps names to uris and handles, ``repository`` has the tables of a commit, HEAD's or
     that of ``revision``. Where neither is given, a quoted name may be a uri: ``SELECT * FROM
-    'photos.lance@v1.0'``. Revisions are written as for ``lancewood.spark.sql``, and the SQL is
-    Spark's, too. ``args`` are values for ``:name``.
+    'photos.lance@v1.0'``. Revisions, and diffs of two of them, are written as for
+    ``lancewood.spark.sql``, and the SQL is Spark's, too. ``args`` are values for ``:name``.
 
     Every version is resolved now, and once for the same name and revision; rows are read and
     computed on demand, with bounded memory. ``pushdown=False`` reads all of every table, for the
@@ -73,7 +74,7 @@ def answer(
         raise InvalidInputError(f"args takes a mapping for :name, got a {type(args).__name__}")
     _check_text(planned)
     if pushdown:
-        with suppress(NotReadError):
+        with suppress(NotReadError, InvalidInputError):
             return Answer(planned, planned.reads, dict(args or {}))
     return Answer(planned, planned.whole_reads, dict(args or {}))
 
@@ -171,14 +172,14 @@ class _Input:
                 f"c{places[each.name]}" if each.name in places and self.is_read else None,
                 seen_column(each),
             )
-            for each in self.read.snapshot.arrow_schema
+            for each in self.read.source.arrow_schema
         ]
 
     @property
     def _names(self) -> Sequence[str]:
         """The columns, without those whose type DuckDB lacks: naming one is an error."""
         names = self.read.columns
-        schema = self.read.snapshot.arrow_schema
+        schema = self.read.source.arrow_schema
         return [
             each.name
             for each in schema
@@ -186,28 +187,33 @@ class _Input:
         ]
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        plan, names = self._plan(), self._names
-        kinds = [seen_column(plan.schema.field(name)) for name in names]
+        names = self._names
+        found, batches = self._rows()
+        kinds = [seen_column(found.field(name)) for name in names]
         fields = [pa.field(f"c{at}", kind) for at, kind in enumerate(kinds)]
         schema = pa.schema(fields or [pa.field("c0", pa.bool_())])
-        reader = pa.RecordBatchReader.from_batches(schema, self._batches(plan, names, schema))
+        reader = pa.RecordBatchReader.from_batches(schema, self._batches(batches, names, schema))
         return reader.__arrow_c_stream__(requested_schema)
 
-    def _plan(self) -> ScanPlan:
-        snapshot = self.read.snapshot
-        return plan_scan(
-            snapshot,
-            columns=self._names or snapshot.arrow_schema.names[:1],
+    def _rows(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """What is read, and its schema."""
+        source = self.read.source
+        if isinstance(source, TableDiff):
+            return source.arrow_schema, source.batches(self._names)
+        plan = plan_scan(
+            source,
+            columns=self._names or source.arrow_schema.names[:1],
             where=self.read.where,
             parameters=dict(self.read.parameters) or None,
             limit=self.read.limit,
         )
+        return plan.schema, plan.batches()
 
     def _batches(
-        self, plan: ScanPlan, names: Sequence[str], schema: pa.Schema
+        self, batches: Iterator[pa.RecordBatch], names: Sequence[str], schema: pa.Schema
     ) -> Iterator[pa.RecordBatch]:
         try:
-            for batch in plan.batches():
+            for batch in batches:
                 if names:
                     arrays = [
                         _handed_over(name, array, field.type)

@@ -17,6 +17,7 @@ from lancewood.query import aggregates, functions
 from lancewood.query import functions as operators
 from lancewood.query import literals as moments
 from lancewood.query.clauses import called, check_grouping, is_only_tested
+from lancewood.query.diffs import NAME as DIFF
 from lancewood.query.kinds import (
     BIGINT,
     BOOLEAN,
@@ -312,6 +313,8 @@ class Expressions:
             return Typed(f"({self.compile(given[0]).sql} {word})", BOOLEAN)
         if name == "now" and not given:
             return Typed("now()", MOMENT)
+        if name == DIFF:
+            raise InvalidInputError("diff() gives rows: it stands in FROM, not among the columns")
         raise only_spark(f"{name}()")
 
     # Rows

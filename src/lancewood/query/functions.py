@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from lancewood.query.clauses import called, plain_number
 from lancewood.query.kinds import (
@@ -254,6 +255,21 @@ def _replace(node: Any, compile_: Compile) -> Typed:
     return Typed(f"replace({', '.join(each.sql for each in texts)})", TEXT)
 
 
+def _array_contains(node: Any, compile_: Compile) -> Typed:
+    """Whether a list has a value; unknown where it has not, but a null instead."""
+    listed, value = compile_(node.this), compile_(node.expression)
+    if not pt.is_list(listed.kind) or listed.kind.value_type != value.kind:
+        raise only_spark(f"{called(node)} of {type_name(listed.kind)} and {type_name(value.kind)}")
+    if not is_comparable(value.kind) or is_floating(value.kind):
+        raise only_spark(f"{called(node)} of {type_name(value.kind)}")
+    return Typed(
+        f"CASE WHEN {value.sql} IS NULL THEN NULL WHEN list_contains({listed.sql}, {value.sql}) "
+        f"THEN TRUE WHEN list_count({listed.sql}) < len({listed.sql}) THEN NULL "
+        f"WHEN {listed.sql} IS NOT NULL THEN FALSE END",
+        BOOLEAN,
+    )
+
+
 def _of_all(node: Any, compile_: Compile) -> Typed:
     """coalesce, greatest and least."""
     name = type(node).__name__.lower()
@@ -272,6 +288,7 @@ def _nullif(node: Any, compile_: Compile) -> Typed:
 _CALLS: dict[str, Call] = {
     **CALLS,
     "Abs": _abs,
+    "ArrayContains": _array_contains,
     "Ceil": _to_whole,
     "Coalesce": _of_all,
     "Concat": _concat,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lancewood.errors import InvalidInputError
+from lancewood.query.diffs import NAME, DiffCall, is_diff, read_call
 from lancewood.query.settings import Settings
 from lancewood.query.text import SPAN, Query
 
@@ -38,10 +39,14 @@ class Occurrence:
     """The span of the table and its revision in the text, without an alias."""
     alias_at: int | None
     """Where an alias can be inserted, if the query has none."""
+    call: DiffCall | None = None
+    """What is compared, if it is no table but a diff."""
 
     @property
     def written(self) -> str:
         """The table and revision as written: ``photos@exp``."""
+        if self.call is not None:
+            return self.call.sql
         base = self.name if self.revision is None else f"{self.name}@{self.revision}"
         if self.as_of is None:
             return base
@@ -55,7 +60,8 @@ class Occurrence:
 
 
 def occurrences(query: Query, settings: Settings) -> Iterator[Occurrence]:
-    """Every single word that may be the name of a table of ours, in the order of the text.
+    """Every single word that may be the name of a table of ours, and every diff, in the order of
+    the text.
 
     Qualified names, those that WITH defines, and those in a hint, which are aliases, are left to
     Spark. Raises InvalidInputError for a revision of something that has none.
@@ -64,6 +70,9 @@ def occurrences(query: Query, settings: Settings) -> Iterator[Occurrence]:
 
     found: dict[int, Occurrence] = {}
     for node in query.tree.find_all(exp.Table):
+        if SPAN in node.meta and is_diff(node):
+            called = _diff(query, node)
+            found.setdefault(called.start, called)
         if not isinstance(node.this, exp.Identifier) or SPAN not in node.meta:
             continue
         if isinstance(node.find_ancestor(exp.Hint, exp.Query), exp.Hint):
@@ -132,6 +141,16 @@ def _occurrence(
     if node.args.get("alias") is None:
         alias_at = _after_sample(query, last, end) if node.args.get("sample") else end
     return Occurrence(node, name, revision, as_of, query.tokens[first].start, end, alias_at)
+
+
+def _diff(query: Query, node: Any) -> Occurrence:
+    first, last = node.meta[SPAN]
+    start, end = query.tokens[first].start, query.tokens[last - 1].end + 1
+    call = read_call(node, " ".join(query.sql[start:end].split()))
+    alias_at = None
+    if node.args.get("alias") is None:
+        alias_at = _after_sample(query, last, end) if node.args.get("sample") else end
+    return Occurrence(node, NAME, None, None, start, end, alias_at, call)
 
 
 def _after_sample(query: Query, at: int, end: int) -> int:

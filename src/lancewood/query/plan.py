@@ -6,7 +6,7 @@ and whether a name that is not ours is one of the session's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -15,8 +15,9 @@ from typing import Protocol
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.model.refs import called
+from lancewood.query.diffs import SIDES, DiffCall, TableDiff
 from lancewood.query.names import AsOf, Occurrence, occurrences
-from lancewood.query.reads import Read, planned_reads, whole_reads, why_whole
+from lancewood.query.reads import Read, Readable, planned_reads, whole_reads, why_whole
 from lancewood.query.settings import Settings
 from lancewood.query.sources import Sources
 from lancewood.query.text import Query, parse_query
@@ -43,7 +44,7 @@ class QueryPlan:
 
     query: Query
     settings: Settings
-    versions: Mapping[Occurrence, Snapshot]
+    versions: Mapping[Occurrence, Readable]
 
     @cached_property
     def reads(self) -> dict[Occurrence, Read]:
@@ -67,8 +68,11 @@ def plan_query(
 ) -> QueryPlan:
     """Find every table that a query names. Raises NotFoundError and InvalidInputError."""
     query = parse_query(text, settings)
-    versions: dict[Occurrence, Snapshot] = {}
+    versions: dict[Occurrence, Readable] = {}
     for each in occurrences(query, settings):
+        if each.call is not None:
+            versions[each] = _compared(each.call, sources, surroundings)
+            continue
         name = sources.known_as(each.name)
         if name is not None:
             at = None if each.as_of is None else _at(each.as_of, surroundings)
@@ -80,6 +84,24 @@ def plan_query(
                 f"{each.name!r} is a table or view of the session, which has no versions here"
             )
     return QueryPlan(query, settings, versions)
+
+
+def _compared(call: DiffCall, sources: Sources, surroundings: Surroundings) -> TableDiff:
+    """Both states that a diff names."""
+    name = sources.known_as(call.table)
+    if name is None:
+        if surroundings.has_table(call.table):
+            raise InvalidInputError(
+                f"{call.sql}: {call.table!r} is a table or view of the session, which has no "
+                "versions here"
+            )
+        raise sources.unknown(call.table)
+    one, *more = (
+        sources.landed(name, None, each) if isinstance(each, int) else sources.landed(name, each)
+        for each in call.revisions
+    )
+    other = more[0] if more else sources.landed(name, None)
+    return TableDiff.of(one, other, call.on)
 
 
 def _at(as_of: AsOf, surroundings: Surroundings) -> int | str | datetime:
@@ -99,12 +121,13 @@ def _at(as_of: AsOf, surroundings: Surroundings) -> int | str | datetime:
 
 
 def _lines(occurrence: Occurrence, read: Read, why_whole: str | None) -> Iterator[str]:
-    manifest = read.snapshot.manifest
     alias = "" if occurrence.exposed == occurrence.name else f" as {occurrence.exposed}"
     yield f"{occurrence.written}{alias}"
-    yield (
-        f"  version  {manifest.version} of {called(manifest.branch)}, {read.snapshot.location.uri}"
-    )
+    if isinstance(read.source, TableDiff):
+        yield f"  from     version {_version(read.source.one)}"
+        yield f"  to       version {_version(read.source.other)}"
+    else:
+        yield f"  version  {_version(read.source)}"
     if read.known_rows is not None:
         yield f"  rows     {read.known_rows}, from the manifest; no data file is read"
         return
@@ -116,10 +139,27 @@ def _lines(occurrence: Occurrence, read: Read, why_whole: str | None) -> Iterato
         yield f"  because  {why_whole}"
 
 
+def _version(snapshot: Snapshot) -> str:
+    manifest = snapshot.manifest
+    return f"{manifest.version} of {called(manifest.branch)}, {snapshot.location.uri}"
+
+
 def _columns(read: Read) -> str:
-    names = read.snapshot.arrow_schema.names
+    names = read.source.arrow_schema.names
     if read.columns is None:
         return f"all {len(names)}"
-    more = f" and {len(read.columns) - _MOST_COLUMNS} more" * (len(read.columns) > _MOST_COLUMNS)
-    listed = ", ".join(read.columns[:_MOST_COLUMNS]) + more
+    shown = read.columns
+    if isinstance(read.source, TableDiff):
+        shown = tuple(_with_fields(read.source, read.columns))
+    more = f" and {len(shown) - _MOST_COLUMNS} more" * (len(shown) > _MOST_COLUMNS)
+    listed = ", ".join(shown[:_MOST_COLUMNS]) + more
     return f"{listed or 'none'} ({len(read.columns)} of {len(names)})"
+
+
+def _with_fields(compared: TableDiff, columns: Sequence[str]) -> Iterator[str]:
+    """The columns of a diff; of both states the fields that are read."""
+    for each in columns:
+        if each in SIDES:
+            yield from (f"{each}.{one.name}" for one in compared.arrow_schema.field(each).type)
+        else:
+            yield each

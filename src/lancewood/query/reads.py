@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from lancewood.engine.snapshot import Snapshot
+from lancewood.query.diffs import CHANGE, TableDiff
 from lancewood.query.joins import Joined, conjuncts, joined_tables, pushed_limit
 from lancewood.query.names import Occurrence, defined_by_with
 from lancewood.query.predicates import Condition, Conditions, Constants
@@ -29,12 +30,15 @@ _BY_CHANCE = frozenset(
 )
 """Functions whose results depend on which rows come together, and in which order."""
 
+Readable: TypeAlias = Snapshot | TableDiff
+"""What stands in FROM: a version of a table, or what differs between two."""
+
 
 @dataclass(frozen=True)
 class Read:
-    """What is read of one version at one position of a query."""
+    """What is read of one version, or of a diff, at one position of a query."""
 
-    snapshot: Snapshot
+    source: Readable
     columns: tuple[str, ...] | None = None
     """None means all."""
     where: str | None = None
@@ -46,34 +50,37 @@ class Read:
     @property
     def known_rows(self) -> int | None:
         """The number of rows, if only that matters and the manifest has it."""
-        rows = self.snapshot.manifest.row_count
+        if isinstance(self.source, TableDiff):
+            return None
+        rows = self.source.manifest.row_count
         if self.columns != () or self.where is not None or rows is None:
             return None
         return rows if self.limit is None else min(rows, self.limit)
 
 
-def whole_reads(versions: Mapping[Occurrence, Snapshot]) -> dict[Occurrence, Read]:
+def whole_reads(versions: Mapping[Occurrence, Readable]) -> dict[Occurrence, Read]:
     """Everything of every table."""
-    return {each: Read(snapshot) for each, snapshot in versions.items()}
+    return {each: Read(source) for each, source in versions.items()}
 
 
 def planned_reads(
-    query: Query, versions: Mapping[Occurrence, Snapshot], settings: Settings
+    query: Query, versions: Mapping[Occurrence, Readable], settings: Settings
 ) -> dict[Occurrence, Read]:
     """The smallest reads that are sure to suffice for the query."""
     if why_whole(query, settings) is not None:
         return whole_reads(versions)
     shapes = {
-        each: TableShape(snapshot.arrow_schema.names, settings)
-        for each, snapshot in versions.items()
+        each: TableShape(source.arrow_schema.names, settings) for each, source in versions.items()
     }
     constants = Constants(settings, query.unsure)
     found = {}
-    for occurrence, snapshot in versions.items():
+    for occurrence, source in versions.items():
         needed = needed_columns(query, occurrence, shapes[occurrence], settings)
-        found[occurrence] = _Reading(occurrence, snapshot, shapes, settings).planned(
-            needed, constants
-        )
+        reading = _Reading(occurrence, source, shapes, settings)
+        if isinstance(source, TableDiff):
+            found[occurrence] = reading.planned_diff(source, query, needed, constants)
+        else:
+            found[occurrence] = reading.planned(needed, constants)
     return found
 
 
@@ -101,36 +108,58 @@ class _Reading:
     def __init__(
         self,
         occurrence: Occurrence,
-        snapshot: Snapshot,
+        source: Readable,
         shapes: Mapping[Occurrence, TableShape],
         settings: Settings,
     ) -> None:
         self._occurrence = occurrence
-        self._snapshot = snapshot
+        self._source = source
         self._shape = shapes[occurrence]
         self._by_node = {id(each.node): shape for each, shape in shapes.items()}
         self._settings = settings
-        self._columns = {each.name: each for each in snapshot.arrow_schema}
+        self._columns = {each.name: each for each in source.arrow_schema}
+        if isinstance(source, TableDiff):
+            self._columns = {CHANGE: self._columns[CHANGE]}
 
     def planned(self, needed: tuple[str, ...] | None, constants: Constants) -> Read:
-        select = select_of(self._occurrence.node)
-        joined = None if select is None else joined_tables(select)
-        alias = self._occurrence.node.args.get("alias")
-        has_other_names = alias is not None and bool(alias.args.get("columns"))
-        if joined is None or has_other_names or self._occurrence.node.args.get("sample"):
-            return Read(self._snapshot, needed)
+        joined = self._joined()
+        if joined is None:
+            return Read(self._source, needed)
         asked = self._conditions(joined, constants)
         sql = " AND ".join(f"({each.sql})" for _, each in asked)
         parameters = {key: value for _, one in asked for key, value in one.parameters.items()}
         pushed = [node for node, _ in asked]
         return Read(
-            self._snapshot,
+            self._source,
             needed,
             sql or None,
             parameters,
             tuple(node.sql("spark") for node in pushed),
             pushed_limit(joined, _rest(joined, pushed)),
         )
+
+    def planned_diff(
+        self,
+        source: TableDiff,
+        query: Query,
+        needed: tuple[str, ...] | None,
+        constants: Constants,
+    ) -> Read:
+        """The same for a diff: of conditions only those about the kind of change."""
+        joined = self._joined()
+        asked = [] if joined is None else self._conditions(joined, constants)
+        conditions = [each for _, each in asked]
+        narrow = source.narrowed(query, self._occurrence.exposed, needed, conditions)
+        return Read(narrow, needed, as_written=tuple(node.sql("spark") for node, _ in asked))
+
+    def _joined(self) -> Joined | None:
+        """The tables beside this one; None where no condition may be asked of it before."""
+        node = self._occurrence.node
+        select, alias = select_of(node), node.args.get("alias")
+        has_other_names = alias is not None and bool(alias.args.get("columns"))
+        if select is None or has_other_names or node.args.get("sample"):
+            return None
+        return joined_tables(select)
 
     def _conditions(self, joined: Joined, constants: Constants) -> list[tuple[Any, Condition]]:
         node = self._occurrence.node
@@ -155,7 +184,7 @@ class _Reading:
         else:
             is_ours = len(parts) == 1 and self._is_ours_alone(parts[0], joined)
         named = self._shape.named(parts[-1])
-        return self._columns[named[0]] if is_ours and len(named) == 1 else None
+        return self._columns.get(named[0]) if is_ours and len(named) == 1 else None
 
     def _is_only_one(self, qualifier: str, joined: Joined) -> bool:
         """Whether a qualifier means this table and no other."""

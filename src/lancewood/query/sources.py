@@ -56,6 +56,8 @@ class Sources:
         self._storage_options = storage_options
         self._settings = settings
         self._views: dict[str, View] = {}
+        self._pinned: dict[tuple[str, int], View] = {}
+        """The commits by the versions that they pin."""
         self._found: dict[tuple[str, str | None, int | str | datetime | None], Snapshot] = {}
 
     def known_as(self, name: str) -> str | None:
@@ -107,6 +109,14 @@ class Sources:
             self._found[key] = self._load(name, revision, at)
         return self._found[key]
 
+    def landed(self, name: str, revision: str | None, at: int | None = None) -> Snapshot:
+        """The same state in the table's own history, if what a commit pins has landed there: it can
+        be compared with others by where both come from. Raises what ``version`` raises."""
+        found = self.version(name, revision, at)
+        view = self._pinned.get((name, found.manifest.version))
+        landed = None if view is None else view.landed(name)
+        return found if landed is None else landed._snapshot
+
     def _load(self, name: str, revision: str | None, at: int | str | datetime | None) -> Snapshot:
         if isinstance(at, str):
             if revision is not None:
@@ -139,11 +149,11 @@ class Sources:
 
     def _load_committed(self, name: str, revision: str | None) -> Snapshot:
         if revision is None:
-            return self._at(self._revision or "HEAD").table(name)._snapshot
+            return self._load_pinned(name, self._revision or "HEAD")
         if ":" in revision:
             return resolve(self.version(name, None), revision)
         try:
-            return self._at(revision).table(name)._snapshot
+            return self._load_pinned(name, revision)
         except NotFoundError as missing:
             if not _can_be_of_a_table(revision):
                 raise
@@ -151,6 +161,12 @@ class Sources:
                 return resolve(self.version(name, None), revision)
             except NotFoundError:
                 raise missing from None
+
+    def _load_pinned(self, name: str, revision: str) -> Snapshot:
+        view = self._at(revision)
+        found = view.table(name)._snapshot
+        self._pinned[name, found.manifest.version] = view
+        return found
 
     def _names_branch(self, name: str, revision: str, found: Snapshot) -> bool:
         """Whether a text after an @ leaves the version open; one that was found in the repository

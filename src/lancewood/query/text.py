@@ -283,13 +283,15 @@ def _dialect(double_quotes_name: bool) -> Any:
 
 
 def _recorded(parse: Any, *, is_name: bool) -> Any:
-    """A method of the parser that records the tokens of its node; of a name, the first."""
+    """A method of the parser that records the tokens of its node; of a name, the first, and of a
+    function all."""
 
     def recorded(self: Any, *args: Any, **kwargs: Any) -> Any:
         first = self._index
         found = parse(self, *args, **kwargs)
         if found is not None:
-            found.meta[SPAN] = (first, first + 1 if is_name else self._index)
+            is_word = is_name and type(found.this).__name__ == "Identifier"
+            found.meta[SPAN] = (first, first + 1 if is_word else self._index)
         return found
 
     return recorded

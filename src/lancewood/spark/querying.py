@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lancewood.engine.rows import plan_scan
 from lancewood.errors import InvalidInputError, UnsupportedError
+from lancewood.query.diffs import TableDiff
 from lancewood.query.names import Occurrence, with_names
 from lancewood.query.plan import QueryPlan, plan_query
 from lancewood.query.reads import Read
@@ -25,6 +26,7 @@ from lancewood.query.settings import Settings
 from lancewood.query.sources import Source, Sources
 from lancewood.query.text import shown
 from lancewood.repo.repository import Repository
+from lancewood.spark.diffing.diff import diff_frame
 from lancewood.spark.reading.plan import plan_read
 from lancewood.spark.reading.read import read_frame, taken_whole
 from lancewood.spark.running.failures import quiet
@@ -61,8 +63,9 @@ def sql(
     or that of ``revision``; names of the session come last. Without a repository, ``revision``
     applies to the tables that are given by uri. A name in the query may carry its own revision:
     ``photos@exp``, ``photos@v1.0``, ``photos@:12``, ``photos VERSION AS OF 12``, ``photos TIMESTAMP
-    AS OF '2026-11-15'``. Names with other characters go in backticks. ``args`` are values for
-    ``:name`` (a mapping) or ``?`` (a list).
+    AS OF '2026-11-15'``. Names with other characters go in backticks. ``FROM diff('photos', 'v1.0',
+    'exp')`` has the rows that differ between two revisions, as ``Table.diff`` gives them. ``args``
+    are values for ``:name`` (a mapping) or ``?`` (a list).
 
     Every version is resolved now, once for each name and revision: later commits do not change the
     frame. Columns, conditions and limits are pushed down to the tables where possible;
@@ -182,11 +185,13 @@ def _frame(spark: SparkSession, read: Read) -> DataFrame:
     rows = read.known_rows
     if rows is not None:
         return spark.range(rows).selectExpr(f"true AS {_NO_COLUMN}")
-    columns = read.columns
+    source, columns = read.source, read.columns
     if columns == ():
-        columns = tuple(read.snapshot.arrow_schema.names[:1])
+        columns = tuple(source.arrow_schema.names[:1])
+    if isinstance(source, TableDiff):
+        return diff_frame(spark, source.diff._rows, columns)
     scan = plan_scan(
-        read.snapshot,
+        source,
         columns=columns,
         where=read.where,
         parameters=dict(read.parameters) or None,

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
+from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.query.names import with_names
 from lancewood.query.plan import QueryPlan, plan_query
@@ -72,7 +73,11 @@ def asked(where: str, tables: dict[str, Source], settings: Settings | None = Non
 
 def pinned(query: str, tables: dict[str, Source]) -> list[tuple[str | None, int]]:
     found = planned(query, tables).versions.values()
-    return [(each.manifest.branch, each.manifest.version) for each in found]
+    return [
+        (each.manifest.branch, each.manifest.version)
+        for each in found
+        if isinstance(each, Snapshot)
+    ]
 
 
 @pytest.mark.parametrize(
