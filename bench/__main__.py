@@ -60,6 +60,7 @@ BENCHMARKS: Mapping[str, Callable[[Scale, Places], Section]] = {
     "filtered": filtered.run,
     "changes": changes.run,
     "diffs": diffs.run,
+    "diffs-spark": diffs.run_on_spark,
     "changes-parquet": changes.run_against_parquet,
     "changes-fragments": changes.run_on_many_fragments,
     "repository": repository.run,
