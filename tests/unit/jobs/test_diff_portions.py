@@ -16,21 +16,22 @@ from lancewood.jobs.diffing import Costs, DiffCutting, DiffPortion, DiffRows, Di
 ROWS = 400
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> lw.Table:
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> lw.Table:
     rows = pa.table({"id": range(ROWS), "name": [f"n{each}" for each in range(ROWS)]})
-    made = lw.create(tmp_path / "t.lance", rows, max_rows_per_file=90)
+    path = tmp_path_factory.mktemp("portions") / "t.lance"
+    made = lw.create(path, rows, max_rows_per_file=90, fsync=False)
     made = made.update({"name": "'new'"}, "id % 7 = 3").delete("id % 11 = 5")
     return made.append(rows.slice(0, 30)).update({"id": "id + 1000"}, "id > 390", rewrite="columns")
 
 
-def cutting(rows: DiffRows, opening: int = 0) -> DiffCutting:
+def cutting(rows: DiffRows, opening: int = 0, reaching: int = 0) -> DiffCutting:
     (found,) = rows.plan.comparisons()
-    return DiffCutting(found, rows.shape, Costs(2, 3, opening))
+    return DiffCutting(found, rows.shape, Costs(2, 3, opening, reaching))
 
 
-def cut(rows: DiffRows, share: int, opening: int = 0) -> list[DiffPortion]:
-    return [*cutting(rows, opening).portions(share)]
+def cut(rows: DiffRows, share: int, opening: int = 0, reaching: int = 0) -> list[DiffPortion]:
+    return [*cutting(rows, opening, reaching).portions(share)]
 
 
 def told(rows: DiffRows, portions: list[DiffPortion]) -> list[dict[str, Any]]:
@@ -73,8 +74,7 @@ def test_a_portion_costs_about_its_share(table: lw.Table) -> None:
 
 def test_rows_here_and_there_cost_more_than_rows_in_a_row(table: lw.Table) -> None:
     rows = table.diff(1, table.version)._rows
-    (found,) = rows.plan.comparisons()
-    costs = [DiffCutting(found, rows.shape, Costs(2, 3, 0, each)).cost for each in (0, 100)]
+    costs = [cutting(rows, 0, each).cost for each in (0, 100)]
     (portion,) = cut(rows, 1 << 20)
     sides = sum(len(at.counts) * (1 + (kind == "updated")) for kind, _, at in portion.rows)
     assert costs[1] == costs[0] + 100 * sides
@@ -107,11 +107,15 @@ def test_neighbours_are_one_stretch(tmp_path: Path) -> None:
     assert at.counts.tolist() == [1_000]
 
 
-def test_many_stretches_are_many_portions(table: lw.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lancewood.jobs.diffing.portions._MOST_STRETCHES", 5)
+@pytest.mark.parametrize("most", [1, 2, 3, 5])
+@pytest.mark.parametrize("share", [13, 90, 1 << 20])
+def test_many_stretches_are_many_portions(
+    table: lw.Table, most: int, share: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lancewood.jobs.diffing.portions._MOST_STRETCHES", most)
     rows = table.diff(1, table.version)._rows
-    portions = cut(rows, 1 << 20)
-    assert all(sum(len(at.counts) for *_, at in each.rows) <= 5 for each in portions)
+    portions = cut(rows, share, 5, 7)
+    assert all(sum(len(at.counts) for *_, at in each.rows) <= most for each in portions)
     expected = [row for batch in rows.batches() for row in batch.to_pylist()]
     assert ordered(told(rows, portions)) == ordered(expected)
 
@@ -125,10 +129,13 @@ def test_a_table_without_stable_ids_is_cut_as_well(tmp_path: Path) -> None:
     assert ordered(told(found, cut(found, 10))) == ordered(expected)
 
 
-def test_a_portion_needs_neither_manifests_nor_deletion_files(table: lw.Table) -> None:
-    rows = table.diff(1, table.version, where="id > 20")._rows
+def test_a_portion_needs_neither_manifests_nor_deletion_files(
+    table: lw.Table, tmp_path: Path
+) -> None:
+    copy = lw.open(shutil.copytree(table.uri, tmp_path / "t.lance"))
+    rows = copy.diff(1, copy.version, where="id > 20")._rows
     expected = [row for batch in rows.batches() for row in batch.to_pylist()]
     portions = cut(rows, 300)
     for each in ("_versions", "_transactions", "_deletions"):
-        shutil.rmtree(Path(table.uri) / each)
+        shutil.rmtree(Path(copy.uri) / each)
     assert ordered(told(rows, portions)) == ordered(expected)

@@ -67,7 +67,7 @@ class SentFragments:
 
     def state(self, snapshot: Snapshot) -> State:
         """The state as far as the task needs it; ``snapshot`` has no fragments."""
-        name, parts = snapshot.manifest.name, []
+        name, parts = snapshot.manifest.name, list[Part]()
         for at, raw in enumerate(self.raws):
             fragment = Fragment(decode_fragment(raw, name))
             facts: RowFacts = RowFacts(snapshot, fragment)
@@ -90,17 +90,15 @@ class DiffPortion:
 
     def comparison(self, one: Snapshot, other: Snapshot, shape: DiffShape) -> Comparison:
         """The same as ``DiffTask`` takes it; the snapshots have no fragments."""
-        none = Stretches(np.empty(0, np.int64), None, None)
-        found = {kind: each for kind, _, each in self.rows if kind != UPDATED}
         return Comparison(
             self.before.state(one),
             self.after.state(other),
             shape.paired,
             None,
-            deleted=_live(found.get(DELETED, none), 0),
-            inserted=_live(found.get(INSERTED, none), 1),
+            deleted=_live(0, *(at for kind, _, at in self.rows if kind == DELETED)),
+            inserted=_live(1, *(at for kind, _, at in self.rows if kind == INSERTED)),
             doubts=tuple(
-                Doubt(tuple(shape.columns[each] for each in columns), _live(at, 0), _live(at, 1))
+                Doubt(tuple(shape.columns[each] for each in columns), _live(0, at), _live(1, at))
                 for kind, columns, at in self.rows
                 if kind == UPDATED
             ),
@@ -303,9 +301,12 @@ def _cut(side: tuple[Ints, Ints] | None, low: int, high: int) -> tuple[Ints, Int
     return None if side is None else (side[0][low:high], side[1][low:high])
 
 
-def _live(rows: Stretches, side: int) -> LiveRows:
+def _live(side: int, *rows: Stretches) -> LiveRows:
     """Rows of the earlier (0) or later (1) state, by place alone."""
-    nothing = np.empty(0, np.int64), np.empty(0, np.int64)
-    parts, offsets = (rows.before, rows.after)[side] or nothing
+    none = np.empty(0, np.int64)
+    found = [(*((each.before, each.after)[side] or (none, none)), each.counts) for each in rows]
+    parts, offsets, counts = (
+        np.concatenate(each) for each in zip((none, none, none), *found, strict=True)
+    )
     unknown = np.zeros(len(parts), np.uint64)
-    return LiveRows(unknown, rows.counts, parts, offsets, unknown, unknown)
+    return LiveRows(unknown, counts, parts, offsets, unknown, unknown)
