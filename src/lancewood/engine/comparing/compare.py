@@ -46,11 +46,12 @@ side may have the same id. No table gives out ids as large as this."""
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """One of two states that are compared, with its fragments that the other does not have like
-    that."""
+    """One of two states that are compared: its fragments that the other does not have like that,
+    and their rows in the range of ids, under numbers by which rows of both are the same."""
 
     snapshot: Snapshot
     parts: tuple[Part, ...]
+    rows: LiveRows = field(default_factory=lambda: LiveRows.joined(()))
 
     def portion_rows(self, fields: Sequence[Field]) -> int:
         """So many rows of these columns are some megabytes, as far as types or sizes of files
@@ -119,15 +120,13 @@ def compare(
 def apart(one: Snapshot, other: Snapshot, columns: tuple[ColumnPair, ...]) -> Comparison:
     """Two tables that share no history: no row of one is known to be one of the other."""
     before, after = _whole(one), _whole(other)
-    deleted, inserted = (
-        _numbered(each, map(_addresses, range(len(each.parts)), each.parts)).rows()
-        for each in (before, after)
-    )
-    return Comparison(before, after, columns, None, deleted, inserted, ())
+    return Comparison(before, after, columns, None, before.rows, after.rows, ())
 
 
 def _whole(snapshot: Snapshot) -> State:
-    return State(snapshot, tuple(_decoded(snapshot, snapshot.manifest.message.fragments, set())))
+    parts = tuple(_decoded(snapshot, snapshot.manifest.message.fragments, set()))
+    numbers = map(_addresses, range(len(parts)), parts)
+    return State(snapshot, parts, _numbered(snapshot, parts, numbers).rows())
 
 
 @dataclass
@@ -146,15 +145,15 @@ class _Comparing:
 
     def comparisons(self) -> Iterator[Comparison]:
         mine, theirs = self._parts()
-        before, after = State(self.one, mine), State(self.other, theirs)
         numbers = self._numbers(mine)
-        old, new = _numbered(before, numbers), _numbered(after, self._matched(numbers, theirs))
+        old = _numbered(self.one, mine, numbers)
+        new = _numbered(self.other, theirs, self._matched(numbers, theirs))
         for ids in id_ranges(old, new):
-            yield self._compared_rows(before, old.rows(ids), after, new.rows(ids))
+            before = State(self.one, mine, old.rows(ids))
+            yield self._compared_rows(before, State(self.other, theirs, new.rows(ids)))
 
-    def _compared_rows(
-        self, before: State, old: LiveRows, after: State, new: LiveRows
-    ) -> Comparison:
+    def _compared_rows(self, before: State, after: State) -> Comparison:
+        old, new = before.rows, after.rows
         edges = distinct(np.concatenate((old.firsts, old.ends, new.firsts, new.ends)))
         starts, counts = edges[:-1], np.diff(edges).astype(np.int64)
         here, there = old.find(starts), new.find(starts)
@@ -344,6 +343,7 @@ def _addresses(number: int, part: Part) -> RowIdSequence:
     return RowIdSequence.from_range(number << 32, rows)
 
 
-def _numbered(state: State, numbers: Iterable[RowIdSequence]) -> NumberedRows:
-    facts = [each.facts for each in state.parts]
-    return NumberedRows(state.snapshot.manifest.name, facts, list(numbers))
+def _numbered(
+    snapshot: Snapshot, parts: Sequence[Part], numbers: Iterable[RowIdSequence]
+) -> NumberedRows:
+    return NumberedRows(snapshot.manifest.name, [each.facts for each in parts], list(numbers))
