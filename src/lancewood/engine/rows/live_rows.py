@@ -27,6 +27,8 @@ from lancewood.model.segments import expand
 Ids: TypeAlias = npt.NDArray[np.uint64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 _Number = TypeVar("_Number", np.uint64, np.int64)
+_FEW_BYTES = 64
+"""One version for all rows takes fewer."""
 _NO_IDS: Ids = np.empty(0, np.uint64)
 _NO_INTS: Ints = np.empty(0, np.int64)
 
@@ -101,7 +103,7 @@ def _only_version(fragment: Fragment, what: Lineage) -> int | None:
     location = fragment.lineage(what)
     if location is None:
         return FIRST_VERSION
-    if not isinstance(location, bytes):
+    if not isinstance(location, bytes) or len(location) > _FEW_BYTES:
         return None
     found = _decode_only(location)
     return found[1] if found is not None and found[0] == fragment.physical_rows else None
