@@ -104,6 +104,10 @@ class Answer(Rows):
     def schema(self) -> pa.Schema:
         return pa.schema([pa.field(name, kind) for name, kind in self._relation.columns])
 
+    @property
+    def _row_schema(self) -> pa.Schema:
+        return self.schema
+
     def explain(self) -> str:
         """What is read of the tables, as text."""
         return self._planned.explain()

@@ -25,12 +25,13 @@ from lancewood.model.ids import Version, is_detached
 from lancewood.model.refs import called
 from lancewood.model.transaction import Transaction
 from lancewood.table.handle import Handle
+from lancewood.table.scan import Rows
 
 CHANGE = "_change"
 """The column that says what became of a row."""
 
 
-class ChangedRows:
+class ChangedRows(Rows):
     """Rows that met the same fate, read when one of the methods asks for them."""
 
     def __init__(self, rows: ChosenRows) -> None:
@@ -41,24 +42,20 @@ class ChangedRows:
         """The schema of what comes out: ``_rowid``, then the columns."""
         return self._rows.schema
 
+    @property
+    def _row_schema(self) -> pa.Schema:
+        return self.schema
+
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows in the order of the table, as record batches, within a bounded memory."""
         return self._rows.batches()
-
-    def to_arrow(self) -> pa.Table:
-        """All rows as one table in memory."""
-        return pa.Table.from_batches(self.to_batches(), schema=self.schema)
 
     def count(self) -> int:
         """How many there are; see ``Changes.counts``."""
         return self._rows.row_count
 
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        reader = pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
-        return reader.__arrow_c_stream__(requested_schema)
 
-
-class Changes:
+class Changes(Rows):
     """What became of rows between two versions. Made by ``Table.changes``.
 
     All parts have the columns of ``until``. A deleted row shows in them what it held at ``since``,
@@ -118,6 +115,10 @@ class Changes:
             )
         return schema.append(pa.field(CHANGE, pa.string(), nullable=False))
 
+    @property
+    def _row_schema(self) -> pa.Schema:
+        return self.schema
+
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """All changes: first what was deleted, then what was inserted, then what was updated.
 
@@ -129,14 +130,6 @@ class Changes:
             for batch in part.to_batches():
                 said = pa.repeat(pa.scalar(name, pa.string()), batch.num_rows)
                 yield pa.RecordBatch.from_arrays([*batch.columns, said], schema=schema)
-
-    def to_arrow(self) -> pa.Table:
-        """All changes as one table in memory."""
-        return pa.Table.from_batches(self.to_batches(), schema=self.schema)
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        reader = pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
-        return reader.__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
         uri = self._until.location.uri

@@ -12,6 +12,7 @@ import pyarrow as pa
 from lancewood.engine.snapshot import At, Snapshot, resolve
 from lancewood.jobs.counts import RowCounts
 from lancewood.table.handle import Handle
+from lancewood.table.scan import Rows
 
 if TYPE_CHECKING:
     from lancewood.jobs.diffing import DiffRows
@@ -49,7 +50,7 @@ class SchemaDiff:
         return bool(self.added or self.dropped or self.renamed or self.retyped)
 
 
-class Diff:
+class Diff(Rows):
     """The rows that differ between two revisions. Made by ``Table.diff``, ``lancewood.diff`` and
     ``Repository.diff``.
 
@@ -107,6 +108,10 @@ class Diff:
         return self._rows.schema
 
     @property
+    def _row_schema(self) -> pa.Schema:
+        return self.arrow_schema
+
+    @property
     def inserted(self) -> Diff:
         """Only rows that the later revision has and the earlier has not."""
         return self._only("inserted")
@@ -146,19 +151,11 @@ class Diff:
         what was updated. Millions of changes come in ranges of row ids."""
         return self._rows.batches()
 
-    def to_arrow(self) -> pa.Table:
-        """All rows as one table in memory."""
-        return pa.Table.from_batches(self.to_batches(), schema=self.arrow_schema)
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        reader = pa.RecordBatchReader.from_batches(self.arrow_schema, self.to_batches())
-        return reader.__arrow_c_stream__(requested_schema)
-
     def __repr__(self) -> str:
         return f"<Diff from {self._rows.plan.names[0]} to {self._rows.plan.names[1]}>"
 
 
-class DiffCells:
+class DiffCells(Rows):
     """Cells that differ. Made by ``Diff.cells``.
 
     A row has ``_rowid``, the columns of the key if rows are told apart by one, ``column``, and
@@ -173,17 +170,13 @@ class DiffCells:
         """The schema of what comes out."""
         return self._rows.cell_schema
 
+    @property
+    def _row_schema(self) -> pa.Schema:
+        return self.arrow_schema
+
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The cells as record batches, row by row, within a bounded memory."""
         return self._rows.cells()
-
-    def to_arrow(self) -> pa.Table:
-        """All cells as one table in memory."""
-        return pa.Table.from_batches(self.to_batches(), schema=self.arrow_schema)
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        reader = pa.RecordBatchReader.from_batches(self.arrow_schema, self.to_batches())
-        return reader.__arrow_c_stream__(requested_schema)
 
 
 class DiffVerbs(Handle):

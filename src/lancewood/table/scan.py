@@ -17,8 +17,8 @@ class Rows(ABC):
 
     @property
     @abstractmethod
-    def schema(self) -> pa.Schema:
-        """The schema of what comes out."""
+    def _row_schema(self) -> pa.Schema:
+        """The schema of what comes out, under whatever name people ask for it."""
 
     @abstractmethod
     def to_batches(self) -> Iterator[pa.RecordBatch]:
@@ -30,11 +30,11 @@ class Rows(ABC):
         What goes wrong while reading comes as pyarrow's own error, with our text in it.
         """
         # Through the C stream, because a reader over a generator does not close it.
-        return pa.RecordBatchReader.from_stream(_Batches(self.schema, self.to_batches()))
+        return pa.RecordBatchReader.from_stream(_Batches(self._row_schema, self.to_batches()))
 
     def to_arrow(self) -> pa.Table:
         """All rows as one table in memory."""
-        return pa.Table.from_batches(self.to_batches(), schema=self.schema)
+        return pa.Table.from_batches(self.to_batches(), schema=self._row_schema)
 
     def to_pandas(self) -> Any:
         """All rows as a pandas DataFrame (needs pandas)."""
@@ -53,7 +53,7 @@ class Rows(ABC):
 
         Raises InvalidInputError where other columns are asked for.
         """
-        batches = _Batches(self.schema, self.to_batches())
+        batches = _Batches(self._row_schema, self.to_batches())
         return batches.__arrow_c_stream__(requested_schema)
 
 
@@ -67,6 +67,10 @@ class Scan(Rows):
     def schema(self) -> pa.Schema:
         """The schema of what comes out."""
         return self._plan.schema
+
+    @property
+    def _row_schema(self) -> pa.Schema:
+        return self.schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as record batches, within a bounded memory.
