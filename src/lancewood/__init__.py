@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from lancewood.table import (
         Append,
         BasePath,
+        Blame,
         BlobFile,
         Branch,
         ChangedRows,
@@ -119,6 +120,7 @@ __all__ = [
     "Append",
     "BasePath",
     "BatchAppliedError",
+    "Blame",
     "BlobFile",
     "Branch",
     "ChangedRows",

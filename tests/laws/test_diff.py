@@ -59,7 +59,7 @@ class World:
 
     def value(self, column: Column) -> Any:
         number = self.random.randrange(5)
-        return number if column.type == pa.int64() else self.random.choice(["x", "y", None])
+        return number if pa.types.is_integer(column.type) else self.random.choice(["x", "y", None])
 
     def data(self, state: State, keys: Any) -> pa.Table:
         rows = [state.rows[key].values for key in keys]

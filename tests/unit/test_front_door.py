@@ -19,6 +19,7 @@ def test_public_names_are_exactly_these() -> None:
         "Answer",
         "BasePath",
         "BatchAppliedError",
+        "Blame",
         "BlobFile",
         "Branch",
         "Changes",

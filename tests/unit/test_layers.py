@@ -63,6 +63,7 @@ INNER_ROOMS = {
         "naming": "",
         "publishing": "merging naming",
         "diffing": "merging",
+        "blaming": "diffing merging",
         "upkeep": "cloning",
     },
     "repo": {

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from lancewood.model.transaction import Transaction
     from lancewood.store.checkup import CheckStatus, StoreCheck
     from lancewood.store.options import is_secret
+    from lancewood.table.blames import Blame
     from lancewood.table.by_uri import (
         NamedVersion,
         create,
@@ -93,6 +94,7 @@ __all__ = [
     "Append",
     "At",
     "BasePath",
+    "Blame",
     "BlobFile",
     "Branch",
     "ChangedRows",
@@ -218,6 +220,7 @@ _NAMES = {
     "lancewood.model.transaction": "Transaction",
     "lancewood.store.checkup": "CheckStatus StoreCheck",
     "lancewood.table.changes": "CHANGE ChangedRows Changes files_added",
+    "lancewood.table.blames": "Blame",
     "lancewood.table.diffs": "Diff DiffCells DiffStat SchemaDiff",
     "lancewood.table.by_uri": (
         "NamedVersion create diff drop exists migrate_names open open_named relocate repair"

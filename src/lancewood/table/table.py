@@ -1,8 +1,7 @@
 """The handle that people hold: one version of one table, and every verb on it.
 
 Immutable: a write returns the handle on the new version. Each verb is a few lines into the engine
-or a job; nothing is decided here. What it is made of stands beside it, one group of verbs a class:
-``handle``, ``rows``, ``columns``, ``changing``, ``naming``, ``files``, ``details``.
+or a job, and nothing is decided here.
 """
 
 from __future__ import annotations
@@ -42,6 +41,7 @@ from lancewood.model.ids import Version
 from lancewood.model.index import Index
 from lancewood.model.operations import Append, Operation, Overwrite, UpdateConfig
 from lancewood.model.transaction import Transaction
+from lancewood.table.blames import BlameVerbs
 from lancewood.table.changes import ChangeVerbs
 from lancewood.table.columns import ColumnVerbs
 from lancewood.table.details import DetailVerbs
@@ -61,6 +61,7 @@ class Table(
     CompactVerbs,
     ChangeVerbs,
     DiffVerbs,
+    BlameVerbs,
     UpkeepVerbs,
     NamingVerbs,
     BaseVerbs,

@@ -12,7 +12,7 @@ from lancewood.engine.comparing.cells import (
     differing_rows,
     portions,
 )
-from lancewood.engine.comparing.columns import ColumnPair, paired_columns
+from lancewood.engine.comparing.columns import ColumnPair, paired_columns, places
 from lancewood.engine.comparing.compare import Comparison, Doubt, Part, State, apart, compare
 
 __all__ = [
@@ -28,5 +28,6 @@ __all__ = [
     "compare",
     "differing_rows",
     "paired_columns",
+    "places",
     "portions",
 ]

@@ -141,6 +141,23 @@ class Descent:
             scheme = newest.scheme
         return load_transaction_of(location.store, version, scheme)
 
+    def root_of(self, version: int) -> tuple[Location, str | None]:
+        """Where a version of this history was made: its root, and its branch, None for main."""
+        stretch = self._stretch(version)
+        return stretch.location, stretch.branch
+
+    def passes(self, branch: str | None, version: int) -> int | None:
+        """Which of the roots of this history a version is in, counted from its own upwards; None
+        for a version of another life of its branch, and one of another branch.
+
+        The first version of a branch counts as one of the branch.
+        """
+        for at, each in enumerate(self._stretches):
+            first = each.reset if each.reset > each.after else each.after
+            if each.branch == branch and first <= version <= each.last:
+                return at
+        return None
+
     def find(self, earlier: Snapshot) -> Snapshot | None:
         """Another version of the table as this history has it; None where it is not known to be
         part of it."""
