@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import timedelta
 
 from lancewood.catalog.names import full_ref
@@ -22,12 +22,15 @@ from lancewood.repo.fsck import FsckReport, check_repository
 from lancewood.repo.gc.collecting import collect_garbage
 from lancewood.repo.gc.needed import GcReport
 from lancewood.repo.identity import author_of, checked_message
+from lancewood.repo.looking.blaming import blame_rows
+from lancewood.repo.looking.row_log import touching
 from lancewood.repo.looking.status import Status, find_status
 from lancewood.repo.looking.view import View, changing, held_commits, paged
 from lancewood.repo.moving import reset
 from lancewood.repo.naming.tags import protect_commit, unprotect_commit
 from lancewood.repo.outcome import Committed
 from lancewood.repo.writing.writable import check_not_exclusive
+from lancewood.table.blames import Blame
 from lancewood.table.handle import runner_or_threads
 
 
@@ -239,6 +242,37 @@ class LookingVerbs:
         """A commit, to be read: a branch, a tag, a hash, ``HEAD~2``; raises NotFoundError."""
         return View(self._context, self._context.commit(revision))
 
+    def blame(
+        self,
+        table: str,
+        where: str | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        revision: str = "HEAD",
+        cells: bool = False,
+        show: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> Blame:
+        """For each row of a table that matches ``where``, or each of its ``cells``, the version
+        that wrote what is there, and the commit that brought that version: the oldest one on the
+        way back from ``revision`` that holds it.
+
+        The rest is as for ``Table.blame``. Raises NotFoundError for a table that is not there.
+        """
+        view = self.at(revision)
+        rows = blame_rows(
+            self._context,
+            view.commit,
+            view.pin(table),
+            table,
+            where=where,
+            columns=columns,
+            cells=cells,
+            show=show,
+            limit=limit,
+        )
+        return Blame(rows)
+
     @property
     def head(self) -> Head:
         """What HEAD names: a branch, or a commit when it is detached."""
@@ -255,18 +289,26 @@ class LookingVerbs:
         skip: int = 0,
         first_parent: bool = False,
         table: str | None = None,
+        where: str | None = None,
     ) -> Iterator[Commit]:
         """The commits that lead to revisions, or to HEAD, newest first; each is read when it is
         reached.
 
         ``first_parent`` leaves out what merges brought in. ``table`` keeps the commits that changed
         it: those whose pin differs from that of all their parents. Ends with NotFoundError if no
-        such commit ever had the table.
+        such commit ever had the table. ``where`` keeps of these the commits that inserted, updated
+        or deleted a row that matched before or after, SQL over the columns of the table; a state
+        that does not have these columns has no such row. Raises InvalidInputError for a wrong
+        ``where``.
         """
+        if where is not None and table is None:
+            raise InvalidInputError("where is about the rows of a table: name it (table=)")
         tips = [self._context.commit(each) for each in revisions or ("HEAD",)]
         if table is not None:
             commits = walk(self._context.git.objects, tips, first_parent=first_parent)
             found = changing(self._context, commits, table, tips)
+            if where is not None:
+                found = touching(self._context, found, table, tips, where)
             return paged(found, limit=limit, skip=skip)
         return walk(
             self._context.git.objects, tips, limit=limit, skip=skip, first_parent=first_parent
