@@ -33,7 +33,7 @@ VERBS = {
         name: f"{_STOCK}: git {name}"
         for name in ("rev-parse", "rev-list", "cat-file", "for-each-ref", "describe", "bundle")
     },
-    **dict.fromkeys(("blame", "grep"), "lw table changes and lw table cat --where show rows"),
+    "grep": "lw table cat --where shows rows",
 }
 """Verbs of git, and what to do instead."""
 OPTIONS: dict[str, dict[str, str]] = {
@@ -53,8 +53,9 @@ OPTIONS: dict[str, dict[str, str]] = {
         ),
         **{
             name: f"{_STOCK}: git log {name} …"
-            for name in ("--since", "--until", "--grep", "--author", "--format", "--pretty", "-S")
+            for name in ("--since", "--until", "--grep", "--author", "--format", "--pretty")
         },
+        **dict.fromkeys(("-S", "-L", "-G"), "--table NAME --where SQL shows who changed such rows"),
     },
     "show": {"--stat": _ANYWAY, "-p": f"{_STOCK}: git show -p"},
     "diff": {

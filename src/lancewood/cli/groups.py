@@ -50,6 +50,10 @@ VERBS: dict[str, CommandEntry] = {
         "repository.diffing:diff_command",
         "Show which tables differ between two commits, and with --rows which rows and cells.",
     ),
+    "blame": CommandEntry(
+        "repository.blaming:blame_command",
+        "Show which commit brought each row or cell.",
+    ),
     "branch": CommandEntry("repository.refs:branch_command", "List, make or delete branches."),
     "switch": CommandEntry(
         "repository.refs:switch_command", "Make another branch the current one."
@@ -150,6 +154,10 @@ class TableGroup(LazyGroup):
         "diff": CommandEntry(
             "commands.diff:diff_command",
             "Show which rows and cells differ between two revisions.",
+        ),
+        "blame": CommandEntry(
+            "commands.blame:blame_command",
+            "Show which version wrote each row or cell.",
         ),
         "files": CommandEntry("commands.info:files_command", "List fragments with their files."),
         "restore": CommandEntry(

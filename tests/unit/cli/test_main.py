@@ -21,7 +21,7 @@ from lancewood.cli.main import RootGroup
 Lw = Callable[..., Any]
 COMMANDS = [*TableGroup.entries.items(), *RootGroup.entries.items()]
 READING = [
-    *("export", "info", "schema", "head", "cat", "count", "files", "config"),
+    *("export", "info", "schema", "head", "cat", "count", "blame", "files", "config"),
     *("verify", "index-mask", "branch", "tag", "clone"),
 ]
 CHANGING = [

@@ -27,6 +27,7 @@ ARGUMENTS = {
     "snapshot": ["../files", "-m", "files"],
     "log": ["-n", "1"],
     "diff": ["HEAD~1", "HEAD"],
+    "blame": ["photos", "-n", "1", "-c", "id"],
     "branch": ["--list", "main"],
     "switch": ["exp"],
     "merge": ["exp"],
@@ -62,4 +63,5 @@ def test_help_tells_the_keys_of_the_json(
     assert promise is not None, words
     out = lw_ok(name, *ARGUMENTS.get(name, []), "--json").out
     assert out.count("\n") == 1
-    assert list(json.loads(out)) == promise[1].split(", ")
+    keys = [each for each in json.loads(out) if (name, each) != ("blame", "id")]
+    assert keys == promise[1].split(", ")

@@ -205,6 +205,15 @@ def log_command(
         str | None,
         typer.Option("--table", metavar="NAME", help="Only commits that changed this table."),
     ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "--where",
+            "-w",
+            metavar="SQL",
+            help="With --table: only commits that changed such rows.",
+        ),
+    ] = None,
     *,
     here: InRepository,
 ) -> None:
@@ -215,6 +224,8 @@ def log_command(
     """
     if graph and table is not None:
         raise typer.BadParameter("--graph and --table do not go together: parents would be missing")
+    if where is not None and table is None:
+        raise typer.BadParameter("--where is about the rows of a table: name it with --table")
     with here.repository() as repo:
         decorations = Decorations(repo)
         tips = list(revisions or ())
@@ -225,7 +236,14 @@ def log_command(
                 print(f"branch {repo.head.branch} has no commits yet")
             return
         try:
-            found = repo.log(*tips, limit=limit, skip=skip, first_parent=first_parent, table=table)
+            found = repo.log(
+                *tips,
+                limit=limit,
+                skip=skip,
+                first_parent=first_parent,
+                table=table,
+                where=where,
+            )
         except NotFoundError as missing:
             named = next((each for each in tips if each in repo.tables), None)
             if named is not None:
