@@ -251,3 +251,23 @@ def test_line_42_on_s3_processes_of_both_lose_nothing(s3_root: str, s3_options: 
     counted = Counter(zip(got["who"].to_pylist(), got["n"].to_pylist(), strict=True))
     assert counted == {(who, n): 2 for who in scripts for n in range(times)}
     assert len(set(got["_rowid"].to_pylist())) == got.num_rows
+
+
+@pytest.mark.parametrize("v2", [True, False])
+def test_blame_follows_rows_to_the_branch_and_the_writer(
+    s3_root: str, s3_options: Options, v2: bool
+) -> None:
+    lance.write_dataset(
+        ROWS,
+        s3_root,
+        storage_options=s3_options,
+        enable_v2_manifest_paths=v2,
+        enable_stable_row_ids=True,
+    )
+    theirs(s3_root, s3_options).update({"s": "'new'"}, "a = 2")
+    branch = ours(s3_root, s3_options).branches.create("exp").update({"s": "'on exp'"}, "a = 3")
+    found = branch.append(MORE).compact().blame(show=["a"]).to_arrow().to_pylist()
+    told = {each["a"]: (each["_changed"]["branch"], each["_changed"]["version"]) for each in found}
+    expected = {1: ("main", 1), 2: ("main", 2), 3: ("exp", 3), 4: ("exp", 4), 5: ("exp", 4)}
+    assert told == expected
+    assert all(each["_changed"]["exact"] for each in found)
