@@ -139,7 +139,10 @@ class Diff(Rows):
         return Diff(replace(rows, kinds=chosen, shown=(old, new)))
 
     def cells(self) -> DiffCells:
-        """The cells that differ in updated rows, one in each row that comes out."""
+        """The cells that differ in updated rows, one in each row that comes out.
+
+        Raises InvalidInputError for a key column with the name of one that comes out.
+        """
         return DiffCells(replace(self._rows, kinds=self.updated._rows.kinds))
 
     def explain(self) -> str:
@@ -164,6 +167,7 @@ class DiffCells(Rows):
 
     def __init__(self, rows: DiffRows) -> None:
         self._rows = rows
+        _ = rows.cell_schema
 
     @property
     def arrow_schema(self) -> pa.Schema:

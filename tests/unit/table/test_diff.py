@@ -355,6 +355,14 @@ def test_cells_are_told_one_by_one(uri: str) -> None:
     assert json.loads(found.to_arrow()["after"][0].as_py()) == "new"
 
 
+def test_cells_do_not_come_with_two_columns_of_one_name(tmp_path: Path) -> None:
+    table = lw.create(tmp_path / "t.lance", pa.table({"column": [1], "x": [1]}))
+    found = table.update({"x": "2"}).diff(1, 2, on="column")
+    with pytest.raises(lw.InvalidInputError, match="the key has column of its own"):
+        found.cells()
+    assert found.to_arrow().num_rows == 1
+
+
 def test_a_diff_is_an_arrow_stream_and_says_how_it_compares(uri: str) -> None:
     table = lw.open(uri).update({"x": "1.0"}, "id = 3")
     found = table.diff(1, table.version)

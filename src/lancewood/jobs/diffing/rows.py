@@ -31,6 +31,8 @@ from lancewood.jobs.diffing.tasks import (
 )
 from lancewood.model.schema import ROW_ID, Field
 
+COLUMN = "column"
+
 
 @dataclass(frozen=True, eq=False)
 class DiffRows:
@@ -116,14 +118,21 @@ class DiffRows:
 
     @cached_property
     def cell_schema(self) -> pa.Schema:
-        """What comes out cell by cell."""
+        """What comes out cell by cell; raises InvalidInputError for a key column of such a name."""
+        taken = {COLUMN, BEFORE, AFTER}.intersection(self._key_columns)
+        if taken:
+            raise InvalidInputError(
+                f"cells come with the columns {COLUMN}, {BEFORE} and {AFTER}, and the key has "
+                f"{', '.join(sorted(taken))} of its own; read rows instead, or rename it",
+                column=min(taken),
+            )
         text = pa.string()
         known = self.schema.field(AFTER).type
         return pa.schema(
             [
                 self.schema.field(ROW_ID),
                 *(known.field(each) for each in self._key_columns),
-                pa.field("column", text, nullable=False),
+                pa.field(COLUMN, text, nullable=False),
                 pa.field(BEFORE, text),
                 pa.field(AFTER, text),
             ]
