@@ -322,3 +322,16 @@ def test_one_table_of_a_commit_can_be_shown(repo: lw.Repository) -> None:
         lw.NotFoundError, match="no table 'birds' in what was before, nor in main~1"
     ):
         repo.show("main~1", table="birds")
+
+
+def test_tables_of_two_commits_are_states_of_one_table(repo: lw.Repository) -> None:
+    repo.tags.create("first")
+    with repo.transaction("main", "second") as changes:
+        changes.table("birds").append(bird(6, "f")).append(bird(7, "g"))
+    repo.tags.create("second")
+    with repo.transaction("main", "third") as changes:
+        changes.table("birds").update({"name": "upper(name)"}, "id IN (2, 7)")
+    first, second, third = (repo.at(each).table("birds") for each in ("first", "second", "main"))
+    news = [("inserted", None, "G"), ("inserted", None, "f"), ("updated", "b", "B")]
+    assert shown(lw.diff(first, third)) == news
+    assert shown(lw.diff(second, third)) == [("updated", "b", "B"), ("updated", "g", "G")]

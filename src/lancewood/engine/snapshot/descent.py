@@ -20,6 +20,7 @@ from typing import TypeAlias
 
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot.revisions import branch_location, main_location
+from lancewood.engine.snapshot.sameness import same_content
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.engine.versions import (
     TableRefs,
@@ -280,13 +281,30 @@ def common_version(one: Snapshot, other: Snapshot) -> Snapshot | None:
 
 
 def _landed(state: Snapshot) -> Snapshot | None:
-    """The version of the history that a state is, or was built on; None where that is unknown, or
-    gone."""
+    """The version of the history that a state is or became, or else was built on; None where that
+    is unknown, or gone."""
     version = state.landed_version
     if version == state.manifest.version:
         return state
+    became = _became(state)
+    if became is not None:
+        return became
     with contextlib.suppress(NotFoundError):
         return None if version is None else load_snapshot(state.location, version=version)
+    return None
+
+
+def _became(state: Snapshot) -> Snapshot | None:
+    """The version that a detached state landed as, where nobody else wrote before it did."""
+    if not is_detached(state.manifest.version):
+        return None
+    made = load_transaction(state.location.store, state.manifest)
+    if is_detached(made.read_version):
+        return None
+    with contextlib.suppress(NotFoundError):
+        found = load_snapshot(state.location, version=Version(made.read_version + 1))
+        is_same = load_transaction(state.location.store, found.manifest).uuid == made.uuid
+        return found if is_same and same_content(found, state) else None
     return None
 
 
