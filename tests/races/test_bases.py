@@ -29,7 +29,7 @@ from lancewood.testing.schedule import ScheduleOutcome, Writer, explore
 
 OLD, NEW = "memory://old", "memory://new"
 COLD = BaseId(1)
-MANY = daily(50, of=120)
+MANY = daily(30, of=120)
 
 
 def fragment(name: str) -> Fragment:

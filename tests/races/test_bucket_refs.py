@@ -21,7 +21,7 @@ from lancewood.testing.schedule import ScheduleOutcome, Writer, explore
 ONE, BELOW = "refs/heads/a", "refs/heads/a/b"
 ADA = Signature("Ada", "ada@example.org", 1_700_000_000, 0)
 A, B, C, D = (Hash(each * 64) for each in "abcd")
-RUNS = 4000 if EVERY_CASE else 150
+RUNS = 4000 if EVERY_CASE else 80
 STEPS = ("head", "get_range", "put_new", "replace", "delete", "list")
 """All that is done to refs; lines of logs are put under names of one's own."""
 

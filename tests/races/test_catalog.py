@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("no_commit_under_way")
 
 ID = "1234abcd-0000-4000-8000-000000000000"
 REF = "refs/tags/v1"
-ORDERS = daily(60, of=150)
+ORDERS = daily(30, of=150)
 
 
 def fresh() -> Store:

@@ -37,7 +37,7 @@ from lancewood.testing.schedule import ScheduleOutcome, explore
 
 pytestmark = pytest.mark.usefixtures("no_commit_under_way")
 
-ORDERS = daily(60, of=120)
+ORDERS = daily(30, of=120)
 """How many orders of each case are tried."""
 
 
@@ -251,7 +251,7 @@ def test_a_commit_that_hits_a_number_that_became_free_is_withdrawn_and_told(
     monkeypatch.setattr(retention, "COMMITTING", timedelta(minutes=minutes))
     told = 0
     for outcome in explore(
-        fresh, [append_twice_and_clean, append], limit=daily(300, of=600), seed=5
+        fresh, [append_twice_and_clean, append], limit=daily(120, of=600), seed=5
     ):
         assert not lost(outcome), outcome
         told += isinstance(outcome.results[1], ConflictError)

@@ -41,7 +41,7 @@ from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
 from lancewood.testing.schedule import ScheduleOutcome, explore
 
-ORDERS = daily(100, of=300)
+ORDERS = daily(50, of=300)
 
 
 class Prepared:

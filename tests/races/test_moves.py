@@ -194,7 +194,7 @@ def test_two_moves_that_share_a_fragment_both_land() -> None:
 def test_a_move_a_delete_and_an_append_all_land_in_every_order() -> None:
     builds = [writer(moves(ZERO, ONE)), writer(deletes(3)), writer(appends)]
     runs = 0
-    limit = None if EVERY_CASE else 500
+    limit = None if EVERY_CASE else 200
     for outcome in explore(fresh, builds, limit, verbs=SHARED):
         newest, landed = check(outcome)
         assert landed == {0, 1, 2}

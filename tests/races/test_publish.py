@@ -38,7 +38,7 @@ from lancewood.testing.schedule import ScheduleOutcome, explore
 
 Writer: TypeAlias = Callable[[Store], object]
 EXP = BranchName("exp")
-MANY = daily(50, of=120)
+MANY = daily(30, of=120)
 """How many orders of a case that has more are tried."""
 
 

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.sliced(4)
 
 ROWS = 6
 ZERO = FragmentId(0)
-MANY = daily(50, of=150)
+MANY = daily(30, of=150)
 """How many orders of a case that has more are tried."""
 
 

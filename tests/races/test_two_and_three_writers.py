@@ -36,9 +36,9 @@ from lancewood.testing.schedule import ScheduleOutcome, explore
 
 pytestmark = pytest.mark.sliced(4)
 
-SMALL = daily(150, of=400)
+SMALL = daily(75, of=400)
 """How many orders of a case that has more are tried."""
-MANY = None if EVERY_CASE else 300
+MANY = None if EVERY_CASE else 150
 """The same for a case of which ``make campaigns`` tries all."""
 
 
