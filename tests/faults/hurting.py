@@ -20,6 +20,8 @@ from lancewood.store.base import Store
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import FaultyStore, Killed, Mode
 
+EVERY = daily(3, of=1)
+"""Every third call is hurt every day, every one in ``make campaigns``."""
 MODES: list[Mode] = ["before", "after", "kill", "kill-after"]
 ONE = LocalRunner(1)
 
@@ -119,13 +121,13 @@ class Attempt:
 def every_call(
     mode: Mode, make: Callable[[int], Store], *, more_than: int = 3, most: int = 250
 ) -> Iterator[Attempt]:
-    """An attempt for every call (every day for every other one), each with the store that is made
+    """An attempt for every call (every day for every third one), each with the store that is made
     for its number.
 
     The last is not hurt. Attempts that were ``run`` must have ended as the mode says.
     """
     outcomes = set()
-    for at in range(1, most, daily(2, of=1)):
+    for at in range(1, most, EVERY):
         attempt = Attempt(make(at), at, mode)
         yield attempt
         outcomes.add(attempt.outcome)
