@@ -8,7 +8,9 @@ the disk unless it asks to: what is synced, and when, is shown by those that do.
 from __future__ import annotations
 
 import gc
+import itertools
 import os
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -26,12 +28,13 @@ from lancewood.store import memory
 
 __all__ = ["postgresql"]
 
-settings.register_profile("patient", deadline=None, max_examples=daily(50, of=200))
+settings.register_profile("patient", deadline=None, max_examples=daily(30, of=200))
 settings.load_profile("patient")
 
 os.environ.setdefault("LANCEWOOD_FSYNC", "0")
 
 LONG = 200
+_NUMBERS = itertools.count()
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
@@ -53,6 +56,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = chosen
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What is collected stays: there is no garbage yet."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:
@@ -79,6 +92,14 @@ def pytest_runtest_call() -> Iterator[None]:
     finally:
         for name in memory._buckets.keys() - before:
             del memory._buckets[name]
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory of a test's own. pytest's looks through those of all others for a free number,
+    and there are thousands."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    return tmp_path_factory.mktemp(f"{name}{next(_NUMBERS)}", numbered=False)
 
 
 @pytest.fixture

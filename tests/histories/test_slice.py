@@ -18,7 +18,7 @@ import lancewood as lw
 from lancewood.jobs.counts import RowCounts
 
 _SEEDS = (1, 2, 3)
-_COUNT = daily(3, of=8)
+_COUNT = daily(2, of=8)
 _STEPS = 25
 
 

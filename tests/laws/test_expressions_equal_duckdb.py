@@ -407,7 +407,7 @@ def same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-@settings(max_examples=daily(80, of=200), derandomize=True, deadline=None)
+@settings(max_examples=daily(50, of=200), derandomize=True, deadline=None)
 @given(st.randoms(use_true_random=True))
 def test_an_expression_means_what_duckdb_says_it_means(rng: Random) -> None:
     table = make_table(rng)

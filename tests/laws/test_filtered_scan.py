@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.breadth import daily
 
 import lancewood as lw
 from lancewood.data import reader, small_fragments, streams
@@ -192,7 +193,9 @@ def test_every_way_of_reading_gives_the_rows_that_duckdb_finds(
     assert plan.count() == len(expected)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=daily(10, of=20), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(conditions, st.lists(st.sampled_from(["p.x", "p.y", "s", "l"]), unique=True, min_size=1))
 def test_fields_of_structs_are_read_alone_beside_a_filter_on_others(
     world: World, where: str, columns: list[str]

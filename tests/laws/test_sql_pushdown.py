@@ -26,7 +26,7 @@ from lancewood.query.reads import Read
 from lancewood.query.settings import Settings
 from lancewood.query.sources import Sources
 
-QUERIES = daily(80, of=3_000)
+QUERIES = daily(40, of=3_000)
 SEED = int(os.environ.get("LANCEWOOD_SQL_SEED", "0"))
 
 
