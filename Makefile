@@ -30,16 +30,20 @@ demo: setup ## a photo library, loaded by Spark, checked and published; into DEM
 test: setup ## all tests, those of Spark beside the others
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-spark test-others
 
+ARCHIVE := build/spark.jsa
+$(ARCHIVE): $(STAMP)
+	$(BIN)/python -m tests.spark.archive
+
 # Spark gives up on a Python that does not answer within ten seconds, and has no setting for that.
-test-spark: setup
+test-spark: setup $(ARCHIVE)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --durations=25 \
 	  --reruns 2 --only-rerun "Python worker failed to connect back" tests/spark
 
 # Nicer than Spark, which has less time. pylance gives up a commit after thirty seconds. Collecting
-# once compiles the tests, which three workers would do three times.
+# once compiles the tests, which both workers would do.
 test-others: setup
 	nice -n 15 $(BIN)/python -m pytest --collect-only -qq --ignore tests/spark > /dev/null
-	nice -n 15 $(BIN)/python -m pytest -n 3 --dist worksteal --durations=25 \
+	nice -n 15 $(BIN)/python -m pytest -n 2 --dist worksteal --durations=25 \
 	  --reruns 2 --only-rerun "failed on retry_timeout" --ignore tests/spark
 
 test-pythons: ## the tests without Spark, and a walk with it, on Python 3.12 and 3.13 where they are

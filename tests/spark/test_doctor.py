@@ -26,7 +26,7 @@ def test_doctor_tries_a_local_session_and_leaves_nothing_behind(tmp_path: Path) 
     done = subprocess.run(
         [LW, "spark", "doctor", "--run", "--json"],
         cwd=tmp_path,
-        env=of_a_shell(TMPDIR=str(tmp_path), JDK_JAVA_OPTIONS=QUICK_START),
+        env=of_a_shell(TMPDIR=str(tmp_path), SPARK_SUBMIT_OPTS=QUICK_START),
         capture_output=True,
         text=True,
         timeout=840,

@@ -5,14 +5,13 @@ They share one process: starting Java takes longer than most of what stands on t
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from tests.e2e.test_docs import ROOT, WITH_SPARK
-from tests.spark.environment import QUICK_START, of_a_shell
+from tests.e2e.test_docs import WITH_SPARK
+from tests.spark.environment import of_a_quick_shell
 
 pytestmark = pytest.mark.spark
 
@@ -32,15 +31,10 @@ for page in map(Path, sys.argv[1:]):
 
 def test_the_snippets_of_the_pages_with_spark_print_what_they_say(tmp_path: Path) -> None:
     pytest.importorskip("pyspark", reason="pyspark is not installed")
-    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    conf, here = tmp_path / "conf", tmp_path / "here"
-    conf.mkdir()
-    here.mkdir()
-    (conf / "spark-defaults.conf").write_text("spark.python.daemon.module tests.spark.preloaded")
     done = subprocess.run(
         [sys.executable, "-c", RUN_PAGES, *map(str, WITH_SPARK)],
-        cwd=here,
-        env=of_a_shell(PYTHONPATH=path, JDK_JAVA_OPTIONS=QUICK_START, SPARK_CONF_DIR=str(conf)),
+        cwd=tmp_path,
+        env=of_a_quick_shell(),
         capture_output=True,
         text=True,
         timeout=840,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.spark.environment import QUICK_START, of_a_shell
+from tests.spark.environment import QUICK_START, WITHOUT_ARCHIVE, of_a_shell
 
 import lancewood as lw
 
@@ -24,7 +24,7 @@ EXAMPLE = Path(__file__).absolute().parents[2] / "examples" / "spark_walk.py"
 
 @pytest.mark.campaign
 def test_demo_commits_once_what_its_executors_wrote(tmp_path: Path) -> None:
-    environ = of_a_shell(JDK_JAVA_OPTIONS=QUICK_START)
+    environ = of_a_shell(SPARK_SUBMIT_OPTS=QUICK_START)
     done = run([sys.executable, str(EXAMPLE), str(tmp_path)], cwd=tmp_path, env=environ)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -62,7 +62,7 @@ def test_demo_does_not_touch_a_table_that_is_there(tmp_path: Path) -> None:
 
 ON_THE_PACKAGED_JAVA = f"""
 from lancewood.spark import session
-spark = session("local[2]", conf={{"spark.driver.extraJavaOptions": "{QUICK_START}"}})
+spark = session("local[2]", conf={{"spark.driver.extraJavaOptions": "{WITHOUT_ARCHIVE}"}})
 home = spark.sparkContext._jvm.java.lang.System.getProperty("java.home")
 print(spark.range(10).count(), home, spark.conf.get("spark.sql.session.timeZone"))
 spark.stop()

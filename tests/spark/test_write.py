@@ -12,7 +12,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
-from tests.spark.environment import of_a_shell
+from tests.spark.environment import of_a_quick_shell
 
 import lancewood as lw
 from lancewood.jobs.counts import RowCounts
@@ -319,7 +319,9 @@ write(spark.range(10).selectExpr("id", "'x' as s"), sys.argv[1], "append", app="
 @pytest.mark.campaign
 def test_a_driver_that_died_after_its_commit_runs_again_and_skips(spark: Any, uri: Path) -> None:
     script = [sys.executable, "-c", DIES_AFTER_ITS_COMMIT, str(uri)]
-    died = subprocess.run(script, env=of_a_shell(), capture_output=True, text=True, timeout=600)
+    died = subprocess.run(
+        script, env=of_a_quick_shell(), capture_output=True, text=True, timeout=600
+    )
     assert died.returncode == 9, died.stderr
     assert write(numbers(spark, 0, 10), uri, "append", app="loader", batch=1).skipped
     assert sorted(ids(uri)) == list(range(10))

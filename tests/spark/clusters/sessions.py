@@ -21,6 +21,12 @@ from lancewood.spark import session
 
 _MASTERS = {LOCAL: "local[2,3]", LOCAL_CLUSTER: "local-cluster[2,1,1024]"}
 _SQL = {"spark.sql.shuffle.partitions": "2"}
+_NOTHING_COMPILED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Spark interprets its plans: compiling one takes longer than a few rows do. A server of Connect,
+and the sessions that the pages of the documentation start, compile them as usual."""
 _STARTED_HERE = {
     "spark.driver.extraJavaOptions": QUICK_START,
     "spark.executor.extraJavaOptions": QUICK_START,
@@ -51,8 +57,9 @@ class Sessions:
         wanted = (mode, dict(conf or {}))
         if self._what != wanted:
             self.stop()
-            here = {} if mode == CONNECT else _STARTED_HERE
-            self._running = session(self.master(mode), conf={**_SQL, **here, **wanted[1]})
+            here = {} if mode == CONNECT else {**_NOTHING_COMPILED, **_STARTED_HERE}
+            conf = {**_SQL, **here, **wanted[1]}
+            self._running = session(self.master(mode), conf=conf)
             self._what = wanted
         return self._running
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import lance
+from tests.spark.environment import of_a_quick_shell
 
 import lancewood as lw
 from lancewood.pipeline import RunFacts, run
@@ -137,7 +138,11 @@ class Scene:
         command = [sys.executable, "-m", __name__, str(self.path / "zoo.toml"), run_id, event]
         root = Path(__file__).parents[3]
         return subprocess.Popen(
-            command, cwd=root, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            command,
+            cwd=root,
+            env=of_a_quick_shell(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
         )
 
 

@@ -23,6 +23,7 @@ def scene_with_news(path: Path, **said: Any) -> Scene:
     return scene
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("event", ["ended load animals", "ended remember", "ended publish"])
 def test_a_run_that_died_is_done_once_by_the_next_with_its_id(
     spark: Any, tmp_path: Path, event: str

@@ -115,7 +115,7 @@ def test_the_shell_prints_no_java(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "lancewood", "run", "zoo.toml", "--master", "local[1]"],
         cwd=tmp_path,
-        env=of_a_shell(JDK_JAVA_OPTIONS=QUICK_START),
+        env=of_a_shell(SPARK_SUBMIT_OPTS=QUICK_START),
         capture_output=True,
         text=True,
         timeout=600,

@@ -32,6 +32,7 @@ def bad(frames: Frames) -> list[tuple[str, str, Any]]:
     return sorted(found, key=repr)
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize(
     ("kind", "lines", "broken"),
     [
@@ -68,6 +69,7 @@ def test_where_the_file_says_so_a_row_that_does_not_parse_ends_the_run(scene: Sc
     assert "does not parse: mend it, or have such rows put into quarantine: that" in told.message
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("block", ["64mb", "16"])
 @pytest.mark.parametrize("incremental", ["true", "false"])
 def test_bad_rows_tell_their_file_and_unparsed_ones_their_line(

@@ -91,6 +91,7 @@ def test_listing_opens_no_file_and_obeys_wild_cards_and_options(scene: Scene) ->
         scene.spark.conf.unset(most)
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize(
     "source",
     [

@@ -22,7 +22,7 @@ def scene(spark: Any, tmp_path: Path) -> Scene:
 
 
 def temporary_views(spark: Any) -> set[str]:
-    return {each.name for each in spark.catalog.listTables() if each.isTemporary}
+    return {each.viewName for each in spark.sql("SHOW VIEWS").collect() if each.isTemporary}
 
 
 def test_sources_of_every_kind_are_read_and_counted(scene: Scene) -> None:
