@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.breadth import daily
 from tests.manifests import decode_fragments, edit_manifest, put_fragments
 
 import lancewood as lw
@@ -71,7 +72,9 @@ def test_tasks_together_give_the_table_in_its_order(uneven: lw.Table, tiny_tasks
 
 
 @pytest.mark.usefixtures("tiny_tasks")
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=daily(30, of=60)
+)
 @given(
     slots=st.integers(1, 20),
     where=st.sampled_from(
