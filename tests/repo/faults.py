@@ -181,8 +181,8 @@ class _Files:
 
 
 def hurting(stride: int) -> range:
-    """The steps at which a verb is hurt: every second stride, or every step if asked for."""
-    return range(1, 10 * MOST_STEPS) if EVERY_STEP else range(1, MOST_STEPS, 2 * stride)
+    """The steps at which a verb is hurt: every third stride, or every step if asked for."""
+    return range(1, 10 * MOST_STEPS) if EVERY_STEP else range(1, MOST_STEPS, 3 * stride)
 
 
 def outcome(act: Callable[[], object]) -> str:

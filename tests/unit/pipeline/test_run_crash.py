@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.breadth import daily
 from tests.repo.faults import at_file_step
 from tests.unit.pipeline.run_scene import SPOT, Died, Points, Scene, rows
 
@@ -83,7 +84,7 @@ def test_a_run_that_died_at_any_event_is_done_once_by_the_next_with_its_id(
     assert len(points.events) > 20
     (tmp_path / "begun").mkdir()
     begun = make(tmp_path / "begun")
-    every = 1 if make is second else 2
+    every = daily(4, of=1)
     for at, event in [*enumerate(points.events, 1)][::every]:
         path = tmp_path / f"at{at}"
         shutil.copytree(tmp_path / "begun", path)
