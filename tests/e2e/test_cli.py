@@ -16,6 +16,7 @@ import lance
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.breadth import daily
 
 import lancewood as lw
 
@@ -85,7 +86,7 @@ def test_errors_have_their_codes_and_no_traceback(uri: str, tmp_path: Path) -> N
         (["table", "head"], 2),
         ([], 2),
     ]
-    for args, code in wrong:
+    for args, code in wrong[:: daily(2, of=1)]:
         done = run(*args)
         assert done.returncode == code, done.stderr
         assert "Traceback" not in done.stderr
@@ -155,6 +156,7 @@ def test_an_interrupt_leaves_nothing_visible_and_no_data(tmp_path: Path, source:
     assert lw.create(uri, ROWS).version == 1
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("format", ["parquet", "csv", "json", "arrow", "arrow-stream"])
 def test_an_export_into_a_pipe_that_closes_is_quiet(uri: str, format: str) -> None:
     with subprocess.Popen(
