@@ -74,6 +74,7 @@ def create(s3_root: str, s3_options: Options, cold_root: str, by: Any) -> lw.Tab
     )
 
 
+@pytest.mark.sliced(3, at=2)
 def test_every_verb_reaches_a_base_path_with_its_own_options(
     s3_root: str,
     s3_options: Options,

@@ -112,7 +112,7 @@ CASES: dict[str, Callable[[lw.Table], lw.Table]] = {
 }
 
 
-@pytest.mark.sliced(8)
+@pytest.mark.sliced(12)
 @pytest.mark.parametrize("name", CASES)
 def test_line_52_an_operation_does_what_it_does_on_a_plain_table(bench: Bench, name: str) -> None:
     before = state(bench.source)
@@ -129,6 +129,7 @@ def test_line_52_an_operation_does_what_it_does_on_a_plain_table(bench: Bench, n
     assert report.ok, report.problems
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.usefixtures("pages_decoded_here")
 @pytest.mark.parametrize("name", ["update columns", "compact all"])
 def test_pylance_goes_on_where_we_left(bench: Bench, name: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from tests.breadth import daily
 
 import lancewood as lw
 from lancewood.jobs.counts import RowCounts
@@ -173,7 +174,7 @@ class History:
         self.random.choice(steps)()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(daily(3, of=6)))
 def test_changes_between_any_two_versions_equal_a_comparison_of_two_scans(
     uri: str, seed: int
 ) -> None:

@@ -24,7 +24,7 @@ from lancewood.format.manifest_file import decode_manifest_file, encode_manifest
 from lancewood.model.index import FRAGMENT_REUSE
 from lancewood.proto import table_pb2
 
-pytestmark = pytest.mark.sliced(6)
+pytestmark = pytest.mark.sliced(9)
 
 ROWS, PER_FILE, WIDTH = 400, 100, 8
 SCALAR = {

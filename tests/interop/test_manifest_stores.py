@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import lance
 import pyarrow as pa
 import pytest
+from tests.breadth import daily
 
 import lancewood as lw
 from lancewood.external.base import ManifestEntry, ManifestStore, base_by_uri, final_name
@@ -144,11 +145,12 @@ def cloud(s3_root: str, s3_options: dict[str, str], s3_endpoint: str, dynamodb_t
 @pytest.mark.parametrize("what", ["settings", "rows"])
 def test_line_66_pylance_and_ours_commit_through_one_dynamodb(cloud: Cloud, what: str) -> None:
     table, times = lw.create(cloud.uri, ROWS, **cloud.ours), 3
+    others = daily(2, of=4)
     running = [_started("settings", cloud.uri, times, cloud.ours, 4)]
     if what == "rows":
-        running += [_started("ours", cloud.uri, times, cloud.ours) for _ in range(4)]
+        running += [_started("ours", cloud.uri, times, cloud.ours) for _ in range(others)]
     given = {"storage_options": cloud.options}
-    running += [_started("pylance", cloud.theirs, times, given) for _ in range(4)]
+    running += [_started("pylance", cloud.theirs, times, given) for _ in range(others)]
     made = _finished(running)
     assert sorted(made) == [*range(2, 2 + len(made))]
     table = table.latest()
@@ -157,7 +159,7 @@ def test_line_66_pylance_and_ours_commit_through_one_dynamodb(cloud: Cloud, what
     rows = [(each["who"], each["n"]) for each in table.to_arrow().to_pylist()]
     counts = Counter(who for who, _ in rows)
     assert counts.pop("first") == 1
-    assert [*counts.values()] == [times] * (8 if what == "rows" else 4)
+    assert [*counts.values()] == [times] * (2 * others if what == "rows" else others)
     assert len(rows) == len(set(rows))
     cloud.by_pylance().validate()
     assert cloud.by_pylance().version == table.version

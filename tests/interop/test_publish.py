@@ -24,7 +24,7 @@ import lancewood as lw
 from lancewood.jobs.counts import Published
 from lancewood.model.closing import PUBLISHED_KEY
 
-pytestmark = pytest.mark.sliced(6)
+pytestmark = pytest.mark.sliced(9)
 
 Change: TypeAlias = Callable[[lw.Table], lw.Table]
 

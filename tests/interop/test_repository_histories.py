@@ -14,6 +14,7 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
+from tests.breadth import daily
 from tests.interop import git_judge
 
 from lancewood.errors import ConflictError, InvalidInputError
@@ -225,7 +226,7 @@ def run(path: Path, seed: int, steps: int) -> Histories:
     return histories
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(daily(3, of=6)))
 def test_a_random_history_holds_what_the_model_says(tmp_path: Path, seed: int) -> None:
     histories = run(tmp_path / "r", seed, 40)
     assert len(histories.done) > len(histories.refused), histories.refused

@@ -16,6 +16,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from tests.breadth import daily
 
 import lancewood as lw
 from lancewood.store.locate import open_store
@@ -227,7 +228,7 @@ for n in range(times):
 
 def test_line_42_on_s3_processes_of_both_lose_nothing(s3_root: str, s3_options: Options) -> None:
 
-    times, scripts = 8, {"p1": THEIRS, "p2": THEIRS, "u1": OURS, "u2": OURS}
+    times, scripts = daily(4, of=8), {"p1": THEIRS, "p2": THEIRS, "u1": OURS, "u2": OURS}
     schema = pa.schema([("who", pa.string()), ("n", pa.int64())])
     lw.create(s3_root, schema, storage_options=s3_options)
     told = json.dumps(s3_options)

@@ -14,7 +14,7 @@ import lancewood as lw
 from lancewood.data import small_fragments
 from lancewood.engine.rows import group_scan as fragment_group
 
-pytestmark = pytest.mark.sliced(4)
+pytestmark = pytest.mark.sliced(6)
 
 lance: Any = pylance
 

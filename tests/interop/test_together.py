@@ -8,11 +8,13 @@ from collections import Counter
 
 import pyarrow as pa
 import pytest
+from tests.breadth import daily
 from tests.manifests import newest_manifest
 from tests.pylance import judged
 
 import lancewood as lw
 
+MANY = daily(20, of=60)
 THEIRS = """
 import sys, time, lance, pyarrow as pa
 from lance.commit import CommitConflictError
@@ -69,12 +71,12 @@ def check(uri: str, writers: list[str], times: int) -> None:
 @pytest.mark.parametrize("stable", [True, False])
 def test_line_42_two_of_theirs_and_one_of_ours_lose_nothing(uri: str, stable: bool) -> None:
     lw.create(uri, pa.schema([("who", pa.string()), ("n", pa.int64())]), stable_row_ids=stable)
-    run_together(uri, {"p1": THEIRS, "p2": THEIRS, "us": OURS}, times=60)
-    check(uri, ["p1", "p2", "us"], times=60)
+    run_together(uri, {"p1": THEIRS, "p2": THEIRS, "us": OURS}, times=MANY)
+    check(uri, ["p1", "p2", "us"], times=MANY)
 
 
 def test_four_of_ours_lose_nothing(uri: str) -> None:
     lw.create(uri, pa.schema([("who", pa.string()), ("n", pa.int64())]))
     writers = ["a", "b", "c", "d"]
-    run_together(uri, dict.fromkeys(writers, OURS), times=40)
-    check(uri, writers, times=40)
+    run_together(uri, dict.fromkeys(writers, OURS), times=MANY)
+    check(uri, writers, times=MANY)
