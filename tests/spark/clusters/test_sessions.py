@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,10 @@ from lancewood.spark.tasks import is_connect, slots, spread
 
 
 def tell_parent(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """On an executor: for each task the Java whose Python this is."""
+    """On an executor: for each task the Java whose Python this is. No executor is so quick that
+    nothing is left for one that is there a moment later."""
     for batch in batches:
+        time.sleep(0.5)
         javas = [java_of_this_worker()] * batch.num_rows
         yield pa.record_batch({"java": pa.array(javas, pa.int64())})
 
