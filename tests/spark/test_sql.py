@@ -168,11 +168,11 @@ def test_a_limit_takes_all_that_a_worker_gives(spark: Any, tables: dict[str, str
 def test_a_frame_keeps_its_version_and_leaves_no_view_behind(spark: Any, tmp_path: Path) -> None:
     table = lw.create(tmp_path / "t.lance", pa.table({"id": [1, 2]}), fsync=False)
     table.branches.create("exp")
-    views = spark.catalog.listTables()
+    views = spark.sql("SHOW VIEWS").collect()
     frame = sql(spark, "SELECT a.id FROM t@exp a JOIN t@exp b USING (id)", tables={"t": table.uri})
     lw.open(table.uri, branch="exp").append(pa.table({"id": [3]}))
     assert rows(frame) == ["(1,)", "(2,)"]
-    assert spark.catalog.listTables() == views
+    assert spark.sql("SHOW VIEWS").collect() == views
 
 
 def test_names_of_the_session_and_parameters_go_through(spark: Any, tables: dict[str, str]) -> None:
