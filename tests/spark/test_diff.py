@@ -155,7 +155,7 @@ def test_what_is_wrong_is_said_before_a_task_runs(spark: Any, table: lw.Table) -
         diff(spark, table.uri, "nope")
     with pytest.raises(InvalidInputError, match="nope"):
         diff(spark, table.uri, 1, columns=["nope"])
-    with pytest.raises(InvalidInputError, match="change takes"):
+    with pytest.raises(InvalidInputError, match="is no kind of change"):
         diff(spark, table.uri, 1, change="moved")
     with pytest.raises(InvalidInputError, match=r"two rows of .* have the key s = 'new'"):
         diff(spark, table.uri, "changed", on="s")

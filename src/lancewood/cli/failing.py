@@ -110,7 +110,9 @@ class ExitCode(IntEnum):
 
 MEANINGS = {
     ExitCode.OK: "done",
-    ExitCode.INTERNAL: "a bug in lw; LANCEWOOD_DEBUG=1 shows where",
+    ExitCode.INTERNAL: (
+        "a bug in lw; LANCEWOOD_DEBUG=1 shows where. With --exit-code: something differs"
+    ),
     ExitCode.USAGE: "the command line is wrong",
     ExitCode.NOT_FOUND: "no such repository, table, version, branch, tag, commit or file",
     ExitCode.ALREADY_EXISTS: "the repository, table, branch, tag or file is already there",

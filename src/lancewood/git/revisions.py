@@ -69,8 +69,8 @@ def _taken_apart(text: str) -> tuple[str, int | None, list[tuple[str, int, bool]
         raise InvalidInputError(f"{text!r} is not a revision: HEAD, a branch, a tag or a hash is")
     if ".." in text:
         raise InvalidInputError(
-            f"{text!r} is a range, and a single commit is asked for here: name it by itself. diff "
-            "takes a range alone; stock git log takes them, too"
+            f"{text!r} is a range, and a single commit is asked for here: name it by itself. "
+            "Repository.diff and lw diff take a range, if it is all they are given; so does git log"
         )
     if ":" in text:
         raise InvalidInputError(f"{text!r} looks like a path in a commit: name the commit alone")

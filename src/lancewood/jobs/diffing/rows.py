@@ -218,5 +218,5 @@ def check_kinds(change: str | Sequence[str] | None) -> tuple[str, ...]:
     asked = KINDS if change is None else (change,) if isinstance(change, str) else tuple(change)
     for each in asked:
         if each not in KINDS:
-            raise InvalidInputError(f"change takes {', '.join(KINDS)}, got {each!r}")
+            raise InvalidInputError(f"{each!r} is no kind of change: they are {', '.join(KINDS)}")
     return tuple(each for each in KINDS if each in asked)
