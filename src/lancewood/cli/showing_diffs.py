@@ -68,12 +68,13 @@ class ShownDiff:
         )
         renamed = dict(self._found.schema.renamed)
         gone = [each for each in before if renamed.get(each, each) not in after]
-        first = self._plain(self._found.to_batches())
-        rows = (_in_columns(row, after, gone, {b: a for a, b in renamed.items()}) for row in first)
-        if not self._first(["", *after, *gone], rows, lines):
+        earlier = {new: old for old, new in renamed.items()}
+        plain = self._plain(self._found.to_batches())
+        rows = (_in_columns(row, after, gone, earlier) for row in plain)
+        if not self._print(["", *after, *gone], rows, lines):
             note(self._said("no row differs"))
 
-    def _first(
+    def _print(
         self, columns: list[str], rows: Iterator[tuple[Any, ...]], about: Sequence[str] = ()
     ) -> int:
         """Print rows, if there are any, below a title that says what there is to know about the
@@ -95,7 +96,7 @@ class ShownDiff:
         found = self._found.cells()
         if self._output.as_json:
             self._json_lines(found)
-        elif not self._first(found.arrow_schema.names, self._plain(found.to_batches())):
+        elif not self._print(found.arrow_schema.names, self._plain(found.to_batches())):
             note(self._said("no cell differs"))
 
     def file(self, kind: FileFormat, *, cells: bool, safe: bool) -> None:

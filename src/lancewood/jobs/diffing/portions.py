@@ -41,7 +41,7 @@ class Costs(NamedTuple):
     """A stretch, whatever is read of it: rows here and there take longer than rows in a row."""
 
 
-class Stretches(NamedTuple):
+class PlacedStretches(NamedTuple):
     """Rows of one state, or pairs of rows of both: so many from an offset of a fragment on."""
 
     counts: Ints
@@ -49,8 +49,8 @@ class Stretches(NamedTuple):
     """Fragments of the earlier state, by position, and offsets."""
     after: tuple[Ints, Ints] | None
 
-    def at(self, low: int, high: int) -> Stretches:
-        return Stretches(
+    def at(self, low: int, high: int) -> PlacedStretches:
+        return PlacedStretches(
             self.counts[low:high], _cut(self.before, low, high), _cut(self.after, low, high)
         )
 
@@ -84,7 +84,7 @@ class DiffPortion:
 
     before: SentFragments
     after: SentFragments
-    rows: tuple[tuple[str, tuple[int, ...], Stretches], ...]
+    rows: tuple[tuple[str, tuple[int, ...], PlacedStretches], ...]
     """What became of rows, which columns may differ, by position in ``DiffShape.columns``, and
     where they are, in terms of the fragments here."""
 
@@ -139,15 +139,17 @@ class DiffCutting:
     def _lines(self) -> tuple[_Line, ...]:
         found, costs, made = self.found, self.costs, list[_Line]()
         if DELETED in self.shape.kinds:
-            at = Stretches(found.deleted.counts, _places(found.deleted), None)
+            at = PlacedStretches(found.deleted.counts, _places(found.deleted), None)
             made.append(_Line(DELETED, (), _ordered(at), costs.before, costs))
         if INSERTED in self.shape.kinds:
-            at = Stretches(found.inserted.counts, None, _places(found.inserted))
+            at = PlacedStretches(found.inserted.counts, None, _places(found.inserted))
             made.append(_Line(INSERTED, (), _ordered(at), costs.after, costs))
         for doubt in found.doubts if UPDATED in self.shape.kinds else ():
             columns = self.shape.compared_in(doubt)
             if columns:
-                at = Stretches(doubt.after.counts, _places(doubt.before), _places(doubt.after))
+                at = PlacedStretches(
+                    doubt.after.counts, _places(doubt.before), _places(doubt.after)
+                )
                 both = costs.before + costs.after
                 made.append(_Line(UPDATED, columns, _ordered(at), both, costs))
         return tuple(each for each in made if len(each.at.counts))
@@ -156,7 +158,7 @@ class DiffCutting:
 class _Piece(NamedTuple):
     kind: str
     columns: tuple[ColumnPair, ...]
-    at: Stretches
+    at: PlacedStretches
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +167,7 @@ class _Line:
 
     kind: str
     columns: tuple[ColumnPair, ...]
-    at: Stretches
+    at: PlacedStretches
     width: int
     costs: Costs
 
@@ -199,10 +201,12 @@ class _Line:
             None if side is None else (side[0][kept], (side[1] + skipped)[kept])
             for side in (at.before, at.after)
         )
-        return _Piece(self.kind, self.columns, Stretches((stops - skipped)[kept], *sides)), end
+        return _Piece(
+            self.kind, self.columns, PlacedStretches((stops - skipped)[kept], *sides)
+        ), end
 
 
-def _ordered(rows: Stretches) -> Stretches:
+def _ordered(rows: PlacedStretches) -> PlacedStretches:
     """By place in the later state, if they are there; neighbours are joined."""
     sides = [side for side in (rows.after, rows.before) if side is not None]
     order = np.lexsort((sides[0][1], sides[0][0]))
@@ -217,7 +221,7 @@ def _ordered(rows: Stretches) -> Stretches:
     joined = [(parts[firsts], offsets[firsts]) for parts, offsets in ordered]
     total = np.add.reduceat(counts, firsts) if len(firsts) else counts
     after = joined[0] if rows.after is not None else None
-    return Stretches(total, joined[-1] if rows.before is not None else None, after)
+    return PlacedStretches(total, joined[-1] if rows.before is not None else None, after)
 
 
 def _sent(found: Comparison, shape: DiffShape, pieces: Sequence[_Piece]) -> DiffPortion:
@@ -226,7 +230,7 @@ def _sent(found: Comparison, shape: DiffShape, pieces: Sequence[_Piece]) -> Diff
     rows = []
     for each, one, other in zip(pieces, before.renumbered, after.renumbered, strict=True):
         columns = tuple(shape.columns.index(column) for column in each.columns)
-        rows.append((each.kind, columns, Stretches(each.at.counts, one, other)))
+        rows.append((each.kind, columns, PlacedStretches(each.at.counts, one, other)))
     with_ids = shape.is_by_key or any(each.kind == DELETED for each in pieces)
     return DiffPortion(before.fragments(with_ids=with_ids), after.fragments(), tuple(rows))
 
@@ -301,7 +305,7 @@ def _cut(side: tuple[Ints, Ints] | None, low: int, high: int) -> tuple[Ints, Int
     return None if side is None else (side[0][low:high], side[1][low:high])
 
 
-def _live(side: int, *rows: Stretches) -> LiveRows:
+def _live(side: int, *rows: PlacedStretches) -> LiveRows:
     """Rows of the earlier (0) or later (1) state, by place alone."""
     none = np.empty(0, np.int64)
     found = [(*((each.before, each.after)[side] or (none, none)), each.counts) for each in rows]

@@ -160,7 +160,7 @@ class KeyPairing:
         cost = self.found.deleted.row_count * self.costs.before
         cost += self.found.inserted.row_count * self.costs.after
         tasks = count_tasks(cost, running)
-        spreaded = (
+        by_place = (
             pairs.selectExpr("*", f"place div {_BLOCK} as block")
             .repartition(tasks, "block")
             .sortWithinPartitions("place")
@@ -169,7 +169,7 @@ class KeyPairing:
         sent = pack((sent_whole(self.found.before), sent_whole(self.found.after)))
         run: Any = partial(compare_pairs, replace(shared, fragments=sent))
         run.__name__ = self.work.name
-        return spreaded.mapInArrow(run, self.work.reading.spark)
+        return by_place.mapInArrow(run, self.work.reading.spark)
 
     def _shared(self) -> KeyWork:
         tops = {path[0] for path in self.key.paths}

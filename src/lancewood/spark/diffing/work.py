@@ -45,7 +45,7 @@ class DiffWork:
     def rows(self, found: Comparison) -> Iterator[pa.RecordBatch]:
         """The rows of a comparison, as Spark takes them."""
         names = self.reading.schema.names
-        with told(self.one, self.other):
+        with explained(self.one, self.other):
             batches = DiffTask(self.shape, found).batches(WORKERS)
             yield from sized(self.reading.convert(each.select(names)) for each in batches)
 
@@ -68,7 +68,7 @@ def diff_tasks(work: DiffWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
 
 
 @contextmanager
-def told(one: Snapshot, other: Snapshot) -> Iterator[None]:
+def explained(one: Snapshot, other: Snapshot) -> Iterator[None]:
     """Explain what a missing file means for a DataFrame."""
     try:
         yield
