@@ -71,7 +71,7 @@ class ShownDiff:
         earlier = {new: old for old, new in renamed.items()}
         plain = self._plain(self._found.to_batches())
         rows = (_in_columns(row, after, gone, earlier) for row in plain)
-        if not self._print(["", *after, *gone], rows, lines):
+        if not self._print(["", *after, *gone], rows, lines) and self._limit != 0:
             note(self._said("no row differs"))
 
     def _print(
@@ -96,7 +96,10 @@ class ShownDiff:
         found = self._found.cells()
         if self._output.as_json:
             self._json_lines(found)
-        elif not self._print(found.arrow_schema.names, self._plain(found.to_batches())):
+        elif (
+            not self._print(found.arrow_schema.names, self._plain(found.to_batches()))
+            and self._limit != 0
+        ):
             note(self._said("no cell differs"))
 
     def file(self, kind: FileFormat, *, cells: bool, safe: bool) -> None:

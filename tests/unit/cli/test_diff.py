@@ -29,6 +29,14 @@ def uri(tmp_path: Path) -> str:
     return location
 
 
+@pytest.mark.parametrize("way", [[], ["--cells"]])
+def test_a_limit_of_no_rows_does_not_say_that_none_differs(
+    lw_ok: Lw, uri: str, way: list[str]
+) -> None:
+    done = lw_ok("table", "diff", uri, "v1", "exp", "--limit", "0", *way)
+    assert (done.out, done.err) == ("", "")
+
+
 def test_rows_are_shown_with_a_sign_and_both_values(lw_ok: Lw, uri: str) -> None:
     done = lw_ok("table", "diff", uri, "v1", "exp")
     assert done.out.splitlines() == [
