@@ -143,7 +143,7 @@ class Diff(Rows):
 
         Raises InvalidInputError for a key column with the name of one that comes out.
         """
-        return DiffCells(replace(self._rows, kinds=self.updated._rows.kinds))
+        return DiffCells(self.updated._rows.with_key())
 
     def explain(self) -> str:
         """How the revisions are compared and what will be read, in a few lines."""

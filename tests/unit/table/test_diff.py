@@ -344,6 +344,23 @@ def test_kinds_of_changes(uri: str) -> None:
     assert table.diff(1, 2, change=["inserted", "deleted"]).stat() == lw.DiffStat()
 
 
+def test_cells_have_the_key_whichever_columns_are_compared(uri: str) -> None:
+    table = lw.open(uri).overwrite(ROWS.set_column(2, "x", pa.array([0.5] * 7 + [1.5])))
+    found = table.diff(1, table.version, columns=["x"], on="id", where="x > 1")
+    assert found.cells().to_arrow().to_pylist() == [
+        {"_rowid": None, "id": 7, "column": "x", "before": "0.5", "after": "1.5"}
+    ]
+    assert found.to_arrow()["after"].to_pylist() == [{"x": 1.5}]
+
+
+def test_rows_and_cells_become_frames_of_pandas_and_polars(uri: str) -> None:
+    found = lw.open(uri).diff(1, lw.open(uri).update({"x": "id + 0.5"}, "id > 5").version)
+    assert found.to_pandas()["_change"].tolist() == ["updated", "updated"]
+    assert found.cells().to_pandas()["after"].tolist() == ["6.5", "7.5"]
+    assert found.to_polars()["_columns"].to_list() == [["x"], ["x"]]
+    assert found.cells().to_polars()["column"].to_list() == ["x", "x"]
+
+
 def test_cells_are_told_one_by_one(uri: str) -> None:
     table = lw.open(uri).update({"x": "2.5", "name": "'new'"}, "id = 3")
     found = table.diff(1, table.version, on="id").cells()

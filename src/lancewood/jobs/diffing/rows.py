@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -139,7 +139,7 @@ class DiffRows:
         )
 
     def cells(self) -> Iterator[pa.RecordBatch]:
-        """The cells that differ, values as JSON."""
+        """The cells that differ, values as JSON; asked of rows ``with_key``."""
         earlier = {each.name: each.before.name for each in self.plan.paired}
         for batch in self.batches():
             names = batch.column(COLUMNS)
@@ -169,12 +169,18 @@ class DiffRows:
                 schema=self.cell_schema,
             )
 
+    def with_key(self) -> DiffRows:
+        """The same rows, with the columns of the key shown whichever others are asked for."""
+        before, after = self.shape.before, self.shape.after
+        key = [each for each in self.plan.paired if each.name in self._key_columns]
+        old = (*before, *(each.before for each in key if each.before not in before))
+        new = (*after, *(each.after for each in key if each.after not in after))
+        return replace(self, shown=(old, new))
+
     @property
     def _key_columns(self) -> tuple[str, ...]:
-        """The columns of the key, as far as they are shown."""
-        shown = {each.name for each in self.plan.after}
         paths = () if self.plan.key is None else self.plan.key.paths
-        return tuple(dict.fromkeys(path[0] for path in paths if path[0] in shown))
+        return tuple(dict.fromkeys(path[0] for path in paths))
 
     def explain(self) -> str:
         """How the states are compared, and what will be read."""
