@@ -107,7 +107,8 @@ class TableDiff:
 
     @classmethod
     def of(cls, one: Snapshot, other: Snapshot, on: Sequence[str] | None) -> TableDiff:
-        """Raises InvalidInputError for what is no key, and for two tables without one."""
+        """Raises InvalidInputError for an ``on`` that cannot be a key, and for two tables without a
+        key."""
         return cls(diff_of(one, other, on=on), one, other)
 
     @cached_property

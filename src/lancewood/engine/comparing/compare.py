@@ -40,22 +40,22 @@ _Mark: TypeAlias = tuple[str, int, int]
 _PORTION = 32 << 20
 _MOST_ROWS = 65_536
 _APART = 1 << 63
-"""Added to ids that were given out on one side only since both came apart: another row of the other
+"""Added to ids that one side gave out on its own after the two parted: another row of the other
 side may have the same id. No table gives out ids as large as this."""
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """One of two states that are compared: its fragments that the other does not have like that,
-    and their rows in the range of ids, under numbers by which rows of both are the same."""
+    """One of two states that are compared: its fragments that the other does not have in the same
+    form, and their rows in the range of ids. A number that both states have is the same row."""
 
     snapshot: Snapshot
     parts: tuple[Part, ...]
     rows: LiveRows = field(default_factory=lambda: LiveRows.joined(()))
 
     def portion_rows(self, fields: Sequence[Field]) -> int:
-        """So many rows of these columns are some megabytes, as far as types or sizes of files
-        tell."""
+        """How many rows of these columns are read at a time: some megabytes, as far as types or
+        sizes of files tell."""
         return max(1, min(_MOST_ROWS, int(_PORTION / self.row_width(fields))))
 
     def row_width(self, fields: Sequence[Field]) -> float:
@@ -276,7 +276,7 @@ class _Comparing:
             yield Doubt(self.columns, then.only(suspects), now.only(suspects))
 
     def _only_moved(self, then: LiveRows, now: LiveRows) -> _Mask:
-        """Which rows no version has changed since both came apart, according to their marks."""
+        """Which rows no version has changed since the two parted, according to their marks."""
         if not self._is_stable or self.common is None:
             return np.zeros(len(then.firsts), np.bool_)
         last = np.uint64(self.common.manifest.version)

@@ -1,4 +1,4 @@
-"""Diffs: which rows two states of a table, or two tables, do not have in common.
+"""Diffs: which rows differ between two states of a table, or between two tables.
 
 ``plan`` decides what is compared, ``tasks`` make the rows of it, here or elsewhere on ``portions``;
 ``rows`` is what people ask for.

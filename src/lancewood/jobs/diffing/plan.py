@@ -138,7 +138,8 @@ def plan_diff(
     """The diff of two states of a table, or of two tables. Those have no row in common without a
     key, which is an error unless ``is_key_needed`` is False.
 
-    Raises InvalidInputError for a column that one of them does not have, and for what is no key.
+    Raises InvalidInputError for a column that one of them does not have, and for an ``on``
+    that cannot be a key.
     """
     is_alone = any(each.manifest.version == _BEFORE_ALL for each in (one, other))
     common = common_version(one, other) if is_one_table and not is_alone else None

@@ -36,7 +36,7 @@ from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.context import RepoContext
 from lancewood.repo.identity import revert_message
 from lancewood.repo.landing import catch_up, landed_version, pinned_state, same_table
-from lancewood.repo.looking.comparing import compare
+from lancewood.repo.looking.comparing import changed_tables
 from lancewood.repo.moving import out_of_place, uncommitted
 from lancewood.repo.outcome import Committed, Refusals, TableDone
 from lancewood.repo.writing.abandoned import abandoned_head, abandoned_since
@@ -84,7 +84,7 @@ def cherry_pick(
 
 def _changes(context: RepoContext, commit: Commit) -> list[tuple[str, Pin | None, Pin | None]]:
     """What a commit did, against its first parent."""
-    found = compare(context.tree(_parent(commit)), context.tree(commit.hash))
+    found = changed_tables(context.tree(_parent(commit)), context.tree(commit.hash))
     return [(each.name, each.before, each.after) for each in found if each.kind != "moved"]
 
 

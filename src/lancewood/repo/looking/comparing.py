@@ -72,7 +72,7 @@ class Shown:
     changes: tuple[TableChange, ...]
 
 
-def compare(
+def changed_tables(
     before: TableTree, after: TableTree, names: Collection[str] | None = None
 ) -> tuple[TableChange, ...]:
     """The tables that differ, by name, or those among the named ones; the pins of others are not

@@ -18,7 +18,7 @@ from lancewood.git.names import HEAD
 from lancewood.git.objects import Commit
 from lancewood.git.revisions import Range, parse_range
 from lancewood.repo.context import RepoContext, near
-from lancewood.repo.looking.comparing import TableChange, compare
+from lancewood.repo.looking.comparing import TableChange, changed_tables
 from lancewood.repo.looking.measuring import mark_unrelated, measured
 from lancewood.repo.looking.status import standing_tables
 
@@ -43,9 +43,9 @@ class Sides:
         Raises NotFoundError for a table that neither side has.
         """
         if table is None:
-            return compare(self.before, self.after)
+            return changed_tables(self.before, self.after)
         self._check_there(table)
-        return compare(self.before, self.after, [table])
+        return changed_tables(self.before, self.after, [table])
 
     def measured(self, changes: tuple[TableChange, ...]) -> tuple[TableChange, ...]:
         """The same changes, with what is known about their rows."""
