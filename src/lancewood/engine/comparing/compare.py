@@ -35,7 +35,8 @@ from lancewood.model.rowids import RowIdSequence
 from lancewood.model.schema import Field, Schema
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
-_Mark: TypeAlias = tuple[str, int, int]
+_Label: TypeAlias = tuple[str, int, int]
+"""Fragments of two states that have the same one hold the same rows."""
 
 _PORTION = 32 << 20
 _MOST_ROWS = 65_536
@@ -191,7 +192,7 @@ class _Comparing:
         }
         return tuple(one[at] for at in left), tuple(other[at] for at in right)
 
-    def _kept_number(self, part: Part) -> _Mark | None:
+    def _kept_number(self, part: Part) -> _Label | None:
         """The number of a fragment that both states have from the version that they come from."""
         last = None if self.common is None else self.common.manifest.max_fragment_id
         if last is None or part.fragment.id > last:
@@ -294,26 +295,28 @@ def _decoded(snapshot: Snapshot, shown: Sequence[bytes], passed: set[bytes]) -> 
 
 
 def _partners(
-    one: Sequence[Part], other: Sequence[Part], mark_of: Callable[[Part], _Mark | None]
+    one: Sequence[Part], other: Sequence[Part], label_of: Callable[[Part], _Label | None]
 ) -> dict[int, int]:
-    """Positions in the second list, with those in the first whose fragments have the same mark, and
-    so the same rows. A mark that two fragments of a state have tells nothing."""
-    mine, theirs = (_by_mark(each, mark_of) for each in (one, other))
+    """Positions in the second list, with those in the first whose fragments have the same label,
+    and so the same rows. A label that two fragments of a state have tells nothing."""
+    mine, theirs = (_by_label(each, label_of) for each in (one, other))
     return {theirs[each]: mine[each] for each in theirs.keys() & mine.keys()}
 
 
-def _by_mark(parts: Sequence[Part], mark_of: Callable[[Part], _Mark | None]) -> Mapping[_Mark, int]:
-    found, twice = dict[_Mark, int](), set[_Mark]()
+def _by_label(
+    parts: Sequence[Part], label_of: Callable[[Part], _Label | None]
+) -> Mapping[_Label, int]:
+    found, twice = dict[_Label, int](), set[_Label]()
     for at, part in enumerate(parts):
-        mark = mark_of(part) if part.fragment.physical_rows else None
-        if mark in found:
-            twice.add(mark)
-        elif mark is not None:
-            found[mark] = at
-    return {mark: at for mark, at in found.items() if mark not in twice}
+        label = label_of(part) if part.fragment.physical_rows else None
+        if label in found:
+            twice.add(label)
+        elif label is not None:
+            found[label] = at
+    return {label: at for label, at in found.items() if label not in twice}
 
 
-def _first_file(part: Part) -> _Mark | None:
+def _first_file(part: Part) -> _Label | None:
     """The first file of a fragment, which is that of no other."""
     for file in part.shown.message.files:
         return file.path, file.file_size_bytes, part.fragment.physical_rows
