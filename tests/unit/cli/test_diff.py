@@ -147,3 +147,11 @@ def test_what_cannot_be_is_told(
     done = lw_run("table", "diff", uri, *words)
     assert done.code == code
     assert said in done.err
+
+
+def test_two_tables_are_compared_by_key(lw_ok: Lw, uri: str, tmp_path: Path) -> None:
+    other = str(tmp_path / "today.lance")
+    lw.create(other, ROWS.slice(1).append_column("more", pa.array([1, 2])))
+    done = lw_ok("table", "diff", uri, other, "--on", "id")
+    assert done.out.splitlines() == ["   id  name  size  more", "-   1  a       10  null"]
+    assert done.err == "new column more: int64\n"

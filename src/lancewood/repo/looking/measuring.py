@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lancewood.catalog.pin import Pin
 from lancewood.engine.snapshot import Snapshot
-from lancewood.errors import LancewoodError, UnsupportedError
+from lancewood.errors import InvalidInputError, LancewoodError, UnsupportedError
 from lancewood.git.hashes import Hash
 from lancewood.git.history import merge_bases
 from lancewood.jobs.counts import RowCounts
@@ -145,7 +145,7 @@ def _counts(
     if plan.key is not None and _may_pair(plan, by_ids, size):
         try:
             return _exact(DiffRows(plan), size)
-        except LancewoodError:  # the key is not unique
+        except InvalidInputError:  # the key is not unique
             pass
     return (None, True) if by_ids is None else _exact(DiffRows(without_key), size)
 
