@@ -9,6 +9,7 @@ from lancewood.engine.comparing.cells import (
     DifferingRows,
     Places,
     RowReader,
+    cast_or_null,
     differing_rows,
     portions,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "RowReader",
     "State",
     "apart",
+    "cast_or_null",
     "compare",
     "differing_rows",
     "paired_columns",

@@ -224,13 +224,26 @@ def unequal(one: pa.Array, other: pa.Array) -> Mask:
     that does not fit that type differs."""
     if one.type == other.type:
         return differing(one, other)
-    cast = _cast(one, other.type)
-    if cast is None:
+    if _cast(one[:0], other.type) is None:
         texts = _cast(one, pa.string()), _cast(other, pa.string())
         if texts[0] is None or texts[1] is None:
             return np.asarray(one.is_valid().to_numpy(False) | other.is_valid().to_numpy(False))
         return differing(*texts)
-    return differing(cast, other)
+    cast = cast_or_null(one, other.type)
+    is_lost = pc.and_(one.is_valid(), cast.is_null()).to_numpy(zero_copy_only=False)
+    return np.asarray(differing(cast, other) | is_lost)
+
+
+def cast_or_null(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The values in another type, null for those that do not fit."""
+    cast = _cast(array, kind)
+    if cast is not None:
+        return cast
+    if len(array) <= 1 or _cast(array[:0], kind) is None:
+        return pa.nulls(len(array), kind)
+    middle = len(array) // 2
+    halves = cast_or_null(array[:middle], kind), cast_or_null(array[middle:], kind)
+    return pa.concat_arrays(halves)
 
 
 def _taken(columns: Mapping[str, pa.Array], rows: pa.Array) -> dict[str, pa.Array]:

@@ -6,7 +6,7 @@ branches give the same id to different new columns. Reads nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -27,6 +27,9 @@ class ColumnPair:
 
     before: Field
     after: Field
+    kept: frozenset[FieldId] = frozenset()
+    """The ids that mean the same field in both, those inside structs included: both have them from
+    the version that they come from. A column without any is only called the same."""
 
     @property
     def name(self) -> str:
@@ -35,7 +38,14 @@ class ColumnPair:
 
     def compared(self) -> tuple[Field, Field]:
         """Both, with only the fields inside structs that both have: a new one changes no row."""
-        return _common(self.before, self.after)
+        return _common(self.before, self.after, self.kept)
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether both have the fields that are compared under the same ids, so that the same files
+        hold the same values."""
+        before, after = self.compared()
+        return [each.id for each in before.walk()] == [each.id for each in after.walk()]
 
 
 def paired_columns(
@@ -43,15 +53,12 @@ def paired_columns(
 ) -> tuple[ColumnPair, ...]:
     """The columns that are the same in both, in the order of the later version. ``common`` is the
     version that both come from, if it is known."""
-    if common is None:
-        mine, theirs = dict[FieldId, Field](), dict[str, FieldId]()
-    else:
-        mine = {known: one.schema.by_name[name] for name, known in _known(common, one).items()}
-        theirs = dict(_known(common, other))
+    mine, theirs = (_known(common, each) for each in (one, other))
+    by_id = {each.id: (each, kept) for each, kept in mine}
     pairs = {
-        name: ColumnPair(mine[known], other.schema.by_name[name])
-        for name, known in theirs.items()
-        if known in mine
+        each.name: ColumnPair(by_id[each.id][0], each, kept & by_id[each.id][1])
+        for each, kept in theirs
+        if each.id in by_id
     }
     claimed = {each.before.name for each in pairs.values()}
     for each in other.schema.fields:
@@ -63,10 +70,10 @@ def paired_columns(
 
 def places(fragment: Fragment, field: Field) -> tuple[_Place, ...]:
     """Where a fragment holds a field and those below it: the same places hold the same values."""
-    return tuple(_places(fragment, tuple(each.id for each in field.walk())))
+    return tuple(_places(fragment, [each.id for each in field.walk()]))
 
 
-def _places(fragment: Fragment, ids: tuple[FieldId, ...]) -> Iterator[_Place]:
+def _places(fragment: Fragment, ids: Sequence[FieldId]) -> Iterator[_Place]:
     found: dict[int, _Place] = {}
     for file in fragment.message.files:
         for number, column in zip(file.fields, file.column_indices, strict=False):
@@ -74,24 +81,36 @@ def _places(fragment: Fragment, ids: tuple[FieldId, ...]) -> Iterator[_Place]:
     return (found.get(each) for each in ids)
 
 
-def _known(common: Snapshot, later: Snapshot) -> Mapping[str, FieldId]:
-    """The columns of a version by name, with their ids, as far as an earlier one has them under the
-    same ids: one that was cast since has another."""
-    known = {each.name: each.id for each in later.schema.fields}
+def _known(common: Snapshot | None, later: Snapshot) -> Sequence[tuple[Field, frozenset[FieldId]]]:
+    """The columns of a version that an earlier one has under the same ids, which one that was cast
+    since has not; each with the ids that are the same fields there."""
+    if common is None:
+        return ()
     if common is later:
-        return known
+        return [(each, _ids(each)) for each in later.schema.fields]
     found = find_earlier(common, later, later.schema)
-    return {name: each.id for name, each in found.items() if each.id == known[name]}
+    return [
+        (each, _ids(each) & _ids(found[each.name]))
+        for each in later.schema.fields
+        if each.name in found and found[each.name].id == each.id
+    ]
 
 
-def _common(one: Field, other: Field) -> tuple[Field, Field]:
+def _ids(field: Field) -> frozenset[FieldId]:
+    return frozenset(each.id for each in field.walk())
+
+
+def _common(one: Field, other: Field, kept: frozenset[FieldId]) -> tuple[Field, Field]:
     if {one.logical_type, other.logical_type} != {"struct"} or one.is_blob or other.is_blob:
         return one, other
-    names = {each.name for each in other.children}
-    mine = {each.id: each for each in one.children if each.name not in names}
-    named = {each.name: each for each in one.children}
-    pairs = ((named.get(each.name) or mine.get(each.id), each) for each in other.children)
-    both = [_common(before, after) for before, after in pairs if before is not None]
+    by_id = {each.id: each for each in one.children if each.id in kept}
+    claimed = by_id.keys() & {each.id for each in other.children}
+    by_name = {each.name: each for each in one.children if each.id not in claimed}
+    pairs = (
+        (by_id[each.id] if each.id in claimed else by_name.get(each.name), each)
+        for each in other.children
+    )
+    both = [_common(before, after, kept) for before, after in pairs if before is not None]
     return (
         replace(one, children=tuple(before for before, _ in both)),
         replace(other, children=tuple(after for _, after in both)),

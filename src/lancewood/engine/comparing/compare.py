@@ -175,7 +175,7 @@ class _Comparing:
     def _parts(self) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
         """The fragments of both that differ; remembers which of them have the same rows."""
         mine, theirs = in_common_terms(self.one, self.other)
-        passed = set(mine) & set(theirs)
+        passed = set[bytes]() if self._replaced else set(mine) & set(theirs)
         one = [*_decoded(self.one, mine, passed)]
         other = [*_decoded(self.other, theirs, passed)]
         partners = _partners(one, other, _first_file)
@@ -205,7 +205,7 @@ class _Comparing:
 
     def _moved(self, one: Part, other: Part) -> tuple[int, ...]:
         """The columns that are in other places, by position."""
-        if one.shown.message.files == other.shown.message.files and self._are_columns_alike:
+        if one.shown.message.files == other.shown.message.files and not self._replaced:
             return ()
         return tuple(
             at
@@ -214,13 +214,10 @@ class _Comparing:
         )
 
     @cached_property
-    def _are_columns_alike(self) -> bool:
-        """Whether every column has the same fields in both, so that the same files are enough."""
-        return all(
-            [each.id for each in compared.before.walk()]
-            == [each.id for each in compared.after.walk()]
-            for compared in self._compared
-        )
+    def _replaced(self) -> tuple[ColumnPair, ...]:
+        """The columns whose values are elsewhere even in the same files: one that was dropped, and
+        added again, is null in files that hold the earlier one."""
+        return tuple(each for each in self.columns if not each.is_alike)
 
     @cached_property
     def _is_stable(self) -> bool:
@@ -272,9 +269,13 @@ class _Comparing:
             here = stayed & np.isin(found, numbers)
             columns = tuple(self.columns[each] for each in positions)
             yield Doubt(columns, then.only(here), now.only(here))
-        suspects = ~stayed & ~self._only_moved(then, now)
-        if suspects.any() and self.columns:
-            yield Doubt(self.columns, then.only(suspects), now.only(suspects))
+        only_moved = self._only_moved(then, now)
+        for columns, rows in (
+            (self.columns, ~stayed & ~only_moved),
+            (self._replaced, ~stayed & only_moved),
+        ):
+            if columns and rows.any():
+                yield Doubt(columns, then.only(rows), now.only(rows))
 
     def _only_moved(self, then: LiveRows, now: LiveRows) -> _Mask:
         """Which rows no version has changed since the two parted, according to their marks."""

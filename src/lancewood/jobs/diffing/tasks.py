@@ -26,6 +26,7 @@ from lancewood.engine.comparing import (
     Places,
     RowReader,
     State,
+    cast_or_null,
     differing_rows,
     portions,
 )
@@ -103,9 +104,8 @@ class DiffShape:
             found[each.name] = each.type, partial(_bare, None, each.name)
         for each in new:
             before = earlier.get(each.name)
-            is_alike = before is not None and old.get_field_index(before) >= 0
-            is_alike = is_alike and old.field(before).type == each.type
-            found[each.name] = each.type, partial(_bare, each.name, before if is_alike else None)
+            is_shown = before is not None and old.get_field_index(before) >= 0
+            found[each.name] = each.type, partial(_bare, each.name, before if is_shown else None)
         return {name: each for name, each in found.items() if name not in self.schema.names}
 
 
@@ -191,11 +191,13 @@ class _Rest:
 
 
 def _bare(after: str | None, before: str | None, batch: pa.RecordBatch) -> Any:
+    """A column of the later state, or for rows that were deleted that of the earlier one, in the
+    later type: null where it does not fit. All rows of a batch are of one kind."""
     sides = [(BEFORE, before), (AFTER, after)]
     found = [pc.struct_field(batch.column(side), [name]) for side, name in sides if name]
-    if len(found) == 1:
-        return found[0]
-    return pc.if_else(pc.equal(batch.column(CHANGE), DELETED), *found)
+    if len(found) == 1 or batch.column(CHANGE)[0].as_py() != DELETED:
+        return found[-1]
+    return cast_or_null(found[0], found[-1].type)
 
 
 def _struct(fields: Sequence[Field]) -> pa.DataType:

@@ -1,0 +1,81 @@
+"""Columns that were dropped, added again, renamed and cast between two revisions: what of their
+cells differs, beside what pylance reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.pylance import lance
+
+import lancewood as lw
+
+ROWS = pa.table({"id": range(6), "x": range(6)})
+
+
+def written(tmp_path: Path, rows: pa.Table, name: str = "t", **options: Any) -> Any:
+    uri = str(tmp_path / f"{name}.lance")
+    return lance.write_dataset(rows, uri, enable_stable_row_ids=True, **options)
+
+
+def between(made: Any, first: int = 1, **options: Any) -> lw.Diff:
+    return lw.open(made.uri).diff(first, made.version, **options)
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_a_column_that_was_dropped_and_added_without_values_has_lost_them(
+    tmp_path: Path, is_compacted: bool
+) -> None:
+    made = written(tmp_path, ROWS, max_rows_per_file=3)
+    made.drop_columns(["x"])
+    made.add_columns(pa.field("x", pa.int64()))
+    made.delete("id = 2")
+    if is_compacted:
+        made.optimize.compact_files(materialize_deletions_threshold=0)
+    assert made.to_table()["x"].null_count == 5
+    assert between(made).stat() == lw.DiffStat(0, 5, 1, 0, {"x": 5})
+    back = lw.open(made.uri).diff(made.version, 1).stat()
+    assert back == lw.DiffStat(1, 5, 0, 0, {"x": 5})
+
+
+def test_a_field_of_a_struct_that_was_dropped_and_added_without_values_has_lost_them(
+    tmp_path: Path,
+) -> None:
+    made = written(tmp_path, pa.table({"id": [1, 2], "s": [{"a": 1, "b": 2}, {"a": 3, "b": 4}]}))
+    made.drop_columns(["s.a"])
+    made.add_columns(pa.field("s", pa.struct([pa.field("a", pa.int64())])))
+    assert made.to_table()["s"].to_pylist() == [{"b": 2, "a": None}, {"b": 4, "a": None}]
+    assert between(made).stat().cells == {"s": 2}
+
+
+def test_fields_of_a_struct_that_swap_their_names_are_the_same_fields(tmp_path: Path) -> None:
+    rows = [{"a": 1, "b": 2}, {"a": 3, "b": 4}]
+    made = written(tmp_path, pa.table({"id": [1, 2], "v": [1, 1], "s": rows}))
+    for old, new in (("a", "c"), ("b", "a"), ("c", "b")):
+        made.alter_columns({"path": f"s.{old}", "name": new})
+    made.update({"v": "2"}, "id = 2")
+    assert between(made).stat() == lw.DiffStat(0, 1, 0, 1, {"v": 1})
+
+
+def test_fields_of_structs_of_two_tables_are_the_same_by_name_alone(tmp_path: Path) -> None:
+    one = written(tmp_path, pa.table({"id": [1], "s": [{"a": 1, "b": 2}]}), "one")
+    other = written(tmp_path, pa.table({"id": [1], "s": [{"a": 1, "c": 7}]}), "other")
+    assert not lw.diff(one.uri, other.uri, on="id").stat()
+
+
+def test_a_value_that_does_not_fit_the_later_type_changes_no_other(tmp_path: Path) -> None:
+    moments = pa.array([1000, 1, None], pa.timestamp("ns"))
+    made = written(tmp_path, pa.table({"id": [1, 2, 3], "x": moments}))
+    made.alter_columns({"path": "x", "data_type": pa.timestamp("us")})
+    found = between(made).to_arrow()["after"].to_pylist()
+    assert [each["id"] for each in found] == [2]
+
+
+def test_a_condition_sees_deleted_rows_of_a_column_that_was_cast(tmp_path: Path) -> None:
+    made = written(tmp_path, pa.table({"id": [1, 2, 3], "x": pa.array([10, 20, 30], pa.int32())}))
+    made.alter_columns({"path": "x", "data_type": pa.int64()})
+    made.delete("id > 1")
+    found = between(made, where="x = 20").to_arrow()["before"].to_pylist()
+    assert found == [{"id": 2, "x": 20}]
