@@ -27,6 +27,9 @@ T = TypeVar("T")
 NULL = "null"
 UNCHANGED = "nothing was changed"
 """The end of what a dry run says."""
+_LEAST = 4
+_BETWEEN = 3
+"""Characters between two columns on a terminal."""
 _BLOCK = 500
 """How many rows are aligned together; a longer list is aligned block by block."""
 _CELL = 40
@@ -312,26 +315,47 @@ class Output:
         styles: Mapping[str, str],
     ) -> None:
         from rich.box import SIMPLE_HEAD
+        from rich.cells import cell_len
         from rich.console import Console
         from rich.table import Table
         from rich.text import Text
 
+        console = Console(file=for_drawing(self._stream), highlight=False)
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-        for name, is_right in zip(columns, right, strict=True):
+        widths = [max(map(cell_len, each)) for each in zip(columns, *cells, strict=True)]
+        between = _BETWEEN * (len(columns) - 1)
+        most = _most_wide(widths, console.width - between)
+        if cut:
+            widths = [min(each, most) for each in widths]
+            console.width = max(console.width, sum(widths) + between)
+        for name, is_right, width in zip(columns, right, widths, strict=True):
             table.add_column(
                 Text(name),
                 justify="right" if is_right else "left",
+                width=width if cut else None,
                 no_wrap=cut,
                 overflow="ellipsis" if cut else "fold",
             )
         for row in cells:
             table.add_row(*map(Text, row), style=styles.get(row[0]))
-        Console(file=for_drawing(self._stream), highlight=False).print(table)
+        console.print(table)
 
     def _cell(self, value: Any, *, cut: bool) -> str:
         if isinstance(value, Figure) and self._on_terminal:
             return value.text
         return cell(value, short=cut and self._on_terminal)
+
+
+def _most_wide(widths: Sequence[int], room: int) -> int:
+    """How wide columns may be so that all have room: the widest are cut, narrow ones are not, and
+    none to less than a few characters, however little room there is."""
+    left, waiting = room, sorted(widths)
+    for at, width in enumerate(waiting):
+        share = left // (len(waiting) - at)
+        if width > share:
+            return max(_LEAST, share)
+        left -= width
+    return max(waiting, default=_LEAST)
 
 
 def _is_number_column(block: Sequence[Sequence[Any]], at: int) -> bool:

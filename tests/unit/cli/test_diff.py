@@ -31,10 +31,10 @@ def uri(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("way", [[], ["--cells"]])
 def test_a_limit_of_no_rows_does_not_say_that_none_differs(
-    lw_ok: Lw, uri: str, way: list[str]
+    lw_run: Lw, uri: str, way: list[str]
 ) -> None:
-    done = lw_ok("table", "diff", uri, "v1", "exp", "--limit", "0", *way)
-    assert (done.out, done.err) == ("", "")
+    done = lw_run("table", "diff", uri, "v1", "exp", "--limit", "0", "--exit-code", *way)
+    assert (done.code, done.out, done.err) == (1, "", "")
 
 
 def test_rows_are_shown_with_a_sign_and_both_values(lw_ok: Lw, uri: str) -> None:

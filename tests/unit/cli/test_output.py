@@ -153,3 +153,16 @@ def test_columns_stand_under_each_other_whatever_the_width_of_their_letters() ->
 def test_a_wide_text_is_cut_where_a_narrow_one_of_its_width_would_be() -> None:
     assert cell("東" * 30, short=True) == "東" * 19 + "…"
     assert cell("東" * 20, short=True) == "東" * 20
+
+
+@pytest.mark.parametrize("width", [20, 60])
+def test_on_a_narrow_terminal_the_widest_columns_are_cut_and_none_is_lost(
+    monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = Terminal()
+    names = ["", "id", *(f"column {each}" for each in range(6))]
+    Output(as_json=False, stream=stream).rows(names, [["~", 7, *["x" * 30] * 6]], cut=True)
+    seen = stream.getvalue().splitlines()[-1].split()
+    assert [each[:3] for each in seen] == ["~", "7", *["xxx"] * 6]

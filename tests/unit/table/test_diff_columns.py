@@ -79,3 +79,17 @@ def test_a_condition_sees_deleted_rows_of_a_column_that_was_cast(tmp_path: Path)
     made.delete("id > 1")
     found = between(made, where="x = 20").to_arrow()["before"].to_pylist()
     assert found == [{"id": 2, "x": 20}]
+
+
+@pytest.mark.parametrize("columns", [[1], [None], ["x", "x"], 5])
+def test_columns_that_are_no_different_names_are_refused(tmp_path: Path, columns: Any) -> None:
+    made = written(tmp_path, ROWS)
+    with pytest.raises(lw.InvalidInputError, match=r"columns takes a list|asked for twice"):
+        between(made, columns=columns)
+
+
+@pytest.mark.parametrize("change", [5, b"inserted", [None], ["inserted", "gone"]])
+def test_kinds_of_change_that_there_are_not_are_refused(tmp_path: Path, change: Any) -> None:
+    made = written(tmp_path, ROWS)
+    with pytest.raises(lw.InvalidInputError, match="change takes"):
+        between(made, change=change)

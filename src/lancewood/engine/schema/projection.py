@@ -92,7 +92,7 @@ def project(
     if isinstance(columns, Mapping):
         rows = row_schema(schema) if rows is None else rows
         return _compute(schema, columns, added, parameters, rows)
-    wanted = list(schema.names if columns is None else _checked(columns))
+    wanted = list(schema.names if columns is None else checked_names(columns))
     wanted += [name for name in added if name not in wanted]
     paths: list[Path] = []
     names: dict[str, None] = {}
@@ -171,7 +171,8 @@ def _computed_field(name: str, expression: Expression, stored: pa.Schema) -> pa.
     return pa.field(name, expression.type)
 
 
-def _checked(columns: Iterable[str]) -> list[str]:
+def checked_names(columns: Iterable[str]) -> list[str]:
+    """The names as a list; raises InvalidInputError for what is no list of different names."""
     names = as_list("columns", columns)
     for name in names:
         if not isinstance(name, str):

@@ -15,7 +15,6 @@ from typing import Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from lancewood.engine.base import as_list
 from lancewood.engine.comparing import (
     ColumnPair,
     Comparison,
@@ -29,7 +28,7 @@ from lancewood.engine.comparing import (
     portions,
 )
 from lancewood.engine.rows import Ints, LiveRows
-from lancewood.engine.schema import unknown_column
+from lancewood.engine.schema import checked_names, unknown_column
 from lancewood.engine.snapshot import Snapshot, common_version, main_location
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.jobs.merging.keys import Key, KeyIndex, key_of, primary_key, resolve_key, shown_key
@@ -146,7 +145,7 @@ def plan_diff(
     paired = paired_columns(one, other, common)
     compared, before, after = paired, one.schema.fields, other.schema.fields
     if columns is not None:
-        compared = tuple(_asked(each, paired, one, other) for each in as_list("columns", columns))
+        compared = tuple(_asked(each, paired, one, other) for each in checked_names(columns))
         before = tuple(each.before for each in compared)
         after = tuple(each.after for each in compared)
     key = _key(one, other, paired, on)

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancewood.engine.base import as_list
 from lancewood.engine.comparing import Doubt
 from lancewood.errors import InvalidInputError
 from lancewood.files.json_text import json_text
@@ -221,7 +222,9 @@ def _as_json(values: Any) -> list[str | None]:
 
 def check_kinds(change: str | Sequence[str] | None) -> tuple[str, ...]:
     """The kinds of change that are asked for; raises InvalidInputError for any other."""
-    asked = KINDS if change is None else (change,) if isinstance(change, str) else tuple(change)
+    if change is None:
+        return KINDS
+    asked = [change] if isinstance(change, str) else as_list("change", change)
     for each in asked:
         if each not in KINDS:
             raise InvalidInputError(f"{each!r} is no kind of change: they are {', '.join(KINDS)}")

@@ -71,10 +71,10 @@ def resolve_key(schema: Schema, on: str | Sequence[str] | None) -> Key:
         return _checked(primary)
     names = [on] if isinstance(on, str) else as_list("on", on)
     if not names:
-        raise InvalidInputError("on= names no column; a merge needs at least one")
+        raise InvalidInputError("on= names no column; a key has at least one")
     for each in names:
         if each in SYSTEM_COLUMNS:
-            raise InvalidInputError(f"{each!r} is no stored column, a merge cannot match by it")
+            raise InvalidInputError(f"{each!r} is no stored column, rows cannot be matched by it")
     found = [(path, schema.along(path)[-1]) for path in project(schema, names).paths]
     if {field.id for _, field in found} == {field.id for _, field in primary}:
         return _checked(primary)
