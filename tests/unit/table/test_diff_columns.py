@@ -93,3 +93,17 @@ def test_kinds_of_change_that_there_are_not_are_refused(tmp_path: Path, change: 
     made = written(tmp_path, ROWS)
     with pytest.raises(lw.InvalidInputError, match="change takes"):
         between(made, change=change)
+
+
+def test_rows_of_a_fragment_whose_files_were_all_replaced_without_a_mark_are_compared(
+    tmp_path: Path,
+) -> None:
+    made = written(tmp_path, pa.table({"v": range(6), "w": range(6)}), max_rows_per_file=3)
+    fresh = pa.table({"_rowid": pa.array([1], pa.uint64()), "v": [100], "w": [50]})
+    fragment, modified = made.get_fragments()[0].update_columns(fresh)
+    change = lance.LanceOperation.Update(
+        updated_fragments=[fragment], fields_modified=modified, update_mode="rewrite_columns"
+    )
+    made = lance.LanceDataset.commit(made.uri, change, read_version=1)
+    assert made.to_table()["v"].to_pylist() == [0, 100, 2, 3, 4, 5]
+    assert between(made).stat() == lw.DiffStat(0, 1, 0, 5, {"v": 1, "w": 1})

@@ -179,9 +179,10 @@ class _Comparing:
         one = [*_decoded(self.one, mine, passed)]
         other = [*_decoded(self.other, theirs, passed)]
         partners = _partners(one, other, _first_file)
-        if not self._is_stable:
-            found, taken = _partners(one, other, self._kept_number), set(partners.values())
-            partners = {at: by for at, by in found.items() if by not in taken} | partners
+        taken = set(partners.values())
+        for at, by in _partners(one, other, self._kept_number).items():
+            if by not in taken and at not in partners and self._is_kept(one[by], other[at]):
+                partners[at] = by
         same = {at: by for at, by in partners.items() if self._is_same(one[by], other[at])}
         known = set(same.values())
         left = [at for at in range(len(one)) if at not in known]
@@ -198,6 +199,15 @@ class _Comparing:
         if last is None or part.fragment.id > last:
             return None
         return "", part.fragment.id, part.fragment.physical_rows
+
+    def _is_kept(self, one: Part, other: Part) -> bool:
+        """Whether two fragments of one number and other files are one fragment. With stable row ids
+        files that were moved to another root are left to the marks of rows, which tell as much."""
+        if not self._is_stable:
+            return True
+        is_one_root = self.one.location.uri == self.other.location.uri
+        is_moved = is_one_root and _root(one) != _root(other)
+        return not is_moved and _ids(one) == _ids(other)
 
     def _is_same(self, one: Part, other: Part) -> bool:
         """Whether two fragments of the same rows have the same ones left, with the same values."""
@@ -321,6 +331,13 @@ def _first_file(part: Part) -> _Label | None:
     """The first file of a fragment, which is that of no other."""
     for file in part.shown.message.files:
         return file.path, file.file_size_bytes, part.fragment.physical_rows
+    return None
+
+
+def _root(part: Part) -> int | None:
+    """The base id of the first file of a fragment."""
+    for file in part.shown.message.files:
+        return file.base_id if file.HasField("base_id") else None
     return None
 
 
