@@ -107,3 +107,11 @@ def test_rows_of_a_fragment_whose_files_were_all_replaced_without_a_mark_are_com
     made = lance.LanceDataset.commit(made.uri, change, read_version=1)
     assert made.to_table()["v"].to_pylist() == [0, 100, 2, 3, 4, 5]
     assert between(made).stat() == lw.DiffStat(0, 1, 0, 5, {"v": 1, "w": 1})
+
+
+def test_a_cast_that_rounds_changes_no_row_in_either_direction(tmp_path: Path) -> None:
+    made = written(tmp_path, pa.table({"id": [1, 2], "x": [0.1, 0.2]}))
+    made.alter_columns({"path": "x", "data_type": pa.float32()})
+    made.update({"x": "0.5"}, "id = 2")
+    for found in (between(made), lw.open(made.uri).diff(made.version, 1)):
+        assert found.stat() == lw.DiffStat(0, 1, 0, 1, {"x": 1})

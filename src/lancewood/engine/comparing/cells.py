@@ -167,9 +167,8 @@ class _Reading:
                 cells[:, at] = self._blobs(pair, before, old, after, new)
             else:
                 then, now = self._fields[at]
-                cells[:, at] = unequal(
-                    _cut(old[pair.before.name], then), _cut(new[pair.after.name], now)
-                )
+                sides = _cut(old[pair.before.name], then), _cut(new[pair.after.name], now)
+                cells[:, at] = unequal(*(reversed(sides) if pair.is_cast_before else sides))
         found = DifferingRows(before, after, self._columns, cells, (old, new))
         chosen = np.flatnonzero(cells.any(axis=1))
         if len(chosen) == len(found):
@@ -220,8 +219,8 @@ class _BlobColumn:
 
 
 def unequal(one: pa.Array, other: pa.Array) -> Mask:
-    """Which values differ, compared in the later type: a value that was only cast is the same. One
-    that does not fit that type differs."""
+    """Which values differ, compared in the type of the second: a value that was only cast is the
+    same. One that does not fit that type differs."""
     if one.type == other.type:
         return differing(one, other)
     if _cast(one[:0], other.type) is None:

@@ -30,6 +30,8 @@ class ColumnPair:
     kept: frozenset[FieldId] = frozenset()
     """The ids that mean the same field in both, those inside structs included: both have them from
     the version that they come from. A column without any is only called the same."""
+    is_cast_before: bool = False
+    """Whether it is the first state in which the column was cast, so that its type is the newer."""
 
     @property
     def name(self) -> str:
@@ -64,7 +66,8 @@ def paired_columns(
     for each in other.schema.fields:
         before = one.schema.by_name.get(each.name)
         if before is not None and each.name not in pairs and before.name not in claimed:
-            pairs[each.name] = ColumnPair(before, each)
+            is_cast_before = before.id not in by_id and any(each.id == old.id for old, _ in theirs)
+            pairs[each.name] = ColumnPair(before, each, is_cast_before=is_cast_before)
     return tuple(pairs[each.name] for each in other.schema.fields if each.name in pairs)
 
 
