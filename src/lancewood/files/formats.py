@@ -37,6 +37,8 @@ class FileFormat(StrEnum):
     PARQUET = "parquet"
     CSV = "csv"
     JSON = "json"
+    JSONL = "jsonl"
+    """Both are JSON lines."""
     ARROW = "arrow"
     ARROW_STREAM = "arrow-stream"
 

@@ -253,6 +253,7 @@ _SINKS: dict[FileFormat, Any] = {
     FileFormat.PARQUET: _Parquet,
     FileFormat.CSV: _Csv,
     FileFormat.JSON: _JsonLines,
+    FileFormat.JSONL: _JsonLines,
     FileFormat.ARROW: _ArrowFile,
     FileFormat.ARROW_STREAM: _ArrowStream,
 }

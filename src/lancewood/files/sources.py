@@ -230,7 +230,7 @@ def open_source(path: str, format: FileFormat, csv: CsvOptions) -> RowSource:
             return _Parquet(path, name)
         if format is FileFormat.CSV:
             return CsvSource(path, name, csv)
-        if format is FileFormat.JSON:
+        if format in (FileFormat.JSON, FileFormat.JSONL):
             return JsonSource(path, name)
         return _Arrow(path, name)
 

@@ -121,6 +121,8 @@ def test_a_file_can_be_written(lw_ok: Lw, lw_run: Lw, uri: str) -> None:
     assert pq.read_table(io.BytesIO(done.raw)).num_rows == 3
     done = lw_ok("table", "diff", uri, "v1", "exp", "--cells", "--format", "csv")
     assert done.out.splitlines()[0] == '"_rowid","column","before","after"'
+    lines = lw_ok("table", "diff", uri, "v1", "exp", "--format", "jsonl").lines
+    assert lines == lw_ok("table", "diff", uri, "v1", "exp", "--json").lines
     assert lw_run("table", "diff", uri, "v1", "exp", "--format", "csv", "--json").code == 2
 
 

@@ -91,7 +91,7 @@ def test_columns_that_are_no_different_names_are_refused(tmp_path: Path, columns
 @pytest.mark.parametrize("change", [5, b"inserted", [None], ["inserted", "gone"]])
 def test_kinds_of_change_that_there_are_not_are_refused(tmp_path: Path, change: Any) -> None:
     made = written(tmp_path, ROWS)
-    with pytest.raises(lw.InvalidInputError, match="change takes"):
+    with pytest.raises(lw.InvalidInputError, match="change"):
         between(made, change=change)
 
 
