@@ -40,10 +40,10 @@ test-spark: setup $(ARCHIVE)
 	  --reruns 2 --only-rerun "Python worker failed to connect back" tests/spark
 
 # Nicer than Spark, which has less time. pylance gives up a commit after thirty seconds. Collecting
-# once compiles the tests, which both workers would do.
+# once compiles the tests, which each worker would do. Many of them wait, so that there are three.
 test-others: setup
 	nice -n 15 $(BIN)/python -m pytest --collect-only -qq --ignore tests/spark > /dev/null
-	nice -n 15 $(BIN)/python -m pytest -n 2 --dist worksteal --durations=25 \
+	nice -n 15 $(BIN)/python -m pytest -n 3 --dist worksteal --durations=25 \
 	  --reruns 2 --only-rerun "failed on retry_timeout" --ignore tests/spark
 
 test-pythons: ## the tests without Spark, and a walk with it, on Python 3.12 and 3.13 where they are

@@ -27,7 +27,7 @@ from lancewood.data.wanted import WantedColumns
 from lancewood.engine.comparing.columns import ColumnPair, places
 from lancewood.engine.comparing.ranges import NumberedRows, id_ranges
 from lancewood.engine.comparing.terms import in_common_terms
-from lancewood.engine.rows import LiveRows, RowFacts, distinct, open_fragment
+from lancewood.engine.rows import Ints, LiveRows, RowFacts, distinct, open_fragment
 from lancewood.engine.snapshot import Snapshot
 from lancewood.model.fragment import Fragment
 from lancewood.model.manifest import decode_fragment
@@ -159,7 +159,7 @@ class _Comparing:
         starts, counts = edges[:-1], np.diff(edges).astype(np.int64)
         here, there = old.find(starts), new.find(starts)
         gone, fresh = (here >= 0) & (there < 0), (there >= 0) & (here < 0)
-        both = (here >= 0) & (there >= 0)
+        both = (here >= 0) & (there >= 0) & ~self._stayed(before, here, after, there)
         then = old.pieces(here[both], starts[both], counts[both])
         now = new.pieces(there[both], starts[both], counts[both])
         return Comparison(
@@ -171,6 +171,19 @@ class _Comparing:
             inserted=new.pieces(there[fresh], starts[fresh], counts[fresh]),
             doubts=tuple(self._doubts(before.parts, then, after.parts, now)),
         )
+
+    def _stayed(self, before: State, here: Ints, after: State, there: Ints) -> _Mask:
+        """Which pieces of stretches of both states are in the same places in all columns: nearly
+        all, and nothing else is looked at."""
+        kept = np.full(len(after.parts), -1)
+        for at, by in self._partners.items():
+            if not self._moved(before.parts[by], after.parts[at]):
+                kept[at] = by
+        old, new = before.rows, after.rows
+        if not len(old.firsts) or not len(new.firsts):
+            return np.zeros(len(here), np.bool_)
+        is_kept = kept[new.fragments[there]] == old.fragments[here]
+        return np.asarray(is_kept & (old.origins[here] == new.origins[there]))
 
     def _parts(self) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
         """The fragments of both that differ; remembers which of them have the same rows."""

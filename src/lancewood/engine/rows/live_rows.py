@@ -166,6 +166,12 @@ class LiveRows:
         """The id after the last of each stretch."""
         return self.firsts + self.counts.astype(np.uint64)
 
+    @cached_property
+    def origins(self) -> Ints:
+        """The offset that id 0 would have in each stretch: where two agree, so do the offsets of
+        all ids that both contain."""
+        return self.offsets - self.firsts.astype(np.int64)
+
     @property
     def row_count(self) -> int:
         return int(self.counts.sum())

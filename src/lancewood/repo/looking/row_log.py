@@ -24,9 +24,8 @@ def touching(
 
     def state(commit: Hash) -> Snapshot | None:
         if commit not in known:
-            tree = context.tree(commit)
-            is_there = tree.blob_hash(table) is not None
-            known[commit] = pinned_state(context, tree.pin(table)) if is_there else None
+            pin = context.tree(commit).find(table)
+            known[commit] = None if pin is None else pinned_state(context, pin)
         return known[commit]
 
     for each in tips:
