@@ -245,6 +245,21 @@ def at_a_terminal(*args: object, typed: bytes = b"") -> tuple[int, str]:
         return process.wait(60), said.decode()
 
 
+def test_what_may_be_long_goes_through_a_pager(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    last = lw.open(uri).update({"name": "'new'"}, "id = 3").version
+    asked = ("table", "diff", uri, last - 1, last, "--exit-code")
+    monkeypatch.setenv("PAGER", "sed 's/^/> /'")
+    code, said = at_a_terminal(*asked)
+    assert code == 1
+    assert "> ~    3   name 3 -> new" in said
+    assert "> " not in at_a_terminal(*asked, "--json")[1]
+    monkeypatch.setenv("PAGER", "head -n 0")
+    assert at_a_terminal(*asked) == (1, "")
+    for nobody in ("cat", ""):
+        monkeypatch.setenv("PAGER", nobody)
+        assert at_a_terminal(*asked)[1].count("~") == 1
+
+
 def test_a_person_is_asked_before_a_table_is_dropped(uri: str) -> None:
     code, said = at_a_terminal("table", "drop", uri, typed=b"n\n")
     assert code == 13

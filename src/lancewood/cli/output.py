@@ -218,6 +218,11 @@ class Output:
         self._on_terminal = self._stream.isatty()
         self._titles = 0
 
+    @property
+    def is_read_by_a_person(self) -> bool:
+        """Whether it is text on a terminal."""
+        return self._on_terminal and not self.as_json
+
     def title(self, text: str) -> None:
         """A line above the rows of one of several things, with an empty one before all but the
         first."""
@@ -320,7 +325,8 @@ class Output:
         from rich.table import Table
         from rich.text import Text
 
-        console = Console(file=for_drawing(self._stream), highlight=False)
+        # A pager may stand between, which is no terminal.
+        console = Console(file=for_drawing(self._stream), highlight=False, force_terminal=True)
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
         widths = [max(map(cell_len, each)) for each in zip(columns, *cells, strict=True)]
         between = _BETWEEN * (len(columns) - 1)

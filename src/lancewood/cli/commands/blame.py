@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lancewood.cli import options
+from lancewood.cli.paging import paged
 from lancewood.cli.showing_blames import BlameOptions
 from lancewood.cli.tables import Reading
 
@@ -19,5 +20,6 @@ def blame_command(uri: options.UriOrName, *, asked: BlameOptions, read: Reading)
     _inserted and _changed have version, branch, time, operation, message, and _changed has exact.
     With --cells _column, _value and _written instead of these two.
     """
-    table = read.table(uri)
-    asked.show(table.blame, table.schema, read.output)
+    table, output = read.table(uri), read.output
+    with paged(output, is_text=asked.format is None):
+        asked.show(table.blame, table.schema, output)

@@ -10,6 +10,7 @@ import typer
 import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.diff_options import DiffOptions
+from lancewood.cli.paging import paged
 from lancewood.cli.tables import BranchOptions
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
 from lancewood.table import diff
@@ -54,7 +55,9 @@ def diff_command(
         other = table if b is None else given.compared(uri, table, b)
         about = {"uri": table.uri, "from": a, "to": b or table.version}
     found = diff(one, other, **asked.arguments)
-    shown = asked.show(found, given.output, about)
+    output = given.output
+    with paged(output, is_text=asked.format is None):
+        shown = asked.show(found, output, about)
     asked.end(each.is_different for each in [shown])
 
 

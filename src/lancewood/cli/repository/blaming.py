@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from lancewood.cli.paging import paged
 from lancewood.cli.repository.names import InRepository
 from lancewood.cli.repository.showing import Revision
 from lancewood.cli.showing_blames import BlameOptions
@@ -31,6 +32,7 @@ def blame_command(
     commit_time, commit_message, and _changed has exact. With --cells _column, _value and _written
     instead of these two.
     """
-    with here.repository() as repo:
+    output = here.output
+    with here.repository() as repo, paged(output, is_text=asked.format is None):
         schema = repo.at(revision).table(table).schema
-        asked.show(partial(repo.blame, table, revision=revision), schema, here.output)
+        asked.show(partial(repo.blame, table, revision=revision), schema, output)

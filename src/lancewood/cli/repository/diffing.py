@@ -10,6 +10,7 @@ import typer
 
 from lancewood import Repository
 from lancewood.cli.diff_options import DiffOptions
+from lancewood.cli.paging import paged
 from lancewood.cli.repository.names import InRepository
 from lancewood.cli.repository.showing import REVISIONS, change_facts, stat_lines
 from lancewood.cli.showing_diffs import ShownDiff
@@ -118,10 +119,11 @@ def _show_rows(
     found: Mapping[str, Diff], here: InRepository, table: str | None, asked: DiffOptions
 ) -> list[ShownDiff]:
     output, shown = here.output, []
-    for name, each in found.items():
-        about = {"table": name, "change": each.kind}
-        title = name if table is None or here.json else None
-        shown.append(asked.show(each, output, about, title))
+    with paged(output, is_text=asked.format is None):
+        for name, each in found.items():
+            about = {"table": name, "change": each.kind}
+            title = name if table is None or here.json else None
+            shown.append(asked.show(each, output, about, title))
     if not found:
         here.note(_NOTHING)
     return shown

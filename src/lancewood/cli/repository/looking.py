@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from lancewood.cli.output import Output
+from lancewood.cli.paging import paged
 from lancewood.cli.repository.names import InRepository
 from lancewood.cli.repository.showing import (
     REVISIONS,
@@ -254,9 +255,10 @@ def log_command(
             keys = (*_LOG_KEYS, "changes") if stat else _LOG_KEYS
             here.output.rows(keys, (_log_facts(each, decorations, changes) for each in found))
             return
-        _print_log(
-            found, decorations, changes, graph=graph, oneline=oneline, first_parent=first_parent
-        )
+        with paged(here.output):
+            _print_log(
+                found, decorations, changes, graph=graph, oneline=oneline, first_parent=first_parent
+            )
 
 
 def _log_facts(
