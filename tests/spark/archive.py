@@ -17,6 +17,8 @@ from tests.spark.clusters.kinds import LOCAL
 from tests.spark.clusters.sessions import Sessions
 from tests.spark.environment import ARCHIVE, WITHOUT_ARCHIVE
 
+from lancewood.errors import UnsupportedError
+
 _PATIENCE = 120.0
 
 
@@ -24,6 +26,13 @@ def make(archive: Path) -> None:
     archive.parent.mkdir(parents=True, exist_ok=True)
     archive.unlink(missing_ok=True)
     options = f"{WITHOUT_ARCHIVE} -Xlog:disable -XX:ArchiveClassesAtExit={archive}"
+    with contextlib.suppress(UnsupportedError):  # the packaged Java does not even start with them
+        record(options)
+    print(f"made {archive}" if archive.exists() else "this Java makes no archive of its classes")
+
+
+def record(options: str) -> None:
+    """A session that does a little, in a Java with these options that is ended afterwards."""
     sessions = Sessions()
     try:
         spark = sessions.use(LOCAL, {"spark.driver.extraJavaOptions": options})
@@ -36,7 +45,6 @@ def make(archive: Path) -> None:
         gateway.proc.wait(_PATIENCE)
     finally:
         sessions.close()
-    print(f"made {archive}" if archive.exists() else "this Java makes no archive of its classes")
 
 
 def do_a_little(spark: Any, folder: Path) -> None:
