@@ -22,8 +22,7 @@ from lancewood.repo.fsck import FsckReport, check_repository
 from lancewood.repo.gc.collecting import collect_garbage
 from lancewood.repo.gc.needed import GcReport
 from lancewood.repo.identity import author_of, checked_message
-from lancewood.repo.looking.blaming import blame_rows
-from lancewood.repo.looking.row_log import touching
+from lancewood.repo.looking.blaming import blame_rows, touching
 from lancewood.repo.looking.status import Status, find_status
 from lancewood.repo.looking.view import View, changing, held_commits, paged
 from lancewood.repo.moving import reset

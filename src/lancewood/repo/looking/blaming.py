@@ -1,15 +1,15 @@
 """Which commit brought what a table holds: its rows are blamed on versions, and those on commits.
+And the other way round, which commits changed certain rows.
 
 A commit holds the versions up to the one that it pins. The oldest one on the way back that holds a
 version is the one that brought it. What a merge brought is followed on the line that it came from.
-Reads commits and pins, and asks a table only where a writer
-from outside came in between.
+Reads commits and pins, and asks a table only where a writer from outside came in between.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -18,12 +18,13 @@ from typing import Any
 import pyarrow as pa
 
 from lancewood.catalog.pin import Pin
+from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.staging import find_landing
 from lancewood.errors import NotFoundError
 from lancewood.git.hashes import Hash
 from lancewood.git.history import walk
 from lancewood.git.objects import Commit
-from lancewood.jobs.blaming import BlameRows, History, Line, Writer
+from lancewood.jobs.blaming import BlameRows, History, Line, Touching, Writer
 from lancewood.model.ids import Version
 from lancewood.repo.context import RepoContext
 from lancewood.repo.landing import pinned_state
@@ -87,11 +88,8 @@ class _CommitLine(Line):
         """The lines of the other parents, for a version that a merge brought."""
         found = self._of(writer)
         for parent in () if found is None else found.parents[1:]:
-            tree = self.context.tree(parent)
-            if tree.blob_hash(self.table) is None:
-                continue
-            pin = tree.pin(self.table)
-            if pin.uri == self.pin.uri:
+            pin = self.context.tree(parent).find(self.table)
+            if pin is not None and pin.uri == self.pin.uri:
                 with contextlib.suppress(NotFoundError):
                     commit = self.context.git.objects.commit(parent)
                     yield _CommitLine(self.context, commit, self.table, pin)
@@ -146,11 +144,8 @@ class _CommitLine(Line):
             self.context, walk(objects, [self.tip.hash]), self.table, [self.tip.hash]
         )
         for each in commits:
-            tree = self.context.tree(each.hash)
-            if tree.blob_hash(self.table) is None:
-                continue
-            pin = tree.pin(self.table)
-            if pin.uri == self.pin.uri:
+            pin = self.context.tree(each.hash).find(self.table)
+            if pin is not None and pin.uri == self.pin.uri:
                 yield _Pinned(each, pin)
 
     def _holds(self, pinned: _Pinned, writer: Writer) -> bool:
@@ -164,3 +159,36 @@ class _CommitLine(Line):
         if here is None or there is None:
             return False
         return here < there or (here == there and pinned.version >= writer.version)
+
+
+def touching(
+    context: RepoContext, commits: Iterable[Commit], table: str, tips: Iterable[Hash], where: str
+) -> Iterator[Commit]:
+    """Those of the commits that changed such rows, against all of their parents.
+
+    Raises InvalidInputError at once for a condition that cannot be asked of the table at a tip.
+    """
+    touched = Touching(where)
+    known = dict[Hash, Snapshot | None]()
+
+    def state(commit: Hash) -> Snapshot | None:
+        if commit not in known:
+            pin = context.tree(commit).find(table)
+            known[commit] = None if pin is None else pinned_state(context, pin)
+        return known[commit]
+
+    for each in tips:
+        now = state(each)
+        if now is not None:
+            touched.check(now)
+
+    def found() -> Iterator[Commit]:
+        for each in commits:
+            after = state(each.hash)
+            befores = [state(parent) for parent in each.parents] or [None]
+            if all(touched.is_between(before, after) for before in befores):
+                yield each
+            known.clear()
+            known.update(zip(each.parents, befores, strict=False))
+
+    return found()
