@@ -18,14 +18,27 @@ from lancewood.engine.versions.finding import list_versions, newest_version, ver
 from lancewood.expr import parse_expression, parse_predicate
 from lancewood.format.layout import VERSIONS_DIR, parse_manifest_name
 from lancewood.format.refs import (
+    claimed_space,
     decode_branch,
     decode_tag,
     encode_branch,
     encode_tag,
     ref_file_name,
     ref_name,
+    space_key,
 )
+from lancewood.model.lines import (
+    LINE_KEY,
+    MERGED_KEY,
+    decode_vector,
+    encode_vector,
+    has_own_ids,
+    held_by,
+    line_of,
+)
+from lancewood.model.manifest import ManifestHead
 from lancewood.model.refs import BranchName, TagName
+from lancewood.proto import table_pb2
 from lancewood.store.memory import MemoryStore
 
 _SCHEMA = pa.schema(
@@ -66,6 +79,7 @@ def targets(context: Context) -> Iterator[Target]:
     corpus = context.corpus
     yield Target("refs", lambda rng: _bent_ref(rng, corpus.refs), check_ref)
     yield Target("names", _bent_names, check_names)
+    yield Target("lines", _bent_lines, check_lines)
     yield Target("sql", lambda rng: random_sql(rng).encode(errors="surrogatepass"), check_sql)
 
 
@@ -146,6 +160,36 @@ def _bent_names(rng: Random) -> bytes:
             name = bend(rng, name, BAD_UTF8)
         names.append(name)
     return b"\n".join(names)
+
+
+def _bent_lines(rng: Random) -> bytes:
+    """A branch, its line, what it holds, and the name of a claim, one a line."""
+    line = rng.choice(("0" * 32, "f" * 32, "main", "/exp", "g" * 32))
+    numbers = (*EDGES, rng.randrange(20), 1 << 27, (1 << 27) - 1)
+    texts = [
+        rng.choice(("exp", "a/b", "grün", "main")),
+        f"{line}:{rng.choice(numbers)}:{rng.choice(('exp', 'a/b', 'grün'))}",
+        " ".join(f"{line}:{rng.choice(numbers)}:exp" for _ in range(rng.choice((0, 1, 3, 400)))),
+        f"{rng.choice(numbers):09d}.json",
+    ]
+    bent = (bend(rng, each.encode(), BAD_UTF8) if rng.random() < 0.3 else each for each in texts)
+    lines = (each.encode() if isinstance(each, str) else each for each in bent)
+    return b"\n".join(each.replace(b"\n", b"") for each in lines)
+
+
+def check_lines(case: bytes, trial: Trial) -> None:
+    branch, line, merged, name = (each.decode(errors="replace") for each in case.split(b"\n"))
+    config = {LINE_KEY: line, MERGED_KEY: merged}
+    head = ManifestHead(table_pb2.Manifest(version=7, branch=branch, config=config))
+    found, held = line_of(head), held_by(head)
+    if has_own_ids(head):
+        expect(found.encode() == line, "a line that is written again is another one")
+        expect(found.branch == branch, "a line of another branch counts")
+    expect(found.id in held, "a version does not hold its own line")
+    others = decode_vector(merged)
+    expect(decode_vector(encode_vector(others)) == others, "a vector that is written again differs")
+    space = claimed_space(name)
+    expect(space is None or space_key(space).endswith(f"/{name}"), "another file claims the space")
 
 
 def check_names(case: bytes, trial: Trial) -> None:

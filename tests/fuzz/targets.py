@@ -30,6 +30,7 @@ SHARES = {
     "jsonb": 3,
     "refs": 3,
     "names": 2,
+    "lines": 1,
     "sql": 2,
     "table": 0.2,
     "table-bombs": 0.1,

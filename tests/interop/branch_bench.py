@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from tests.manifests import edit_manifest
 from tests.pylance import LINEAGE, lance
 
 import lancewood as lw
 from lancewood.engine.location.location import Location
 from lancewood.engine.write.cloning import write_clone
+from lancewood.proto import table_pb2
 from lancewood.store.locate import open_store
 
 ROWS, PER_FILE, WIDTH = 240, 60, 8
@@ -130,9 +133,18 @@ def make_bench(kind: str, template: Path, directory: Path) -> Bench:
     shutil.copytree(template, source)
     shutil.copytree(template, plain)
     table = KINDS[kind](source, directory / "clone.lance")
+    if kind in ("our branch", "branch by pylance of ours"):
+        begun = lw.open(source).version, "exp" if kind == "our branch" else "parent"
+        first = lw.open(source, version=begun[0], branch=begun[1])
+        edit_manifest(plain, partial(hand_out_from, first._snapshot.manifest.next_row_id))
     if " of " in kind:
         lived(lance.dataset(str(plain)))
     return Bench(table, lw.open(plain), source, Path(table.uri))
+
+
+def hand_out_from(row_id: int, message: table_pb2.Manifest) -> None:
+    """Give a table the row ids that a branch of ours has of its own."""
+    message.next_row_id = row_id
 
 
 # What pylance finds

@@ -32,6 +32,8 @@ class CloneHead:
     """Its configuration; None for that of the source."""
     paths: Mapping[str, str] = field(default_factory=dict)
     """New spellings of the source's base paths, by the source's spelling."""
+    next_row_id: int | None = None
+    """The first row id that it hands out; None for that of the source."""
 
 
 def clone_manifest(
@@ -47,6 +49,8 @@ def clone_manifest(
     message.ClearField("branch")
     if head.branch is not None:
         message.branch = head.branch
+    if head.next_row_id is not None:
+        message.next_row_id = head.next_row_id
     message.reader_feature_flags |= FLAG_BASE_PATHS
     message.writer_feature_flags |= FLAG_BASE_PATHS
     if head.config is not None or PUBLISHED_KEY in message.config:

@@ -20,15 +20,19 @@ from lancewood.format.json_object import decode_object
 from lancewood.format.layout import REFS_DIR
 from lancewood.model.closing import RESET_KEY
 from lancewood.model.ids import Version
+from lancewood.model.lines import MOST_SPACES, Line
 from lancewood.model.refs import MAIN, Branch, BranchName, BranchPoint, Tag, TagName
 
 BRANCHES_DIR = f"{REFS_DIR}/branches"
 TAGS_DIR = f"{REFS_DIR}/tags"
+SPACES_DIR = f"{REFS_DIR}/lancewood/rows"
+"""Which spaces of row ids are claimed: one file for each, none of them a ref."""
 
 MAX_REF_SIZE = 4 << 20
 """The largest file, in bytes, that is read or written; metadata may take some."""
 
 _SUFFIX = ".json"
+_space_number = re.compile(rf"([0-9]{{{len(str(MOST_SPACES))}}}){re.escape(_SUFFIX)}").fullmatch
 _is_plain = re.compile(r"[A-Za-z0-9._-]+").fullmatch
 """Whether the name of a file needs no decoding."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -88,6 +92,36 @@ def branch_key(name: BranchName) -> str:
 def tag_key(name: TagName) -> str:
     """The key of a tag's file."""
     return f"{TAGS_DIR}/{ref_file_name(name)}"
+
+
+def space_key(space: int) -> str:
+    """The key of the file that claims a space. Names descend, as those of manifests do, so that an
+    ordered listing begins with the highest."""
+    return f"{SPACES_DIR}/{MOST_SPACES - space:0{len(str(MOST_SPACES))}}{_SUFFIX}"
+
+
+def claimed_space(file_name: str) -> int | None:
+    """The space that a file of that directory claims; None for another file."""
+    found = _space_number(file_name)
+    space = MOST_SPACES - int(found[1]) if found else 0
+    return space if space > 0 else None
+
+
+def encode_claim(line: Line, at_ns: int, uuid: str) -> bytes:
+    """The bytes of a file that claims a space: whose it is, and unlike those of any other claim."""
+    told = {"line": line.id, "branch": line.branch or MAIN}
+    claim = {**told, "createdAt": _encode_moment(at_ns), "uuid": uuid}
+    return json.dumps(claim, ensure_ascii=False).encode()
+
+
+def claiming_line(data: bytes) -> str | None:
+    """The id of the line that a claim says it is of; None if that cannot be told."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    line = found.get("line") if isinstance(found, dict) else None
+    return line if isinstance(line, str) else None
 
 
 def decode_branch(name: BranchName, data: bytes) -> Branch:

@@ -1,10 +1,12 @@
 """Manifests and transactions of a branch under another name.
 
-The name is in every manifest, and in the transaction that made the branch. Nothing else changes
-except base paths that led to the branch's own root. Pure.
+The name is in every manifest, also beside its line, and in the transaction that made the branch.
+Nothing else changes except base paths that led to the branch's own root. Pure.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from google.protobuf.message import DecodeError
 
@@ -12,6 +14,7 @@ from lancewood.errors import FormatError
 from lancewood.format.manifest import VersionStamp, seal
 from lancewood.format.manifest_file import decode_manifest_file, encode_manifest_file
 from lancewood.model.closing import RENAMED_KEY
+from lancewood.model.lines import LINE_KEY, line_of
 from lancewood.model.manifest import FLAG_CONFIG, Manifest
 from lancewood.model.refs import BranchName
 from lancewood.proto import table_pb2, transaction_pb2
@@ -33,8 +36,10 @@ def renamed_manifest(
             f"{name}: belongs to branch {manifest.branch!r}, and lies in the root of {str(old)!r}",
             file=name,
         )
-    message = manifest.message
+    message, line = manifest.message, line_of(manifest)
     message.branch = new
+    if line.uuid:
+        message.config[LINE_KEY] = replace(line, branch=str(new)).encode()
     for base in message.base_paths:
         if base.path in own_paths:
             base.path = root

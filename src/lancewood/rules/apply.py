@@ -16,6 +16,7 @@ from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.model.exclusive import EXCLUSIVE_KEY
 from lancewood.model.file_version import version_name
 from lancewood.model.ids import Version
+from lancewood.model.lines import LINE_KEY, MERGED_KEY, encode_vector, held_by, line_of
 from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, Manifest, ManifestHead
 from lancewood.model.manifest_store import MANIFEST_STORE_KEY
 from lancewood.model.operations import (
@@ -149,17 +150,21 @@ def _restore(
 def _restored_config(
     manifest: Manifest, operation: Restore, restored: ManifestHead
 ) -> Mapping[str, str] | None:
-    """The configuration of a restored version; None if unchanged. Who may write to the table is not
-    restored, and stays as it is."""
+    """The configuration of a restored version; None if unchanged. Who may write to the table, and
+    its line, are not restored, and stay as they are."""
     config = restored.config if operation.config is None else operation.config
-    if all(config.get(key) == manifest.config.get(key) for key in _NOT_RESTORED):
-        return operation.config
     kept = {key: value for key, value in config.items() if key not in _NOT_RESTORED}
-    return kept | {key: manifest.config[key] for key in _NOT_RESTORED if key in manifest.config}
+    kept |= {key: manifest.config[key] for key in _NOT_RESTORED if key in manifest.config}
+    line = line_of(manifest).id
+    if line_of(restored).id != line:  # the rows are those of an earlier life of the branch
+        held = {each: reached for each, reached in held_by(restored).items() if each != line}
+        kept[MERGED_KEY] = encode_vector(held)
+    return operation.config if kept == config else kept
 
 
-_NOT_RESTORED = (EXCLUSIVE_KEY, MANIFEST_STORE_KEY)
-"""The keys of a configuration that say who may write to the table, and how."""
+_NOT_RESTORED = (EXCLUSIVE_KEY, MANIFEST_STORE_KEY, LINE_KEY)
+"""The keys of a configuration that say who may write to the table, and how, and what its line
+is."""
 _CHANGE_FRAGMENTS = (Delete, Update, Rewrite, Merge, Project, DataReplacement)
 _Rule: TypeAlias = Callable[[Manifest, Any], ManifestPatch]
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from lancewood.errors import InvalidInputError
 from lancewood.model.field_keys import check_metadata_change, mirror_metadata
 from lancewood.model.ids import FieldId
+from lancewood.model.lines import LINE_KEY, MERGED_KEY
 from lancewood.model.manifest import Manifest, ManifestHead
 from lancewood.model.operations import FieldMessages, MapUpdate, UpdateBases, UpdateConfig
 from lancewood.model.patch import HeadChanges, ManifestPatch
@@ -31,9 +32,12 @@ def apply_update_config(manifest: Manifest, operation: UpdateConfig) -> Manifest
 
 def _config(update: MapUpdate, old: Mapping[str, str]) -> dict[str, str]:
     """The settings after an update; replacing all of them still keeps the marks of loaded batches,
-    since the rows stay."""
+    and of which line it is and what it holds, since the rows stay."""
     new = update.applied_to(old)
-    return {**marks_of(old), **new} if update.replace else new
+    if not update.replace:
+        return new
+    kept = {key: old[key] for key in (LINE_KEY, MERGED_KEY) if key in old}
+    return {**marks_of(old), **kept, **new}
 
 
 def apply_update_bases(manifest: Manifest, operation: UpdateBases) -> ManifestPatch:

@@ -16,6 +16,7 @@ from lancewood.errors import (
 from lancewood.model.fragment import Fragment
 from lancewood.model.id_ranges import IdRanges, union
 from lancewood.model.ids import FragmentId
+from lancewood.model.lines import first_id, space_of
 from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, Manifest, ManifestHead
 from lancewood.model.operations import FieldMessages
 from lancewood.model.patch import HeadChanges
@@ -70,12 +71,25 @@ def hand_out_ids(
             moved = RowIdSequence.concat([moved, fresh])
             created = RowVersions.concat([created, RowVersions.uniform(version, len(fresh))])
         done.append(fragment.with_lineage(moved, created, births[rows]).numbered(number))
+    check_space(head.next_row_id, next_row_id)
     if created_at is not None and head.has_stable_row_ids:
         check_unique_rows(done)
     return tuple(done), HeadChanges(
         max_fragment_id=next_id - 1 if next_id else None,
         next_row_id=next_row_id if head.has_stable_row_ids else None,
     )
+
+
+def check_space(mark: int, next_row_id: int) -> None:
+    """Raise UnsupportedError if new rows would get ids of the next space, which may be another
+    line's. A table that has never been merged goes on from its first space as it likes."""
+    if space_of(mark) and space_of(next_row_id) > space_of(mark):
+        left = first_id(space_of(mark) + 1) - 1 - mark
+        raise UnsupportedError(
+            f"{next_row_id - mark:,} new rows need row ids, and {left:,} are left of those that "
+            "this branch has claimed; make a branch of it, which claims others",
+            next_row_id=mark,
+        )
 
 
 def check_row_mark(manifest: Manifest) -> None:

@@ -16,6 +16,7 @@ from lancewood.model.applied import APPLIED_PREFIX
 from lancewood.model.closing import PUBLISHED_KEY
 from lancewood.model.exclusive import EXCLUSIVE_KEY
 from lancewood.model.ids import FieldId
+from lancewood.model.lines import LINE_KEY, MERGED_KEY
 from lancewood.model.operations import MapUpdate
 from lancewood.model.schema import Field, Schema
 from lancewood.model.transaction import check_text
@@ -52,6 +53,11 @@ def config_update(values: Mapping[str, str | None], *, replace: bool = False) ->
             raise InvalidInputError(
                 f"configuration key {key!r} keeps the table for a repository, and is set by that: "
                 "repo.exclusive(True); None as its value frees the table"
+            )
+        if key in (LINE_KEY, MERGED_KEY):
+            raise InvalidInputError(
+                f"configuration key {key!r} says what the rows of a branch have in common with "
+                "those of others, and is set when branches are made and merged"
             )
         if key == PUBLISHED_KEY:
             raise InvalidInputError(

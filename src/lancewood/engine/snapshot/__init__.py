@@ -11,6 +11,7 @@ from lancewood.engine.snapshot.descent import (
     is_there,
     manifest_names,
 )
+from lancewood.engine.snapshot.lines import has_settled_ids, merge_bases, vector_of
 from lancewood.engine.snapshot.revisions import (
     TAG,
     At,
@@ -46,16 +47,19 @@ __all__ = [
     "common_version",
     "find_family",
     "has_revision",
+    "has_settled_ids",
     "history_location",
     "is_table",
     "is_there",
     "load_snapshot",
     "main_location",
     "manifest_names",
+    "merge_bases",
     "open_revision",
     "read_version",
     "resolve",
     "same_branch",
     "same_content",
     "table_stats",
+    "vector_of",
 ]

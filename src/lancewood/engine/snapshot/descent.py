@@ -264,7 +264,7 @@ class Descent:
 def common_version(one: Snapshot, other: Snapshot) -> Snapshot | None:
     """The newest version that two states of a table both come from, on whatever branches; None
     where none is known. Up to it, numbers of versions and row ids mean the same in both."""
-    here, there = _landed(one), _landed(other)
+    here, there = landed(one), landed(other)
     if here is None or there is None:
         return None
     histories = Descent(here), Descent(there)
@@ -280,21 +280,21 @@ def common_version(one: Snapshot, other: Snapshot) -> Snapshot | None:
     return None
 
 
-def _landed(state: Snapshot) -> Snapshot | None:
+def landed(state: Snapshot) -> Snapshot | None:
     """The version of the history that a state is or became, or else was built on; None where that
     is unknown, or gone."""
     version = state.landed_version
     if version == state.manifest.version:
         return state
-    became = _became(state)
-    if became is not None:
-        return became
+    found = became(state)
+    if found is not None:
+        return found
     with contextlib.suppress(NotFoundError):
         return None if version is None else load_snapshot(state.location, version=version)
     return None
 
 
-def _became(state: Snapshot) -> Snapshot | None:
+def became(state: Snapshot) -> Snapshot | None:
     """The version that a detached state landed as, where nobody else wrote before it did."""
     if not is_detached(state.manifest.version):
         return None

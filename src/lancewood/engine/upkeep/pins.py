@@ -47,6 +47,7 @@ from lancewood.format.layout import REFS_DIR, TRANSACTIONS_DIR, TREE_DIR
 from lancewood.format.refs import encode_tag, tag_key
 from lancewood.model.exclusive import EXCLUSIVE_KEY
 from lancewood.model.ids import BaseId, Version
+from lancewood.model.lines import LINE_KEY, MERGED_KEY
 from lancewood.model.manifest_store import MANIFEST_STORE_KEY
 from lancewood.model.operations import Clone
 from lancewood.model.refs import BranchName, Tag, TagName
@@ -183,8 +184,8 @@ def read_record(config: Mapping[str, str]) -> PinRecord | None:
 
 def without_record(config: Mapping[str, str]) -> dict[str, str]:
     """A configuration for another table than the clone that the record is about: without the
-    record, the repository that owns the source, and the manifest store of the source."""
-    own = (PINS_CONFIG, EXCLUSIVE_KEY, MANIFEST_STORE_KEY)
+    record, the repository that owns the source, the manifest store of the source, and its lines."""
+    own = (PINS_CONFIG, EXCLUSIVE_KEY, MANIFEST_STORE_KEY, LINE_KEY, MERGED_KEY)
     return {key: value for key, value in config.items() if key not in own}
 
 

@@ -4,9 +4,11 @@ first version of a table, a branch or a clone.
 
 from __future__ import annotations
 
+from lancewood.engine.write.claims import OwnIds, claim_ids, claim_space, owns_its_space
 from lancewood.engine.write.cloning import (
     check_clonable,
     check_source,
+    version_after,
     write_clone,
     write_clone_after,
     write_deep_clone,
@@ -36,6 +38,7 @@ __all__ = [
     "CopiedFile",
     "CopiedFragment",
     "FileWriter",
+    "OwnIds",
     "PlannedWrite",
     "Residents",
     "RowsToWrite",
@@ -43,16 +46,20 @@ __all__ = [
     "WriteRequest",
     "check_clonable",
     "check_source",
+    "claim_ids",
+    "claim_space",
     "commit_written",
     "copy_fragments",
     "create_table",
     "laid_over",
     "mark_deleted",
     "not_for",
+    "owns_its_space",
     "plan_write",
     "rows_to_append",
     "rows_to_overwrite",
     "table_exists",
+    "version_after",
     "write_clone",
     "write_clone_after",
     "write_deep_clone",

@@ -12,8 +12,9 @@ from typing import TypeAlias
 
 from lancewood.engine.commit import PutIfAbsent, PutVersion, lost_staged_file
 from lancewood.engine.location import Location
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.snapshot import Snapshot, vector_of
 from lancewood.engine.versions import newest_version
+from lancewood.engine.write.claims import OwnIds
 from lancewood.errors import AlreadyExistsError, InvalidInputError, RetryableConflictError
 from lancewood.format.clone import CloneHead, clone_manifest
 from lancewood.format.deep_clone import deep_clone_manifest
@@ -23,6 +24,7 @@ from lancewood.format.transaction import encode_transaction
 from lancewood.model.closing import RESET_KEY
 from lancewood.model.exclusive import ANY_REPOSITORY
 from lancewood.model.ids import Version, is_detached
+from lancewood.model.lines import line_config
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import Clone
 from lancewood.model.refs import BranchName
@@ -41,18 +43,22 @@ def write_clone(
     branch: BranchName | None = None,
     base_name: str | None = None,
     config: Mapping[str, str] | None = None,
+    ids: OwnIds | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> Snapshot:
     """The first version of a clone of the source, which has the same number as the source.
 
     ``branch`` is what the clone is called if it is a branch, ``base_name`` what its base path for
-    the source's root is called, ``config`` its configuration if that is another one. Raises
-    AlreadyExistsError, before anything is written or because another was faster, if the target
-    holds a version.
+    the source's root is called, ``config`` its configuration if that is another one, ``ids`` what a
+    branch has of its own. Raises AlreadyExistsError, before anything is written or because another
+    was faster, if the target holds a version.
     """
     check_clonable(source, target, branch=branch)
     paths = {} if branch is not None else _present_paths(source)
-    head = CloneHead(source.location.uri, base_name, branch, config, paths)
+    if branch is not None:
+        config = _branch_config(source, ids)
+    first_id = None if ids is None else ids.first_id
+    head = CloneHead(source.location.uri, base_name, branch, config, paths, first_id)
     operation = _clone(source, is_shallow=True, branch=branch)
     return _write(
         source,
@@ -63,17 +69,27 @@ def write_clone(
     )
 
 
-def write_clone_after(source: Snapshot, head: Snapshot, *, branch: BranchName) -> Snapshot:
+def version_after(source: Snapshot, head: Snapshot) -> Version:
+    """The number that a clone of the source gets after ``head``: the next one, and not below that
+    of the source, whose rows tell which versions made them."""
+    return Version(max(head.manifest.version + 1, source.manifest.version))
+
+
+def write_clone_after(
+    source: Snapshot, head: Snapshot, *, branch: BranchName, ids: OwnIds | None = None
+) -> Snapshot:
     """A later version of a branch that is a clone of the source, as its first one was.
 
-    Its number is the next one after ``head``, and not below that of the source, whose rows tell
-    which versions made them. Raises AlreadyExistsError if somebody was faster.
+    Raises AlreadyExistsError if somebody was faster.
     """
     check_source(source)
     before = head.manifest
-    version = Version(max(before.version + 1, source.manifest.version))
-    config = {**source.manifest.config, RESET_KEY: str(version)}
-    made = CloneHead(source.location.uri, source.manifest.branch, branch, config)
+    version = version_after(source, head)
+    config = {**_branch_config(source, ids), RESET_KEY: str(version)}
+    first_id = None if ids is None else ids.first_id
+    made = CloneHead(
+        source.location.uri, source.manifest.branch, branch, config, next_row_id=first_id
+    )
     return _write(
         source,
         head.location,
@@ -184,6 +200,15 @@ def _write(
     if not put.stands():
         raise _disturbed(target) if newest_version(store) is None else _exists(target)
     return Snapshot(target, manifest, scheme)
+
+
+def _branch_config(source: Snapshot, ids: OwnIds | None) -> Mapping[str, str]:
+    """The configuration of a branch of the source: another line, which holds what the source does.
+    Tables without row ids know no lines."""
+    config = source.manifest.config
+    if not source.manifest.has_stable_row_ids:
+        return config
+    return line_config(config, None if ids is None else ids.line, vector_of(source))
 
 
 def _present_paths(source: Snapshot) -> dict[str, str]:

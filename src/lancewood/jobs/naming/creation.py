@@ -2,8 +2,8 @@
 
 1. An intent is left in the new root, so that two writers who create the same branch from different
    versions do not both put a first version there.
-2. The first version is written, and the source version is checked again: as long as it exists, no
-   cleanup has removed its files.
+2. Row ids are claimed, the first version is written, and the source version is checked again: as
+   long as it exists, no cleanup has removed its files.
 3. The record is created. From here on the branch exists.
 4. If the source version or the parent branch was being removed, the branch is taken back.
 5. The intent is removed.
@@ -38,7 +38,7 @@ from lancewood.engine.versions import (
     load_refs,
     load_transaction,
 )
-from lancewood.engine.write import check_source, write_clone
+from lancewood.engine.write import OwnIds, check_source, claim_ids, write_clone
 from lancewood.errors import (
     AlreadyExistsError,
     CommitUnknownError,
@@ -71,12 +71,21 @@ from lancewood.store.base import PutOutcome, Store, is_there
 from lancewood.store.clock import is_older
 from lancewood.store.readback import put_new_settled
 from lancewood.store.retry import LOST_RACES
+from lancewood.store.together import both
 
 
 def create_branch(
-    snapshot: Snapshot, name: str, at: At = None, *, metadata: Mapping[str, str] | None = None
+    snapshot: Snapshot,
+    name: str,
+    at: At = None,
+    *,
+    metadata: Mapping[str, str] | None = None,
+    own_ids: bool = True,
 ) -> Snapshot:
     """The first version of a new branch, which has the number of the version at ``at``.
+
+    ``own_ids`` gives it row ids that no other branch hands out, as far as rows have ids; a branch
+    that is published and deleted can do without.
 
     Raises AlreadyExistsError, also if another writer was faster; RetryableConflictError while
     another writer creates, deletes or renames it; InvalidInputError if its root holds other
@@ -86,7 +95,7 @@ def create_branch(
     known = checked_metadata(metadata)
     source = resolve(snapshot, at)
     check_source(source)
-    return _Creation(source, main_location(snapshot), new, known).run()
+    return _Creation(source, main_location(snapshot), new, known, own_ids).run()
 
 
 @dataclass
@@ -95,6 +104,7 @@ class _Creation:
     main: Location
     name: BranchName
     metadata: Mapping[str, str]
+    own_ids: bool
 
     def __post_init__(self) -> None:
         branch = self.source.manifest.branch
@@ -103,6 +113,8 @@ class _Creation:
         self.started = time.monotonic()
         self.is_declared = False
         """Whether the intent in the root is ours."""
+        self.ids: OwnIds | None = None
+        """What was claimed for the branch."""
 
     @property
     def root(self) -> Store:
@@ -124,8 +136,8 @@ class _Creation:
         if self.metadata:
             encode_branch(record)  # refuses metadata that is too large before anything is written
         PutIfAbsent().check_trust(store)
-        cleared = self._declare()
         try:
+            cleared = self._declare() if not store.is_far else self._declare_and_claim()
             self._check_absent()
             made = self._first_version(cleared)
         except (CommitUnknownError, StorageError):
@@ -173,6 +185,17 @@ class _Creation:
             self._check_absent()
         raise self._busy("others keep creating or deleting it")
 
+    def _declare_and_claim(self) -> bool:
+        """Leave the intent, and claim row ids beforehand, which takes no longer."""
+        cleared, _ = both(self.main.store, self._declare, self._claim)
+        return cleared
+
+    def _claim(self) -> OwnIds | None:
+        if self.own_ids and self.ids is None:
+            version = self.source.manifest.version
+            self.ids = claim_ids(self.main, self.source, self.name, version)
+        return self.ids
+
     def _check_abandoned(self, standing: Standing) -> None:
         self._check_absent()
         if is_moving(self.main.store, self.name, standing):
@@ -185,13 +208,18 @@ class _Creation:
             )
 
     def _first_version(self, cleared: bool) -> Snapshot:
+        """The first version, as we or another writer that creates the same branch made it."""
         for _ in LOST_RACES:
             found = list_versions(self.root)
             if not found.versions:
                 self._check_in_time()
                 try:
                     return write_clone(
-                        self.source, self.target, branch=self.name, base_name=self.parent
+                        self.source,
+                        self.target,
+                        branch=self.name,
+                        base_name=self.parent,
+                        ids=self._claim(),
                     )
                 except AlreadyExistsError:
                     continue  # another writer that creates the same branch was faster

@@ -16,7 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lancewood.engine.commit import Composition
+from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.write import claim_space
 from lancewood.errors import ConflictError, RetryableConflictError
 from lancewood.jobs.merging.keys import primary_key
 from lancewood.jobs.publishing.copies import Copies
@@ -36,6 +38,7 @@ from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import BaseId, FieldId, FragmentId, Version
 from lancewood.model.index import Index
+from lancewood.model.lines import MERGED_KEY, held_by, line_of, merged_into
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import CreateIndex, FieldMessages, Overwrite
 from lancewood.model.patch import HeadChanges
@@ -70,6 +73,8 @@ class Publication:
     net: Net
     copies: Copies
     runner: Runner
+    claims: Location | None = None
+    """Where the target claims row ids, if the branch goes on to hand out its own."""
     by_reference: bool = False
     is_refused: bool = False
     """Whether a conflict was found, which is final."""
@@ -82,6 +87,8 @@ class Publication:
     _judge: Judge = field(init=False)
     _spots: Spots = field(init=False)
     _shift: int = 0
+    _claimed: int = 0
+    """The first of the row ids that were claimed for the target."""
     _compared: dict[FragmentId, Fragment] = field(default_factory=dict)
     """New fragments of the target that share no key with the branch."""
     _planned: tuple[Version, Composition] | None = None
@@ -107,6 +114,11 @@ class Publication:
 
     def compose(self, newest: Manifest) -> Composition:
         """The version after ``newest``, with all files that it needs in place."""
+        if self._needs_ids(newest):
+            mark = self.work.head.manifest.next_row_id
+            assert self.claims is not None, "asked of a branch that goes on"
+            self._claimed = claim_space(self.claims, mark, line_of(newest))
+            self._planned = None
         composition = self.plan(newest)
         self.brought += self.copies.bring(self.runner)
         return composition
@@ -121,6 +133,12 @@ class Publication:
         except ConflictError as conflict:
             self.is_refused = True
             raise self._judge.conflict(newest.version, conflict) from conflict
+
+    def _needs_ids(self, newest: Manifest) -> bool:
+        """Whether the target would go on where the branch hands out row ids."""
+        mark = self.work.head.manifest.next_row_id
+        is_ahead = newest.next_row_id < mark > self._claimed
+        return self.claims is not None and self.work.keeps_ids and is_ahead
 
     def _plan(self, newest: Manifest) -> Composition:
         check_writable(newest, self.target.location.repository)
@@ -196,15 +214,23 @@ class Publication:
         return Composition(recorded_as(effect), patch)
 
     def _number(self, newest: Manifest) -> Numbering:
-        work = self.work
-        first, head = work.first.manifest, work.head.manifest
-        numbering = number_work(first, head, self.net.added, newest, work.fork, self._shift)
-        if numbering.fragment_shift and any(each.deletion_file for each in self.net.added):
+        work, mark = self.work, self._row_mark(newest)
+        first, head, added = work.first.manifest, work.head.manifest, self.net.added
+        numbering = number_work(first, head, added, newest, work.fork, self._shift, mark)
+        if numbering.fragment_shift and any(each.deletion_file for each in added):
             is_second = self._shift and numbering.fragment_shift > self._shift
             self._shift = numbering.fragment_shift + (_ROOM if is_second else 0)
             if is_second:
-                return number_work(first, head, self.net.added, newest, work.fork, self._shift)
+                return number_work(first, head, added, newest, work.fork, self._shift, mark)
         return numbering
+
+    def _row_mark(self, newest: Manifest) -> int | None:
+        """Where the target hands out row ids from now on, if those of the branch stay: not below
+        any of them."""
+        here, there = newest.next_row_id, self.work.head.manifest.next_row_id
+        if not self.work.keeps_ids:
+            return None
+        return here if here >= there else max(there, self._claimed)
 
     def _head(self, newest: Manifest) -> HeadChanges:
         first, head = self.work.first.manifest, self.work.head.manifest
@@ -217,14 +243,23 @@ class Publication:
                 head.schema_metadata,
                 newest.schema_metadata,
             ),
-            config=merged_map(
-                "configuration", open_config(first), open_config(head), newest.config
-            ),
+            config=self._config(newest),
             table_metadata=merged_map(
                 "table's metadata", first.table_metadata, head.table_metadata, newest.table_metadata
             ),
             file_version=head.file_version if is_other else None,
         )
+
+    def _config(self, newest: Manifest) -> Mapping[str, str] | None:
+        """The configuration with the changes of the branch; None if there are none. The target then
+        holds what the branch does, if their rows are known by the same ids."""
+        work = self.work
+        first, head = open_config(work.first.manifest), open_config(work.head.manifest)
+        merged = merged_map("configuration", first, head, newest.config)
+        if not work.keeps_ids or work.is_part:
+            return merged
+        held = merged_into(newest, held_by(work.head.manifest))
+        return {**(newest.config if merged is None else merged), MERGED_KEY: held}
 
     def _fragments(
         self, translation: Translation
@@ -254,10 +289,11 @@ class Publication:
             key = primary_key(target.schema)
         if not key:
             return
-        born = work.first.manifest.next_row_id
+        born = self.target.manifest.next_row_id
         given = [given_fields(each.operation) for each in work.steps]
         all_given = None if None in given else frozenset[FieldId]().union(*filter(None, given))
-        mine = new_keys(work.head, self.net, key, born, all_given)
+        first = min(born, work.first.manifest.next_row_id)
+        mine = new_keys(work.head, self.net, key, first, all_given)
         if mine is None:
             return
         there = find_net(self.target.manifest, newest)

@@ -152,10 +152,15 @@ class Copies:
         for blobs in runner.run(bring_files, tasks, what="adopting files"):
             self._written.extend(blobs)
         unwritten, self._unwritten = self._unwritten, []
-        for key, data in unwritten:
-            self._written.append(key)
-            self._main.put(key, data)
+        self._written.extend(key for key, _ in unwritten)
+        puts = (partial(self._put, key, data) for key, data in unwritten)
+        for _ in in_order(puts, workers=_AT_ONCE):
+            pass
         return sum(len(task.copies) for task in tasks) + len(unwritten)
+
+    def _put(self, key: str, data: bytes) -> Iterator[str]:
+        self._main.put(key, data)
+        yield key
 
     def discard(self) -> None:
         """Remove what was brought, for an attempt that did not land. Best effort: cleanup finds the

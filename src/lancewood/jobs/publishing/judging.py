@@ -155,7 +155,7 @@ class Judge:
         return IncompatibleConflictError(
             f"{self._refused()}: version {version} of the target holds work of "
             f"{called(twice.branch)} up to version {twice.until} already, and it would be there "
-            "twice; bring over what is missing with append or merge",
+            "twice; bring over what is missing with branches.merge()",
             branch=self._work.branch,
             version=version,
         )

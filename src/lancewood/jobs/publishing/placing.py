@@ -1,7 +1,8 @@
 """The numbers, base paths and operation that the work of a branch gets on its target.
 
 If the target has handed out ids since the fork, everything created on the branch moves behind them,
-all by the same distance. Ids from before the fork are the same on both sides. Base ids of two roots
+all by the same distance. Ids from before the fork are the same on both sides, and so are row ids
+that the branch handed out from a space of its own: those stay. Base ids of two roots
 are unrelated, so places are compared by their uris; those unknown to the target are added.
 
 No operation of the format says "all of this". The recorded one makes other writers keep off
@@ -27,6 +28,7 @@ from lancewood.format.layout import find_base
 from lancewood.model.fragment import Fragment, Lineage
 from lancewood.model.ids import BaseId, FieldId, FragmentId, Version
 from lancewood.model.index import Index
+from lancewood.model.lines import MERGED_KEY
 from lancewood.model.manifest import Manifest, ManifestHead
 from lancewood.model.operations import (
     Append,
@@ -46,7 +48,7 @@ from lancewood.model.patch import HeadChanges
 from lancewood.model.rowids import RowVersions
 from lancewood.proto import table_pb2
 from lancewood.rules.indices import changed_fields
-from lancewood.rules.numbering import check_fragment_id, next_fragment_id
+from lancewood.rules.numbering import check_fragment_id, check_space, next_fragment_id
 from lancewood.rules.three_way import same_structure
 
 
@@ -64,6 +66,8 @@ class Numbering:
     fork: Version
     version: Version
     """The version that the work becomes."""
+    row_mark: int
+    """The mark of row ids after the work."""
     strays: dict[FragmentId, FragmentId] = field(default_factory=dict)
     """New fragments under ids that were reserved before the fork."""
     _stamped: dict[bytes, bytes] = field(default_factory=dict, repr=False)
@@ -84,9 +88,7 @@ class Numbering:
     @property
     def next_row_id(self) -> int | None:
         """The mark of row ids after the work; None on a table without row ids."""
-        if not self.head.has_stable_row_ids:
-            return None
-        return self.head.next_row_id + self.row_shift
+        return self.row_mark if self.head.has_stable_row_ids else None
 
     def fragment_id(self, number: FragmentId) -> FragmentId:
         """The id of a new fragment of the branch on the target."""
@@ -149,9 +151,16 @@ def number_work(
     newest: ManifestHead,
     fork: Version,
     least_shift: int = 0,
+    row_mark: int | None = None,
 ) -> Numbering:
     """The numbering on ``newest``; fragments move by at least ``least_shift``, unless the target
-    handed out no id."""
+    handed out no id. ``row_mark`` is where the target goes on if row ids stay; None if they are the
+    same as the target's, and move."""
+    row_shift = 0
+    if row_mark is None:
+        row_shift = newest.next_row_id - first.next_row_id
+        row_mark = head.next_row_id + row_shift
+        check_space(newest.next_row_id, row_mark)
     shift = next_fragment_id(newest) - next_fragment_id(first)
     shift = max(shift, least_shift) if shift else 0
     born = tuple(each.id for each in added)
@@ -162,9 +171,10 @@ def number_work(
         head,
         born,
         shift,
-        newest.next_row_id - first.next_row_id,
+        row_shift,
         fork,
         Version(newest.version + 1),
+        row_mark,
         {each: FragmentId(free + at) for at, each in enumerate(strays)},
     )
 
@@ -354,8 +364,9 @@ def _rows(effect: Effect) -> Operation:
 
 def _maps(effect: Effect) -> bool:
     head = effect.head
-    maps = (head.fields, head.schema_metadata, head.config, head.table_metadata)
-    return any(each is not None for each in maps)
+    maps = (head.fields, head.schema_metadata, head.table_metadata)
+    changed = _difference(effect.newest.config, head.config).entries.keys()
+    return any(each is not None for each in maps) or bool(changed - {MERGED_KEY})
 
 
 def _config(effect: Effect, fields: FieldMessages) -> UpdateConfig:

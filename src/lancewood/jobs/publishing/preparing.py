@@ -10,7 +10,7 @@ with others, rows keep their mark from the fork unless their values really diffe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from lancewood.engine.changes import RowChanges, find_changes
 from lancewood.engine.location import Location, default_file_root
-from lancewood.engine.rows import LiveRows
+from lancewood.engine.rows import LiveRows, RowFacts, distinct, stretches_of
 from lancewood.engine.snapshot import Snapshot, branch_location, load_snapshot
 from lancewood.engine.versions import (
     load_manifest,
@@ -26,7 +26,7 @@ from lancewood.engine.versions import (
     missing_transaction,
     versions_since,
 )
-from lancewood.errors import FormatError, NotFoundError
+from lancewood.errors import FormatError, IncompatibleConflictError, NotFoundError
 from lancewood.format.manifest_digest import content_digest
 from lancewood.jobs.publishing.composing import Publication
 from lancewood.jobs.publishing.copies import Copies
@@ -45,6 +45,7 @@ from lancewood.jobs.publishing.work import (
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId, Version, is_detached
+from lancewood.model.lines import has_own_ids, held_by, line_of
 from lancewood.model.operations import (
     Append,
     CreateIndex,
@@ -81,12 +82,13 @@ def prepare(
     *,
     by_reference: bool = False,
     uuid: str | None = None,
+    closes: bool = False,
 ) -> tuple[Publication | None, Snapshot]:
     """The publication, judged up to the target's newest version, and that version; None if the
     work has no effect.
 
-    Raises ConflictError if work and target conflict, and LandedError if a version of the target has
-    the identity ``uuid``.
+    ``closes`` says that the branch hands out no more row ids. Raises ConflictError if work and
+    target conflict, and LandedError if a version of the target has the identity ``uuid``.
     """
     check_restored(work)
     location = branch_location(main, work.parent)
@@ -99,8 +101,12 @@ def prepare(
         main.store, work.head, location.store, default_file_root(location, newest.manifest)
     )
     target = _at_fork(newest, work)
-    publication = Publication(work, target, net, copies, runner, by_reference=by_reference)
+    claims = None if closes else main
+    publication = Publication(work, target, net, copies, runner, claims, by_reference)
     _judge_all(publication, newest, work.fork, uuid)
+    if work.keeps_ids:
+        _check_apart(work, newest)
+        _check_once(work, net, target, newest)
     return publication, newest
 
 
@@ -114,7 +120,7 @@ def prepare_again(main: Location, work: Work, onto: Snapshot, runner: Runner) ->
     check_open(onto.manifest)
     file_root = default_file_root(onto.location, onto.manifest)
     copies = Copies(main.store, work.head, onto.location.store, file_root)
-    return Publication(work, onto, net, copies, runner)
+    return Publication(work, onto, net, copies, runner, main)
 
 
 def publishing(work: Work, uuid: str, properties: Mapping[str, str]) -> Transaction:
@@ -137,6 +143,46 @@ def _net(work: Work) -> Net | None:
     return None if is_same and not (net.added or net.changed or net.removed) else net
 
 
+def _check_apart(work: Work, newest: Snapshot) -> None:
+    """Raise IncompatibleConflictError if branch and target hold the same since the fork, because
+    one of them was merged into the other, or a third into both: rows would be there twice."""
+    then, now = held_by(work.first.manifest), held_by(newest.manifest)
+    for line, reached in held_by(work.head.manifest).items():
+        least = then[line].version if line in then else 0
+        if reached.version > least and line in now and now[line].version > least:
+            raise IncompatibleConflictError(
+                f"{called(work.branch)} cannot be published onto {called(work.parent)}: both hold "
+                f"work of {called(reached.branch)} since the fork, which was merged; merge "
+                f"{called(work.branch)} as well",
+                branch=work.branch,
+                version=newest.manifest.version,
+            )
+
+
+def _check_once(work: Work, net: Net, target: Snapshot, newest: Snapshot) -> None:
+    """Raise IncompatibleConflictError if both brought the same rows since the fork, as picking one
+    commit for both does, or taking the same delete back: their ids would be there twice."""
+    if newest.manifest.version == target.manifest.version or not net.added:
+        return
+    mine = _live_rows(work.head, net.added)
+    theirs = _live_rows(newest, find_net(target.manifest, newest.manifest).added)
+    old = _live_rows(work.first, (*net.removed, *(each.then for each in net.changed)))
+    sides = (mine, theirs, old)
+    ids = distinct(np.concatenate([e for each in sides for e in (each.firsts, each.ends)]))
+    if ((mine.find(ids) >= 0) & (theirs.find(ids) >= 0) & (old.find(ids) < 0)).any():
+        raise IncompatibleConflictError(
+            f"{called(work.branch)} cannot be published onto {called(work.parent)}: both brought "
+            f"the same rows since the fork; merge {called(work.branch)}",
+            branch=work.branch,
+            version=newest.manifest.version,
+        )
+
+
+def _live_rows(state: Snapshot, fragments: Iterable[Fragment]) -> LiveRows:
+    parts = (stretches_of(RowFacts(state, each)) for each in fragments)
+    return LiveRows.of(parts, state.manifest.name)
+
+
 def _at_fork(newest: Snapshot, work: Work) -> Snapshot:
     """The target's version that the branch began from."""
     try:
@@ -149,9 +195,13 @@ def _at_fork(newest: Snapshot, work: Work) -> Snapshot:
             version=work.fork,
         ) from cause
     one, other = manifest.message, work.first.manifest.message
+    held = held_by(work.first.manifest).get(line_of(manifest).id)
+    is_begun = one.next_row_id == other.next_row_id
+    if has_own_ids(work.first.manifest):
+        is_begun = held is not None and held.version == work.fork
     same = (
         same_fields(manifest.fields, work.first.manifest.fields)
-        and one.next_row_id == other.next_row_id
+        and is_begun
         and one.max_fragment_id == other.max_fragment_id
         and len(one.fragments) == len(other.fragments)
     )

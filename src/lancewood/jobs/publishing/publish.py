@@ -226,6 +226,7 @@ class _Publishing:
             self.runner,
             by_reference=not self.adopt,
             uuid=None if closing is None else closing.uuid,
+            closes=True,
         )
 
     def _finish(

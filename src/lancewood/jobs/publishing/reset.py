@@ -18,7 +18,7 @@ from lancewood.engine.snapshot import (
     resolve,
 )
 from lancewood.engine.versions import list_versions, load_branch
-from lancewood.engine.write import write_clone_after
+from lancewood.engine.write import claim_ids, version_after, write_clone_after
 from lancewood.errors import (
     AlreadyExistsError,
     IncompatibleConflictError,
@@ -28,6 +28,7 @@ from lancewood.errors import (
 )
 from lancewood.jobs.publishing.closing import find_closing, find_landed, mend_record, written_late
 from lancewood.jobs.publishing.work import load_work
+from lancewood.model.lines import has_own_ids, holds
 from lancewood.model.refs import BranchName, called
 from lancewood.model.revision import branch_name
 from lancewood.store.retry import LOST_RACES
@@ -36,8 +37,8 @@ from lancewood.store.retry import LOST_RACES
 def reset(snapshot: Snapshot, name: str, at: At, *, force: bool) -> Snapshot:
     """The branch at its new beginning: the parent's newest version, or the one that is asked for.
 
-    Raises IncompatibleConflictError for a branch with work that was not published, unless
-    ``force`` gives that up.
+    Raises IncompatibleConflictError for a branch with work that was neither published nor merged,
+    unless ``force`` gives that up.
     """
     branch = branch_name(name)
     if branch is None:
@@ -46,7 +47,7 @@ def reset(snapshot: Snapshot, name: str, at: At, *, force: bool) -> Snapshot:
     for _ in LOST_RACES:
         head = open_revision(main, branch=branch)
         source = _source(main, branch, at)
-        if not force:
+        if not force and not _is_merged(source, head):
             _check_published(main, head)
         try:
             return begin_anew(main, source, head, branch)
@@ -59,13 +60,18 @@ def reset(snapshot: Snapshot, name: str, at: At, *, force: bool) -> Snapshot:
     )
 
 
-def begin_anew(main: Location, source: Snapshot, head: Snapshot, branch: BranchName) -> Snapshot:
+def begin_anew(
+    main: Location, source: Snapshot, head: Snapshot, branch: BranchName, *, own_ids: bool = True
+) -> Snapshot:
     """A version of the branch right after ``head`` that is a clone of the source.
 
-    Raises AlreadyExistsError if somebody wrote after ``head``.
+    ``own_ids`` is as ``create_branch`` has it. Raises AlreadyExistsError if somebody wrote after
+    ``head``.
     """
     PutIfAbsent().check_trust(head.location.store)
-    done = write_clone_after(source, head, branch=branch)
+    version = version_after(source, head)
+    ids = claim_ids(main, source, branch, version) if own_ids else None
+    done = write_clone_after(source, head, branch=branch, ids=ids)
     mend_record(main.store, done, source.manifest.version, source.manifest.size)
     _check_alone(head, done)
     return done
@@ -86,6 +92,11 @@ def _source(main: Location, branch: BranchName, at: At) -> Snapshot:
     return source
 
 
+def _is_merged(source: Snapshot, head: Snapshot) -> bool:
+    """Whether all work of the branch is in the version that it begins anew from."""
+    return has_own_ids(head.manifest) and holds(source.manifest, head.manifest)
+
+
 def _check_published(main: Location, head: Snapshot) -> None:
     """Raises IncompatibleConflictError if a reset would leave work behind."""
     closing = find_closing(head)
@@ -95,7 +106,7 @@ def _check_published(main: Location, head: Snapshot) -> None:
         if steps:
             raise _unpublished(
                 f"{name} has work that was not published (since version "
-                f"{steps[0].version}); publish it first",
+                f"{steps[0].version}); publish or merge it first",
                 head,
             )
         return

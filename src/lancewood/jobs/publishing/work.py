@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from lancewood.engine.snapshot import Snapshot, branch_location, load_snapshot, main_location
 from lancewood.engine.versions import load_manifest, load_transaction_of
+from lancewood.engine.write import owns_its_space
 from lancewood.errors import (
     IncompatibleConflictError,
     InvalidInputError,
@@ -27,6 +28,7 @@ from lancewood.model.closing import PUBLISHED_KEY, RESET_KEY
 from lancewood.model.exclusive import EXCLUSIVE_KEY
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId, Version, is_detached
+from lancewood.model.lines import LINE_KEY, MERGED_KEY, has_own_ids
 from lancewood.model.manifest import Manifest, ManifestHead, decode_fragment
 from lancewood.model.manifest_store import MANIFEST_STORE_KEY
 from lancewood.model.operations import (
@@ -48,8 +50,11 @@ BRANCH_VERSION_PROPERTY = "lancewood.branch_version"
 HELD_PROPERTY = "lancewood.holds"
 """All work that a version holds, for later checks: ``exp:5-7@0b1c… dev:9-12``."""
 _is_range = re.compile(r"([^\s:]+):(\d{1,20})-(\d{1,20})(?:@(\S+))?").fullmatch
-MARKS = frozenset({PUBLISHED_KEY, RESET_KEY, EXCLUSIVE_KEY, MANIFEST_STORE_KEY})
-"""Configuration keys of the branch alone: who may write to it, and where it was reset."""
+MARKS = frozenset(
+    {PUBLISHED_KEY, RESET_KEY, EXCLUSIVE_KEY, MANIFEST_STORE_KEY, LINE_KEY, MERGED_KEY}
+)
+"""Configuration keys of the branch alone: who may write to it, where it was reset, and what it
+holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,11 @@ class Work:
     """Work of other branches that its versions took over."""
     roots: frozenset[str] = frozenset()
     """Roots of the branches in between."""
+    keeps_ids: bool = False
+    """Whether no other line hands out the row ids of its new rows, so that they keep them."""
+    is_part: bool = False
+    """Whether the target does not hold the branch with it: there is more work before it, or the
+    branch goes, and need not be known."""
 
     @property
     def branch(self) -> str:
@@ -127,6 +137,7 @@ def load_work_onto(head: Snapshot, target: BranchName | None) -> Work:
             own=(*above.own, *work.own),
             brought=(*above.brought, *work.brought),
             roots=work.roots | above.roots | {above.head.location.uri},
+            keeps_ids=work.keeps_ids and above.keeps_ids,
         )
     return work
 
@@ -145,7 +156,8 @@ def load_part(first: Snapshot, head: Snapshot, target: BranchName | None) -> Wor
             f"and {head.manifest.version}: they have no ids in common",
             branch=head.manifest.branch,
         )
-    return walked.work(first.manifest.version, target, first.manifest.version)
+    work = walked.work(first.manifest.version, target, first.manifest.version)
+    return replace(work, is_part=True)
 
 
 class _Walk:
@@ -184,7 +196,11 @@ class _Walk:
             begun = Snapshot(head.location, found, head.scheme)
         own = Held(head.manifest.branch or MAIN, first, head.manifest.version, self._line)
         steps = tuple(reversed(self._steps))
-        return Work(begun, head, parent, fork, steps, (own,), tuple(self._brought))
+        brought = tuple(self._brought)
+        keeps_ids = has_own_ids(begun.manifest) and owns_its_space(
+            main_location(head), begun.manifest
+        )
+        return Work(begun, head, parent, fork, steps, (own,), brought, keeps_ids=keeps_ids)
 
 
 def _check_known(head: Snapshot, version: Version, operation: Operation) -> None:

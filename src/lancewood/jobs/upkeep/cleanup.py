@@ -42,6 +42,7 @@ from lancewood.format.layout import (
     DELETIONS_DIR,
     INDICES_DIR,
     TRANSACTIONS_DIR,
+    TREE_DIR,
     VERSIONS_DIR,
     ManifestName,
     parse_manifest_name,
@@ -49,9 +50,11 @@ from lancewood.format.layout import (
 from lancewood.jobs.cloning.detach import release_pins
 from lancewood.jobs.job import TASKS_PER_SLOT
 from lancewood.jobs.runner import Runner
-from lancewood.jobs.upkeep.reachable import ReadingTask, owner_of, read_manifests
+from lancewood.jobs.upkeep.reachable import ReadingTask, owner_of, read_held, read_manifests
 from lancewood.jobs.upkeep.retention import Retention, Sorted, sort_versions
 from lancewood.model.ids import Version
+from lancewood.model.lines import line_of
+from lancewood.model.refs import called
 from lancewood.store.base import Store
 from lancewood.store.clock import time_by
 
@@ -184,7 +187,7 @@ class _Cleanup:
         refs = load_refs(self.family.main)
         seen = self._manifests(refs)
         own = seen.get(self.family.own_root, {})
-        fate = self._fate(refs, own, manifests)
+        fate = self._fate(refs, seen, manifests)
         expired = {name for name, found in own.items() if found.version in fate.gone}
         expired |= self._read(seen, fate, without=expired)
         if not dry_run:
@@ -239,10 +242,11 @@ class _Cleanup:
     def _fate(
         self,
         refs: TableRefs,
-        own: dict[str, ManifestName],
+        seen: _Manifests,
         listed: dict[str, tuple[int, datetime]],
     ) -> Sorted:
         """What becomes of each version."""
+        own = seen.get(self.family.own_root, {})
         attached = {name: each.version for name, each in own.items() if not each.detached}
         if not attached:
             raise NotFoundError(f"no table at {self.family.own.uri} any more; nothing was removed")
@@ -253,15 +257,33 @@ class _Cleanup:
         for name, version in attached.items():
             if name not in listed:
                 modified.pop(version, None)
-        held = {}
-        if self.commitments is not None and self.retention.surplus(attached.values()):
-            held.update(self.commitments.held().among(attached.values()))
+        held: dict[Version, str] = {}
+        if self.retention.surplus(attached.values()):
+            held.update(self._merged(refs, seen))
+            if self.commitments is not None:
+                held.update(self.commitments.held().among(attached.values()))
         held.update(
             {Version(each): "it was asked to be protected" for each in self.retention.protect}
         )
         held[self.snapshot.manifest.version] = "this handle is on it"
         held.update(refs.held(self.family.branch))
         return sort_versions(self.retention, modified, held, attached.values(), self.now)
+
+    def _merged(self, refs: TableRefs, seen: _Manifests) -> Iterator[tuple[Version, str]]:
+        """The versions of this branch up to which others hold it: what changed since is told by
+        them when the two are merged."""
+        own, line = self.family.branch, line_of(self.snapshot.manifest).id
+        roots = {"", *(f"{TREE_DIR}/{each.name}" for each in refs.branches)}
+        tasks = [
+            (self.family.store(root), _newest_first(manifests)[0])
+            for root, manifests in seen.items()
+            if root in roots - {self.family.own_root} and manifests
+        ]
+        found = self.runner.run(read_held, tasks, what="reading newest versions") if tasks else ()
+        for branch, held in found:
+            for each, reached in held.items():
+                if each == line or reached.branch == own:
+                    yield reached.version, f"{called(branch)} has merged it"
 
     def _read(self, seen: _Manifests, fate: Sorted, without: set[str]) -> set[str]:
         """Read every manifest of the family but those; the names of own ones that are expired."""

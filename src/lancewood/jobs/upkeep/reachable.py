@@ -31,6 +31,7 @@ from lancewood.format.layout import (
 from lancewood.format.manifest_file import decode_manifest_file
 from lancewood.model.fragment import ExternalRange, Fragment, Lineage
 from lancewood.model.index import MEM_WAL
+from lancewood.model.lines import Vector, held_by
 from lancewood.model.manifest import Manifest
 from lancewood.proto import table_pb2
 from lancewood.rules.features import READABLE, check_readable, known_writer_flags
@@ -100,6 +101,12 @@ def read_manifests(task: ReadingTask) -> ManifestReading:
         else:
             kept.add(manifest)
     return ManifestReading(frozenset(kept.found), tuple(expired), frozenset(gone.found))
+
+
+def read_held(newest: tuple[Store, str]) -> tuple[str | None, Vector]:
+    """The task: a branch, and what its newest version, by the name of its file, holds."""
+    manifest = _load(*newest)
+    return (None, {}) if manifest is None else (manifest.branch, held_by(manifest))
 
 
 def names_in(manifest: Manifest) -> frozenset[str]:

@@ -17,6 +17,7 @@ from lancewood.engine.write.cloning import write_clone
 from lancewood.jobs.naming import creation
 from lancewood.jobs.naming import records as intent
 from lancewood.jobs.naming.records import INTENT_KEY, Intent, declare
+from lancewood.model.lines import LINE_KEY, MERGED_KEY
 from lancewood.model.refs import BranchName
 from lancewood.store.disk import DiskStore
 
@@ -97,12 +98,13 @@ def test_the_record_has_both_spellings(table: lw.Table) -> None:
     assert table.branches.get("exp").metadata == {"by": "me"}
 
 
-def test_nothing_is_left_but_manifest_transaction_and_record(table: lw.Table) -> None:
+def test_nothing_is_left_but_manifest_transaction_record_and_claim(table: lw.Table) -> None:
     before = files(table)
     table.branches.create("a/b")
     new = {each.rpartition("/")[0] for each in files(table) - before}
-    assert new == {"_refs/branches", "tree/a/b/_versions", "tree/a/b/_transactions"}
-    assert len(files(table) - before) == 3
+    own = {"tree/a/b/_versions", "tree/a/b/_transactions"}
+    assert new == {"_refs/branches", "_refs/lancewood/rows", *own}
+    assert len(files(table) - before) == 4
 
 
 def test_a_branch_that_exists_is_not_made_again(table: lw.Table) -> None:
@@ -135,10 +137,11 @@ def test_what_is_not_there_is_not_found(table: lw.Table) -> None:
 
 
 def test_the_same_branch_is_finished_after_a_crash_before_its_record(table: lw.Table) -> None:
-    table.branches.create("exp")
+    first = table.branches.create("exp")
     made = files(table)
     forget(table, "exp")
     again = table.branches.create("exp", metadata={"second": "time"})
+    assert again.config == first.config, "its line stays"
     assert again.to_arrow() == table.to_arrow()
     assert files(table) == made
     assert table.branches.get("exp").metadata == {"second": "time"}
@@ -271,7 +274,7 @@ def test_a_branch_of_a_closed_branch_is_open(table: lw.Table) -> None:
     table.branches.publish("exp")
     closed = table.checkout(branch="exp")
     assert set(closed.config) > {"kept"}
-    assert closed.branches.create("next").config == {"kept": "1"}
+    assert closed.branches.create("next").config.keys() == {"kept", LINE_KEY, MERGED_KEY}
 
 
 def test_a_handle_on_a_branch_elsewhere_says_where_it_belongs(
