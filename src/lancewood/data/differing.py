@@ -20,7 +20,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 def differing(one: pa.Array, other: pa.Array) -> Mask:
     """Whether the values of each row differ; both have as many rows, and types of one shape."""
-    one, other = _bare(one), _bare(other)
+    one, other = bare(one), bare(other)
     here, there = _valid(one), _valid(other)
     found: Mask = here != there
     both = here & there
@@ -86,10 +86,11 @@ def _bounds(lists: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     return offsets[:-1], np.diff(offsets)
 
 
-def _bare(array: Any) -> Any:
+def bare(array: Any) -> Any:
+    """The values as they are stored: without extensions around them, and not by a dictionary."""
     while isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
-    return _bare(array.dictionary_decode()) if pa.types.is_dictionary(array.type) else array
+    return bare(array.dictionary_decode()) if pa.types.is_dictionary(array.type) else array
 
 
 def _valid(array: pa.Array) -> Mask:

@@ -52,6 +52,23 @@ def nothing() -> dict[str, list[Any]]:
 # The table of cases
 
 
+def test_rows_of_a_branch_are_the_same_where_they_were_published_and_moved(uri: str) -> None:
+    exp = lw.open(uri).branches.create("exp").append(more(20, 21)).update({"x": "2.0"}, "id = 20")
+    lw.open(uri).append(more(30))
+    main = lw.open(uri).branches.publish("exp").compact(target_rows=100)
+    assert len(main._snapshot.manifest.fragments) == 1
+    assert told(exp.diff("main")) == {**nothing(), "inserted": [30]}
+    later = main.update({"x": "3.0"}, "id = 21")
+    assert told(later.diff("exp")) == {**nothing(), "deleted": [30], "updated": [(21, ["x"])]}
+
+
+def test_rows_that_two_lines_gave_the_same_ids_are_different_ones(uri: str) -> None:
+    lance.dataset(uri).create_branch("theirs")
+    lw.open(uri, branch="theirs").append(more(20))
+    main = lw.open(uri).append(more(30)).compact(target_rows=100)
+    assert told(main.diff("theirs")) == {**nothing(), "deleted": [30], "inserted": [20]}
+
+
 def test_rows_are_deleted_inserted_and_updated_with_both_states(uri: str) -> None:
     table = lw.open(uri).update({"name": "'new'"}, "id = 3").delete("id = 5").append(more(9))
     found = table.diff(1, table.version)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from lancewood.engine.comparing.cells import (
+    BlobCells,
     DifferingRows,
     Places,
     RowReader,
@@ -14,13 +15,19 @@ from lancewood.engine.comparing.cells import (
     portions,
 )
 from lancewood.engine.comparing.columns import ColumnPair, paired_columns, places
-from lancewood.engine.comparing.compare import Comparison, Doubt, Part, State, apart, compare
+from lancewood.engine.comparing.compare import Comparing, apart, compare
+from lancewood.engine.comparing.ranges import ALL_IDS, IdRange, id_ranges
+from lancewood.engine.comparing.states import Comparison, Doubt, Part, State
 
 __all__ = [
+    "ALL_IDS",
+    "BlobCells",
     "ColumnPair",
+    "Comparing",
     "Comparison",
     "DifferingRows",
     "Doubt",
+    "IdRange",
     "Part",
     "Places",
     "RowReader",
@@ -29,6 +36,7 @@ __all__ = [
     "cast_or_null",
     "compare",
     "differing_rows",
+    "id_ranges",
     "paired_columns",
     "places",
     "portions",

@@ -21,7 +21,7 @@ from lancewood.data.differing import Mask, differing
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.base import WORKERS, in_order
 from lancewood.engine.comparing.columns import ColumnPair
-from lancewood.engine.comparing.compare import Comparison, Doubt, State
+from lancewood.engine.comparing.states import Comparison, Doubt, State
 from lancewood.engine.rows import Ints, LiveRows, blob_reader, open_fragment, pick_rows
 from lancewood.model.schema import Field, Schema
 from lancewood.model.segments import expand
@@ -139,7 +139,7 @@ class RowReader:
         for number, at in places.by_part():
             fragment = self._state.parts[number].fragment
             reader = open_fragment(self._state.snapshot, fragment, self._wanted)
-            batches += pick_rows(reader, self._wanted, places.offsets[at])
+            batches += map(_joinable, pick_rows(reader, self._wanted, places.offsets[at]))
             rows.append(at)
         order = np.concatenate(rows)
         columns = dict(zip(names, pa.concat_batches(batches).columns, strict=True))
@@ -148,6 +148,18 @@ class RowReader:
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
         return {name: each.take(pa.array(back)) for name, each in columns.items()}
+
+
+def _joinable(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The same without nulls in dictionaries, as files of version 2.0 have them: Arrow does not
+    join those."""
+    columns = [
+        each.dictionary_decode().dictionary_encode().cast(each.type)
+        if isinstance(each, pa.DictionaryArray) and each.dictionary.null_count
+        else each
+        for each in rows.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 
 
 class _Reading:
@@ -187,15 +199,12 @@ class _Reading:
         """Which blobs have other bytes; those of one length are read."""
         if pair.before.is_blob != pair.after.is_blob:
             return np.ones(len(after.parts), np.bool_)
-        one = _BlobColumn(self._comparison.before, pair.before, before, old[pair.before.name])
-        other = _BlobColumn(self._comparison.after, pair.after, after, new[pair.after.name])
-        found: Mask = one.valid != other.valid
-        for at in np.flatnonzero(one.valid & other.valid).tolist():
-            found[at] = one.differs(other, at)
-        return found
+        one = BlobCells(self._comparison.before, pair.before, before, old[pair.before.name])
+        other = BlobCells(self._comparison.after, pair.after, after, new[pair.after.name])
+        return one.differing(other)
 
 
-class _BlobColumn:
+class BlobCells:
     """Blobs of rows of one state."""
 
     def __init__(self, state: State, field: Field, places: Places, descriptors: pa.Array) -> None:
@@ -203,7 +212,21 @@ class _BlobColumn:
         self._descriptors = descriptors
         self.valid: Mask = descriptors.is_valid().to_numpy(zero_copy_only=False)
 
-    def differs(self, other: _BlobColumn, at: int) -> bool:
+    def differing(self, other: BlobCells) -> Mask:
+        """Which of them have other bytes than those of another state."""
+        found: Mask = self.valid != other.valid
+        for at in np.flatnonzero(self.valid & other.valid).tolist():
+            found[at] = self._differs(other, at)
+        return found
+
+    def size(self, at: int) -> int:
+        return self._open(at).size() if self.valid[at] else 0
+
+    def read(self, at: int) -> bytes | None:
+        """The bytes of one; None for a null."""
+        return self._open(at).readall() if self.valid[at] else None
+
+    def _differs(self, other: BlobCells, at: int) -> bool:
         one, two = self._open(at), other._open(at)
         if one.size() != two.size():
             return True

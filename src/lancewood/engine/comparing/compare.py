@@ -1,7 +1,8 @@
 """Which rows differ between two states of a table, on whatever branches.
 
 A row is the same in both if it is in the same file at the same offset, or has the same row id and
-both states come from a version that had given it out. Fragments with the same bytes are passed
+either both lines have ids that no other hands out, or a version that both come from had given it
+out. Fragments with the same bytes are passed
 over without being decoded, then those that are made of the same files. Of rows that are in both,
 those in the same places have the same values, and so have those that were only moved, which their
 marks say: a mark is the number of a version, and means the same in both up to the version that both
@@ -15,99 +16,33 @@ many rows are compared in ranges of ids, one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from lancewood.data.wanted import WantedColumns
 from lancewood.engine.comparing.columns import ColumnPair, places
-from lancewood.engine.comparing.ranges import NumberedRows, id_ranges
+from lancewood.engine.comparing.ranges import ALL_IDS, IdRange, NumberedRows, id_ranges
+from lancewood.engine.comparing.states import Comparison, Doubt, Part, State
 from lancewood.engine.comparing.terms import in_common_terms
 from lancewood.engine.rows import Ints, LiveRows, RowFacts, distinct, open_fragment
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.snapshot import Snapshot, has_settled_ids
 from lancewood.model.fragment import Fragment
+from lancewood.model.ids import FragmentId
 from lancewood.model.manifest import decode_fragment
 from lancewood.model.rowids import RowIdSequence
-from lancewood.model.schema import Field, Schema
+from lancewood.model.schema import Schema
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 _Label: TypeAlias = tuple[str, int, int]
 """Fragments of two states that have the same one hold the same rows."""
 
-_PORTION = 32 << 20
-_MOST_ROWS = 65_536
 _APART = 1 << 63
-"""Added to ids that one side gave out on its own after the two parted: another row of the other
-side may have the same id. No table gives out ids as large as this."""
-
-
-@dataclass(frozen=True, eq=False)
-class State:
-    """One of two states that are compared: its fragments that the other does not have in the same
-    form, and their rows in the range of ids. A number that both states have is the same row."""
-
-    snapshot: Snapshot
-    parts: tuple[Part, ...]
-    rows: LiveRows = field(default_factory=lambda: LiveRows.joined(()))
-
-    def portion_rows(self, fields: Sequence[Field]) -> int:
-        """How many rows of these columns are read at a time: some megabytes, as far as types or
-        sizes of files tell."""
-        return max(1, min(_MOST_ROWS, int(_PORTION / self.row_width(fields))))
-
-    def row_width(self, fields: Sequence[Field]) -> float:
-        """The bytes of a row of these columns, as far as types or sizes of files tell."""
-        width, unknown = WantedColumns(Schema(tuple(fields))).width
-        return max(self._row_size if unknown else width, 1.0)
-
-    @cached_property
-    def _row_size(self) -> float:
-        size = sum(file.size or 0 for each in self.parts for file in each.fragment.files)
-        return size / max(1, sum(each.fragment.physical_rows for each in self.parts))
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """A fragment of one state."""
-
-    facts: RowFacts
-    shown: Fragment
-    """The same, in the terms of both states."""
-
-    @property
-    def fragment(self) -> Fragment:
-        return self.facts.fragment
-
-
-@dataclass(frozen=True, eq=False)
-class Doubt:
-    """Rows of both states whose values may differ in some columns, stretch by stretch."""
-
-    columns: tuple[ColumnPair, ...]
-    before: LiveRows
-    after: LiveRows
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """What is known of the rows of two states without reading values: of all of them, or of those
-    in a range of ids."""
-
-    before: State
-    after: State
-    columns: tuple[ColumnPair, ...]
-    """Those that both have."""
-    common: Snapshot | None
-    """The newest version that both come from, if it is known."""
-    deleted: LiveRows
-    """Stretches of ``before``."""
-    inserted: LiveRows
-    """Stretches of ``after``."""
-    doubts: tuple[Doubt, ...]
+"""Added to ids that one side gave out after the two parted, and that the other side may have given
+to another row. No table gives out ids as large as this."""
 
 
 def compare(
@@ -115,7 +50,7 @@ def compare(
 ) -> Iterator[Comparison]:
     """Compare two states of a table, in at least one range of ids: ``common`` is the version that
     both come from, if it is known, ``columns`` are those that both have."""
-    return _Comparing(one, other, common, columns).comparisons()
+    return Comparing(one, other, common, columns).comparisons()
 
 
 def apart(one: Snapshot, other: Snapshot, columns: tuple[ColumnPair, ...]) -> Comparison:
@@ -125,33 +60,73 @@ def apart(one: Snapshot, other: Snapshot, columns: tuple[ColumnPair, ...]) -> Co
 
 
 def _whole(snapshot: Snapshot) -> State:
-    parts = tuple(_decoded(snapshot, snapshot.manifest.message.fragments, set()))
+    parts = tuple(_decoded(snapshot, snapshot.manifest.message.fragments))
     numbers = map(_addresses, range(len(parts)), parts)
     return State(snapshot, parts, _numbered(snapshot, parts, numbers).rows())
 
 
-@dataclass
-class _Comparing:
+@dataclass(eq=False)
+class Comparing:
+    """Two states that are compared as ``compare`` does, range by range as the caller asks for."""
+
     one: Snapshot
     other: Snapshot
     common: Snapshot | None
     columns: tuple[ColumnPair, ...]
-    _partners: dict[int, int] = field(default_factory=dict)
-    """Positions of parts of ``other``, with those of the parts of ``one`` that have their rows."""
+
+    def comparisons(self) -> Iterator[Comparison]:
+        """All rows, in at least one range."""
+        return map(self.rows, id_ranges(*self.numbered))
+
+    def rows(self, ids: IdRange = ALL_IDS) -> Comparison:
+        """The rows in a range of ids."""
+        old, new = self.numbered
+        before = State(self.one, self._parts.one, old.rows(ids))
+        return self._compared_rows(before, State(self.other, self._parts.other, new.rows(ids)))
+
+    @cached_property
+    def numbered(self) -> tuple[NumberedRows, NumberedRows]:
+        """The rows of both in the fragments that differ."""
+        mine, theirs = self._parts.one, self._parts.other
+        numbers = self._numbers(mine)
+        return (
+            _numbered(self.one, mine, numbers),
+            _numbered(self.other, theirs, self._matched(numbers, theirs)),
+        )
+
+    def unchanged(self, numbers: Iterable[FragmentId]) -> dict[FragmentId, Fragment]:
+        """Of these fragments of one those whose rows and values are the same in the other, as the
+        other has them."""
+        found, manifest = dict[FragmentId, Fragment](), self.other.manifest
+        asked = [*numbers]
+        self.one.manifest.expect_lookups(len(asked))
+        for number in asked:
+            position = self.one.manifest.position_of(number)
+            assert position is not None, "asked for a fragment of the first state"
+            at = self._passed.get(self._shown[0][position])
+            if at is not None:
+                raw = manifest.message.fragments[at]
+                found[number] = Fragment(decode_fragment(raw, manifest.name))
+            elif number in self._parts.same:
+                found[number] = self._parts.same[number]
+        return found
+
+    @cached_property
+    def _shown(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
+        return in_common_terms(self.one, self.other)
+
+    @cached_property
+    def _passed(self) -> Mapping[bytes, int]:
+        """Fragments that both have in the same form, with their positions in the other."""
+        if self._replaced:
+            return {}
+        mine = set(self._shown[0])
+        return {each: at for at, each in enumerate(self._shown[1]) if each in mine}
 
     @cached_property
     def _compared(self) -> tuple[ColumnPair, ...]:
         """The columns, as far as their fields are compared."""
         return tuple(ColumnPair(*each.compared()) for each in self.columns)
-
-    def comparisons(self) -> Iterator[Comparison]:
-        mine, theirs = self._parts()
-        numbers = self._numbers(mine)
-        old = _numbered(self.one, mine, numbers)
-        new = _numbered(self.other, theirs, self._matched(numbers, theirs))
-        for ids in id_ranges(old, new):
-            before = State(self.one, mine, old.rows(ids))
-            yield self._compared_rows(before, State(self.other, theirs, new.rows(ids)))
 
     def _compared_rows(self, before: State, after: State) -> Comparison:
         old, new = before.rows, after.rows
@@ -176,7 +151,7 @@ class _Comparing:
         """Which pieces of stretches of both states are in the same places in all columns: nearly
         all, and nothing else is looked at."""
         kept = np.full(len(after.parts), -1)
-        for at, by in self._partners.items():
+        for at, by in self._parts.partners.items():
             if not self._moved(before.parts[by], after.parts[at]):
                 kept[at] = by
         old, new = before.rows, after.rows
@@ -185,12 +160,11 @@ class _Comparing:
         is_kept = kept[new.fragments[there]] == old.fragments[here]
         return np.asarray(is_kept & (old.origins[here] == new.origins[there]))
 
-    def _parts(self) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
-        """The fragments of both that differ; remembers which of them have the same rows."""
-        mine, theirs = in_common_terms(self.one, self.other)
-        passed = set[bytes]() if self._replaced else set(mine) & set(theirs)
-        one = [*_decoded(self.one, mine, passed)]
-        other = [*_decoded(self.other, theirs, passed)]
+    @cached_property
+    def _parts(self) -> _Parts:
+        """The fragments of both that differ."""
+        one = [*_decoded(self.one, self._shown[0], self._passed)]
+        other = [*_decoded(self.other, self._shown[1], self._passed)]
         partners = _partners(one, other, _first_file)
         taken = set(partners.values())
         for at, by in _partners(one, other, self._kept_number).items():
@@ -201,10 +175,12 @@ class _Comparing:
         left = [at for at in range(len(one)) if at not in known]
         right = [at for at in range(len(other)) if at not in same]
         position = {at: number for number, at in enumerate(left)}
-        self._partners = {
-            number: position[partners[at]] for number, at in enumerate(right) if at in partners
-        }
-        return tuple(one[at] for at in left), tuple(other[at] for at in right)
+        return _Parts(
+            tuple(one[at] for at in left),
+            tuple(other[at] for at in right),
+            {number: position[partners[at]] for number, at in enumerate(right) if at in partners},
+            {one[by].fragment.id: other[at].fragment for at, by in same.items()},
+        )
 
     def _kept_number(self, part: Part) -> _Label | None:
         """The number of a fragment that both states have from the version that they come from."""
@@ -243,6 +219,14 @@ class _Comparing:
         return tuple(each for each in self.columns if not each.is_alike)
 
     @cached_property
+    def _unmarked(self) -> tuple[ColumnPair, ...]:
+        """The columns that may differ in rows whose marks say that nothing changed them: also those
+        that one has not, and that are compared as if it had them, without a value."""
+        return tuple(
+            each for each in self.columns if not each.is_alike or each.before is each.after
+        )
+
+    @cached_property
     def _is_stable(self) -> bool:
         sides = (self.one.manifest, self.other.manifest)
         return all(each.has_stable_row_ids for each in sides)
@@ -257,17 +241,20 @@ class _Comparing:
         self, numbers: Sequence[RowIdSequence], theirs: Sequence[Part]
     ) -> Iterator[RowIdSequence]:
         """The same of the other: those of one for rows in the same files."""
+        first_apart = self._first_apart() if self._is_stable else 0
         for at, part in enumerate(theirs):
-            if at in self._partners:
-                yield numbers[self._partners[at]]
+            if at in self._parts.partners:
+                yield numbers[self._parts.partners[at]]
             elif self._is_stable:
-                yield _ids(part).shifted(self._first_apart, _APART)
+                yield _ids(part).shifted(first_apart, _APART)
             else:
                 yield _addresses(len(numbers) + at, part)
 
-    @cached_property
     def _first_apart(self) -> int:
-        """From this id on the two sides gave out ids on their own."""
+        """From this id on the two sides may have given the same one to different rows; no id is as
+        large as that if both have only ids that no other line hands out."""
+        if has_settled_ids(self.one) and has_settled_ids(self.other):
+            return _APART
         return 0 if self.common is None else self.common.manifest.next_row_id
 
     def _doubts(
@@ -281,7 +268,7 @@ class _Comparing:
         in_place = np.zeros(len(known), np.bool_)
         for at, pair in enumerate(known.tolist()):
             one, other = divmod(pair, len(theirs))
-            if self._partners.get(other) == one:
+            if self._is_in_place(one, other):
                 in_place[at] = True
                 moved = self._moved(mine[one], theirs[other])
                 if moved:
@@ -295,10 +282,17 @@ class _Comparing:
         only_moved = self._only_moved(then, now)
         for columns, rows in (
             (self.columns, ~stayed & ~only_moved),
-            (self._replaced, ~stayed & only_moved),
+            (self._unmarked, ~stayed & only_moved),
         ):
             if columns and rows.any():
                 yield Doubt(columns, then.only(rows), now.only(rows))
+
+    def _is_in_place(self, one: int, other: int) -> bool:
+        """Whether two parts are made of the same files, so that rows at one offset are one row."""
+        if self._parts.partners.get(other) == one:
+            return True
+        label = _first_file(self._parts.one[one])
+        return label is not None and label == _first_file(self._parts.other[other])
 
     def _only_moved(self, then: LiveRows, now: LiveRows) -> _Mask:
         """Which rows no version has changed since the two parted, according to their marks."""
@@ -309,7 +303,20 @@ class _Comparing:
         return same
 
 
-def _decoded(snapshot: Snapshot, shown: Sequence[bytes], passed: set[bytes]) -> Iterator[Part]:
+class _Parts(NamedTuple):
+    """The fragments of two states that differ, and which of them belong together."""
+
+    one: tuple[Part, ...]
+    other: tuple[Part, ...]
+    partners: Mapping[int, int]
+    """Positions of parts of the other, with those of the parts of one that have their rows."""
+    same: Mapping[FragmentId, Fragment]
+    """Fragments of one that the other has in another form, with the same rows and values."""
+
+
+def _decoded(
+    snapshot: Snapshot, shown: Sequence[bytes], passed: Container[bytes] = ()
+) -> Iterator[Part]:
     name, raws = snapshot.manifest.name, snapshot.manifest.message.fragments
     for at in [at for at, seen in enumerate(shown) if seen not in passed]:
         fragment = Fragment(decode_fragment(raws[at], name))

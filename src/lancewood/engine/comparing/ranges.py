@@ -19,7 +19,7 @@ from lancewood.model.ids import MAX_U64
 from lancewood.model.rowids import RowIdSequence
 
 MOST_STRETCHES = 4 << 20
-"""So many stretches of both states are matched at a time, some hundred bytes each."""
+"""So many stretches of all states are matched at a time, some hundred bytes each."""
 _SAMPLE = 1024
 
 
@@ -76,12 +76,12 @@ class NumberedRows:
                 yield NO_STRETCHES
 
 
-def id_ranges(one: NumberedRows, other: NumberedRows) -> Iterator[IdRange]:
+def id_ranges(*states: NumberedRows) -> Iterator[IdRange]:
     """Ranges that cover all ids, each with a bounded number of stretches: nearly always one."""
-    if one.estimate() + other.estimate() <= MOST_STRETCHES:
+    if sum(each.estimate() for each in states) <= MOST_STRETCHES:
         yield ALL_IDS
         return
-    seen = np.sort(np.concatenate((one.sample(), other.sample())))
+    seen = np.sort(np.concatenate([each.sample() for each in states]))
     step = max(1, MOST_STRETCHES // _SAMPLE)
     bounds = [0, *dict.fromkeys(seen[step::step].tolist())]
     for first, after in zip(bounds, [*bounds[1:], MAX_U64 + 1], strict=True):

@@ -225,8 +225,8 @@ def _ordered(rows: PlacedStretches) -> PlacedStretches:
 
 
 def _sent(found: Comparison, shape: DiffShape, pieces: Sequence[_Piece]) -> DiffPortion:
-    before = _Sent(found.before, [(each.at.before, each.at.counts) for each in pieces])
-    after = _Sent(found.after, [(each.at.after, each.at.counts) for each in pieces])
+    before = Sending(found.before, [(each.at.before, each.at.counts) for each in pieces])
+    after = Sending(found.after, [(each.at.after, each.at.counts) for each in pieces])
     rows = []
     for each, one, other in zip(pieces, before.renumbered, after.renumbered, strict=True):
         columns = tuple(shape.columns.index(column) for column in each.columns)
@@ -239,7 +239,7 @@ def sent_whole(state: State) -> SentFragments:
     """All fragments of a state, for tasks that get places of rows from elsewhere."""
     parts = np.arange(len(state.parts))
     places = parts, np.zeros(len(parts), np.int64)
-    return _Sent(state, [(places, np.full(len(parts), MAX_ROWS))]).fragments()
+    return Sending(state, [(places, np.full(len(parts), MAX_ROWS))]).fragments()
 
 
 def placed_rows(parts: Ints, offsets: Ints) -> LiveRows:
@@ -248,7 +248,7 @@ def placed_rows(parts: Ints, offsets: Ints) -> LiveRows:
     return LiveRows(unknown, ones, parts, offsets, unknown, unknown)
 
 
-class _Sent:
+class Sending:
     """The fragments of one state that a portion needs."""
 
     def __init__(
