@@ -4,7 +4,8 @@ LancewoodError
 ├── ConflictError                   someone's commit landed first
 │   ├── RetryableConflictError      run the operation again on the newer version
 │   └── IncompatibleConflictError   a person must decide
-│       └── BatchAppliedError       the batch is there already; nothing is left to do
+│       ├── BatchAppliedError       the batch is there already; nothing is left to do
+│       └── MergeConflictError      rows were changed on both sides; say what they become
 ├── CommitUnknownError              the store did not answer; the commit may have landed
 ├── NotFoundError                   table, version, branch, tag (also a LookupError)
 ├── AlreadyExistsError              table, branch, tag
@@ -59,6 +60,11 @@ class IncompatibleConflictError(ConflictError):
 
 class BatchAppliedError(IncompatibleConflictError):
     """The table holds this batch of this application already, or a later one."""
+
+
+class MergeConflictError(IncompatibleConflictError):
+    """Both sides of a merge changed the same rows or columns, and nothing decides what they
+    become. Nothing has changed."""
 
 
 class CommitUnknownError(LancewoodError):

@@ -11,7 +11,8 @@ import binascii
 import decimal
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -152,12 +153,30 @@ def from_read(array: Any, kind: pa.DataType) -> Any:
         return array
     if isinstance(kind, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(kind, from_read(array, kind.storage_type))
-    try:
+    with _fitting(kind):
         if pa.types.is_dictionary(kind):
             return encoded(from_read(array, kind.value_type), kind)
         if (pa.types.is_string(array.type) and _is_nested(kind)) or _holds_special(kind):
             return pa.array([_value(each, kind) for each in array.to_pylist()], kind)
         return _cast(array, kind)
+
+
+def from_json(values: Iterable[Any], kind: pa.DataType) -> Any:
+    """Values as JSON has them, as an array of the wanted type; raises InvalidInputError if one
+    does not fit."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, from_json(values, kind.storage_type))
+    with _fitting(kind):
+        if pa.types.is_dictionary(kind):
+            return encoded(from_json(values, kind.value_type), kind)
+        return pa.array([_value(each, kind) for each in values], kind)
+
+
+@contextmanager
+def _fitting(kind: pa.DataType) -> Iterator[None]:
+    """Say of values that do not fit that they do not."""
+    try:
+        yield
     except (pa.ArrowException, ValueError, TypeError, KeyError, OverflowError) as cause:
         raise InvalidInputError(f"a value cannot be {kind}: {cause}") from cause
     except RecursionError as cause:

@@ -112,6 +112,34 @@ class Published:
     """True: this is what would have been done."""
 
 
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What a merge of a branch did."""
+
+    branch: str
+    branch_version: int
+    """The version of the branch that was merged."""
+    bases: tuple[str, ...] = ()
+    """The versions that both come from, as ``main:7``; several after merges in both directions."""
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    joined: int = 0
+    """Updated rows that have cells of both sides."""
+    resolved: int = 0
+    """Rows in conflict that a rule or a decision decided."""
+    adopted_files: int = 0
+    """Files linked, copied or written beside the merged rows."""
+    written_rows: int = 0
+    """Rows that were written anew; all others came with the files that they are in."""
+    is_fast_forward: bool = False
+    """The target had not moved since the base."""
+    is_new: bool = True
+    """False: the target held the branch already."""
+    is_dry_run: bool = False
+    """True: this is what would have been done."""
+
+
 Counts: TypeAlias = (
     RowCounts
     | ColumnCounts
@@ -121,6 +149,7 @@ Counts: TypeAlias = (
     | DeepClone
     | DetachCounts
     | Published
+    | Merged
     | None
 )
 """What a write did, or would do; None if it counts nothing."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Counts,
         DeepClone,
         DetachCounts,
+        Merged,
         MoveCounts,
         Published,
         RowCounts,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from lancewood.jobs.merging.source import Choices, Matched, NotMatched, NotMatchedBySource
     from lancewood.jobs.relocate import RelocationReport
     from lancewood.jobs.runner import LocalRunner, Runner
+    from lancewood.jobs.uniting.resolving import Resolve
     from lancewood.jobs.upkeep.cleanup import CleanupReport
     from lancewood.jobs.upkeep.problems import Problem, RepairReport
     from lancewood.jobs.upkeep.retention import COMMITTING, IN_FLIGHT
@@ -80,8 +82,15 @@ if TYPE_CHECKING:
     from lancewood.table.changes import CHANGE, ChangedRows, Changes, files_added
     from lancewood.table.details import StoredFile, TableDetails, history
     from lancewood.table.diffs import Diff, DiffCells, DiffStat, SchemaDiff
+    from lancewood.table.naming import Conflicts
     from lancewood.table.scan import Scan
-    from lancewood.table.schemas import check_key, check_where, is_column_name, scanned_schema
+    from lancewood.table.schemas import (
+        check_key,
+        check_rules,
+        check_where,
+        is_column_name,
+        scanned_schema,
+    )
     from lancewood.table.table import Table
 
 __all__ = [
@@ -105,6 +114,7 @@ __all__ = [
     "ColumnCounts",
     "CommitLock",
     "CompactionCounts",
+    "Conflicts",
     "Counts",
     "CreateIndex",
     "DataReplacement",
@@ -124,6 +134,7 @@ __all__ = [
     "ManifestStore",
     "Matched",
     "Merge",
+    "Merged",
     "MigratedNames",
     "MoveCounts",
     "NamedVersion",
@@ -138,6 +149,7 @@ __all__ = [
     "RelocationReport",
     "RepairReport",
     "ReserveFragments",
+    "Resolve",
     "Restore",
     "Rewrite",
     "RowCounts",
@@ -159,6 +171,7 @@ __all__ = [
     "VersionInfo",
     "called",
     "check_key",
+    "check_rules",
     "check_where",
     "create",
     "diff",
@@ -199,12 +212,14 @@ _NAMES = {
     "lancewood.external.lock": "CommitLock",
     "lancewood.format.type_text": "parse_column parse_type",
     "lancewood.jobs.counts": (
-        "ColumnCounts CompactionCounts Counts DeepClone DetachCounts MoveCounts Published RowCounts"
+        "ColumnCounts CompactionCounts Counts DeepClone DetachCounts Merged MoveCounts Published "
+        "RowCounts"
         " ShallowClone"
     ),
     "lancewood.jobs.merging.source": "Choices Matched NotMatched NotMatchedBySource",
     "lancewood.jobs.relocate": "RelocationReport",
     "lancewood.jobs.runner": "LocalRunner Runner",
+    "lancewood.jobs.uniting.resolving": "Resolve",
     "lancewood.jobs.upkeep.cleanup": "CleanupReport",
     "lancewood.jobs.upkeep.problems": "Problem RepairReport",
     "lancewood.jobs.upkeep.retention": "COMMITTING IN_FLIGHT",
@@ -225,8 +240,9 @@ _NAMES = {
     "lancewood.table.by_uri": (
         "NamedVersion create diff drop exists migrate_names open open_named relocate repair"
     ),
+    "lancewood.table.naming": "Conflicts",
     "lancewood.table.scan": "Scan",
-    "lancewood.table.schemas": "check_key check_where is_column_name scanned_schema",
+    "lancewood.table.schemas": "check_key check_rules check_where is_column_name scanned_schema",
     "lancewood.table.table": "Table",
 }
 __getattr__, __dir__ = lazy_names(globals(), _NAMES)

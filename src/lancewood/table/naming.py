@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from typing import Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
+
+import pyarrow as pa
 
 from lancewood.engine.snapshot import At, Snapshot
 from lancewood.errors import InvalidInputError, NotFoundError
+from lancewood.expr import parse_predicate
 from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.naming.creation import create_branch
 from lancewood.jobs.naming.deletion import delete_branch
@@ -16,6 +19,10 @@ from lancewood.jobs.naming.tags import create_tag, delete_tag, find_tag, list_ta
 from lancewood.jobs.runner import Runner
 from lancewood.model.refs import Branch, Tag
 from lancewood.table.handle import Handle, runner_or_threads
+from lancewood.table.scan import Rows
+
+if TYPE_CHECKING:
+    from lancewood.jobs.uniting.plan import Uniting
 
 H = TypeVar("H", bound=Handle)
 V = TypeVar("V")
@@ -160,6 +167,55 @@ class Branches(ByName[Branch], Generic[H]):
         )
         return self._handle(found, counts)
 
+    def merge(
+        self,
+        name: str,
+        into: str | None = None,
+        *,
+        resolve: Any = None,
+        detect: Literal["cells", "rows", "tables"] = "cells",
+        dry_run: bool = False,
+        message: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        runner: Runner | None = None,
+    ) -> H:
+        """Merge a branch into another one by rows, as one version; the handle on it, whose
+        ``counts`` say what was done.
+
+        Any branch can be merged into any other, ``"main"`` included, and as often as one likes:
+        what came over before is not looked at again. ``into`` is the branch of this handle unless
+        it is named. Different rows, and different cells of one row, are put together. What both
+        sides changed differently is a conflict: MergeConflictError is raised, and nothing has
+        changed. ``resolve`` decides conflicts: ``"ours"`` (the target), ``"theirs"`` or ``"base"``,
+        SQL by column (``{"views": "ours.views + theirs.views - base.views"}``), decided rows, or a
+        ``Resolve`` of all of these. ``detect="rows"`` makes every row that both changed a conflict,
+        ``"tables"`` every table. The branch that is merged stays as it is, and can be written to.
+        """
+        from lancewood.jobs.uniting.unite import BranchMerge
+
+        asked = BranchMerge.asked(self._snapshot, name, into, resolve, detect)
+        options = CommitOptions.of(message, properties)
+        found, counts = asked.run(options, runner_or_threads(runner), dry_run=dry_run)
+        return self._handle(found, counts)
+
+    def conflicts(
+        self,
+        name: str,
+        into: str | None = None,
+        *,
+        resolve: Any = None,
+        detect: Literal["cells", "rows"] = "cells",
+    ) -> Conflicts:
+        """The rows that a merge of a branch would leave to decide; nothing is changed.
+
+        With ``resolve`` those that its rules leave. Decide them by ``_conflict``, and give them to
+        ``merge(resolve=)``.
+        """
+        from lancewood.jobs.uniting.unite import BranchMerge
+
+        asked = BranchMerge.asked(self._snapshot, name, into, resolve, detect)
+        return Conflicts(asked.uniting() or asked.nothing())
+
     def reset(self, name: str, at: At = None, *, force: bool = False) -> H:
         """Start a branch over from its parent's newest version, or from ``at``; the handle on it.
 
@@ -172,6 +228,45 @@ class Branches(ByName[Branch], Generic[H]):
 
     def __repr__(self) -> str:
         return f"<branches of {self._snapshot.location.uri}>"
+
+
+class Conflicts(Rows):
+    """The rows that a merge leaves to decide. Made by ``Table.branches.conflicts``.
+
+    A row has the columns ``_conflict``, which names it as long as nobody changes one of its sides,
+    ``_kind`` (such as ``update/update`` or ``delete/update``: what ours did, and theirs),
+    ``_rowid``, ``_columns`` (the cells in conflict), ``key`` (the primary key, if there is one) and
+    ``base``, ``ours`` and ``theirs``: structs of all columns, null where the row is not there.
+    """
+
+    def __init__(self, uniting: Uniting) -> None:
+        self._uniting = uniting
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of what comes out."""
+        return self._uniting.shape.deciding.shape.schema
+
+    @property
+    def _row_schema(self) -> pa.Schema:
+        return self.schema
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The conflicts as record batches, within a bounded memory."""
+        return self._uniting.conflict_batches()
+
+    def names(self, where: str | None = None) -> list[str]:
+        """The names of those that match, SQL over the columns of what comes out."""
+        matches = None if where is None else parse_predicate(where, self.schema)
+        found: list[str] = []
+        for each in self.to_batches():
+            kept = each if matches is None else each.filter(matches.mask(each))
+            found += kept.column("_conflict").to_pylist()
+        return found
+
+    def count(self) -> int:
+        """How many there are."""
+        return sum(each.num_rows for each in self.to_batches())
 
 
 class Tags(ByName[Tag]):

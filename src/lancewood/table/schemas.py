@@ -12,7 +12,7 @@ import pyarrow as pa
 from lancewood.engine.schema import Columns, Parameters, project, row_schema
 from lancewood.errors import InvalidInputError
 from lancewood.expr import parse_predicate
-from lancewood.format.arrow import schema_from_arrow
+from lancewood.format.arrow import schema_from_arrow, to_arrow_schema
 
 
 def scanned_schema(schema: pa.Schema, columns: Columns = None) -> pa.Schema:
@@ -33,6 +33,16 @@ def check_key(schema: pa.Schema, on: str | Sequence[str] | None) -> None:
     from lancewood.jobs.merging.keys import resolve_key
 
     resolve_key(schema_from_arrow(schema), on)
+
+
+def check_rules(schema: pa.Schema, resolve: object) -> None:
+    """Raise InvalidInputError for what cannot decide conflicts of a table with these columns."""
+    from lancewood.jobs.uniting.resolving import Resolve, Rules
+
+    known = schema_from_arrow(schema)
+    opaque = {each.name for each in known.fields if each.is_blob}
+    values = [each for each in to_arrow_schema(known) if each.name not in opaque]
+    Rules(Resolve.of(resolve), pa.schema(values), opaque)
 
 
 def is_column_name(name: str) -> bool:

@@ -9,7 +9,14 @@ import pytest
 
 import lancewood as lw
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
-from lancewood.table import check_key, check_where, files_added, is_column_name, scanned_schema
+from lancewood.table import (
+    check_key,
+    check_rules,
+    check_where,
+    files_added,
+    is_column_name,
+    scanned_schema,
+)
 
 COLUMNS = pa.schema({"id": pa.int64(), "name": pa.string()})
 ROWS = pa.table({"id": [1, 2], "name": ["ant", "bee"]})
@@ -32,6 +39,13 @@ def test_a_condition_and_a_key_are_checked_against_columns() -> None:
     check_key(COLUMNS, ["id"])
     with pytest.raises(InvalidInputError):
         check_key(COLUMNS, ["legs"])
+    blobs = COLUMNS.append(
+        pa.field("song", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    )
+    check_rules(blobs, {"id": "ours.id + theirs.id", "song": "theirs", "*": "ours"})
+    for wrong in ({"legs": "ours"}, {"name": "ours.id + 1"}, {"song": "theirs.song"}, "mine"):
+        with pytest.raises(InvalidInputError):
+            check_rules(blobs, wrong)
     assert is_column_name("legs")
     assert not is_column_name("_rowid")
 

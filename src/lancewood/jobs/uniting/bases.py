@@ -1,0 +1,78 @@
+"""What two sides come from: one state, or several if each was merged into the other before.
+
+Several bases are put together before they are compared with, as git does it: two of them and what
+both come from are merged, and where they do not go together, what is below counts. That may again
+be several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+U = TypeVar("U")
+_DEEPEST = 8
+"""So many times what is below is looked for; below that the first of several counts."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bases(Generic[T]):
+    """A first base, and further ones, each with what it and the first come from."""
+
+    first: T
+    others: tuple[tuple[T, Bases[T]], ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        found: Sequence[T],
+        below: Callable[[T, T], Sequence[T]],
+        nothing: Callable[[T], T],
+        depth: int = _DEEPEST,
+    ) -> Bases[T]:
+        """Those that were found; ``below`` gives what two of them come from, and ``nothing`` stands
+        for that where there is none."""
+        first, *others = found if depth else found[:1]
+
+        def under(other: T) -> Bases[T]:
+            lower = below(first, other) or [nothing(first)]
+            return cls.of(lower, below, nothing, depth - 1)
+
+        return cls(first, tuple((each, under(each)) for each in others))
+
+    @property
+    def all(self) -> tuple[T, ...]:
+        """The bases, without what is below them."""
+        return self.first, *(each for each, _ in self.others)
+
+    @property
+    def below(self) -> tuple[T, ...]:
+        """Everything that is below them."""
+        return tuple(each for _, low in self.others for each in low)
+
+    def __iter__(self) -> Iterator[T]:
+        yield from self.all
+        yield from self.below
+
+    def numbered(self, start: int = 0) -> Bases[int]:
+        """The same with the position of each in the order of all of them."""
+        others, at = list[tuple[int, Bases[int]]](), start + len(self.all)
+        for number, (_, low) in enumerate(self.others, start + 1):
+            others.append((number, low.numbered(at)))
+            at += len([*low])
+        return Bases(start, tuple(others))
+
+    def each(self, read: Callable[[T], U]) -> Bases[U]:
+        """The same with what is read of each."""
+        return Bases(
+            read(self.first), tuple((read(one), low.each(read)) for one, low in self.others)
+        )
+
+    def joined(self, join: Callable[[T, T, T], T]) -> T:
+        """What they add up to; ``join`` merges two that come from a third, which is given first."""
+        found = self.first
+        for other, low in self.others:
+            found = join(low.joined(join), found, other)
+        return found

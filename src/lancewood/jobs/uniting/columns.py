@@ -1,0 +1,153 @@
+"""Three states of a table -> one schema: which columns are the same in them, and under which ids
+the united ones are kept. ``rules.uniting_columns`` decides what becomes of each. Reads manifests
+and transactions only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from lancewood.engine.comparing import paired_columns
+from lancewood.engine.schema import next_field_id
+from lancewood.engine.snapshot import Snapshot, common_version
+from lancewood.errors import UnsupportedError
+from lancewood.format.schema import encode_schema
+from lancewood.jobs.uniting.bases import Bases
+from lancewood.model.field_keys import check_primary_key
+from lancewood.model.ids import FieldId
+from lancewood.model.operations import FieldMessages
+from lancewood.model.schema import Field, Schema
+from lancewood.rules.columns_side_by_side import Known
+from lancewood.rules.three_way import same_fields
+from lancewood.rules.uniting_columns import (
+    LostColumn,
+    SchemaConflict,
+    SchemaDecisions,
+    UnitedColumn,
+    unite_schemas,
+)
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class UnitedColumns:
+    """The schema of a merge."""
+
+    columns: tuple[UnitedColumn, ...]
+    """In the order of ours, then those that only theirs has."""
+    fields: FieldMessages
+    """The same as a manifest has them."""
+    metadata: Mapping[str, bytes]
+    """The schema's own."""
+    theirs_ids: Mapping[FieldId, FieldId]
+    """From the ids in files of theirs to those of the united schema. A field of theirs that is not
+    in it, or has another type there, has none: its values must not be read from those files."""
+    conflicts: tuple[SchemaConflict, ...]
+    lost: tuple[LostColumn, ...]
+    kept: frozenset[FieldId]
+    """Fields that stay although a side dropped them, by their ids on the side that has them."""
+    is_changed: bool
+    """Whether the fields or the metadata are other ones than ours'."""
+
+    @property
+    def schema(self) -> Schema:
+        """The columns as a tree."""
+        return Schema(tuple(each.field for each in self.columns), self.metadata)
+
+
+def unite_columns(
+    base: Snapshot | None, ours: Snapshot, theirs: Snapshot, schema: SchemaDecisions = None
+) -> UnitedColumns:
+    """The schema that has the changes of both sides since the base. Without a base both sides are
+    taken to have added all of their columns.
+
+    Raises InvalidInputError for a decision about an unknown column.
+    """
+    united = unite_schemas(
+        Schema(()) if base is None else base.schema,
+        ours.schema,
+        theirs.schema,
+        Known(_known(base, ours), _known(base, theirs)),
+        first_id=next_field_id(ours.manifest),
+        decisions=schema,
+    )
+    tree = Schema(tuple(each.field for each in united.columns), united.metadata)
+    fields = tuple(encode_schema(tree))
+    if not united.conflicts:
+        check_primary_key(fields)
+    is_changed = not same_fields(fields, tuple(encode_schema(ours.schema)))
+    return UnitedColumns(
+        united.columns,
+        fields,
+        united.metadata,
+        united.theirs_ids,
+        united.conflicts,
+        united.lost,
+        united.kept,
+        is_changed or dict(united.metadata) != dict(ours.schema.metadata),
+    )
+
+
+def with_columns_first(bases: Bases[Snapshot], ours: Snapshot, theirs: Snapshot) -> Bases[Snapshot]:
+    """Several bases, first one with the columns that all of them add up to, as far as the two sides
+    differ in them: what a side took back since must not come again.
+
+    Raises UnsupportedError if none of them has those columns.
+    """
+    sides = [_described(each) for each in (ours, theirs)]
+    names = [name for name in {**sides[0], **sides[1]} if sides[0].get(name) != sides[1].get(name)]
+    whole = combined(bases.each(_described))
+
+    def has_them(base: Snapshot) -> bool:
+        known = _described(base)
+        return all(known.get(name) == whole.get(name) for name in names)
+
+    if has_them(bases.first):
+        return bases
+    if len(bases.others) == 1 and has_them(bases.others[0][0]):
+        ((other, low),) = bases.others
+        return Bases(other, ((bases.first, low),))
+    raise UnsupportedError(
+        "the two were merged crosswise before, and both had changed columns until then, of which "
+        f"some differ again: {', '.join(sorted(names))}; make their columns the same, and merge",
+        columns=sorted(names),
+    )
+
+
+def combined(bases: Bases[Mapping[str, V]]) -> Mapping[str, V]:
+    """What entries of several bases add up to: those that one of them changed, or if two changed
+    one, as it was below both."""
+
+    def join(low: Mapping[str, V], one: Mapping[str, V], other: Mapping[str, V]) -> Mapping[str, V]:
+        found = dict(one)
+        for name in one.keys() | other.keys():
+            mine, theirs, old = one.get(name), other.get(name), low.get(name)
+            value = mine if theirs in (old, mine) else theirs if mine == old else old
+            if value is None:
+                found.pop(name, None)
+            else:
+                found[name] = value
+        return found
+
+    return bases.joined(join)
+
+
+def _described(state: Snapshot) -> Mapping[str, Field]:
+    """The columns of a state by name, without ids, which branches give out by themselves."""
+    return {each.name: _unnumbered(each) for each in state.schema.fields}
+
+
+def _unnumbered(field: Field) -> Field:
+    return replace(field, id=FieldId(0), children=tuple(map(_unnumbered, field.children)))
+
+
+def _known(base: Snapshot | None, side: Snapshot) -> frozenset[FieldId]:
+    """The ids that mean the same field in the base and on a side: those that both have from the
+    version that they come from. A base that was merged earlier may be of another branch."""
+    if base is None:
+        return frozenset()
+    pairs = paired_columns(base, side, common_version(base, side))
+    return frozenset().union(*(each.kept for each in pairs))

@@ -1,0 +1,379 @@
+"""The version that a merge becomes, composed again for each newest version.
+
+A fragment of theirs comes by reference, as a new one that hides every row which is not taken, or
+where a fragment of ours has the same rows and loses all of them, in place of that. Rows that were
+merged are in new fragments, and in those of ours that had them they are deleted. Files are never
+rewritten, and those that lie below the branch of theirs are brought first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from pyroaring import BitMap
+
+from lancewood.engine.base import WORKERS, in_order
+from lancewood.engine.commit import Composition
+from lancewood.engine.comparing import Places
+from lancewood.engine.location import load_deletions
+from lancewood.engine.rows import Ids, RowFacts
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import RetryableConflictError, UnsupportedError
+from lancewood.jobs.publishing.copies import Copies
+from lancewood.jobs.publishing.placing import (
+    Effect,
+    Elsewhere,
+    Own,
+    Spot,
+    Spots,
+    TargetBases,
+    recorded_as,
+)
+from lancewood.jobs.runner import Runner
+from lancewood.jobs.uniting.gathering import Gathered, Moved
+from lancewood.jobs.uniting.meeting import Graft, Placed
+from lancewood.model.fragment import TOMBSTONE, DataFile, Fragment
+from lancewood.model.ids import BaseId, FieldId, FragmentId, Version
+from lancewood.model.index import Index
+from lancewood.model.manifest import Manifest
+from lancewood.model.operations import FieldMessages
+from lancewood.model.patch import HeadChanges
+from lancewood.model.rowids import RowVersions
+from lancewood.model.schema import CREATED_AT, LAST_UPDATED_AT
+from lancewood.model.transaction import Transaction
+from lancewood.proto import table_pb2
+from lancewood.rules.conflicts import judge_operations
+from lancewood.rules.features import check_writable
+from lancewood.rules.indices import changed_fields, on_live_fields, uncovered, with_relatives
+from lancewood.rules.moves import same_elsewhere
+from lancewood.rules.numbering import check_fragment_id, field_mark, next_fragment_id
+from lancewood.rules.patching import make_patch
+from lancewood.rules.verdicts import Outcome
+
+
+@dataclass
+class Union:
+    """What theirs adds to ours; a composer for the engine's commit."""
+
+    ours: Snapshot
+    theirs: Snapshot
+    gathered: Gathered
+    adopted: Mapping[FragmentId, Moved]
+    """Fragments of theirs that come by reference, and which of their rows."""
+    head: HeadChanges
+    """Schema, configuration and metadata, as far as they change."""
+    theirs_ids: Mapping[FieldId, FieldId]
+    """Ids of columns in files of theirs, with those in the merged schema."""
+    copies: Copies
+    runner: Runner
+    fresh_ids: Callable[[int], int]
+    """The first row id of a space above an id; called if rows come with ids above ours' mark."""
+    moves_on: bool = False
+    """Whether ours hands out ids of such a space from now on, even if none came."""
+    brought: int = 0
+    _first_free: int | None = None
+    _planned: tuple[Version, Composition] | None = None
+
+    def judge(self, theirs: Transaction, version: Version) -> None:
+        """Raise RetryableConflictError if a version that landed may have changed what the merge is
+        made of: it is then made anew."""
+        mine = self.plan(self.ours.manifest).operation
+        for operation in theirs.operations:
+            verdict = judge_operations(mine, operation)
+            if verdict.outcome is not Outcome.COMPATIBLE:
+                raise RetryableConflictError(
+                    f"version {version} landed meanwhile: {verdict.reason}", version=version
+                )
+
+    def compose(self, newest: Manifest) -> Composition:
+        """The version after ``newest``, with all files that it needs in place."""
+        composition = self.plan(newest)
+        self.brought += self.copies.bring(self.runner)
+        return composition
+
+    def plan(self, newest: Manifest) -> Composition:
+        """The same, before anything is written for it."""
+        if self._planned is None or self._planned[0] != newest.version:
+            self._planned = newest.version, self._plan(newest)
+        return self._planned[1]
+
+    def _plan(self, newest: Manifest) -> Composition:
+        check_writable(newest, self.ours.location.repository)
+        if _settings(newest) != _settings(self.ours.manifest):
+            raise RetryableConflictError("columns or settings were changed meanwhile")
+        attempt = _Attempt(self, newest)
+        fields = newest.fields if self.head.fields is None else self.head.fields
+        live = frozenset(FieldId(each.id) for each in fields)
+        gone = {each.id for each in newest.fields} - live
+        added = (*attempt.adopted(), *attempt.written())
+        changed, removed = attempt.left()
+        changed = {number: each.without_dead_files(live) for number, each in changed.items()}
+        _check_held((*added, *changed.values()), live)
+        if gone:
+            left = newest.fragments
+            _check_held((e for e in left if e.id not in changed and e.id not in removed), live)
+        indices = self._indices(newest, fields, changed)
+        head = replace(
+            self.head,
+            base_paths=attempt.bases.changed,
+            indices=None if indices == newest.indices else indices,
+            max_fragment_id=check_fragment_id(attempt.next_id - 1) if added else None,
+            next_row_id=self._mark(newest, (*added, *changed.values())),
+            max_allocated_field_id=field_mark(newest, fields),
+        )
+        effect = Effect(
+            newest, head, added, changed, removed, replaces_all=False, new_bases=attempt.bases.added
+        )
+        patch = make_patch(
+            newest,
+            head,
+            add=added,
+            changed=changed,
+            remove=removed,
+            live_fields=live if gone else None,
+        )
+        return Composition(recorded_as(effect), patch)
+
+    def _mark(self, newest: Manifest, fragments: tuple[Fragment, ...]) -> int | None:
+        """The mark of row ids: above all that came, in a space where ours hands out alone."""
+        ids = (each.row_ids for each in fragments)
+        most = max((each.max_value() or 0 for each in ids if each is not None), default=0)
+        if most < newest.next_row_id and not self.moves_on:
+            return None
+        if self._first_free is None or self._first_free <= most:
+            self._first_free = self.fresh_ids(max(most, newest.next_row_id))
+        return self._first_free
+
+    def _indices(
+        self, newest: Manifest, fields: FieldMessages, changed: Mapping[FragmentId, Fragment]
+    ) -> tuple[Index, ...]:
+        """Ours', without fragments that have columns in other files now."""
+        indices = newest.indices
+        for number, after in changed.items() if indices else ():
+            written = changed_fields(newest.fragment(number), after)
+            if written:
+                indices = uncovered(indices, [number], with_relatives(fields, written))
+        return on_live_fields(indices, frozenset(FieldId(each.id) for each in fields))
+
+
+def _settings(head: Manifest) -> tuple[object, ...]:
+    """What a merge writes as a whole, so that it must be what the merge was made of."""
+    return [*head.fields], head.schema_metadata, head.config, head.table_metadata
+
+
+def _check_held(fragments: Iterable[Fragment], live: frozenset[FieldId]) -> None:
+    """Raise UnsupportedError for a fragment of whose columns none is left: nobody could read it."""
+    for each in fragments:
+        if all(live.isdisjoint(file.fields) for file in each.message.files):
+            raise UnsupportedError(
+                "rows of one side have only columns that the other side dropped, and would hold "
+                "nothing; keep one of them with Resolve(schema={'name': 'keep'}), and drop it "
+                "after the merge",
+                fragment=each.id,
+            )
+
+
+class _Attempt:
+    """The fragments of one composed version."""
+
+    def __init__(self, union: Union, newest: Manifest) -> None:
+        self._union, self._newest = union, newest
+        self.bases = TargetBases(union.ours.location, newest)
+        self.next_id = next_fragment_id(newest)
+        self._version = Version(newest.version + 1)
+        self._spots = _spots(union.theirs, union.ours)
+        self._left = dict(union.gathered.left())
+        self._images: dict[FragmentId, Fragment] = {}
+        self._known: dict[int, RowFacts] = {}
+        self._deletions: dict[FragmentId, BitMap] | None = None
+        newest.expect_lookups(len(self._left) + len(union.adopted))
+
+    def adopted(self) -> Iterator[Fragment]:
+        """Fragments of theirs as new ones; remembers those that take the place of one of ours."""
+        for number, moved in self._union.adopted.items():
+            fragment = self._union.theirs.manifest.fragment(number)
+            place = self._place(fragment, moved)
+            if place is None:
+                yield self._adopted(fragment, moved, self._next())
+            else:
+                self._images[place] = self._adopted(fragment, moved, place)
+
+    def written(self) -> Iterator[Fragment]:
+        for each in self._union.gathered.written:
+            begin = 0
+            for fragment in each.fragments:
+                ids = fragment.row_ids
+                assert ids is not None, "a merge writes rows with their ids"
+                places = each.ours.at(slice(begin, begin + len(ids)))
+                begin += len(ids)
+                created = RowVersions.from_values(self._versions(places, CREATED_AT))
+                updated = RowVersions.uniform(self._version, len(ids))
+                yield fragment.with_lineage(ids, created, updated).numbered(self._next())
+
+    def left(self) -> tuple[dict[FragmentId, Fragment], frozenset[FragmentId]]:
+        """Fragments of ours that change, and those of which no row is left."""
+        grafts = self._union.gathered.grafts
+        changed, removed = dict(self._images), set[FragmentId]()
+        for number in (self._left.keys() | grafts.keys()) - changed.keys():
+            fragment = self._now(number)
+            deleted = self._deleted(fragment) | self._left.get(number, BitMap())
+            if len(deleted) == fragment.physical_rows:
+                removed.add(number)
+                continue
+            if number in grafts:
+                fragment = self._grafted(fragment, grafts[number], deleted)
+            if number in self._left:
+                fragment = self._hiding(fragment, deleted)
+            changed[number] = fragment
+        return changed, frozenset(removed)
+
+    def _grafted(self, fragment: Fragment, graft: Graft, deleted: BitMap) -> Fragment:
+        """A fragment of ours with columns of theirs in place of its own."""
+        union = self._union
+        ids = [each.id for pair in graft.columns for each in pair.after.walk()]
+        known = {each: union.theirs_ids[each] for each in ids if each in union.theirs_ids}
+        source = union.theirs.manifest.fragment(graft.theirs)
+        brought = (self._file(each, known) for each in source.files)
+        kept = (each.without(frozenset(known.values())) for each in fragment.files)
+        made = fragment.with_files([each for each in (*kept, *brought) if not each.is_dead])
+        if not graft.changes:
+            return made
+        live = np.ones(fragment.physical_rows, np.bool_)
+        live[np.fromiter(deleted, np.int64, len(deleted))] = False
+        facts = RowFacts(union.ours, fragment)
+        updated = np.array(facts.column(LAST_UPDATED_AT, 0, len(live)))
+        updated[live] = self._version
+        return made.stamped(RowVersions.from_values(updated))
+
+    def _place(self, fragment: Fragment, moved: Moved) -> FragmentId | None:
+        """The fragment of ours with the same rows, if none of them stays."""
+        number = moved.only_from
+        if number is None or number in self._images:
+            return None
+        ours = self._now(number)
+        live = ours.physical_rows - len(self._deleted(ours))
+        if len(self._left[number]) != live or ours.physical_rows != fragment.physical_rows:
+            return None
+        here, there = (
+            RowFacts(*each).row_ids
+            for each in ((self._union.ours, ours), (self._union.theirs, fragment))
+        )
+        return number if here == there else None
+
+    def _adopted(self, fragment: Fragment, moved: Moved, number: FragmentId) -> Fragment:
+        rows, taken, places = fragment.physical_rows, moved.rows, moved.ours_places
+        created, updated = np.full((2, rows), self._version, np.uint64)
+        offsets = np.fromiter(taken, np.int64, len(taken))
+        created[offsets] = self._versions(places, CREATED_AT)
+        kept = ~np.repeat(moved.changes, moved.counts)
+        updated[offsets[kept]] = self._versions(places.at(kept), LAST_UPDATED_AT)
+        ids = RowFacts(self._union.theirs, fragment).row_ids
+        files = [self._file(each, self._union.theirs_ids) for each in fragment.files]
+        made = (
+            fragment.with_files([each for each in files if not each.is_dead])
+            .with_deletion_file(None)
+            .with_lineage(ids, RowVersions.from_values(created), RowVersions.from_values(updated))
+            .numbered(number)
+        )
+        hidden = BitMap(range(rows)) - taken
+        return self._hiding(made, hidden) if hidden else made
+
+    def _hiding(self, fragment: Fragment, rows: BitMap) -> Fragment:
+        copies = self._union.copies
+        return fragment.with_deletion_file(
+            copies.new_deletion_file(fragment, rows, self._newest.version)
+        )
+
+    def _file(self, file: DataFile, ids: Mapping[FieldId, FieldId]) -> DataFile:
+        """A file of theirs as ours sees it, with these columns of it."""
+        if all(each not in ids for each in file.fields):
+            return file.without(frozenset(file.fields))
+        spot, union = self._spots.of(file.base_id), self._union
+        if spot is Own.TARGET:
+            placed = same_elsewhere(file, file.path, None)
+        elif spot is Own.BRANCH:
+            placed = union.copies.data_file(file)
+        else:
+            placed = same_elsewhere(file, file.path, self.bases.id_of(spot))
+        return _renumbered(placed, ids)
+
+    def _now(self, number: FragmentId) -> Fragment:
+        """A fragment of ours, which nobody may have changed."""
+        ours = self._union.ours.manifest
+        found = None if self._newest.position_of(number) is None else self._newest.fragment(number)
+        if found is None or found != ours.fragment(number):
+            raise RetryableConflictError(
+                f"fragment {number} was changed meanwhile", fragment=number
+            )
+        return found
+
+    def _deleted(self, fragment: Fragment) -> BitMap:
+        """The rows of a fragment of ours that are deleted; all deletion files are read at once."""
+        if self._deletions is None:
+            work = (partial(self._load, each) for each in self._touched())
+            self._deletions = dict(in_order(work, workers=WORKERS))
+        return self._deletions[fragment.id]
+
+    def _load(self, fragment: Fragment) -> Iterator[tuple[FragmentId, BitMap]]:
+        ours = self._union.ours
+        yield fragment.id, load_deletions(ours.location, ours.manifest, fragment) or BitMap()
+
+    def _touched(self) -> Iterator[Fragment]:
+        numbers = self._left.keys() | self._union.gathered.grafts.keys()
+        return map(self._now, sorted(numbers))
+
+    def _versions(self, rows: Placed, what: str) -> Ids:
+        """Which versions made or last changed rows of ours: this one for those that it does not
+        have."""
+        found = np.full(len(rows.parts), self._version, np.uint64)
+        there = np.flatnonzero(rows.there)
+        for number, at in Places(*rows.at(there)).by_part():
+            here = there[at]
+            found[here] = self._facts(number).column_at(what, rows.offsets[here]).to_numpy()
+        return found
+
+    def _facts(self, number: int) -> RowFacts:
+        """What is known of a fragment of ours; rows of one may come in many of theirs."""
+        if number not in self._known:
+            ours = self._union.ours
+            self._known[number] = RowFacts(ours, ours.manifest.fragment(FragmentId(number)))
+        return self._known[number]
+
+    def _next(self) -> FragmentId:
+        number = FragmentId(check_fragment_id(self.next_id))
+        self.next_id += 1
+        return number
+
+
+@dataclass(frozen=True)
+class _OwnRoot(Spots):
+    """The same where the own root of theirs stays: it is main's, or ours as well."""
+
+    own: Spot = Own.TARGET
+
+    def of(self, base_id: BaseId | None) -> Spot:
+        return self.own if base_id is None else super().of(base_id)
+
+
+def _spots(theirs: Snapshot, ours: Snapshot) -> Spots:
+    uri = theirs.location.uri
+    if uri == ours.location.uri:
+        return _OwnRoot(theirs, ours.location)
+    if theirs.manifest.branch is None:
+        base = table_pb2.BasePath(path=uri, is_dataset_root=True)
+        return _OwnRoot(theirs, ours.location, own=Elsewhere(uri, True, base))
+    return Spots(theirs, ours.location)
+
+
+def _renumbered(file: DataFile, ids: Mapping[FieldId, FieldId]) -> DataFile:
+    """The same file with the ids that its columns have in the merged schema."""
+    fields = [ids.get(each, TOMBSTONE) if each >= 0 else each for each in file.fields]
+    if fields == list(file.fields):
+        return file
+    message = table_pb2.DataFile()
+    message.CopyFrom(file.message)
+    message.fields[:] = fields
+    return DataFile(message)

@@ -1,0 +1,431 @@
+"""Which rows of three states meet: those that theirs changed since the base, and what ours made of
+the same ones.
+
+Only what theirs changed is looked at. Where ours left a row alone, theirs is taken without a look
+at its values; so it goes where theirs deleted one. Rows that both may have changed are read by
+tasks, at all three places. Reads deletion files and sequences, never a column.
+
+After criss-cross merges there are several bases. Rows that differ between them are read as well, at
+every base, because none of the bases alone says what they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from lancewood.engine.comparing import (
+    ALL_IDS,
+    ColumnPair,
+    Comparing,
+    Comparison,
+    IdRange,
+    Part,
+    State,
+    id_ranges,
+    paired_columns,
+)
+from lancewood.engine.rows import Ids, Ints, LiveRows, RowFacts, cut_at, distinct
+from lancewood.engine.schema import next_field_id
+from lancewood.engine.snapshot import Snapshot, common_version
+from lancewood.model.ids import FieldId, FragmentId
+from lancewood.model.schema import Field
+from lancewood.model.segments import expand
+
+_Mask: TypeAlias = npt.NDArray[np.bool_]
+_Chosen: TypeAlias = npt.NDArray[Any] | slice
+_KEPT, _INSERTED, _DELETED, _DOUBTFUL = range(4)
+"""What a side made of a row, as far as it is known without its values."""
+_UNHELD = -1_000
+"""Ids from here downwards are in no data file, so that fields with them are read as null."""
+NOWHERE = -1
+"""The fragment of a row that a state does not have."""
+
+
+class Placed(NamedTuple):
+    """Stretches of rows of one state."""
+
+    parts: Ints
+    """The fragment of each, by its position in the state, or ``NOWHERE``."""
+    offsets: Ints
+
+    def at(self, chosen: _Chosen) -> Placed:
+        return Placed(self.parts[chosen], self.offsets[chosen])
+
+    def each(self, counts: Ints, skipped: Ints | int = 0) -> Placed:
+        """Every row by itself, of stretches with so many rows after those that are skipped."""
+        starts = (self.offsets + skipped).astype(np.uint64)
+        return Placed(np.repeat(self.parts, counts), expand(starts, counts, 1).astype(np.int64))
+
+    @property
+    def there(self) -> _Mask:
+        found: _Mask = self.parts != NOWHERE
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class MetRows:
+    """Stretches of rows, as each state has them."""
+
+    firsts: Ids
+    """The first id of each stretch."""
+    counts: Ints
+    places: tuple[Placed, ...]
+    """In theirs, in ours, and in each of the bases."""
+    changes: _Mask
+    """Whether more differs in theirs than the cells of columns that ours has not."""
+
+    @property
+    def theirs(self) -> Placed:
+        return self.places[0]
+
+    @property
+    def ours(self) -> Placed:
+        return self.places[1]
+
+    @property
+    def base(self) -> Placed:
+        """In the first base."""
+        return self.places[2]
+
+    @property
+    def row_count(self) -> int:
+        return int(self.counts.sum())
+
+    def __len__(self) -> int:
+        """How many stretches there are."""
+        return len(self.counts)
+
+    @classmethod
+    def joined(cls, one: MetRows, other: MetRows) -> MetRows:
+        """The stretches of both."""
+        pairs = zip(one.places, other.places, strict=True)
+        return cls(
+            np.concatenate((one.firsts, other.firsts)),
+            np.concatenate((one.counts, other.counts)),
+            tuple(Placed(*map(np.concatenate, zip(*each, strict=True))) for each in pairs),
+            np.concatenate((one.changes, other.changes)),
+        )
+
+    def singles(self) -> MetRows:
+        """Every row by itself."""
+        ones = np.ones(self.row_count, np.int64)
+        return MetRows(
+            expand(self.firsts, self.counts, 1),
+            ones,
+            tuple(places.each(self.counts) for places in self.places),
+            np.repeat(self.changes, self.counts),
+        )
+
+    def at(self, chosen: _Chosen) -> MetRows:
+        """Some of the stretches."""
+        places = tuple(each.at(chosen) for each in self.places)
+        return MetRows(self.firsts[chosen], self.counts[chosen], places, self.changes[chosen])
+
+
+@dataclass(frozen=True, eq=False)
+class Met:
+    """The rows in a range of ids that theirs changed."""
+
+    states: tuple[State, ...]
+    """Theirs, ours, and each of the bases, with the fragments that the places speak of."""
+    taken: MetRows
+    """Those that ours does not have, or left as they were."""
+    gone: MetRows
+    """Those that theirs deleted, and ours left as they were."""
+    both: MetRows
+    """Those that both may have changed."""
+    added: MetRows
+    """Those that only ours has."""
+    vanished: MetRows
+    """Those that both deleted, or all bases."""
+    sides: tuple[Comparison, Comparison]
+    """The base compared with theirs, and with ours."""
+    both_in: tuple[Ints, Ints]
+    """For each stretch of ``both`` which of their doubts it is in, or ``NOWHERE``."""
+    keyed: MetRows
+    """Those that have different ids, and are one row by their key; see ``keyed``."""
+    grafts: tuple[Graft, ...] = ()
+    """Fragments of ours that get columns of theirs; see ``grafting``."""
+
+
+@dataclass(frozen=True, eq=False)
+class Graft:
+    """A fragment of ours that gets columns of a fragment of theirs with the same rows."""
+
+    ours: FragmentId
+    theirs: FragmentId
+    columns: tuple[ColumnPair, ...]
+    """Those of the base and theirs."""
+    rows: int
+    changes: bool
+    """Whether more comes than columns that ours has not."""
+
+
+@dataclass(frozen=True, eq=False)
+class Meeting:
+    """Three states of a table, or more if there are several bases."""
+
+    bases: tuple[Snapshot, ...]
+    ours: Snapshot
+    theirs: Snapshot
+    below: tuple[Snapshot, ...] = ()
+    """For each base but the first, what it and the first come from."""
+    kept: frozenset[FieldId] = frozenset()
+    """Fields of one side that the other one dropped, and that stay: they count as new."""
+
+    def whole(self) -> Met:
+        """All rows that theirs changed."""
+        return self._met(ALL_IDS)
+
+    def ranges(self) -> Iterator[Met]:
+        """The same in ranges of ids: nearly always in one."""
+        sides = (self._there, self._here, *self._crossing)
+        for ids in id_ranges(*(each for side in sides for each in side.numbered)):
+            yield self._met(ids)
+
+    @cached_property
+    def _there(self) -> Comparing:
+        return comparing(self.bases[0], self.theirs, self.kept)
+
+    @cached_property
+    def _here(self) -> Comparing:
+        return comparing(self.bases[0], self.ours, self.kept)
+
+    @cached_property
+    def _crossing(self) -> tuple[Comparing, ...]:
+        """The first base compared with the others, and with what is below them."""
+        return tuple(comparing(self.bases[0], each) for each in (*self.bases[1:], *self.below))
+
+    def _met(self, ids: IdRange) -> Met:
+        compared = (self._there, self._here, *self._crossing)
+        sides = tuple(each.rows(ids) for each in compared)
+        firsts, counts = _stretches(sides)
+        groups = self._groups([_made_of(side, firsts) for side in sides])
+        wanted = np.logical_or.reduce(groups)
+        firsts, counts = firsts[wanted], counts[wanted]
+        found = _Places(sides, compared, firsts)
+        doubts = _doubt_of(sides[0], firsts), _doubt_of(sides[1], firsts)
+        met = MetRows(firsts, counts, found.places, _changes(sides[0], doubts[0], self.ours))
+        is_both = groups[2][wanted]
+        taken, gone, both, added, vanished = (met.at(each[wanted]) for each in groups)
+        return Met(
+            found.states,
+            taken,
+            gone,
+            both,
+            added,
+            vanished,
+            (sides[0], sides[1]),
+            (doubts[0][is_both], doubts[1][is_both]),
+            keyed=met.at(slice(0)),
+        )
+
+    def _groups(self, made: Sequence[npt.NDArray[np.int8]]) -> tuple[_Mask, ...]:
+        """Which stretches are taken, go, are looked at, are only in ours, and are gone from both;
+        by what each state made of them."""
+        theirs, ours, *others = made
+        bases, below = others[: len(self.bases) - 1], others[len(self.bases) - 1 :]
+        is_crossed = np.zeros(len(theirs), np.bool_)
+        for each in bases:
+            is_crossed |= each != _KEPT
+        is_alone = (ours == _KEPT) & ~is_crossed
+        is_lost = (theirs == _DELETED) & (ours == _DELETED) & ~is_crossed
+        is_both = (((theirs != _KEPT) & (ours != _KEPT)) | is_crossed) & ~is_lost
+        for each in below:
+            is_lost |= (each == _INSERTED) & (theirs == _KEPT) & is_alone
+        return (
+            ((theirs == _INSERTED) | (theirs == _DOUBTFUL)) & is_alone,
+            (theirs == _DELETED) & is_alone,
+            is_both,
+            (ours == _INSERTED) & (theirs == _KEPT) & ~is_crossed,
+            is_lost,
+        )
+
+
+def comparing(base: Snapshot, state: Snapshot, new: Collection[FieldId] = frozenset()) -> Comparing:
+    """The comparison of a base with a state that comes from it, with all columns of the state.
+
+    Those that the base has not, and such fields inside structs, are compared as if it had them,
+    without a value; so are ``new`` ones of the state, whatever the base has.
+    """
+    common = common_version(base, state)
+    known = _KnownIds(base)
+    paired = [each for each in paired_columns(base, state, common) if each.after.id not in new]
+    names = {each.name for each in paired}
+    fresh = (each for each in state.schema.fields if each.name not in names)
+    columns = (
+        *(replace(each, before=_filled(each, new, known)) for each in paired),
+        *(ColumnPair(_absent(each, known), each) for each in fresh),
+    )
+    return Comparing(base, state, common, columns)
+
+
+def _filled(pair: ColumnPair, new: Collection[FieldId], known: Container[FieldId]) -> Field:
+    """The earlier column with all fields that the later one has inside of its structs."""
+
+    def fill(one: Field, other: Field) -> Field:
+        if {one.logical_type, other.logical_type} != {"struct"} or one.is_blob or other.is_blob:
+            return one
+        by_id = {each.id: each for each in one.children if each.id in pair.kept}
+        claimed = by_id.keys() & {each.id for each in other.children}
+        by_name = {each.name: each for each in one.children if each.id not in claimed}
+        children = []
+        for each in other.children:
+            older = by_id[each.id] if each.id in claimed else by_name.get(each.name)
+            if older is None or each.id in new:
+                children.append(_absent(each, known))
+            else:
+                children.append(fill(older, each))
+        return replace(one, children=tuple(children))
+
+    return fill(pair.before, pair.after)
+
+
+@dataclass(frozen=True, eq=False)
+class _KnownIds:
+    """The ids of fields that a state gave out: its files may hold columns that were dropped."""
+
+    state: Snapshot
+
+    def __contains__(self, number: object) -> bool:
+        is_known = number in self.state.schema.by_id
+        return is_known or (isinstance(number, int) and number < self._next)
+
+    @cached_property
+    def _next(self) -> int:
+        return next_field_id(self.state.manifest)
+
+
+def _absent(field: Field, known: Container[FieldId]) -> Field:
+    """A field under ids that no file of the base has."""
+    if field.id not in known:
+        return field
+    children = tuple(_absent(each, known) for each in field.children)
+    return replace(field, id=FieldId(_UNHELD - field.id), children=children)
+
+
+def is_new(pair: ColumnPair) -> bool:
+    """Whether the base does not have a column that it is compared in."""
+    return pair.before is pair.after or pair.before.id <= _UNHELD
+
+
+def changes_rows(columns: Iterable[ColumnPair], ours: Snapshot) -> bool:
+    """Whether columns of theirs change rows of ours: new ones do not, unless ours has them too."""
+    return not all(is_new(each) and each.name not in ours.schema.by_name for each in columns)
+
+
+def _stretches(sides: Sequence[Comparison]) -> tuple[Ids, Ints]:
+    """Rows that a state does not have as the base does, so that all of a stretch are in one place
+    of each state: first ids, and how many."""
+    cuts = distinct(_edges(rows for side in sides for rows in _touched(side)))
+    firsts, counts = cuts[:-1], np.diff(cuts).astype(np.int64)
+    wanted = np.zeros(len(firsts), np.bool_)
+    for side in sides:
+        wanted |= _made_of(side, firsts) != _KEPT
+    placed = (rows for side in sides for rows in (side.before.rows, side.after.rows))
+    return cut_at(_edges(placed), firsts[wanted], counts[wanted])
+
+
+def _edges(rows: Iterable[LiveRows]) -> Ids:
+    return np.concatenate(
+        [np.empty(0, np.uint64), *(edge for each in rows for edge in (each.firsts, each.ends))]
+    )
+
+
+def _touched(side: Comparison) -> Sequence[LiveRows]:
+    return [side.inserted, side.deleted, *(each.before for each in side.doubts)]
+
+
+def _made_of(side: Comparison, firsts: Ids) -> npt.NDArray[np.int8]:
+    """What a side made of the rows of each stretch."""
+    found = np.full(len(firsts), _KEPT, np.int8)
+    found[side.inserted.find(firsts) >= 0] = _INSERTED
+    found[side.deleted.find(firsts) >= 0] = _DELETED
+    for each in side.doubts:
+        found[each.before.find(firsts) >= 0] = _DOUBTFUL
+    return found
+
+
+def _doubt_of(side: Comparison, firsts: Ids) -> Ints:
+    """The doubt that each stretch is in, or ``NOWHERE``."""
+    found = np.full(len(firsts), NOWHERE)
+    for at, each in enumerate(side.doubts):
+        found[each.before.find(firsts) >= 0] = at
+    return found
+
+
+def _changes(theirs: Comparison, doubts: Ints, ours: Snapshot) -> _Mask:
+    """Which stretches differ in more than columns that ours has not."""
+    changes = [changes_rows(each.columns, ours) for each in theirs.doubts]
+    return np.array([*changes, True])[doubts]
+
+
+class _Places:
+    """Where the rows of stretches are, in theirs, in ours and in every base."""
+
+    def __init__(
+        self, sides: Sequence[Comparison], comparing: Sequence[Comparing], firsts: Ids
+    ) -> None:
+        self._firsts = firsts
+        base = self._in_base(sides)
+        found = [self._in(side, each, base) for side, each in zip(sides, comparing, strict=True)]
+        (theirs, ours, *others), first = found, base
+        ordered = (theirs, ours, first, *others)
+        self.places = tuple(places for places, _ in ordered)
+        self.states = tuple(state for _, state in ordered)
+
+    def _in_base(self, sides: Sequence[Comparison]) -> tuple[Placed, State]:
+        """In the first base: each comparison has the fragments of it that differ there."""
+        parts, offsets = self._nowhere()
+        known, numbers = list[Part](), dict[FragmentId, int]()
+        for side in sides:
+            at = side.before.rows.find(self._firsts)
+            fresh = np.flatnonzero((at >= 0) & (parts == NOWHERE))
+            placed = _placed(side.before.rows, at[fresh], self._firsts[fresh])
+            renumbered = np.empty(len(side.before.parts), np.int64)
+            for number in distinct(placed.parts).tolist():
+                part = side.before.parts[number]
+                if part.fragment.id not in numbers:
+                    numbers[part.fragment.id] = len(known)
+                    known.append(part)
+                renumbered[number] = numbers[part.fragment.id]
+            parts[fresh], offsets[fresh] = renumbered[placed.parts], placed.offsets
+        return Placed(parts, offsets), State(sides[0].before.snapshot, tuple(known))
+
+    def _in(
+        self, side: Comparison, comparing: Comparing, base: tuple[Placed, State]
+    ) -> tuple[Placed, State]:
+        """In another state: in fragments that differ from the base's, or in one that does not, at
+        the same offset."""
+        parts, offsets = self._nowhere()
+        at = side.after.rows.find(self._firsts)
+        moved = np.flatnonzero(at >= 0)
+        placed = _placed(side.after.rows, at[moved], self._firsts[moved])
+        parts[moved], offsets[moved] = placed.parts, placed.offsets
+        (there, state) = base
+        gone = side.deleted.find(self._firsts) >= 0
+        rest = np.flatnonzero((at < 0) & there.there & ~gone)
+        known, renumbered = list(side.after.parts), np.full(len(state.parts), NOWHERE)
+        asked = {
+            state.parts[each].fragment.id: each for each in distinct(there.parts[rest]).tolist()
+        }
+        for number, fragment in comparing.unchanged(asked).items():
+            renumbered[asked[number]] = len(known)
+            known.append(Part(RowFacts(comparing.other, fragment), fragment))
+        parts[rest], offsets[rest] = renumbered[there.parts[rest]], there.offsets[rest]
+        return Placed(parts, offsets), State(comparing.other, tuple(known))
+
+    def _nowhere(self) -> tuple[Ints, Ints]:
+        return np.full(len(self._firsts), NOWHERE), np.zeros(len(self._firsts), np.int64)
+
+
+def _placed(rows: LiveRows, at: Ints, firsts: Ids) -> Placed:
+    """Where stretches begin that lie within those at these positions."""
+    skipped = (firsts - rows.firsts[at]).astype(np.int64)
+    return Placed(rows.fragments[at], rows.offsets[at] + skipped)

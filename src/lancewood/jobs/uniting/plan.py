@@ -1,0 +1,426 @@
+"""A merge of two states of a table: its columns, its conflicts, and what is to be committed.
+
+    1  three schemas become one
+    2  which rows theirs changed, and which of those ours may have changed too (``meeting``)
+    3  tasks decide the latter cell by cell, and write the merged ones
+    4  fragments of theirs come by reference; rows of ours that are replaced are hidden
+
+Conflicts that nothing decides are an error, and nothing has changed. Theirs is never written to.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancewood.engine.comparing import Comparison, paired_columns
+from lancewood.engine.location import NewFile, default_file_root
+from lancewood.engine.snapshot import Snapshot, common_version, main_location
+from lancewood.engine.write import claim_space, owns_its_space
+from lancewood.errors import IncompatibleConflictError, MergeConflictError
+from lancewood.jobs.counts import Merged
+from lancewood.jobs.job import TASKS_PER_SLOT, gather, shares
+from lancewood.jobs.merging.keys import key_of, primary_key
+from lancewood.jobs.publishing.copies import Copies
+from lancewood.jobs.publishing.work import open_config
+from lancewood.jobs.runner import Runner
+from lancewood.jobs.uniting.bases import Bases
+from lancewood.jobs.uniting.column_checks import checked_columns
+from lancewood.jobs.uniting.columns import UnitedColumns, combined, with_columns_first
+from lancewood.jobs.uniting.composing import Union
+from lancewood.jobs.uniting.conflicts import TO_DECIDE
+from lancewood.jobs.uniting.gathering import Gathered, Moved, WrittenRows
+from lancewood.jobs.uniting.grafting import with_grafts
+from lancewood.jobs.uniting.keyed import KeyColumns, paired_by_key
+from lancewood.jobs.uniting.meeting import Meeting, Met, MetRows, Placed
+from lancewood.jobs.uniting.resolving import Resolve
+from lancewood.jobs.uniting.tasks import (
+    UnitedPortion,
+    UnitingPortion,
+    UnitingShape,
+    conflict_batches,
+    copy_rows,
+    cut,
+    unite_portion,
+)
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import FragmentId
+from lancewood.model.lines import line_of, space_of
+from lancewood.model.manifest import Manifest
+from lancewood.model.patch import HeadChanges
+from lancewood.model.refs import MAIN, called
+from lancewood.model.schema import Field
+from lancewood.rules.three_way import favoured_map
+from lancewood.rules.uniting_columns import UnitedColumn
+
+Detect: TypeAlias = Literal["cells", "rows", "tables"]
+_FEW_ROWS = 10_000
+"""A fragment with fewer rows comes as a whole, however few of them are taken."""
+_MOST_IN_A_TASK = 100
+_MOST_SHOWN = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Uniting:
+    """Two states of a table that come from one base, or from several. Nothing is written."""
+
+    base: Bases[Snapshot]
+    ours: Snapshot
+    theirs: Snapshot
+    resolve: Resolve = field(default_factory=Resolve)
+    detect: Detect = "cells"
+    table: str = ""
+    """What it is called in conflicts."""
+
+    def __post_init__(self) -> None:
+        """Raises UnsupportedError for several bases whose columns do not go together."""
+        if self.base.others:
+            base = with_columns_first(self.base, self.ours, self.theirs)
+            object.__setattr__(self, "base", base)
+
+    @property
+    def bases(self) -> tuple[Snapshot, ...]:
+        """The bases, without what is below them."""
+        return self.base.all
+
+    @cached_property
+    def columns(self) -> UnitedColumns:
+        """The merged schema; raises MergeConflictError if it cannot be told."""
+        return checked_columns(self.bases[0], self.ours, self.theirs, self.resolve)
+
+    @cached_property
+    def shape(self) -> UnitingShape:
+        """What all tasks share; raises InvalidInputError for rules that do not fit."""
+        columns = self.columns
+        made = UnitingShape(
+            tuple(each.bare() for each in self._states),
+            self.base.numbered(),
+            _with_fields(self.ours, columns),
+            tuple((each.field, self._sides(each)) for each in columns.columns),
+            self.table,
+            () if self._key is None else self._key.key.paths,
+            self.resolve,
+            "rows" if self.detect == "rows" else "cells",
+        )
+        _ = made.deciding
+        return made
+
+    @property
+    def base_names(self) -> tuple[str, ...]:
+        """The bases, as ``main:7``."""
+        return tuple(map(_name, self.bases))
+
+    def conflict_batches(self) -> Iterator[pa.RecordBatch]:
+        """All conflicts that nothing decides."""
+        for met in self.met():
+            for _, portion in self.cut(met, slots=1):
+                yield from conflict_batches(self.shape, portion)
+
+    def met(self) -> Iterator[Met]:
+        """The rows that theirs changed."""
+        meeting = Meeting(self.bases, self.ours, self.theirs, self.base.below, self.columns.kept)
+        if self._key is None:
+            return map(self._looked_at, meeting.ranges())
+        return iter((paired_by_key(self._looked_at(meeting.whole()), self._key),))
+
+    def _looked_at(self, met: Met) -> Met:
+        self._check_ids(met)
+        if self._converts or len(self.bases) > 1:
+            return met
+        return with_grafts(met, by_rows=self.detect == "rows")
+
+    def _check_ids(self, met: Met) -> None:
+        """Raise IncompatibleConflictError if rows that both inserted have the same ids because both
+        lines chose one space, in two copies of the table."""
+        is_twice = met.both.ours.there & met.both.theirs.there & ~met.both.base.there
+        spaces = {*map(space_of, met.both.firsts[is_twice].tolist())}
+        for each in (self.theirs, self.ours) if spaces else ():
+            head, main = each.manifest, main_location(each)
+            if space_of(head.next_row_id) in spaces and not owns_its_space(main, head):
+                raise IncompatibleConflictError(
+                    f"{called(head.branch)} gives its rows ids that rows of another branch have: "
+                    "both were made in copies of the table that did not know of each other. "
+                    "Publish it, which gives its rows other ids, or reset it",
+                    branch=head.branch,
+                )
+
+    def cut(self, met: Met, slots: int) -> Iterator[tuple[MetRows, UnitingPortion]]:
+        """The rows that both may have changed, for tasks. Those that have other ids there come by
+        themselves, and so do those that cannot stay where they are."""
+        count, converts = slots * TASKS_PER_SLOT, self._converts
+        moving, keyed = (_in_grafted(met, each) for each in (met.both, met.keyed))
+        stirred = met.both.at(moving)
+        if converts:
+            stirred = MetRows.joined(met.both, met.added)
+        else:
+            yield from cut(met, met.both.at(~moving), count)
+        yield from cut(met, stirred, count, rewrites=True)
+        yield from cut(met, met.keyed.at(~keyed), count, keeps_ids=True, rewrites=converts)
+        yield from cut(met, met.keyed.at(keyed), count, keeps_ids=True, rewrites=True)
+
+    @cached_property
+    def _converts(self) -> bool:
+        """Whether rows of ours have to be written anew for the merged schema."""
+        return any(
+            each.ours is not None and each.ours.id != each.field.id for each in self.columns.columns
+        )
+
+    @cached_property
+    def _key(self) -> KeyColumns | None:
+        """The key by which rows are the same, if all states have it."""
+        schema = self.columns.schema
+        key = key_of(schema, primary_key(schema))
+        if key is None:
+            return None
+        tops = {path[0] for path in key.paths}
+        columns = [each for each in self.columns.columns if each.field.name in tops]
+        sides = zip(*map(self._sides, columns), strict=True)
+        fields = tuple(tuple(filter(None, side)) for side in sides)
+        if any(len(side) < len(tops) for side in fields):
+            return None
+        return KeyColumns(key, tuple(each.field.name for each in columns), fields)
+
+    @property
+    def _states(self) -> tuple[Snapshot, ...]:
+        return self.theirs, self.ours, *self.base
+
+    def _sides(self, column: UnitedColumn) -> tuple[Field | None, ...]:
+        others = (self._as_in(each, column) for each in self._states[3:])
+        return column.theirs, column.ours, column.base, *others
+
+    def _as_in(self, state: Snapshot, column: UnitedColumn) -> Field | None:
+        """A column as a further base has it."""
+        if column.base is not None:
+            base = self.bases[0]
+            for each in paired_columns(base, state, common_version(base, state)):
+                if each.before.id == column.base.id:
+                    return each.after
+        return state.schema.by_name.get(column.field.name)
+
+
+@dataclass(eq=False)
+class Preparing:
+    """A merge that is prepared: what tasks decided and wrote, put together."""
+
+    uniting: Uniting
+    runner: Runner
+    writes: bool = True
+    """False for a dry run."""
+    gathered: Gathered = field(default_factory=Gathered)
+    files: list[NewFile] = field(default_factory=list)
+    """Everything that was written for it."""
+    brings: bool = False
+    """Whether theirs has anything that the base has not: rows, columns or settings."""
+
+    def told(self, name: str, brought: int, *, dry_run: bool = False) -> Merged:
+        """What the merge of a branch did; ``brought`` are files that were linked or copied."""
+        found, uniting = self.gathered, self.uniting
+        return Merged(
+            name,
+            uniting.theirs.manifest.version,
+            uniting.base_names,
+            found.inserted,
+            found.updated,
+            found.deleted,
+            found.joined,
+            found.resolved,
+            brought,
+            found.written_rows,
+            is_fast_forward=_name(uniting.ours) in uniting.base_names,
+            is_dry_run=dry_run,
+        )
+
+    def union(self, config: Mapping[str, str], *, moves_on: bool = False) -> Union:
+        """What is to be committed. ``config`` are entries of ours' configuration that come with it;
+        ``moves_on`` says that ours hands out other row ids from there on, whatever comes.
+
+        Raises MergeConflictError if there are conflicts; then nothing that was written is left.
+        """
+        head = self._head(config)
+        try:
+            self._decide()
+            adopted = self._adopt()
+        except BaseException:
+            self.discard()
+            raise
+        ours, theirs = self.uniting.ours, self.uniting.theirs
+        copies = Copies(
+            main_location(ours).store,
+            theirs,
+            ours.location.store,
+            default_file_root(ours.location, ours.manifest),
+        )
+        return Union(
+            ours,
+            theirs,
+            self.gathered,
+            adopted,
+            head,
+            self.uniting.columns.theirs_ids,
+            copies,
+            self.runner,
+            self._fresh_ids,
+            moves_on,
+        )
+
+    def discard(self) -> None:
+        """Remove what was written."""
+        self.uniting.ours.discard(self.files)
+        self.files.clear()
+
+    def _fresh_ids(self, above: int) -> int:
+        """The first row id of a space that ours claims; a dry run claims none."""
+        if not self.writes:
+            return above + 1
+        ours = self.uniting.ours
+        mark = max(above, ours.manifest.next_row_id)
+        return claim_space(main_location(ours), mark, line_of(ours.manifest))
+
+    def _decide(self) -> None:
+        uniting, found = self.uniting, _Conflicts()
+        shape = replace(uniting.shape, writes=self.writes)
+        work = partial(unite_portion, shape)
+        for met in uniting.met():
+            self.brings |= _differs(met.sides[0])
+            self.gathered.take(met, met.taken)
+            self.gathered.drop(met, met.gone)
+            self.gathered.graft(met.grafts)
+            pairs = list(uniting.cut(met, self.runner.slots))
+            done = self._run(work, [portion for _, portion in pairs])
+            for (rows, _), each in zip(pairs, done, strict=True):
+                self.gathered.decide(met, rows, each)
+                found.add(each)
+        found.check(uniting)
+
+    def _run(
+        self, work: Callable[[UnitingPortion], UnitedPortion], tasks: Sequence[UnitingPortion]
+    ) -> list[UnitedPortion]:
+        ours = self.uniting.ours
+        done = gather(self.runner, work, tasks, what="merging rows", snapshot=ours)
+        self.files += [file for each in done for file in each.files]
+        return done
+
+    def _adopt(self) -> dict[FragmentId, Moved]:
+        """The fragments of theirs that come by reference; rows of others are copied."""
+        theirs, columns = self.uniting.theirs.manifest, self.uniting.columns
+        known = columns.theirs_ids
+        is_alike = all(
+            each.theirs is None or known.get(each.theirs.id) == each.field.id
+            for each in columns.columns
+        )
+        adopted, copied = dict[FragmentId, Moved](), list[tuple[Fragment, Moved]]()
+        for number, moved in self.gathered.taken():
+            fragment = theirs.fragment(number)
+            is_much = 2 * moved.row_count >= fragment.physical_rows
+            if is_alike and (is_much or fragment.physical_rows < _FEW_ROWS):
+                adopted[number] = moved
+            else:
+                copied.append((fragment, moved))
+                self.gathered.written_rows += moved.row_count
+        if copied and self.writes:
+            self._copy(copied)
+        return adopted
+
+    def _copy(self, copied: Sequence[tuple[Fragment, Moved]]) -> None:
+        shape, ours = self.uniting.shape, self.uniting.ours
+        tasks = shares(copied, self.runner.slots, _MOST_IN_A_TASK)
+        sent = [tuple((fragment, moved.rows) for fragment, moved in each) for each in tasks]
+        work = partial(copy_rows, shape)
+        done = gather(self.runner, work, sent, what="copying rows", snapshot=ours)
+        for task, each in zip(tasks, done, strict=True):
+            self.files += each.files
+            parts = [moved.ours_places for _, moved in task]
+            places = Placed(*(np.concatenate(side) for side in zip(*parts, strict=True)))
+            self.gathered.written.append(WrittenRows(each.written, places))
+
+    def _head(self, config: Mapping[str, str]) -> HeadChanges:
+        uniting = self.uniting
+        ours, theirs = uniting.ours.manifest, uniting.theirs.manifest
+        bases = uniting.base.each(lambda each: each.manifest)
+        columns, favour = uniting.columns, uniting.resolve.rows
+        self.brings = bool(bases.others) or _settings(bases.first) != _settings(theirs)
+        settings = combined(bases.each(open_config))
+        merged = favoured_map("configuration", settings, open_config(theirs), ours.config, favour)
+        now = {**(ours.config if merged is None else merged), **config}
+        return HeadChanges(
+            fields=columns.fields if columns.is_changed else None,
+            schema_metadata=dict(columns.metadata) if columns.is_changed else None,
+            config=None if now == dict(ours.config) else now,
+            table_metadata=favoured_map(
+                "table's metadata",
+                combined(bases.each(lambda each: each.table_metadata)),
+                theirs.table_metadata,
+                ours.table_metadata,
+                favour,
+            ),
+        )
+
+
+def _differs(compared: Comparison) -> bool:
+    return bool(compared.doubts or len(compared.inserted.counts) or len(compared.deleted.counts))
+
+
+def _settings(head: Manifest) -> tuple[object, ...]:
+    """What a version has besides rows."""
+    return tuple(head.fields), head.schema_metadata, open_config(head), head.table_metadata
+
+
+@dataclass
+class _Conflicts:
+    """What is left to decide."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    columns: Counter[str] = field(default_factory=Counter)
+    some: list[Mapping[str, Any]] = field(default_factory=list)
+
+    def add(self, done: UnitedPortion) -> None:
+        self.kinds.update(done.kinds)
+        self.columns.update(done.columns)
+        self.some += done.some[: _MOST_SHOWN - len(self.some)]
+
+    def check(self, uniting: Uniting) -> None:
+        """Raise MergeConflictError if there is anything."""
+        if not self.kinds:
+            return
+        count = self.kinds.total()
+        kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(self.kinds.items()))
+        columns = ", ".join(f"{name} {number:,}" for name, number in self.columns.most_common(5))
+        where = f" (in {columns})" if columns else ""
+        raise MergeConflictError(
+            f"both sides changed {count:,} {'row' if count == 1 else 'rows'}: {kinds}{where}"
+            f"{TO_DECIDE}, and nothing has changed",
+            conflicts=count,
+            kinds=dict(self.kinds),
+            columns=dict(self.columns),
+            some=self.some,
+        )
+
+
+def _name(state: Snapshot) -> str:
+    return f"{state.manifest.branch or MAIN}:{state.manifest.version}"
+
+
+def _in_grafted(met: Met, rows: MetRows) -> npt.NDArray[np.bool_]:
+    """Which rows are in fragments of ours that get columns of theirs."""
+    numbers = {each.ours for each in met.grafts}
+    chosen = [at for at, each in enumerate(met.states[1].parts) if each.fragment.id in numbers]
+    return np.isin(rows.ours.parts, chosen)
+
+
+def _with_fields(snapshot: Snapshot, columns: UnitedColumns) -> Snapshot:
+    """The state with the merged schema, without fragments."""
+    bare = snapshot.bare()
+    if not columns.is_changed:
+        return bare
+    del bare.manifest.message.fields[:]
+    bare.manifest.message.fields.extend(columns.fields)
+    return Snapshot(
+        bare.location, Manifest(bare.manifest.message, name=bare.manifest.name), bare.scheme
+    )

@@ -1,0 +1,447 @@
+"""How conflicts of a merge are decided: what a caller says, checked here and against a schema.
+
+The first that decides counts: decisions on single conflicts, rules for columns, the winner of a
+row, what becomes of rows that one side deleted, and what is left. Knows no rows of a table yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancewood.data.differing import Mask
+from lancewood.engine.base import as_reader, check_choice
+from lancewood.engine.rows import Ints, nameless
+from lancewood.errors import InvalidInputError
+from lancewood.expr import Expression, Predicate, parse_expression, parse_predicate
+from lancewood.expr.parse import shorten
+from lancewood.jobs.rows.assignments import can_become, fitted, is_moment, text_as_moment
+from lancewood.jobs.uniting.conflicts import (
+    COLUMNS,
+    CONFLICT,
+    KEY,
+    KIND,
+    SIDES,
+    SideRows,
+    Sides,
+    as_struct,
+)
+from lancewood.model.schema import ROW_ID
+
+Side: TypeAlias = Literal["ours", "theirs", "base"]
+Deletes: TypeAlias = Literal["win", "lose"]
+ColumnChoice: TypeAlias = Literal["ours", "theirs", "drop", "keep"]
+
+EACH = "*"
+TAKE = "take"
+DELETE = "delete"
+_TAKES = (*SIDES, DELETE)
+_SHOWN = frozenset({KIND, ROW_ID, COLUMNS, KEY, *SIDES})
+"""What conflicts are shown with: decisions may carry it along, and it decides nothing."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Resolve:
+    """How conflicts of a merge are decided; the first of these that decides one counts.
+
+    What nothing decides stays a conflict. Cells that are not in conflict are merged as always.
+    """
+
+    decisions: Any = field(default=None, repr=False)
+    """Arrow data, a DataFrame of Spark, or a list of mappings, with ``_conflict`` and ``take``
+    (``ours``, ``theirs``, ``base``, ``delete``), or with values by the names of columns; a null
+    gives no value, and what conflicts are shown with is passed over. A decision on a conflict that
+    is not there decides nothing."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """By column: a side, or SQL over ``base``, ``ours`` and ``theirs``, as ``ours.n + theirs.n -
+    base.n``. ``"*"`` is each column without a rule of its own, and those words its cell there, as
+    ``coalesce(theirs, ours)``."""
+    winner: str | None = None
+    """SQL over both sides, as ``theirs.updated > ours.updated``: theirs wins where it is true,
+    else ours."""
+    whole_rows: bool = False
+    """Whether a side that wins, or is taken, gives the whole row, and not just cells in
+    conflict."""
+    deletes: Deletes | None = None
+    """Whether a deletion wins against a change of the same row."""
+    rows: Side | None = None
+    """The side that is taken for all that is left. ``base`` undoes what both did: a row that both
+    inserted goes."""
+    schema: Literal["ours", "theirs"] | Mapping[str, ColumnChoice] | None = None
+    """What columns become that both sides changed, or that one dropped and the other changed."""
+
+    @property
+    def is_any(self) -> bool:
+        """Whether it decides anything."""
+        return any(vars(self).values())
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.columns, Mapping):
+            raise InvalidInputError(f"columns takes rules by column, got {self.columns!r}")
+        object.__setattr__(self, "columns", dict(self.columns))
+        for name, rule in self.columns.items():
+            if not isinstance(name, str) or not isinstance(rule, str):
+                raise InvalidInputError(
+                    f"columns takes names of columns with 'ours', 'theirs', 'base' or SQL text, "
+                    f"got {name!r}: {rule!r}"
+                )
+        if self.winner is not None and not isinstance(self.winner, str):
+            raise InvalidInputError(f"winner takes SQL text, got {self.winner!r}")
+        if not isinstance(self.whole_rows, bool):
+            raise InvalidInputError(f"whole_rows is True or False, got {self.whole_rows!r}")
+        if self.deletes is not None:
+            check_choice("deletes", self.deletes, Deletes)
+        if self.rows is not None:
+            check_choice("rows", self.rows, Side)
+        self._check_schema()
+        if self.decisions is not None:
+            object.__setattr__(self, "decisions", _as_decisions(self.decisions))
+
+    @classmethod
+    def of(cls, given: Any) -> Resolve:
+        """What ``resolve=`` means: None, a side for all, rules by column, decisions, or all of it.
+
+        Raises InvalidInputError for anything else.
+        """
+        if given is None:
+            return cls()
+        if isinstance(given, Resolve):
+            return given
+        if isinstance(given, str):
+            if given not in SIDES:
+                raise InvalidInputError(
+                    f"resolve is 'ours', 'theirs' or 'base', rules by column, decisions, or a "
+                    f"Resolve, got {given!r}"
+                )
+            return cls(rows=cast(Side, given))
+        if isinstance(given, Mapping) and CONFLICT not in given:
+            return cls(columns=given)
+        return cls(decisions=given)
+
+    def _check_schema(self) -> None:
+        if self.schema is None:
+            return
+        if not isinstance(self.schema, Mapping):
+            check_choice("schema", self.schema, Literal["ours", "theirs"])
+            return
+        object.__setattr__(self, "schema", dict(self.schema))
+        for name, choice in self.schema.items():
+            if not isinstance(name, str):
+                raise InvalidInputError(f"schema takes names of columns, got {name!r}")
+            check_choice(f"schema[{name!r}]", choice, ColumnChoice)
+
+
+def _as_decisions(data: Any) -> pa.Table:
+    """Decisions as Arrow: ``_conflict``, ``take`` and values, without what is only shown."""
+    found = _as_table(data)
+    if CONFLICT not in found.schema.names:
+        raise InvalidInputError(
+            f"decisions name their conflicts in the column {CONFLICT}, found "
+            f"{', '.join(found.schema.names) or 'no columns'}"
+        )
+    if len(set(found.schema.names)) < found.num_columns:
+        raise InvalidInputError("a column of the decisions is there twice")
+    found = found.drop_columns([each for each in found.schema.names if each in _SHOWN])
+    found = found.combine_chunks()
+    for name in {CONFLICT, TAKE}.intersection(found.schema.names):
+        at = found.schema.get_field_index(name)
+        found = found.set_column(at, name, _as_text(name, found.column(name)))
+    _check_conflicts(found.column(CONFLICT))
+    if TAKE in found.schema.names:
+        _check_takes(found)
+    return found
+
+
+def _as_table(data: Any) -> pa.Table:
+    if isinstance(data, Mapping) or (
+        isinstance(data, list | tuple) and all(isinstance(each, Mapping) for each in data)
+    ):
+        columns = data
+        if not isinstance(data, Mapping):
+            names = dict.fromkeys([CONFLICT, *(name for each in data for name in each)])
+            columns = {name: [each.get(name) for each in data] for name in names}
+        try:
+            return pa.table(columns)
+        except (pa.ArrowException, TypeError, ValueError) as cause:
+            raise InvalidInputError(f"decisions cannot become Arrow: {cause}") from cause
+    return as_reader(data.toArrow() if hasattr(data, "toArrow") else data).read_all()
+
+
+def _as_text(name: str, column: Any) -> Any:
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowException as cause:
+        raise InvalidInputError(
+            f"{name} of the decisions is {column.type}, it must be text", column=name
+        ) from cause
+
+
+def _check_conflicts(names: Any) -> None:
+    if names.null_count:
+        raise InvalidInputError(f"a decision has no {CONFLICT}")
+    counts = names.value_counts()
+    twice = counts.filter(pc.greater(counts.field("counts"), 1))
+    if len(twice):
+        raise InvalidInputError(
+            f"conflict {twice[0]['values'].as_py()!r} is decided {twice[0]['counts'].as_py()} "
+            "times; one decision a conflict",
+            conflict=twice[0]["values"].as_py(),
+        )
+
+
+def _check_takes(decisions: pa.Table) -> None:
+    takes = decisions.column(TAKE)
+    known = pc.or_(pc.is_in(takes, pa.array(_TAKES)), pc.is_null(takes))
+    bad = decisions.filter(pc.invert(known))
+    if bad.num_rows:
+        raise InvalidInputError(
+            f"take is one of {', '.join(map(repr, _TAKES))}, got "
+            f"{bad.column(TAKE)[0].as_py()!r} for conflict {bad.column(CONFLICT)[0].as_py()!r}"
+        )
+    deleted = decisions.filter(pc.fill_null(pc.equal(takes, DELETE), False))
+    for name in _value_names(decisions):
+        if deleted.column(name).null_count < deleted.num_rows:
+            at = pc.index(deleted.column(name).is_valid(), True).as_py()
+            raise InvalidInputError(
+                f"conflict {deleted.column(CONFLICT)[at].as_py()!r} is decided by take='delete' "
+                f"and a value for {name!r}; one of them",
+                column=name,
+            )
+
+
+def _value_names(decisions: pa.Table) -> list[str]:
+    return [each for each in decisions.schema.names if each not in (CONFLICT, TAKE)]
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The decisions on some conflicts."""
+
+    takes: tuple[tuple[str, Mask], ...]
+    """Of each word the conflicts that it decides."""
+    values: Mapping[str, pa.Array]
+    """By column, for each conflict; null where none is given."""
+
+
+class Rules:
+    """What a ``Resolve`` says, compiled for the columns of one table.
+
+    Raises InvalidInputError for columns that are not there, and for SQL that is wrong or whose
+    values can never be stored in their column. ``opaque`` columns can be given sides only; SQL for
+    ``"*"`` passes them over.
+    """
+
+    def __init__(self, resolve: Resolve, values: pa.Schema, opaque: Collection[str] = ()) -> None:
+        self._values, self._opaque = values, frozenset(opaque)
+        self._sides = pa.schema([(each, pa.struct(list(values))) for each in SIDES])
+        self.columns = self._column_rules(resolve.columns)
+        self.winner = None if resolve.winner is None else self._winner(resolve.winner)
+        self._decisions = None
+        if resolve.decisions is not None:
+            self._decisions = self._fitted(resolve.decisions)
+
+    @property
+    def has_decisions(self) -> bool:
+        """Whether there are decisions on single conflicts."""
+        return self._decisions is not None
+
+    def decisions_on(self, names: pa.Array) -> Found:
+        """What is decided about conflicts of these names."""
+        assert self._decisions is not None
+        known = self._decisions
+        index = pc.index_in(names, value_set=known.column(CONFLICT).combine_chunks())
+        chosen = known.take(index).combine_chunks()
+        takes = []
+        if TAKE in known.schema.names:
+            said = chosen.column(TAKE)
+            takes = [(each, _mask(pc.fill_null(pc.equal(said, each), False))) for each in _TAKES]
+        values = {each: _one(chosen.column(each)) for each in _value_names(known)}
+        return Found(tuple(takes), values)
+
+    def wins(self, sides: Sides, rows: Ints) -> Mask:
+        """Whether theirs wins, for some of the rows."""
+        assert self.winner is not None
+        return _mask(self.winner.mask(_needed(self.winner, sides, rows)))
+
+    def _column_rules(self, given: Mapping[str, str]) -> dict[str, str | CellRule]:
+        """The rule for each column that has one: a side, or what is computed."""
+        for name in given:
+            if name != EACH:
+                self._check_column(name, "columns")
+        found: dict[str, str | CellRule] = {}
+        for name in (*self._values.names, *sorted(self._opaque)):
+            own = given.get(name)
+            text = given.get(EACH) if own is None else own
+            if text is None:
+                continue
+            if text in SIDES:
+                found[name] = text
+            elif name not in self._opaque:
+                found[name] = self._cell_rule(name, text, is_each=own is None)
+            elif own is not None:
+                raise InvalidInputError(
+                    f"column {name!r} holds blobs, which are not computed: its rule is 'ours', "
+                    f"'theirs' or 'base', got {text!r}",
+                    column=name,
+                )
+        return found
+
+    def _cell_rule(self, name: str, text: str, *, is_each: bool) -> CellRule:
+        field = self._values.field(name)
+        known = pa.schema([(each, field.type) for each in SIDES]) if is_each else self._sides
+        said = f"the rule {EACH!r} for column {name!r}" if is_each else f"the rule for {name!r}"
+        way_out = f"; give {name!r} a rule of its own" if is_each else ""
+        try:
+            expression = parse_expression(text, known)
+            if not is_each:
+                _check_cells_named(expression, name)
+            return _compiled(name, expression, field, is_each)
+        except InvalidInputError as cause:
+            raise InvalidInputError(
+                f"{said}: {_speaking(cause, name)}{way_out}", **{**cause.facts, "column": name}
+            ) from cause
+
+    def _winner(self, text: str) -> Predicate:
+        try:
+            predicate = parse_predicate(text, self._sides)
+            _check_cells_named(predicate, "x")
+        except InvalidInputError as cause:
+            raise InvalidInputError(f"winner: {_speaking(cause, 'x')}", **cause.facts) from cause
+        return predicate
+
+    def _check_column(self, name: str, of: str) -> None:
+        if name not in self._values.names and name not in self._opaque:
+            names = ", ".join((*self._values.names, *sorted(self._opaque)))
+            raise InvalidInputError(
+                f"{of} of resolve names {name!r}, which is no column of the merged table: they "
+                f"are {names}",
+                column=name,
+            )
+
+    def _fitted(self, decisions: pa.Table) -> pa.Table:
+        """The decisions, with values as the columns have them."""
+        for name in _value_names(decisions):
+            self._check_column(name, "decisions")
+            if name in self._opaque:
+                raise InvalidInputError(
+                    f"decisions give values for {name!r}, which holds blobs; take a side",
+                    column=name,
+                )
+            target = self._values.field(name).type
+            column = _one(decisions.column(name))
+            try:
+                made = _given(column, target)
+            except InvalidInputError as cause:
+                raise InvalidInputError(
+                    f"decisions: column {name!r}: {cause.message}", column=name
+                ) from cause
+            at = decisions.schema.get_field_index(name)
+            decisions = decisions.set_column(at, pa.field(name, target), made)
+        return decisions
+
+
+@dataclass(frozen=True, eq=False)
+class CellRule:
+    """What cells of a column become that are in conflict."""
+
+    name: str
+    target: pa.DataType
+    expression: Expression
+    is_each: bool
+    """Whether it speaks of the cell itself, and not of rows."""
+    constant: pa.Array | None = None
+
+    def cells(self, sides: Sides, rows: Ints) -> pa.Array:
+        """The cells of some of the rows; raises InvalidInputError for values that do not fit."""
+        if self.constant is not None:
+            return self.constant.take(pa.array(np.zeros(len(rows), np.int64)))
+        if self.is_each:
+            at = pa.array(rows)
+            columns = [each.values.column(self.name).take(at) for each in sides.each]
+            batch = pa.RecordBatch.from_arrays(columns, names=list(SIDES))
+        else:
+            batch = _needed(self.expression, sides, rows)
+        try:
+            return fitted(self.expression.evaluate(batch), self.target)
+        except InvalidInputError as cause:
+            raise InvalidInputError(
+                f"the rule for {self.name!r}, {shorten(self.expression.sql)}, gives a value that "
+                f"does not fit {self.target}: {cause.message}",
+                **{**cause.facts, "column": self.name},
+            ) from cause
+
+
+def _compiled(name: str, expression: Expression, field: pa.Field, is_each: bool) -> CellRule:
+    target, constant = field.type, None
+    if not expression.columns:
+        only = expression.evaluate(nameless(1))
+        if only.null_count and not field.nullable:
+            raise InvalidInputError("it may not be null")
+        constant = _given(only, target)
+    elif not can_become(expression.type, target):
+        raise InvalidInputError(
+            f"{shorten(expression.sql)} is {expression.type}, the column is {target}; cast it"
+        )
+    else:
+        fitted(pa.nulls(0, expression.type), target)
+    return CellRule(name, target, expression, is_each, constant)
+
+
+def _given(values: Any, target: pa.DataType) -> Any:
+    """Constant values as those of a column; texts may be moments."""
+    if pa.types.is_string(values.type) and is_moment(target):
+        parts = [
+            pa.nulls(1, target) if each is None else text_as_moment(each, target)
+            for each in values.to_pylist()
+        ]
+        return pa.concat_arrays([pa.nulls(0, target), *parts])
+    if not can_become(values.type, target):
+        raise InvalidInputError(f"{values.type} is no {target}; cast it")
+    return fitted(values, target)
+
+
+def _check_cells_named(expression: Expression, name: str) -> None:
+    for path in expression.paths:
+        if len(path) == 1:
+            raise InvalidInputError(
+                f"{shorten(expression.sql)} speaks of a whole row; name its cells, as "
+                f"{path[0]}.{name}",
+                sql=expression.sql,
+            )
+
+
+def _speaking(cause: InvalidInputError, name: str) -> str:
+    """What is wrong, for one who named a column without its side."""
+    unknown = cause.facts.get("name")
+    if cause.facts.get("names") == list(SIDES) and unknown is not None:
+        return f"write ours.{unknown}, theirs.{unknown} or base.{unknown}, not {unknown}"
+    return cause.message
+
+
+def _needed(expression: Expression, sides: Sides, rows: Ints) -> pa.RecordBatch:
+    """Some of the rows, each side a struct, with the columns that are needed alone."""
+    arrays, names = [], []
+    for name, side in zip(SIDES, sides.each, strict=True):
+        needed = list(dict.fromkeys(path[1] for path in expression.paths if path[0] == name))
+        if needed:
+            part = SideRows(side.values.select(needed), side.there).take(rows)
+            fields = [each.with_nullable(True) for each in part.values.schema]
+            arrays.append(as_struct(part, fields))
+            names.append(name)
+    return pa.RecordBatch.from_arrays(arrays, names=names) if arrays else nameless(len(rows))
+
+
+def _one(column: Any) -> Any:
+    """A column as one array."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    return pa.concat_arrays([pa.nulls(0, column.type), *column.chunks])
+
+
+def _mask(array: Any) -> Mask:
+    return np.asarray(_one(array).to_numpy(zero_copy_only=False), np.bool_)

@@ -1,0 +1,359 @@
+"""The rows that both sides may have changed, decided by tasks: read at all places, merged, written.
+
+A task gets the stretches of its rows and the fragments that hold them, as those of a diff do. It
+reads them in portions of some megabytes, and answers what becomes of each row, in one byte.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancewood.data.wanted import WantedColumns
+from lancewood.engine.comparing import State
+from lancewood.engine.location import NewFile, new_data_files
+from lancewood.engine.rows import Ids
+from lancewood.engine.schema import Path
+from lancewood.engine.snapshot import Snapshot
+from lancewood.format.arrow import to_arrow_schema
+from lancewood.jobs.diffing.portions import Sending, SentFragments
+from lancewood.jobs.rows.matching import MovingRows, read_moving, write_moved
+from lancewood.jobs.uniting.bases import Bases
+from lancewood.jobs.uniting.conflicts import COLUMNS, KIND, SideRows, Sides
+from lancewood.jobs.uniting.deciding import Decided, Deciding, Detect, Outcome
+from lancewood.jobs.uniting.meeting import Met, MetRows, Placed
+from lancewood.jobs.uniting.resolving import Resolve
+from lancewood.jobs.uniting.sides import ReadRows, SideReader, fitting, opaque_cells, with_blobs
+from lancewood.model.fragment import Fragment
+from lancewood.model.schema import Field, Schema
+from lancewood.model.segments import expand
+
+_MOST_STRETCHES = 1 << 16
+"""In a portion, so that a message stays small however scattered the rows are."""
+_LEAST_ROWS = 8_192
+"""Fewer rows are not worth a task of their own."""
+_MOST_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class UnitingShape:
+    """What all tasks of a merge share. Pickles."""
+
+    states: tuple[Snapshot, ...]
+    """Theirs, ours, the bases and what is below them, without fragments."""
+    bases: Bases[int]
+    """Which of the states after ours are bases, and which are below them."""
+    merged: Snapshot
+    """Ours with the merged schema, without fragments."""
+    columns: tuple[tuple[Field, tuple[Field | None, ...]], ...]
+    """Each column of the merged schema, and how each state has it."""
+    table: str
+    """Its name, for conflicts."""
+    key: tuple[Path, ...]
+    resolve: Resolve
+    detect: Detect
+    writes: bool = True
+    """False if nothing is to be written."""
+
+    @cached_property
+    def arrow(self) -> pa.Schema:
+        return to_arrow_schema(self.merged.schema).remove_metadata()
+
+    @cached_property
+    def opaque(self) -> frozenset[str]:
+        """Columns whose values are not compared in memory."""
+        return frozenset(each.name for each, _ in self.columns if each.is_blob)
+
+    @cached_property
+    def deciding(self) -> Deciding:
+        return Deciding(
+            self.arrow,
+            self.resolve,
+            self.key,
+            self.table,
+            self.detect,
+            self.opaque,
+            (self._added_by(1), self._added_by(2)),
+        )
+
+    def _added_by(self, count: int) -> frozenset[str]:
+        """The columns that so many sides have, and the base has not."""
+        return frozenset(
+            each.name
+            for each, (theirs, ours, base, *_) in self.columns
+            if base is None and (theirs is not None) + (ours is not None) == count
+        )
+
+    @cached_property
+    def _among_bases(self) -> Deciding:
+        values = pa.schema([each for each in self.arrow if each.name not in self.opaque])
+        return Deciding(values, Resolve(rows="base"), self.key, self.table)
+
+    def sides(self, ids: Ids, found: Sequence[ReadRows]) -> Sides:
+        """The rows side by side."""
+        theirs, ours, *others = found
+        bases = [others[each] for each in self.bases.all]
+        return Sides(
+            ids,
+            base=self._base(ids, [each.rows for each in others]),
+            ours=ours.rows,
+            theirs=theirs.rows,
+            opaque={name: opaque_cells(name, bases, ours, theirs) for name in self.opaque},
+        )
+
+    def _base(self, ids: Ids, found: Sequence[SideRows]) -> SideRows:
+        """The rows as the base has them, or what several bases add up to: where two do not go
+        together, what is below both counts."""
+
+        def join(low: SideRows, one: SideRows, other: SideRows) -> SideRows:
+            sides = Sides(ids, base=low, ours=one, theirs=other)
+            return _result(sides, self._among_bases.decide(sides))
+
+        return self.bases.each(found.__getitem__).joined(join)
+
+    def __getstate__(self) -> dict[str, Any]:
+        cached = ("arrow", "opaque", "deciding", "_among_bases")
+        return {name: value for name, value in self.__dict__.items() if name not in cached}
+
+
+@dataclass(frozen=True)
+class UnitingPortion:
+    """Some of the rows. Pickles."""
+
+    fragments: tuple[SentFragments, ...]
+    rows: MetRows
+    keeps_ids: bool = False
+    """Whether rows that ours has keep the ids that they have there, which theirs may not have."""
+    rewrites: bool = False
+    """Whether rows that stay as they are have to be written anew."""
+
+
+@dataclass(frozen=True)
+class UnitedPortion:
+    """What became of the rows of a portion."""
+
+    outcomes: npt.NDArray[np.int8]
+    """One for each row, in the order of the portion."""
+    written: tuple[Fragment, ...] = ()
+    """With the ids of their rows, in the order of the portion."""
+    files: tuple[NewFile, ...] = ()
+    joined: int = 0
+    resolved: int = 0
+    kinds: Mapping[str, int] = field(default_factory=dict)
+    """How many conflicts of each kind are left."""
+    columns: Mapping[str, int] = field(default_factory=dict)
+    some: tuple[Mapping[str, Any], ...] = ()
+    """A few of them."""
+
+
+def unite_portion(shape: UnitingShape, portion: UnitingPortion) -> UnitedPortion:
+    """The task: decide the rows of a portion, and write those that are merged."""
+    writing = _Writing(shape, portion)
+    if shape.writes:
+        return writing.done(write_moved(shape.merged, writing.rows()))
+    for _ in writing.rows():
+        pass
+    return writing.done(())
+
+
+def conflict_batches(shape: UnitingShape, portion: UnitingPortion) -> Iterator[pa.RecordBatch]:
+    """The conflicts of a portion."""
+    for decided in _Writing(shape, portion).decided():
+        if decided.conflicts.num_rows:
+            yield decided.conflicts
+
+
+@dataclass(frozen=True)
+class CopiedRows:
+    """New fragments of rows of theirs, in the order that they were asked for."""
+
+    written: tuple[Fragment, ...]
+    files: tuple[NewFile, ...]
+
+
+def copy_rows(shape: UnitingShape, chosen: Sequence[tuple[Fragment, BitMap]]) -> CopiedRows:
+    """The task: write rows of fragments of theirs under the merged schema."""
+    written = write_moved(shape.merged, _copied(shape, chosen))
+    return CopiedRows(written, new_data_files(written))
+
+
+def _copied(shape: UnitingShape, chosen: Sequence[tuple[Fragment, BitMap]]) -> Iterator[MovingRows]:
+    theirs = shape.states[0]
+    fields = [side for _, (side, *_) in shape.columns if side is not None]
+    wanted = WantedColumns(Schema(tuple(fields)))
+    for fragment, offsets in chosen:
+        for moving in read_moving(theirs, fragment, offsets, wanted):
+            rows = moving.rows
+            columns = [
+                pa.nulls(len(rows), column.type)
+                if side is None
+                else fitting(rows.column(side.name), column)
+                for column, (_, (side, *_)) in zip(shape.arrow, shape.columns, strict=True)
+            ]
+            yield moving.with_rows(pa.RecordBatch.from_arrays(columns, schema=shape.arrow))
+
+
+class _Writing:
+    """One portion, as it is decided."""
+
+    def __init__(self, shape: UnitingShape, portion: UnitingPortion) -> None:
+        self._shape, self._portion = shape, portion
+        sent = zip(portion.fragments, shape.states, strict=True)
+        states = [each.state(snapshot) for each, snapshot in sent]
+        self._readers = [
+            SideReader(
+                state,
+                [(column, sides[at]) for column, sides in shape.columns],
+                shape.arrow,
+                shape.opaque,
+            )
+            for at, state in enumerate(states)
+        ]
+        fields = [side for _, sides in shape.columns for side in sides[:2] if side is not None]
+        self._most = min(each.portion_rows(fields) for each in states)
+        self._outcomes: list[npt.NDArray[np.int8]] = []
+        self._kinds, self._columns = Counter[str](), Counter[str]()
+        self._some: list[Mapping[str, Any]] = []
+        self._joined = self._resolved = 0
+
+    def decided(self) -> Iterator[Decided]:
+        for _, _, decided in self._sides():
+            yield decided
+
+    def rows(self) -> Iterator[MovingRows]:
+        """The rows that are written."""
+        for found, sides, decided in self._sides():
+            if self._portion.rewrites or self._portion.keeps_ids:
+                decided = _rewritten(sides, decided, stay=not self._portion.rewrites)
+            self._note(decided)
+            chosen = np.flatnonzero(decided.outcomes == Outcome.WRITTEN)
+            if not len(chosen) or not self._shape.writes:
+                continue
+            theirs, ours, base, *_ = found
+            parts = with_blobs(
+                decided.written, self._shape.arrow, decided.opaque, chosen, (base, ours, theirs)
+            )
+            for start, rows in parts:
+                ids = sides.ids[chosen[start : start + len(rows)]]
+                nothing = np.zeros(len(rows), np.uint64)
+                yield MovingRows(rows, nothing, ids, nothing)
+
+    def done(self, written: tuple[Fragment, ...]) -> UnitedPortion:
+        return UnitedPortion(
+            np.concatenate([np.empty(0, np.int8), *self._outcomes]),
+            written,
+            new_data_files(written),
+            self._joined,
+            self._resolved,
+            dict(self._kinds),
+            dict(self._columns),
+            tuple(self._some),
+        )
+
+    def _sides(self) -> Iterator[tuple[Sequence[ReadRows], Sides, Decided]]:
+        for ids, places in expanded(self._portion.rows, self._most):
+            found = [reader.at(each) for reader, each in zip(self._readers, places, strict=True)]
+            sides = self._shape.sides(ids, found)
+            yield found, sides, self._shape.deciding.decide(sides)
+
+    def _note(self, decided: Decided) -> None:
+        self._outcomes.append(decided.outcomes)
+        self._joined += decided.joined
+        self._resolved += decided.resolved
+        conflicts = decided.conflicts
+        if conflicts.num_rows:
+            self._kinds.update(conflicts.column(KIND).to_pylist())
+            self._columns.update(conflicts.column(COLUMNS).flatten().to_pylist())
+            self._some += conflicts.slice(0, _MOST_SHOWN - len(self._some)).to_pylist()
+
+
+def _result(sides: Sides, decided: Decided) -> SideRows:
+    """The rows as they were decided."""
+    outcomes, count = decided.outcomes, len(sides.ids)
+    at = np.arange(count)
+    at[outcomes == Outcome.THEIRS] += count
+    written = np.flatnonzero(outcomes == Outcome.WRITTEN)
+    at[written] = 2 * count + np.arange(len(written))
+    parts = [sides.ours.values, sides.theirs.values, decided.written]
+    values = pa.concat_batches(parts)
+    there = np.where(outcomes == Outcome.THEIRS, sides.theirs.there, sides.ours.there)
+    there = np.where(outcomes == Outcome.WRITTEN, True, there)
+    there = np.where(outcomes == Outcome.GONE, False, there)
+    return SideRows(values.take(pa.array(at, mask=~there)), there)
+
+
+def _rewritten(sides: Sides, decided: Decided, *, stay: bool) -> Decided:
+    """The same with rows that would be taken as they are, although ours has them, written instead;
+    and unless those may stay, with all others that are there."""
+    result, outcomes = _result(sides, decided), decided.outcomes.copy()
+    if stay:
+        outcomes[(outcomes == Outcome.THEIRS) & sides.ours.there] = Outcome.WRITTEN
+    else:
+        outcomes[(outcomes <= Outcome.WRITTEN) & result.there] = Outcome.WRITTEN
+    chosen = outcomes == Outcome.WRITTEN
+    opaque = {}
+    for name, codes in decided.opaque.items():
+        whose = np.where(decided.outcomes == Outcome.THEIRS, np.int8(2), np.int8(1))
+        whose[decided.outcomes == Outcome.WRITTEN] = codes
+        opaque[name] = whose[chosen]
+    written = result.values.filter(pa.array(chosen))
+    return replace(decided, outcomes=outcomes, written=written, opaque=opaque)
+
+
+def expanded(rows: MetRows, most: int) -> Iterator[tuple[Ids, tuple[Placed, ...]]]:
+    """Row by row, so many at a time."""
+    ends = np.cumsum(rows.counts)
+    total = int(ends[-1]) if len(ends) else 0
+    for begin in range(0, total, most):
+        end = min(begin + most, total)
+        low, high = np.searchsorted(ends, begin, side="right"), np.searchsorted(ends, end) + 1
+        counts, starts = rows.counts[low:high], ends[low:high] - rows.counts[low:high]
+        skipped = np.maximum(begin - starts, 0)
+        taken = np.minimum(counts, end - starts) - skipped
+        firsts = rows.firsts[low:high] + skipped.astype(np.uint64)
+        yield (
+            expand(firsts, taken, 1),
+            tuple(each.at(slice(low, high)).each(taken, skipped) for each in rows.places),
+        )
+
+
+def cut(
+    met: Met, rows: MetRows, count: int, *, keeps_ids: bool = False, rewrites: bool = False
+) -> Iterator[tuple[MetRows, UnitingPortion]]:
+    """Rows in about so many portions, in the order of theirs; each also in the terms of the
+    whole."""
+    order = np.lexsort((rows.theirs.offsets, rows.theirs.parts))
+    rows = rows.at(order)
+    share = max(_LEAST_ROWS, -(-rows.row_count // count))
+    ends = np.cumsum(rows.counts)
+    low = 0
+    while low < len(ends):
+        done = int(ends[low] - rows.counts[low])
+        high = max(low + 1, int(np.searchsorted(ends, done + share, side="right")))
+        high = min(high, low + _MOST_STRETCHES)
+        portion = rows.at(np.arange(low, high))
+        sent = _sent(met.states, portion)
+        yield portion, replace(sent, keeps_ids=keeps_ids, rewrites=rewrites)
+        low = high
+
+
+def _sent(states: Sequence[State], rows: MetRows) -> UnitingPortion:
+    fragments, places = list[SentFragments](), list[Placed]()
+    for state, placed in zip(states, rows.places, strict=True):
+        there = placed.there
+        sending = Sending(state, [(placed.at(there), rows.counts[there])])
+        parts = placed.parts.copy()
+        for renumbered in filter(None, sending.renumbered):
+            parts[there], _ = renumbered
+        places.append(Placed(parts, placed.offsets))
+        fragments.append(sending.fragments(with_ids=False))
+    sent = MetRows(rows.firsts, rows.counts, tuple(places), rows.changes)
+    return UnitingPortion(tuple(fragments), sent)

@@ -1,0 +1,315 @@
+"""Every line of the table of row states, with a table, its branch, and pylance as the judge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.counted import counts_of
+from tests.merging import (
+    FIRST,
+    Scene,
+    Step,
+    again,
+    append,
+    both,
+    compact,
+    delete,
+    in_place,
+    nothing,
+    rows_of,
+    update,
+)
+
+import lancewood as lw
+from lancewood.jobs.counts import Merged
+from lancewood.jobs.uniting import unite
+
+NEW, OTHER = (4, 40, "n"), (4, 41, "n")
+KEY: dict[str, Any] = {"key": True, "nullable": False}
+REST = FIRST[1:]
+
+MERGED: dict[str, tuple[Step, Step, tuple[Any, ...]]] = {
+    "inserted there": (nothing, append(NEW), (*FIRST, NEW)),
+    "inserted here": (append(NEW), nothing, (*FIRST, NEW)),
+    "inserted on both, without a key": (append(NEW), append(OTHER), (*FIRST, NEW, OTHER)),
+    "same, only moved there": (nothing, compact, FIRST),
+    "same, rewritten with the same values there": (nothing, update("k = 1", a="10"), FIRST),
+    "updated there": (nothing, update("k = 1", a="11"), ((1, 11, "x"), *REST)),
+    "updated there, in place": (nothing, in_place("k = 1", a="11"), ((1, 11, "x"), *REST)),
+    "deleted there": (nothing, delete("k = 1"), REST),
+    "updated here": (update("k = 1", a="11"), nothing, ((1, 11, "x"), *REST)),
+    "updated in different cells": (
+        update("k = 1", a="11"),
+        update("k = 1", b="'w'"),
+        ((1, 11, "w"), *REST),
+    ),
+    "updated in different cells, in place": (
+        in_place("k = 1", a="11"),
+        in_place("k = 1", b="'w'"),
+        ((1, 11, "w"), *REST),
+    ),
+    "updated in different cells, in place here": (
+        in_place("k = 1", a="11"),
+        update("k = 1", b="'w'"),
+        ((1, 11, "w"), *REST),
+    ),
+    "updated in different cells, in place there": (
+        update("k = 1", a="11"),
+        in_place("k = 1", b="'w'"),
+        ((1, 11, "w"), *REST),
+    ),
+    "updated equally in cells that both changed": (
+        update("k = 1", a="11", b="'w'"),
+        update("k = 1", a="11"),
+        ((1, 11, "w"), *REST),
+    ),
+    "updated to the same": (
+        update("k = 1", a="11"),
+        update("k = 1", a="11"),
+        ((1, 11, "x"), *REST),
+    ),
+    "nulled by both": (
+        update("k = 1", a="NULL"),
+        update("k = 1", a="NULL"),
+        ((1, None, "x"), *REST),
+    ),
+    "the key changed there, a cell here": (
+        update("k = 1", a="11"),
+        update("k = 1", k="9"),
+        (*REST, (9, 11, "x")),
+    ),
+    "deleted here": (delete("k = 1"), nothing, REST),
+    "deleted here, rewritten with the same values there": (
+        delete("k = 1"),
+        update("k = 1", a="10"),
+        REST,
+    ),
+    "deleted here, moved there": (delete("k = 1"), compact, REST),
+    "deleted by both": (delete("k = 1"), delete("k = 1"), REST),
+    "deleted by both, others by one": (delete("k IN (1, 2)"), delete("k IN (1, 3)"), ()),
+    "compacted here, updated there": (compact, update("k = 1", a="11"), ((1, 11, "x"), *REST)),
+    "updated here, compacted there": (update("k = 1", a="11"), compact, ((1, 11, "x"), *REST)),
+    "compacted by both, each with changes": (
+        both(update("k = 1", a="11"), compact),
+        both(update("k = 1", b="'w'"), delete("k = 2"), compact),
+        ((1, 11, "w"), FIRST[2]),
+    ),
+}
+
+CONFLICTS: dict[str, tuple[Step, Step, list[tuple[str, ...]]]] = {
+    "updated differently": (
+        update("k = 1", a="11", b="'w'"),
+        update("k = 1", a="12", b="'w'"),
+        [("update/update", "a")],
+    ),
+    "updated differently, in place": (
+        in_place("k = 1", a="11"),
+        in_place("k = 1", a="12"),
+        [("update/update", "a")],
+    ),
+    "nulled here, updated there": (
+        update("k = 1", a="NULL"),
+        update("k = 1", a="12"),
+        [("update/update", "a")],
+    ),
+    "updated here, deleted there": (update("k = 1", a="11"), delete("k = 1"), [("update/delete",)]),
+    "deleted here, updated there": (delete("k = 1"), update("k = 1", a="11"), [("delete/update",)]),
+}
+
+KEYED: dict[str, tuple[Step, Step, Any]] = {
+    "both inserted the same": (append(NEW, **KEY), append(NEW, **KEY), (*FIRST, NEW)),
+    "both inserted other cells": (
+        append(NEW, **KEY),
+        append(OTHER, **KEY),
+        [("insert/insert", "a")],
+    ),
+    "replaced here, updated there in another cell": (
+        again((1, 11, "x"), **KEY),
+        update("k = 1", b="'w'"),
+        ((1, 11, "w"), *REST),
+    ),
+    "updated here, replaced there in another cell": (
+        update("k = 1", b="'w'"),
+        again((1, 11, "x"), **KEY),
+        ((1, 11, "w"), *REST),
+    ),
+    "replaced by both, equally": (
+        again((1, 11, "x"), **KEY),
+        again((1, 11, "x"), **KEY),
+        ((1, 11, "x"), *REST),
+    ),
+    "replaced by both, in different cells": (
+        again((1, 11, "x"), **KEY),
+        again((1, 10, "w"), **KEY),
+        ((1, 11, "w"), *REST),
+    ),
+    "replaced by both, differently": (
+        again((1, 11, "x"), **KEY),
+        again((1, 12, "x"), **KEY),
+        [("update/update", "a")],
+    ),
+    "replaced with the same values, updated there": (
+        again(FIRST[0], **KEY),
+        update("k = 1", a="11"),
+        ((1, 11, "x"), *REST),
+    ),
+    "replaced with the same values, deleted there": (
+        again(FIRST[0], **KEY),
+        delete("k = 1"),
+        REST,
+    ),
+    "replaced here, deleted there": (
+        again((1, 11, "x"), **KEY),
+        delete("k = 1"),
+        [("update/delete",)],
+    ),
+    "deleted here, replaced there": (
+        delete("k = 1"),
+        again((1, 11, "x"), **KEY),
+        [("delete/update",)],
+    ),
+    "replaced there only": (nothing, again((1, 11, "x"), **KEY), ((1, 11, "x"), *REST)),
+}
+
+
+@pytest.mark.parametrize("line", MERGED)
+@pytest.mark.parametrize("per_file", [2, 100])
+def test_rows_are_put_together(line: str, per_file: int, tmp_path: Path) -> None:
+    here, there, expected = MERGED[line]
+    scene = Scene(tmp_path, max_rows_per_file=per_file)
+    before = scene.ids()
+    here(scene.on())
+    there(scene.on("exp"))
+    assert scene.conflicts() == []
+    scene.merge()
+    assert scene.rows() == [*expected]
+    kept = scene.ids()
+    assert {key: kept[key] for key in before if key in kept}.items() <= before.items()
+
+
+@pytest.mark.parametrize("line", CONFLICTS)
+def test_rows_that_do_not_go_together_are_conflicts(line: str, tmp_path: Path) -> None:
+    here, there, expected = CONFLICTS[line]
+    scene = Scene(tmp_path)
+    here(scene.on())
+    there(scene.on("exp"))
+    before = scene.rows()
+    assert scene.conflicts() == expected
+    assert scene.refused()["kinds"] == {expected[0][0]: 1}
+    assert scene.rows() == before
+    for side, branch in (("ours", "main"), ("theirs", "exp")):
+        expected_rows = scene.rows(branch)
+        scene.on().branches.create(side)
+        scene.merge("exp", into=side, resolve=side)
+        assert scene.rows(side) == expected_rows
+    scene.merge(resolve="base")
+    assert scene.rows("main", "k", "a") == [each[:2] for each in FIRST]
+
+
+@pytest.mark.parametrize("line", KEYED)
+def test_rows_are_one_by_their_key(line: str, tmp_path: Path) -> None:
+    here, there, expected = KEYED[line]
+    scene = Scene(tmp_path, rows_of(FIRST, **KEY))
+    here(scene.on())
+    there(scene.on("exp"))
+    before = scene.ids()
+    if isinstance(expected, list):
+        assert scene.conflicts() == expected
+        assert scene.refused()["conflicts"] == 1
+        return
+    scene.merge()
+    assert scene.rows() == [*expected]
+    if here is not nothing:
+        assert {key: before[key] for key in scene.ids()} == scene.ids()
+
+
+def test_a_key_that_another_row_got_is_a_conflict(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, rows_of(FIRST, **KEY))
+    scene.on().append(rows_of([NEW], **KEY))
+    scene.on("exp").update({"k": "4"}, "k = 1")
+    assert scene.refused()["kinds"] == {"key": 1}
+
+
+def test_two_rows_that_got_one_key_are_a_conflict(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, rows_of(FIRST, **KEY))
+    scene.on().update({"k": "4"}, "k = 2")
+    scene.on("exp").update({"k": "4"}, "k = 1")
+    assert scene.refused()["kinds"] == {"key": 1}
+
+
+@pytest.mark.parametrize("kind", ["rows", "tables"])
+def test_whoever_asks_gets_conflicts_by_rows_or_by_tables(kind: Any, tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.on().update({"a": "11"}, "k = 1")
+    scene.on("exp").update({"b": "'w'"}, "k = 1")
+    assert scene.refused(detect=kind)["conflicts"] == 1
+    scene.merge()
+    assert scene.rows()[0] == (1, 11, "w")
+
+
+def test_nothing_is_rewritten_that_one_side_wrote(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, max_rows_per_file=2)
+    scene.on().update({"a": "11"}, "k = 1")
+    scene.on("exp").append(rows_of([NEW])).update({"b": "'w'"}, "k IN (1, 3)")
+    counts = counts_of(scene.merge(), Merged)
+    assert (counts.inserted, counts.updated, counts.joined, counts.written_rows) == (1, 2, 1, 1)
+
+
+def test_a_branch_is_not_merged_into_itself(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    with pytest.raises(lw.InvalidInputError, match="into itself"):
+        scene.merge("main")
+    with pytest.raises(lw.NotFoundError):
+        scene.merge("gone")
+
+
+def test_a_table_without_stable_ids_is_refused_with_a_way_out(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, stable_row_ids=False)
+    scene.on("exp").append(rows_of([NEW]))
+    with pytest.raises(lw.UnsupportedError, match=r"no stable row ids.*publish.*by a key"):
+        scene.merge()
+
+
+def test_a_key_that_theirs_renamed_is_compared_with_ours(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, rows_of(FIRST, **KEY))
+    scene.on("exp").rename_column("k", "key").update({"key": "4"}, "key = 1")
+    scene.on().append(rows_of([NEW], **KEY))
+    assert scene.refused()["kinds"] == {"key": 1}
+    scene.on().update({"k": "5"}, "k = 4")
+    scene.merge()
+    assert scene.rows() == [(2, 20, "y"), (3, 30, "z"), (4, 10, "x"), (5, 40, "n")]
+
+
+def test_settings_that_another_writer_changes_meanwhile_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(tmp_path)
+    scene.on("exp").update({"a": "11"}, "k = 1").set_metadata({"theirs": "1"})
+    commit: Any = vars(unite)["commit"]
+
+    def beside(*args: Any) -> Any:
+        monkeypatch.setattr(unite, "commit", commit)
+        scene.on().set_config({"mine": "1"}).set_metadata({"ours": "1"})
+        return commit(*args)
+
+    monkeypatch.setattr(unite, "commit", beside)
+    merged = scene.merge()
+    assert merged.config["mine"] == "1"
+    assert merged.metadata == {"theirs": "1", "ours": "1"}
+    assert scene.rows() == [(1, 11, "x"), *REST]
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_dictionaries_with_nulls_are_merged(tmp_path: Path, version: Any) -> None:
+    def texts(*values: str | None) -> pa.Table:
+        coded = pa.array(values).dictionary_encode()
+        return pa.table({"k": range(len(values)), "a": [0] * len(values), "b": coded})
+
+    scene = Scene(tmp_path, texts("x", None, "y", "z"), max_rows_per_file=2, file_version=version)
+    scene.on("exp").update({"a": "1"}, "true", rewrite="rows")
+    scene.on().merge(texts("z", "y", None, "x"), on="k")
+    scene.merge()
+    assert scene.rows() == [(0, 1, "z"), (1, 1, "y"), (2, 1, None), (3, 1, "x")]
