@@ -1,14 +1,13 @@
 """The files of a commit: everything its tree holds besides the pins of tables.
 
-They are read, written, and merged three ways, file by file. A file is merged as a whole: either one
-side wins, or the two conflict. Links and submodules, which git can also put into a tree, are not
-files: they cannot be read here, and a merge carries them along unchanged.
+They are read and written here; ``file_merge`` merges them. Links and submodules, which git can also
+put into a tree, are not files, and cannot be read.
 """
 
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, Protocol
 
@@ -19,8 +18,6 @@ from lancewood.git.objects import FILE, TREE, Objects, TreeEntry
 
 _MOST_FILES = 1_000_000
 """The most files of one commit: trees that share subtrees can name more than fit in memory."""
-_DEEPEST = 200
-"""The most nested directories that both sides changed; anything deeper is a conflict."""
 
 
 def checked_files(files: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -187,88 +184,3 @@ def walk_entries(
                 if seen is not None:
                     seen.add(entry.hash)
                 stack.append((f"{above}{name}/", objects.tree(entry.hash)))
-
-
-def merge_entries(
-    objects: Objects,
-    before: Mapping[str, TreeEntry],
-    after: Mapping[str, TreeEntry],
-    now: Mapping[str, TreeEntry],
-) -> tuple[dict[str, TreeEntry], list[str]]:
-    """The entries ``now`` with the changes from ``before`` to ``after``, and the conflicting paths.
-
-    Only directories that both sides changed are read. New ones are written, but not synced.
-    """
-    return _merged(objects, before, after, now, "", 0)
-
-
-def _merged(
-    objects: Objects,
-    before: Mapping[str, TreeEntry],
-    after: Mapping[str, TreeEntry],
-    now: Mapping[str, TreeEntry],
-    above: str,
-    depth: int,
-) -> tuple[dict[str, TreeEntry], list[str]]:
-    found, refused = dict(now), list[str]()
-    for name in sorted({*before, *after}):
-        then, wanted, here = before.get(name), after.get(name), now.get(name)
-        if wanted in (then, here):
-            continue
-        if here == then:
-            if wanted is None:
-                del found[name]
-            else:
-                found[name] = wanted
-            continue
-        path, sides = f"{above}{name}", (then, wanted, here)
-        if depth == _DEEPEST or not all(map(_may_be_directory, sides)) or here is None:
-            refused.append(path)
-            continue
-        first, second, third = (_entries(objects, each) for each in sides)
-        merged, more = _merged(objects, first, second, third, f"{path}/", depth + 1)
-        refused += more
-        if merged:
-            found[name] = TreeEntry(TREE, objects.put_tree(merged))
-        else:
-            del found[name]
-    return found, refused
-
-
-def crossed_paths(
-    objects: Objects,
-    bases: Sequence[Mapping[str, TreeEntry]],
-    after: Mapping[str, TreeEntry],
-    now: Mapping[str, TreeEntry],
-) -> list[str]:
-    """The paths that differ between ``after`` and ``now``, and also between their merge bases: each
-    base would give a different result."""
-    return [*_crossed(objects, bases, after, now, "", 0)]
-
-
-def _crossed(
-    objects: Objects,
-    bases: Sequence[Mapping[str, TreeEntry]],
-    after: Mapping[str, TreeEntry],
-    now: Mapping[str, TreeEntry],
-    above: str,
-    depth: int,
-) -> Iterator[str]:
-    for name in sorted({*after, *now}.union(*bases)):
-        then, wanted, here = [each.get(name) for each in bases], after.get(name), now.get(name)
-        if wanted == here or all(each == then[0] for each in then):
-            continue
-        path, sides = f"{above}{name}", [*then, wanted, here]
-        if depth == _DEEPEST or not all(map(_may_be_directory, sides)):
-            yield path
-            continue
-        *below, there, ours = (_entries(objects, each) for each in sides)
-        yield from _crossed(objects, below, there, ours, f"{path}/", depth + 1)
-
-
-def _may_be_directory(entry: TreeEntry | None) -> bool:
-    return entry is None or stat.S_ISDIR(entry.mode)
-
-
-def _entries(objects: Objects, entry: TreeEntry | None) -> Mapping[str, TreeEntry]:
-    return {} if entry is None else objects.tree(entry.hash)
