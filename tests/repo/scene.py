@@ -58,6 +58,12 @@ class Scene:
             changes.table(TWO).append(rows(*values))
         return changes.result
 
+    def without(self, where: str, branch: str = "main") -> None:
+        """One commit that deletes the same rows of both tables."""
+        with self.repo.transaction(branch, message=f"both without {where}") as changes:
+            changes.table(ONE).delete(where)
+            changes.table(TWO).delete(where)
+
     def counts(self, revision: str = "main") -> tuple[int, int]:
         """How many rows both have, as the repository says."""
         view = self.again().at(revision)

@@ -302,16 +302,16 @@ def test_an_unknown_flag_without_the_key_is_still_unknown(scene: Scene) -> None:
         table.append(rows(4))
 
 
-def test_branches_whose_work_was_merged_are_left_as_they_are(path: Path) -> None:
+def test_branches_whose_work_was_merged_are_reserved_as_well(path: Path) -> None:
     scene = Scene(Repository.init(path), Where(path))
     scene.begin()
     scene.repo.branches.create("exp")
     scene.both(4, branch="exp")
     scene.repo.merge("exp")
     made = scene.repo.exclusive(True)
-    assert [each.branch for each in made] == ["main"]
+    assert [each.branch for each in made] == ["exp", "main"]
     assert flags(scene.uri())
-    assert not flags(scene.uri(), branch="exp")
+    assert flags(scene.uri(), branch="exp")
     scene.repo.merge("main", branch="exp")
     scene.both(5, branch="exp")
     assert flags(scene.uri(), branch="exp")

@@ -119,6 +119,25 @@ def prepared(scene: Scene, name: str) -> Verb:
         scene.both(4, branch="exp")
         scene.both(5)
         return Verb("main", lambda repo: repo.merge("exp"), [1, 2, 3, 5], [1, 2, 3, 4, 5], 2)
+    if name == "merge by rows":
+        scene.without("id < 3", branch="exp")
+        scene.both(4, branch="exp")
+        scene.without("id = 2")
+        scene.both(5)
+        return Verb("main", lambda repo: repo.merge("exp"), [1, 3, 5], [3, 4, 5], 3)
+    if name == "revert by rows":
+        scene.both(4)
+        scene.both(5)
+        act = lambda repo: repo.revert("HEAD~1")  # noqa: E731
+        return Verb("main", act, [1, 2, 3, 4, 5], [1, 2, 3, 5], 3)
+    if name == "squash by rows":
+        scene.both(4, branch="exp")
+        for branch, number in (("exp", "30"), ("main", "31")):
+            with scene.repo.transaction(branch, "the same row") as changes:
+                for table in (ONE, TWO):
+                    changes.table(table).update({"id": number}, "id = 3")
+        act = lambda repo: repo.merge("exp", squash=True, resolve="theirs")  # noqa: E731
+        return Verb("main", act, [1, 2, 31], [1, 2, 4, 30], 4)
     if name == "move":
         scene.both(4, branch="exp")
         scene.repo.merge("exp")
@@ -142,10 +161,13 @@ def prepared(scene: Scene, name: str) -> Verb:
 
 VERBS = (
     "merge",
+    "merge by rows",
+    "squash by rows",
     "move",
     "reset",
     "reset to another branch of the tables",
     "revert",
+    "revert by rows",
     "cherry-pick",
 )
 
@@ -168,8 +190,9 @@ def test_a_verb_that_dies_at_any_step_of_git_or_of_its_notes_is_done_or_not(
 
 
 @everywhere
-def test_a_reset_whose_store_loses_any_answer_is_done_or_not(scene: Scene) -> None:
-    verb, work = prepared(scene, "reset"), scene.where.beside("work")
+@pytest.mark.parametrize("name", ["reset", "merge by rows"])
+def test_a_verb_whose_store_loses_any_answer_is_done_or_not(scene: Scene, name: str) -> None:
+    verb, work = prepared(scene, name), scene.where.beside("work")
     hurt_everywhere(scene.where, work, verb, lambda at: at_store_call(at, "after", work))
 
 

@@ -21,10 +21,12 @@ from tests.repo.test_verbs_hurt import prepared
 AT_ONCE = 8
 CALLS: dict[str, tuple[str, list[str], dict[str, str]]] = {
     "merge": ("merge", ["exp"], {}),
+    "merge by rows": ("merge", ["exp"], {}),
     "move": ("merge", ["main"], {"branch": "exp"}),
     "reset": ("reset", ["HEAD~1"], {}),
     "reset to another branch of the tables": ("reset", ["exp~1"], {"branch": "exp"}),
     "revert": ("revert", ["HEAD"], {}),
+    "revert by rows": ("revert", ["HEAD~1"], {}),
     "cherry-pick": ("cherry_pick", ["exp"], {}),
 }
 

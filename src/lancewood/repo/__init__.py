@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from lancewood.repo.committing.swapping import FilesBeside, swap
     from lancewood.repo.committing.transaction import Transaction
     from lancewood.repo.context import ID, SECTION, RepoContext
+    from lancewood.repo.decisions import decisions_ref
     from lancewood.repo.fsck import FsckReport
     from lancewood.repo.gc.needed import GcReport, TableBranch
     from lancewood.repo.identity import author_here, checked_author, checked_message, first_line
@@ -86,6 +87,7 @@ _NAMES = {
     "lancewood.repo.committing.swapping": "FilesBeside swap",
     "lancewood.repo.committing.transaction": "Transaction",
     "lancewood.repo.context": "ID RepoContext SECTION",
+    "lancewood.repo.decisions": "decisions_ref",
     "lancewood.repo.fsck": "FsckReport",
     "lancewood.repo.gc.needed": "GcReport TableBranch",
     "lancewood.repo.identity": "author_here checked_author checked_message first_line",
@@ -147,6 +149,7 @@ __all__ = [
     "checked_ref",
     "checked_table",
     "checked_tag",
+    "decisions_ref",
     "decode_object",
     "encode_pin",
     "first_line",

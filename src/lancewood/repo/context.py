@@ -119,6 +119,13 @@ class RepoContext:
         """The commit of a branch; None if it has none or does not exist."""
         return self.git.refs.read(branch_ref(branch))
 
+    def is_branch(self, name: str) -> bool:
+        """Whether a revision is the name of a branch with a commit."""
+        try:
+            return self.tip(name) is not None
+        except InvalidInputError:
+            return False
+
     def current(self) -> str:
         """The branch that HEAD names; raises InvalidInputError if HEAD is detached."""
         found = self.git.refs.current()
@@ -160,6 +167,14 @@ class RepoContext:
                 f"there is no table {name!r} in this commit{near(name, names)}", table=name
             )
         return tree.pin(name)
+
+    def check_table(self, name: str, *commits: Hash | None) -> None:
+        """Raise NotFoundError for a table that none of the commits has."""
+        names = sorted({table for each in commits for table in self.tree(each).names()})
+        if name not in names:
+            raise NotFoundError(
+                f"there is no table {name!r} in these commits{near(name, names)}", table=name
+            )
 
     def holders(self, names: Collection[str]) -> dict[str, dict[str, Pin]]:
         """The pins of tables below the repository with these names, by table and branch."""

@@ -29,6 +29,7 @@ from lancewood.git.opening import open_git
 from lancewood.model.ids import Version
 from lancewood.model.refs import BranchName
 from lancewood.repo.context import RepoContext
+from lancewood.repo.decisions import MERGES, read_decisions
 from lancewood.repo.gc.catching_up import catch_up_all
 from lancewood.repo.gc.needed import TableBranch
 
@@ -57,6 +58,8 @@ class FaultKind(StrEnum):
     """Something that the next writer should do, and that cannot be done."""
     UNPROTECTED = "unprotected"
     """A version that a tagged or protected commit pins, and that no tag in the table keeps."""
+    DECISION = "decision"
+    """Decisions on the conflicts of a merge that cannot be read."""
     STRANGER = "stranger"
     """A table elsewhere that does not know that commits of this repository pin it."""
 
@@ -124,6 +127,7 @@ class _Check:
         opened = self._check_tables()
         waiting = self._check_landings()
         self._check_protection()
+        self._check_decisions()
         self._check_membership()
         return FsckReport(
             deep=self.deep,
@@ -260,6 +264,15 @@ class _Check:
                     f"{ref} pins a state of its {pin.branch or 'main'} that no tag in the table "
                     "keeps from other programs' cleanups",
                     f"protect({ref!r}) makes one",
+                )
+
+    def _check_decisions(self) -> None:
+        objects = self.context.git.objects
+        for ref, commit in self.refs.tips.items():
+            if ref.startswith(MERGES):
+                way_out = f"Forget them: git update-ref -d {ref}"
+                self.findings.attempt(
+                    FaultKind.DECISION, ref, way_out, read_decisions, objects, commit
                 )
 
     def _tags_of(self, pin: Pin) -> set[tuple[BranchName | None, Version]]:

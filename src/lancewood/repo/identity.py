@@ -18,6 +18,7 @@ from lancewood.errors import InvalidInputError
 from lancewood.git.hashes import Hash
 from lancewood.git.objects import Commit, Signature
 from lancewood.git.repository import GitRepository
+from lancewood.model.refs import MAIN
 
 _is_author = re.compile(r"\s*([^<>\n\0]*?)\s*<([^<>\s\0]*)>\s*").fullmatch
 _REVERTS = re.compile(r"^This reverts commit ([0-9a-f]{64})\.$", re.MULTILINE)
@@ -94,6 +95,12 @@ def checked_message(message: object) -> str:
 def first_line(message: str) -> str:
     """The line of a message that is shown."""
     return message.strip().partition("\n")[0]
+
+
+def merge_message(name: str, into: str, *, is_branch: bool) -> str:
+    """The message of a merge, in git's words."""
+    onto = "" if into == MAIN else f" into {into}"
+    return f"Merge {'branch' if is_branch else 'commit'} '{name}'{onto}"
 
 
 def revert_message(commit: Commit) -> str:

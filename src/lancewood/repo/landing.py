@@ -49,6 +49,7 @@ from lancewood.format.manifest_digest import content_digest
 from lancewood.git.hashes import Hash
 from lancewood.jobs.publishing.reset import begin_anew
 from lancewood.model.ids import Version
+from lancewood.model.lines import has_own_ids
 from lancewood.model.operations import Clone, Restore
 from lancewood.model.refs import BranchName
 from lancewood.model.transaction import STAGED_PROPERTY, Transaction
@@ -339,7 +340,8 @@ def _begin_anew(context: RepoContext, branch: str, pin: Pin, pending: PendingMov
         if _has_begun(location, head, source, pending):
             return
         try:
-            begin_anew(main, source, head, BranchName.found(wanted))
+            own_ids = has_own_ids(head.manifest)
+            begin_anew(main, source, head, BranchName.found(wanted), own_ids=own_ids)
             return
         except AlreadyExistsError:
             continue

@@ -6,17 +6,23 @@ A reason that several tables share is given once.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from lancewood.errors import (
     CommitUnknownError,
     ConflictError,
     IncompatibleConflictError,
+    InvalidInputError,
     LancewoodError,
+    MergeConflictError,
     StorageError,
 )
 from lancewood.git.hashes import Hash
+from lancewood.jobs.counts import Merged
+from lancewood.jobs.uniting.conflicts import TO_DECIDE
 
 
 class NotLandedWarning(UserWarning):
@@ -51,6 +57,8 @@ class TableDone(StrEnum):
     """It is pinned as the other commit pins it."""
     RESTORED = "restored"
     """It was restored to an older state, as a new version."""
+    MERGED = "merged"
+    """Both sides changed it, and their rows were put together."""
     REPEATED = "repeated"
     """The work of a commit was repeated."""
     REMOVED = "removed"
@@ -74,6 +82,8 @@ class Committed:
     """Uncommitted writes of others that became part of this commit."""
     done: tuple[tuple[str, TableDone], ...] = ()
     """For verbs that decide by table: each table that they changed, and how."""
+    merged: tuple[tuple[str, Merged], ...] = ()
+    """Of each table that was merged by rows: what became of its rows."""
     is_dry_run: bool = False
     """True if this is only what would have been done."""
 
@@ -83,16 +93,26 @@ class Refusals:
 
     def __init__(self) -> None:
         self._found: dict[str, str] = {}
+        self._conflicts: dict[str, Mapping[str, Any]] = {}
+        """Of tables with rows in conflict: what is known about those."""
+        self._is_invalid = False
+        """Whether a table refuses what it was asked for: a rule or a value does not fit it."""
 
     def add(self, table: str, why: str | LancewoodError) -> None:
         """Note that a table refuses; raises errors of the store, which are no refusals."""
         if isinstance(why, StorageError | CommitUnknownError):
             raise why
+        if isinstance(why, MergeConflictError):
+            self._conflicts[table] = why.facts
+        self._is_invalid |= isinstance(why, InvalidInputError)
         text = why if isinstance(why, str) else why.message
+        text = text.removesuffix(", and nothing has changed").removesuffix(TO_DECIDE)
         self._found[table] = text.removeprefix(f"table {table!r}: ")
 
-    def check(self, what: str) -> None:
-        """Raise IncompatibleConflictError with all tables and reasons, if there are any."""
+    def check(self, what: str, way_out: str = "resolve= decides them") -> None:
+        """Raise IncompatibleConflictError with all tables and reasons, if there are any;
+        MergeConflictError with the ``way_out`` if all that is left is to decide rows,
+        InvalidInputError if a rule or a value does not fit a table."""
         if not self._found:
             return
         found = dict(sorted(self._found.items()))
@@ -103,4 +123,14 @@ class Refusals:
             f"table{'s' if len(each) > 1 else ''} {', '.join(each)}: {why}"
             for why, each in names.items()
         )
-        raise IncompatibleConflictError(f"{what}, and nothing has changed. {reasons}", tables=found)
+        said = f"{what}, and nothing has changed. {reasons}"
+        if self._is_invalid:
+            raise InvalidInputError(said, tables=found)
+        if self._conflicts.keys() < found.keys():
+            raise IncompatibleConflictError(said, tables=found)
+        count = sum(each.get("conflicts", 1) for each in self._conflicts.values())
+        if any("kinds" in each for each in self._conflicts.values()):
+            said = f"{said}; {way_out}"
+        raise MergeConflictError(
+            said, tables=found, conflicts=count, by_table=dict(sorted(self._conflicts.items()))
+        )

@@ -188,20 +188,21 @@ class Repository(ComparingVerbs, BringingVerbs, KeepingVerbs):
         branch: str | None = None,
         adopt: bool = False,
         onto: str | None = None,
+        own_ids: bool = False,
     ) -> Table:
         """A table on a branch, to be written without a transaction, by whatever writer; then
         ``commit`` records it.
 
         Its branch of that name is made if need be, and what commits pin lands there first.
         ``adopt`` is as for ``transaction``. ``onto`` is the branch that the work is going to be
-        merged into, squashed: the table's branch then comes from that one's. Raises
-        NotFoundError.
+        merged into, squashed: the table's branch then comes from that one's, and can be merged by
+        rows if ``own_ids`` gives it row ids that no other branch hands out. Raises NotFoundError.
         """
         context, name = self._context, self._context.branch(branch)
         if onto is None:
             return prepare(context, name, table, adopt=adopt)
         target, by = context.branch(onto), author_of(context.git)
-        return prepare_work(context, name, table, onto=target, by=by)
+        return prepare_work(context, name, table, onto=target, by=by, own_ids=own_ids)
 
     def prepare_new(
         self,
@@ -211,6 +212,7 @@ class Repository(ComparingVerbs, BringingVerbs, KeepingVerbs):
         branch: str | None = None,
         onto: str | None = None,
         uri: str | os.PathLike[str] | None = None,
+        own_ids: bool = False,
     ) -> Table:
         """The same for a table that the branch does not have yet: empty, with these columns, and
         known to this branch only. With ``uri`` it lives there; a table that is there already is
@@ -221,7 +223,9 @@ class Repository(ComparingVerbs, BringingVerbs, KeepingVerbs):
         context = self._context
         name, by = context.branch(branch), author_of(context.git)
         target = name if onto is None else context.branch(onto)
-        return prepare_new(context, name, table, schema, onto=target, by=by, uri=uri)
+        return prepare_new(
+            context, name, table, schema, onto=target, by=by, uri=uri, own_ids=own_ids
+        )
 
     def transaction(
         self,

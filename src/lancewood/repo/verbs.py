@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any, Literal
 
 from lancewood.catalog.names import full_ref
+from lancewood.engine.base import check_choice
 from lancewood.errors import InvalidInputError
 from lancewood.git.hashes import Hash
 from lancewood.git.history import merge_base, walk
 from lancewood.git.objects import Commit
 from lancewood.git.refs import Head, LogEntry
 from lancewood.jobs.runner import Runner
+from lancewood.jobs.uniting.decisions import Decision
+from lancewood.jobs.uniting.plan import Detect
+from lancewood.jobs.uniting.resolving import Resolve
 from lancewood.jobs.upkeep.retention import IN_FLIGHT, Retention
-from lancewood.repo.bringing.merging import merge
+from lancewood.repo.bringing.merging import find_unitings, merge
 from lancewood.repo.bringing.reverting import cherry_pick, revert
+from lancewood.repo.bringing.uniting import RowMerges
 from lancewood.repo.committing.adding import fence
 from lancewood.repo.committing.swapping import FilesBeside
 from lancewood.repo.context import RepoContext
+from lancewood.repo.decisions import add_decision, forget_decisions, list_decisions
 from lancewood.repo.fsck import FsckReport, check_repository
 from lancewood.repo.gc.collecting import collect_garbage
 from lancewood.repo.gc.needed import GcReport
@@ -31,6 +39,7 @@ from lancewood.repo.outcome import Committed
 from lancewood.repo.writing.writable import check_not_exclusive
 from lancewood.table.blames import Blame
 from lancewood.table.handle import runner_or_threads
+from lancewood.table.naming import Conflicts
 
 
 class BringingVerbs:
@@ -50,23 +59,32 @@ class BringingVerbs:
         squash: bool = False,
         files: FilesBeside | None = None,
         only_committed: Collection[str] = (),
+        resolve: Any = None,
+        detect: Detect = "cells",
+        runner: Runner | None = None,
     ) -> Committed:
         """Merge a branch, or any revision, into a branch, by default the current one; the result
         says what was done to each table.
 
         A table that only the other side changed is taken over, one that only this side changed
-        stays, and one that both changed is judged by the rules for any two writers. All become one
-        commit with two parents. If tables refuse, IncompatibleConflictError names all of them, and
-        nothing has changed. A branch other than main that has nothing of its own just moves. If
-        everything is merged already, there is no commit. ``dry_run`` judges, and writes nothing.
-        ``adopt`` is as for ``transaction``.
+        stays, and of one that both changed the rows are put together, cell by cell. All become one
+        commit with two parents. Files are merged as git does it. What both sides changed
+        differently is a conflict: MergeConflictError names all of the tables, and nothing has
+        changed. ``resolve`` and ``detect`` decide as for ``Table.branches.merge``, the same for all
+        tables, and a side also decides lines of files; a ``Resolve`` by table, as ``{"photos":
+        Resolve(rows="ours")}``, decides in those tables only. So do decisions that ``resolve`` of
+        the repository kept. Tables that refuse otherwise raise IncompatibleConflictError. A branch
+        other than main that has nothing of its own just moves. If everything is merged already,
+        there is no commit. ``dry_run`` judges, and writes nothing. ``adopt`` is as for
+        ``transaction``.
 
         ``squash`` makes a commit with one parent, as if the work had been done on the target. The
-        branch should be deleted afterwards, since it could be merged once more. ``files`` are put
-        into the commit beside its tables and other files: bytes by path, or a function of the
-        parent commit (None for the first commit) that returns them, returns None if nothing is left
-        to do, or raises a ConflictError; it is called again whenever another commit was faster. A
-        squashed merge with ``files`` brings only those files.
+        branch should be deleted afterwards, since it could be merged once more. It is merged by
+        rows only where ``resolve`` decides. ``files`` are put into the commit beside its tables and
+        other files: bytes by path, or a function of the parent commit (None for the first commit)
+        that returns them, returns None if nothing is left to do, or raises a ConflictError; it is
+        called again whenever another commit was faster. A squashed merge with ``files`` brings only
+        those files.
 
         Rows that were written beside the repository since the target's last commit become part of
         the commit, and ``taken_in`` of the result names them. For tables in ``only_committed`` they
@@ -85,7 +103,81 @@ class BringingVerbs:
             squash=squash,
             files=files,
             only_committed=only_committed,
+            rows=_row_merges(resolve, detect, runner),
         )
+
+    def conflicts(
+        self,
+        name: str,
+        *,
+        table: str | None = None,
+        branch: str | None = None,
+        resolve: Any = None,
+        detect: Literal["cells", "rows"] = "cells",
+    ) -> dict[str, Conflicts]:
+        """The rows that a merge of a branch, or any revision, would leave to decide, by table:
+        tables with rows that both sides may have changed, or only the one that is asked for.
+        Nothing is changed.
+
+        Decisions that were kept decide here too, and ``resolve`` as for ``merge``. Raises
+        NotFoundError for a table that neither side has.
+        """
+        context, into = self._context, self._context.branch(branch)
+        if table is not None:
+            context.check_table(table, context.tip(into), context.commit(name))
+        rows = _row_merges(resolve, detect, None)
+        found = find_unitings(context, name, into, rows, table)
+        return {table: Conflicts(each) for table, each in found.items()}
+
+    def resolve(
+        self,
+        name: str,
+        table: str,
+        resolve: Any,
+        *,
+        where: str | None = None,
+        branch: str | None = None,
+        author: str | None = None,
+    ) -> Hash:
+        """Keep a decision about the conflicts of a table for a later ``merge`` of a branch, or any
+        revision; returns its commit, on refs/lancewood/merges.
+
+        ``resolve`` are rules or decided rows, as for ``merge``; a side with ``where`` is taken for
+        the conflicts that match now, SQL over the columns of ``conflicts``, as ``ours.id = 3``.
+        Raises InvalidInputError if none does. Of two decisions on the same the later one counts.
+        They are used by the next merge of that name, and go with it. A decision on a row that has
+        changed since decides nothing.
+        """
+        context = self._context
+        into, by = context.branch(branch), author_of(context.git, author)
+        given = Resolve.of(resolve)
+        if where is not None:
+            given = self._matching(name, table, given, where, into)
+        decision = Decision.of(given)
+        return add_decision(context, into, name, table, decision, author=by)
+
+    def _matching(self, name: str, table: str, given: Resolve, where: str, into: str) -> Resolve:
+        """A side for the conflicts of a table that match."""
+        if given.rows is None or Decision.of(given).rules != {"rows": given.rows}:
+            raise InvalidInputError("where goes with a side alone: 'ours', 'theirs' or 'base'")
+        found = self.conflicts(name, table=table, branch=into).get(table)
+        names = [] if found is None else found.names(where)
+        if not names:
+            raise InvalidInputError(
+                f"no conflict of table {table!r} matches {where!r}; conflicts() shows those that "
+                "are left",
+                table=table,
+            )
+        return Resolve(decisions={"_conflict": names, "take": [given.rows] * len(names)})
+
+    def decisions(self, name: str, *, branch: str | None = None) -> dict[str, tuple[Decision, ...]]:
+        """The decisions that are kept for a merge, by table, oldest first."""
+        return list_decisions(self._context, self._context.branch(branch), name)
+
+    def forget_decisions(self, name: str, *, branch: str | None = None) -> bool:
+        """Remove the decisions that are kept for a merge; whether there were any."""
+        context = self._context
+        return forget_decisions(context, context.branch(branch), name, by=author_of(context.git))
 
     def reset(
         self,
@@ -112,31 +204,53 @@ class BringingVerbs:
         branch: str | None = None,
         author: str | None = None,
         dry_run: bool = False,
+        resolve: Any = None,
+        detect: Detect = "cells",
     ) -> Committed:
         """Revert a commit, as a new commit on a branch, by default the current one.
 
         Each table that the commit changed becomes what it was before, if it still is what the
-        commit made of it. If tables have changed since, IncompatibleConflictError names all of
-        them, and nothing has changed. Reverting a merge reverts what it brought to its first
-        parent. ``dry_run`` plans, and writes nothing.
+        commit made of it; if it has changed since, the rows that the commit changed are changed
+        back. Where later commits changed the same, MergeConflictError names the tables, and nothing
+        has changed; ``resolve`` and ``detect`` decide as for ``merge``, where theirs is the state
+        before the commit. Reverting a merge reverts what it brought to its first parent.
+        ``dry_run`` plans, and writes nothing.
         """
         context = self._context
         by = author_of(context.git, author)
-        return revert(context, context.branch(branch), revision, author=by, dry_run=dry_run)
+        rows = _row_merges(resolve, detect, None)
+        name = context.branch(branch)
+        return revert(context, name, revision, author=by, dry_run=dry_run, rows=rows)
 
     def cherry_pick(
-        self, revision: str, *, branch: str | None = None, dry_run: bool = False
+        self,
+        revision: str,
+        *,
+        branch: str | None = None,
+        dry_run: bool = False,
+        resolve: Any = None,
+        detect: Detect = "cells",
     ) -> Committed:
         """Repeat what a commit did, as a new commit on a branch, by default the current one.
 
         Each table that the commit changed becomes what it is there, if it still is what it was
-        before that commit. If tables are something else, IncompatibleConflictError names all of
-        them, and nothing has changed. Author and message are the commit's. ``dry_run`` plans, and
-        writes nothing.
+        before that commit; if it is something else, the rows that the commit changed are changed
+        here. What was changed here as well is a conflict, as for ``merge``, and so are ``resolve``
+        and ``detect``. Author and message are the commit's. ``dry_run`` plans, and writes nothing.
         """
         context = self._context
         by = author_of(context.git)
-        return cherry_pick(context, context.branch(branch), revision, by=by, dry_run=dry_run)
+        rows = _row_merges(resolve, detect, None)
+        name = context.branch(branch)
+        return cherry_pick(context, name, revision, by=by, dry_run=dry_run, rows=rows)
+
+
+def _row_merges(resolve: Any, detect: Detect, runner: Runner | None) -> RowMerges:
+    check_choice("detect", detect, Detect)
+    found = RowMerges(detect=detect, runner=runner_or_threads(runner))
+    if isinstance(resolve, Mapping) and all(isinstance(r, Resolve) for r in resolve.values()):
+        return replace(found, by_table=dict(resolve))
+    return replace(found, resolve=Resolve.of(resolve))
 
 
 class KeepingVerbs:

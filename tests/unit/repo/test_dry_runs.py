@@ -61,9 +61,9 @@ def test_a_dry_run_says_what_is_done_then_and_writes_nothing(
 
 @pytest.mark.parametrize("verb", ["revert", "cherry_pick"])
 def test_a_dry_run_refuses_what_would_be_refused(busy: lw.Repository, verb: str) -> None:
-    for branch in ("main", "kept"):
+    for branch, value in (("main", 7), ("kept", 8), ("exp", 9)):
         with busy.transaction(branch, "something else") as changes:
-            changes.table("photos").overwrite(rows(9))
+            changes.table("photos").update({"id": f"{value}"}, "id > 2")
     before = contents(busy)
     act = {
         "revert": lambda: busy.revert("HEAD~1", dry_run=True),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import lance
 import pyarrow as pa
 import pytest
@@ -9,7 +11,6 @@ from tests.unit.repo.rows import rows
 
 import lancewood as lw
 from lancewood.errors import (
-    ConflictError,
     FormatError,
     IncompatibleConflictError,
     InvalidInputError,
@@ -17,6 +18,7 @@ from lancewood.errors import (
     StorageError,
     UnsupportedError,
 )
+from lancewood.jobs.naming.creation import create_branch
 from lancewood.repo.bringing import merging
 from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.outcome import NotLandedWarning, TableDone, TakenIn
@@ -76,7 +78,7 @@ def test_a_table_that_both_changed_gets_both_where_the_rules_allow_it(repo: lw.R
     assert seen(repo, "main") == standing(repo) == [1, 2, 3, 4, 5]
 
 
-def test_a_primary_key_that_both_sides_brought_is_refused_by_name(repo: lw.Repository) -> None:
+def test_rows_of_one_primary_key_that_both_sides_brought_are_one_row(repo: lw.Repository) -> None:
     key = {"lance-schema:unenforced-primary-key": "true"}
     field = pa.field("id", pa.int64(), nullable=False, metadata=key)
 
@@ -90,36 +92,35 @@ def test_a_primary_key_that_both_sides_brought_is_refused_by_name(repo: lw.Repos
         with repo.transaction(branch, "more") as changes:
             changes.table("people").append(people(*keys))
     before = repo.at("main").hash
-    for dry_run in (True, False):
-        with pytest.raises(IncompatibleConflictError, match=r"'people': .*\(id = 4\)"):
-            repo.merge("dev", dry_run=dry_run)
+    assert repo.merge("dev", dry_run=True).done == (("people", TableDone.MERGED),)
     assert repo.at("main").hash == before
-    assert seen(repo, "main", "people") == [1, 2, 4, 5]
-    with repo.transaction("dev", "another") as changes:
-        changes.table("people").delete("id = 4")
     repo.merge("dev")
     assert seen(repo, "main", "people") == [1, 2, 3, 4, 5]
 
 
-def test_all_tables_that_refuse_are_named_and_nothing_has_changed(repo: lw.Repository) -> None:
-    for branch in ("exp", "main"):
-        with repo.transaction(branch, "both overwrite") as changes:
-            changes.table("photos").overwrite(rows(9))
-            changes.table("labels").delete("id = 1")
-        append(repo, branch, 7, table="labels")
+def test_all_tables_with_conflicts_are_named_and_nothing_has_changed(repo: lw.Repository) -> None:
+    for branch, value in (("exp", 8), ("main", 9)):
+        with repo.transaction(branch, "both change rows") as changes:
+            changes.table("photos").update({"id": f"{value}"}, "id = 1")
+            changes.table("labels").update({"id": f"{value}"}, "id > 1")
     with repo.transaction("exp", "and a table that would do") as changes:
         changes.create_table("extra", rows(1))
     before = repo.at("main").hash
-    with pytest.raises(IncompatibleConflictError, match="nothing has changed") as refused:
-        repo.merge("exp")
-    assert {*refused.value.facts["tables"]} == {"photos", "labels"}
-    assert "Overwrite" in refused.value.facts["tables"]["photos"]
+    for dry_run in (True, False):
+        with pytest.raises(lw.MergeConflictError, match="nothing has changed") as refused:
+            repo.merge("exp", dry_run=dry_run)
+        facts = refused.value.facts
+        assert {*facts["tables"]} == {"photos", "labels"}
+        assert facts["conflicts"] == 3
+        assert facts["by_table"]["labels"]["kinds"] == {"update/update": 2}
     for each in ("'photos'", "'labels'"):
         assert each in refused.value.message
     assert repo.at("main").hash == before
-    assert standing(repo) == [9]
-    with pytest.raises(IncompatibleConflictError, match="nothing has changed"):
-        repo.merge("exp", dry_run=True)
+    assert standing(repo) == [2, 3, 9]
+    repo.merge("exp", resolve="theirs")
+    assert standing(repo) == [2, 3, 8]
+    assert seen(repo, "main", "labels") == [1, 8, 8]
+    assert seen(repo, "main", "extra") == [1]
 
 
 def test_a_table_made_on_the_other_side_comes_along_with_its_rows(repo: lw.Repository) -> None:
@@ -212,7 +213,9 @@ def test_what_cannot_be_merged_is_an_error_before_anything_is_done(repo: lw.Repo
 # After a merge
 
 
-def test_who_goes_on_where_work_was_merged_is_told_the_way_out(repo: lw.Repository) -> None:
+def test_who_goes_on_where_work_was_merged_without_ids_of_its_own_is_told_the_way_out(
+    repo: lw.Repository, no_own_ids: None
+) -> None:
     append(repo, "exp", 4)
     append(repo, "main", 5)
     repo.merge("exp")
@@ -227,7 +230,19 @@ def test_who_goes_on_where_work_was_merged_is_told_the_way_out(repo: lw.Reposito
     assert seen(repo, "main") == standing(repo) == [1, 2, 3, 4, 5, 6]
 
 
-def test_other_tables_of_a_merged_branch_can_be_written(repo: lw.Repository) -> None:
+@pytest.fixture
+def no_own_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Branches of tables are made as before lines had row ids of their own."""
+
+    def create(*given: Any, own_ids: bool, **told: Any) -> Any:
+        return create_branch(*given, own_ids=False, **told)
+
+    monkeypatch.setattr("lancewood.repo.writing.writable.create_branch", create)
+
+
+def test_other_tables_of_a_merged_branch_can_be_written(
+    repo: lw.Repository, no_own_ids: None
+) -> None:
     append(repo, "exp", 4)
     repo.merge("exp")
     append(repo, "exp", 5, table="labels")
@@ -238,8 +253,8 @@ def test_other_tables_of_a_merged_branch_can_be_written(repo: lw.Repository) -> 
     assert seen(repo, "main", "labels") == [1, 2, 3, 5]
 
 
-def test_work_is_never_merged_twice_even_if_somebody_went_on(
-    repo: lw.Repository, monkeypatch: pytest.MonkeyPatch
+def test_work_without_ids_of_its_own_is_never_merged_twice(
+    repo: lw.Repository, no_own_ids: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append(repo, "exp", 4)
     repo.merge("exp")
@@ -250,17 +265,28 @@ def test_work_is_never_merged_twice_even_if_somebody_went_on(
     assert seen(repo, "main") == [1, 2, 3, 4]
 
 
+def test_a_branch_is_merged_again_and_again_in_both_directions(repo: lw.Repository) -> None:
+    for value in range(4, 10, 2):
+        append(repo, "exp", value)
+        repo.merge("exp")
+        append(repo, "exp", value + 1)
+        append(repo, "main", 10 * value)
+        assert repo.merge("main", branch="exp").done == (("photos", TableDone.MERGED),)
+        assert seen(repo, "exp") == standing(repo, branch="exp")
+    repo.merge("exp")
+    assert seen(repo, "main") == standing(repo) == [*range(1, 10), 40, 60, 80]
+    assert lance.dataset(repo.path / "tables/photos.lance").count_rows() == 12
+
+
 def test_work_that_was_merged_and_reverted_does_not_come_back_with_later_work(
-    repo: lw.Repository, monkeypatch: pytest.MonkeyPatch
+    repo: lw.Repository,
 ) -> None:
     append(repo, "exp", 4)
     repo.merge("exp")
     repo.revert("HEAD")
-    monkeypatch.setattr("lancewood.repo.writing.writable.check_unmerged", lambda *_: None)
     append(repo, "exp", 5)
-    with pytest.raises(IncompatibleConflictError, match="went on after it was merged"):
-        repo.merge("exp")
-    assert seen(repo, "main") == [1, 2, 3]
+    repo.merge("exp")
+    assert seen(repo, "main") == standing(repo) == [1, 2, 3, 5]
 
 
 def test_a_table_that_went_back_before_it_was_written_is_not_half_merged(
@@ -271,9 +297,8 @@ def test_a_table_that_went_back_before_it_was_written_is_not_half_merged(
     repo.revert("exp", branch="exp")
     append(repo, "exp", 5)
     assert seen(repo, "exp") == [1, 2, 3, 5]
-    with pytest.raises(IncompatibleConflictError, match="not what both sides had in common"):
-        repo.merge("exp")
-    assert seen(repo, "main") == [1, 2, 3, 4]
+    repo.merge("exp")
+    assert seen(repo, "main") == standing(repo) == [1, 2, 3, 5]
 
 
 def test_a_branch_that_came_to_nothing_does_not_hide_what_its_target_gave_up(
@@ -287,9 +312,8 @@ def test_a_branch_that_came_to_nothing_does_not_hide_what_its_target_gave_up(
         changes.table("photos").delete("id = 6")
     repo.reset("exp~1", branch="exp")
     assert seen(repo, "deep") == [1, 2, 3, 4, 5]
-    with pytest.raises(IncompatibleConflictError, match="went back behind that"):
-        repo.merge("deep", branch="exp")
-    assert seen(repo, "exp") == [1, 2, 3, 4]
+    repo.merge("deep", branch="exp")
+    assert seen(repo, "exp") == standing(repo, branch="exp") == [1, 2, 3, 4, 5]
 
 
 def test_a_merge_that_was_taken_back_by_a_reset_can_be_done_again(repo: lw.Repository) -> None:
@@ -355,9 +379,8 @@ def test_work_that_was_picked_before_is_not_merged_once_more(repo: lw.Repository
     append(repo, "exp", 5)
     repo.cherry_pick("exp~1")
     assert seen(repo, "main") == [1, 2, 3, 4]
-    with pytest.raises(IncompatibleConflictError, match="it would be there twice"):
-        repo.merge("exp")
-    assert seen(repo, "main") == [1, 2, 3, 4]
+    repo.merge("exp")
+    assert seen(repo, "main") == standing(repo) == [1, 2, 3, 4, 5]
 
 
 def test_a_pick_that_came_by_another_branch_is_found(repo: lw.Repository) -> None:
@@ -366,9 +389,8 @@ def test_a_pick_that_came_by_another_branch_is_found(repo: lw.Repository) -> Non
     repo.cherry_pick("exp", branch="dev")
     append(repo, "dev", 6)
     repo.merge("dev")
-    with pytest.raises(IncompatibleConflictError, match="it would be there twice"):
-        repo.merge("exp")
-    assert seen(repo, "main") == [1, 2, 3, 4, 6]
+    repo.merge("exp")
+    assert seen(repo, "main") == standing(repo) == [1, 2, 3, 4, 6]
 
 
 # Branches of branches, and moves
@@ -389,8 +411,8 @@ def test_a_branch_of_a_branch_goes_to_its_parent_or_all_the_way(repo: lw.Reposit
     assert seen(repo, "exp") == standing(repo, branch="exp") == [2, 3, 4, 6]
     repo.merge("deep", branch="main")
     assert seen(repo, "main") == standing(repo) == [3, 4, 5, 7]
-    with pytest.raises(ConflictError, match="'photos'"):
-        repo.merge("exp", branch="main")
+    repo.merge("exp", branch="main")
+    assert seen(repo, "main") == standing(repo) == [3, 4, 5, 6, 7]
 
 
 def test_files_of_branches_that_were_passed_come_into_the_target(repo: lw.Repository) -> None:
@@ -432,8 +454,8 @@ def test_a_branch_with_other_tables_of_its_own_gets_a_commit_with_two_parents(
     assert seen(repo, "main", "labels") == [1, 2, 3, 5]
 
 
-def test_both_changed_in_the_wrong_direction_is_refused_with_the_way_out(
-    repo: lw.Repository,
+def test_without_ids_of_its_own_a_branch_takes_in_its_parent_by_the_other_direction(
+    repo: lw.Repository, no_own_ids: None
 ) -> None:
     append(repo, "main", 4)
     append(repo, "exp", 5)
@@ -524,13 +546,14 @@ def test_a_commit_in_between_that_has_not_landed_yet_is_built_upon(
     def fail(*_: object, **__: object) -> None:
         raise StorageError("no answer")
 
-    def judge(self: merging._Merging, *given: object, **told: object) -> None:
-        real(self, *given, **told)  # type: ignore[arg-type]
+    def judge(self: merging._Merging, *given: object, **told: object) -> object:
+        judged = real(self, *given, **told)  # type: ignore[arg-type]
         if is_first.pop() if is_first else False:
             with monkeypatch.context() as patch:
                 patch.setattr("lancewood.repo.committing.transaction.land", fail)
                 with pytest.warns(NotLandedWarning):
                     append(lw.Repository.open(repo.path), "main", 5)
+        return judged
 
     monkeypatch.setattr(merging._Merging, "_judge", judge)
     done = repo.merge("exp")
@@ -559,7 +582,7 @@ def test_a_change_in_between_that_does_not_go_together_refuses_the_merge(
     repo: lw.Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with repo.transaction("exp", "delete") as changes:
-        changes.table("photos").delete("id = 1")
+        changes.table("photos").update({"id": "8"}, "id = 1")
     real, is_first = merging._Merging._committed, [True]
 
     def committed(self: merging._Merging, *given: object) -> object:
@@ -569,7 +592,7 @@ def test_a_change_in_between_that_does_not_go_together_refuses_the_merge(
         return real(self, *given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(merging._Merging, "_committed", committed)
-    with pytest.raises(IncompatibleConflictError, match="'exp' cannot be merged into 'main'"):
+    with pytest.raises(lw.MergeConflictError, match="'exp' cannot be merged into 'main'"):
         repo.merge("exp")
     assert seen(repo, "main") == standing(repo) == [9]
 
@@ -594,7 +617,9 @@ def test_tables_that_the_repository_keeps_for_itself_are_merged_as_well(
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"merges": [3]}', '{"merges": [{"into": "main"}]}'])
-def test_a_broken_note_of_merges_is_told_with_its_file(repo: lw.Repository, text: str) -> None:
+def test_a_broken_note_of_merges_is_told_with_its_file(
+    repo: lw.Repository, no_own_ids: None, text: str
+) -> None:
     append(repo, "exp", 4)
     (repo.path / "lancewood" / "merged").mkdir(parents=True)
     (repo.path / "lancewood" / "merged" / "exp.json").write_text(text)

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.repo.rows import rows
 
 import lancewood as lw
-from lancewood.errors import ConflictError, IncompatibleConflictError, NotFoundError
+from lancewood.errors import IncompatibleConflictError, NotFoundError
 from lancewood.repo.bringing import next_state as bringing
 from lancewood.repo.outcome import TableDone
 
@@ -63,20 +63,25 @@ def test_a_revert_can_be_reverted(repo: lw.Repository) -> None:
 def test_every_table_that_was_changed_since_is_named_and_nothing_is_done(
     repo: lw.Repository,
 ) -> None:
-    with repo.transaction("main", "both") as changes:
-        changes.table("photos").append(rows(4))
-        changes.table("labels").append(rows(4))
-        changes.create_table("extra", rows(1))
     for table in ("photos", "labels"):
-        append(repo, "main", 5, table=table)
+        stable = table == "photos"
+        with repo.transaction("main", "anew") as changes:
+            changes.create_table(f"more_{table}", rows(1, 2, 3), stable_row_ids=stable)
+    for value in (4, 5):
+        with repo.transaction("main", "both") as changes:
+            for table in ("more_photos", "more_labels"):
+                changes.table(table).update({"id": f"{value}"}, "id > 2")
     before = repo.at("main").hash
     with pytest.raises(IncompatibleConflictError, match="nothing has changed") as refused:
-        repo.revert("HEAD~2")
-    assert [*refused.value.facts["tables"]] == ["labels", "photos"]
-    assert "tables 'labels', 'photos': the content here" in refused.value.message
-    assert refused.value.message.count("revert what came after it first, the newest first") == 1
+        repo.revert("HEAD~1")
+    found = refused.value.facts["tables"]
+    assert [*found] == ["more_labels", "more_photos"]
+    assert "the content here" in found["more_labels"], "its rows cannot be told apart"
+    assert "revert what came after it first, the newest first" in found["more_labels"]
+    assert "both sides changed 1 row" in found["more_photos"]
+    assert not isinstance(refused.value, lw.MergeConflictError)
     assert repo.at("main").hash == before
-    assert standing(repo) == [1, 2, 3, 4, 5]
+    assert standing(repo, "more_photos") == [1, 2, 5]
 
 
 def test_writes_that_are_not_committed_are_not_taken_away(repo: lw.Repository) -> None:
@@ -167,9 +172,8 @@ def test_a_faster_commit_to_the_same_table_is_not_taken_back_with_it(
         return staged
 
     monkeypatch.setattr("lancewood.repo.bringing.reverting.restored", restored)
-    with pytest.raises(ConflictError, match="'photos'"):
-        repo.revert("HEAD")
-    assert seen(repo) == standing(repo) == [1, 2, 3, 4, 5]
+    assert repo.revert("HEAD").done == (("photos", TableDone.MERGED),)
+    assert seen(repo) == standing(repo) == [1, 2, 3, 5]
 
 
 def test_a_faster_commit_to_another_table_is_no_hindrance(
@@ -218,12 +222,13 @@ def test_commits_are_picked_one_after_the_other(repo: lw.Repository) -> None:
     assert opened(repo).verify(deep=True).ok
 
 
-def test_a_pick_in_the_wrong_order_is_refused_by_name(repo: lw.Repository) -> None:
+def test_a_pick_in_another_order_brings_what_the_commit_did(repo: lw.Repository) -> None:
     append(repo, "exp", 4)
     append(repo, "exp", 5)
-    with pytest.raises(IncompatibleConflictError, match="'photos': the content here is not"):
-        repo.cherry_pick("exp")
-    assert seen(repo) == [1, 2, 3]
+    assert repo.cherry_pick("exp").done == (("photos", TableDone.MERGED),)
+    assert seen(repo) == standing(repo) == [1, 2, 3, 5]
+    repo.cherry_pick("exp~1")
+    assert seen(repo) == standing(repo) == [1, 2, 3, 4, 5]
 
 
 def test_a_commit_of_main_is_picked_on_a_branch(repo: lw.Repository) -> None:
@@ -275,9 +280,10 @@ def test_what_is_here_already_is_no_commit(repo: lw.Repository) -> None:
 def test_a_whole_commit_is_refused_if_one_table_is(repo: lw.Repository) -> None:
     with repo.transaction("exp", "both") as changes:
         changes.table("photos").append(rows(4))
-        changes.table("labels").append(rows(4))
-    append(repo, "main", 5, table="labels")
-    with pytest.raises(IncompatibleConflictError, match="'labels'") as refused:
+        changes.table("labels").update({"id": "4"}, "id = 3")
+    with repo.transaction("main", "one") as changes:
+        changes.table("labels").update({"id": "5"}, "id = 3")
+    with pytest.raises(lw.MergeConflictError, match="'labels'") as refused:
         repo.cherry_pick("exp")
     assert [*refused.value.facts["tables"]] == ["labels"]
     assert seen(repo) == standing(repo) == [1, 2, 3]

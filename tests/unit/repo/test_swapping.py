@@ -153,12 +153,12 @@ def test_a_move_that_fails_is_looked_up(
 
 def test_a_commit_is_looked_for_down_to_where_it_began(context: RepoContext) -> None:
     first, second, third = (commit(context, each) for each in ("one", "two", "three"))
-    assert has_landed(context, "main", third, since=second)
-    assert has_landed(context, "main", second, since=first)
-    assert not has_landed(context, "main", first, since=second)
-    assert not has_landed(context, "none", first, since=None)
+    assert has_landed(context, "refs/heads/main", third, since=second)
+    assert has_landed(context, "refs/heads/main", second, since=first)
+    assert not has_landed(context, "refs/heads/main", first, since=second)
+    assert not has_landed(context, "refs/heads/none", first, since=None)
     (context.git.path / "refs/heads/main").write_text("damaged\n")
-    assert has_landed(context, "main", first, since=None) is None
+    assert has_landed(context, "refs/heads/main", first, since=None) is None
 
 
 def test_one_line_stands_for_a_message() -> None:

@@ -1,15 +1,17 @@
 """What a merge does to each table, given what three commits pin: the base, ours and theirs.
 
     changed on theirs only      published if it is on a branch of the table that comes from ours,
-                                else pinned or restored as it is there
+                                else pinned or restored as it is there; merged by rows if the
+                                target cannot go on from there
     changed on ours only        stays
-    changed on both             published, if the rules of the table allow it
+    changed on both             published, if the rules of the table allow it, else merged by rows
     removed on one side         removed, unless the other changed it
 
-After criss-cross merges there are several bases. A table that differs between them is refused: each
-base would give another result. A merge is about the changes since the commits parted, while
-publishing brings everything since the table's branch was made. Where the two are not the same, a
-part would come twice or be left out, and the merge is refused. Nothing is written here.
+After criss-cross merges there are several bases, and a table that differs between them is merged by
+rows. A merge is about the changes since the commits parted, while publishing brings everything
+since the table's branch was made. Where the two are not the same, a part would come twice or be
+left out, and the table is merged by rows as well. Rows that cannot be told apart by their ids are
+never merged: such a table is refused. Nothing is written here.
 """
 
 from __future__ import annotations
@@ -44,6 +46,10 @@ from lancewood.repo.writing.writable import working_location
 from lancewood.table.table import Table
 
 _DEEPEST = 100
+_CROSSED = (
+    "the two were merged crosswise before, and which side took back what cannot be told; make a "
+    "fresh branch of one side, and write there again what the other changed"
+)
 MADE_TWICE = (
     "both sides made a table of this name since they parted, and the two do not go together; "
     "remove() it on one side, and merge again"
@@ -59,11 +65,19 @@ class TableMerge:
     theirs: Pin | None
     ours: Pin | None = None
     base: Pin | None = None
+    refusal: str = ""
+    """Why a table is refused whose rows cannot be merged."""
 
     @property
     def is_made_twice(self) -> bool:
         """Whether both sides have it, but the base does not."""
         return self.base is None and self.ours is not None
+
+    @property
+    def is_changed_by_both(self) -> bool:
+        """Whether the work of both sides is put together."""
+        is_joined = self.done in (TableDone.PUBLISHED, TableDone.MERGED)
+        return is_joined and self.ours is not None and self.ours != self.base
 
 
 @dataclass(frozen=True)
@@ -88,10 +102,13 @@ class MergePlan:
             if theirs == ours or (theirs == base and not self.crossing):
                 continue
             try:
-                self._check_not_crossed(name)
-                if theirs == base:
+                found: TableMerge | str | None
+                if self._is_crossed(name):
+                    found = self._crossed(name)
+                elif theirs == base:
                     continue
-                found = self._decided(name, ours_changed=ours != base)
+                else:
+                    found = self._decided(name, ours_changed=ours != base)
             except LancewoodError as error:
                 refusals.add(name, error)
                 continue
@@ -100,15 +117,21 @@ class MergePlan:
             elif found is not None:
                 yield found
 
-    def _check_not_crossed(self, name: str) -> None:
-        """Raise if both the bases and the two sides differ in a table."""
+    def _is_crossed(self, name: str) -> bool:
+        """Whether both the bases and the two sides differ in a table."""
         bases = (self.base, *self.crossing)
-        if self._all_same(name, bases) or self._all_same(name, (self.ours, self.theirs)):
-            return
-        raise IncompatibleConflictError(
-            "the two were merged crosswise before, and which side took back what cannot be told; "
-            "make a fresh branch of one side, and write there again what the other changed"
-        )
+        return not (self._all_same(name, bases) or self._all_same(name, (self.ours, self.theirs)))
+
+    def _crossed(self, name: str) -> TableMerge | str:
+        base, ours, theirs = (each.find(name) for each in (self.base, self.ours, self.theirs))
+        if ours is None or theirs is None or ours.uri != theirs.uri:
+            return _CROSSED
+        return self._by_rows(TableMerge(name, TableDone.MERGED, theirs, ours, base, _CROSSED))
+
+    def _by_rows(self, step: TableMerge) -> TableMerge | str:
+        """A step for a table that both changed. What is squashed goes afterwards, and hands out
+        the same row ids as others: that is only ever published."""
+        return step.refusal if self.is_squashed else step
 
     def _all_same(self, name: str, trees: Sequence[TableTree]) -> bool:
         """Whether all commits pin the same rows and columns of a table, or none of them pins it."""
@@ -154,8 +177,13 @@ class MergePlan:
                 "that reads"
             )
         if ours is not None and ours_changed:
-            return MADE_TWICE if base is None else self._changed_twice(ours, theirs)
+            if base is None:
+                return MADE_TWICE
+            twice = self._changed_twice(ours, theirs)
+            return self._by_rows(TableMerge(name, TableDone.MERGED, theirs, ours, base, twice))
         why = out_of_place(self.context, self.into, theirs)
+        if why is not None and ours is not None and base is not None:
+            return self._by_rows(TableMerge(name, TableDone.MERGED, theirs, ours, base, why))
         if why is None and ours is not None:
             why = uncommitted(self.context, self.into, ours)
         if why is not None:

@@ -1,9 +1,10 @@
 """``Repository.merge``: the work of one branch comes into another, all tables in one commit.
 
-The work on the branches of the tables is published, each as the next state of its table, and all
-of them become visible with one commit that has two parents. Where that commit follows ours without
-anything to publish, a branch other than main just moves to theirs. If tables refuse, the error
-names all of them, and nothing has changed.
+The work on the branches of the tables is published, each as the next state of its table, and what
+cannot be published is merged by rows; all of them become visible with one commit that has two
+parents. Where that commit follows ours without anything to publish, a branch other than main just
+moves to theirs. If tables refuse, the error names all of them, and nothing has changed. Decisions
+that were kept for the merge decide, and go when it is done.
 
 A squashed merge does the same work, and its commit has one parent: nothing of the target leads to
 theirs afterwards, and no note says that it was merged. It is for branches that are deleted then.
@@ -12,6 +13,7 @@ theirs afterwards, and no note says that it was merged. It is for branches that 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -23,7 +25,6 @@ from lancewood.engine.snapshot import Snapshot, branch_location, load_snapshot
 from lancewood.errors import (
     ConflictError,
     IncompatibleConflictError,
-    InvalidInputError,
     LancewoodError,
     RetryableConflictError,
 )
@@ -31,6 +32,7 @@ from lancewood.git.hashes import Hash
 from lancewood.git.history import is_ancestor, merge_bases
 from lancewood.git.objects import Signature
 from lancewood.jobs.publishing.work import Work
+from lancewood.jobs.uniting.plan import Uniting
 from lancewood.model.refs import MAIN
 from lancewood.repo.bringing.merge_plan import (
     MADE_TWICE,
@@ -46,9 +48,18 @@ from lancewood.repo.bringing.next_state import (
     judge_published,
     restored,
 )
+from lancewood.repo.bringing.uniting import (
+    JudgedUnion,
+    RowMerges,
+    load_bases,
+    standing,
+    with_merged,
+)
 from lancewood.repo.committing.swapping import FileChange, FilesBeside
 from lancewood.repo.committing.transaction import Pending, Transaction
 from lancewood.repo.context import RepoContext
+from lancewood.repo.decisions import decisions_ref, forget_decisions
+from lancewood.repo.identity import author_of, merge_message
 from lancewood.repo.landing import catch_up, land_rest, landed_version, pinned_state
 from lancewood.repo.moving import BranchMove
 from lancewood.repo.notes import note_merges
@@ -70,14 +81,17 @@ def merge(
     squash: bool = False,
     files: FilesBeside | None = None,
     only_committed: Collection[str] = (),
+    rows: RowMerges | None = None,
 ) -> Committed:
     """See ``Repository.merge``."""
-    theirs = context.commit(name)
+    theirs, is_branch = context.commit(name), context.is_branch(name)
+    kept = None if squash else context.git.refs.read(decisions_ref(into, name))
+    rows = (rows or RowMerges()).with_decisions(context, kept)
     for _ in BRANCH_WORK:
         changes = _MergeTransaction(
             context,
             into,
-            message or _message(context, name, into),
+            message or merge_message(name, into, is_branch=is_branch),
             author,
             adopt=adopt,
             merged=() if squash else (theirs,),
@@ -85,20 +99,39 @@ def merge(
             files=files,
         )
         changes.only_committed = frozenset(only_committed)
-        task = _Merging(context, name, into, changes.tip, theirs, author, adopt, changes)
+        task = _Merging(context, name, into, changes.tip, theirs, author, adopt, changes, rows)
         try:
             done = task.run(dry_run=dry_run)
-        except ConflictError:
-            if context.tip(into) == task.tip:
+        except ConflictError as conflict:
+            is_meanwhile = task.has_united and isinstance(conflict, RetryableConflictError)
+            if context.tip(into) == task.tip and not is_meanwhile:
                 raise
             continue
         if done is not None:
+            if kept is not None and not dry_run:
+                with suppress(LancewoodError):  # one that is left decides nothing
+                    forget_decisions(context, into, name, by=author, only=kept)
             return done
     raise RetryableConflictError(
         f"branch {into!r} moved {BRANCH_WORK.attempts} times while {name!r} was merged into it; "
         "merge when fewer writers are active",
         branch=into,
     )
+
+
+def find_unitings(
+    context: RepoContext, name: str, into: str, rows: RowMerges, table: str | None = None
+) -> dict[str, Uniting]:
+    """The tables that a merge would merge by rows, or one of them; nothing is changed.
+
+    Raises IncompatibleConflictError for those that it would refuse otherwise.
+    """
+    theirs, by = context.commit(name), author_of(context.git)
+    kept = context.git.refs.read(decisions_ref(into, name))
+    changes = _MergeTransaction(context, into, "merge", by, merged=(theirs,))
+    rows = rows.with_decisions(context, kept)
+    task = _Merging(context, name, into, changes.tip, theirs, by, False, changes, rows)
+    return task.unitings(table)
 
 
 @dataclass
@@ -114,36 +147,63 @@ class _Merging:
     author: Signature
     adopt: bool
     changes: _MergeTransaction
-    judged: dict[str, JudgedWork | None] = field(default_factory=dict)
+    rows: RowMerges
+    bases: tuple[Hash, ...] = ()
+    judged: dict[str, JudgedWork | JudgedUnion | None] = field(default_factory=dict)
     works: dict[str, Work] = field(default_factory=dict)
+
+    @property
+    def has_united(self) -> bool:
+        """Whether tables were merged by rows."""
+        return any(isinstance(each, JudgedUnion) for each in self.judged.values())
 
     def run(self, *, dry_run: bool) -> Committed | None:
         """What was done; None if the branch is at another commit by now."""
         objects = self.context.git.objects
-        bases = [] if self.tip is None else merge_bases(objects, self.tip, self.theirs)
-        base, crossing = (bases[0] if bases else None), tuple(bases[1:])
+        if self.tip is not None:
+            self.bases = tuple(merge_bases(objects, self.tip, self.theirs))
+        base = self.bases[0] if self.bases else None
         is_merged = base == self.theirs and not self.changes.has_files
         if is_merged or self.changes.is_done(self.tip):
             return Committed(self.tip, self.into, (), is_new=False, is_dry_run=dry_run)
         if not dry_run:
             catch_up(self.context, self.into, self.tip)
-        steps = self._steps(base, crossing, dry_run=dry_run)
-        done = tuple((each.name, each.done) for each in steps)
+        steps = self._steps(dry_run=dry_run)
         if base == self.tip and self.tip is not None and self._only_moves(steps):
-            return self._moved(done, dry_run=dry_run)
+            return self._moved(_done(steps), dry_run=dry_run)
         if not (self.changes.is_squashed and self.changes.has_files):
-            change = FileChange(self.context, base, self.theirs, self._refused(), crossing)
+            favor = self.rows.favor
+            change = FileChange(self.context, self.bases, self.theirs, self._refused(), favor)
             self.changes.bring_files(change)
-        self._judge(steps, dry_run=dry_run)
+        steps = self._judge(steps, dry_run=dry_run)
         tables = tuple(each.name for each in steps)
         if dry_run:
-            return Committed(self.tip, self.into, tables, done=done, is_dry_run=True)
-        return self._committed(steps, done)
+            made = Committed(self.tip, self.into, tables, done=_done(steps), is_dry_run=True)
+            return with_merged(made, self.name, self.judged)
+        return self._committed(steps)
 
-    def _steps(
-        self, base: Hash | None, crossing: tuple[Hash, ...], *, dry_run: bool
-    ) -> Sequence[TableMerge]:
+    def unitings(self, table: str | None) -> dict[str, Uniting]:
+        """The tables that are merged by rows, or one of them, before anything is decided."""
+        if self.tip is None:
+            return {}
+        self.bases = tuple(merge_bases(self.context.git.objects, self.tip, self.theirs))
+        refusals, found = Refusals(), dict[str, Uniting]()
+        for each in self._steps(dry_run=True):
+            if table not in (None, each.name):
+                continue
+            try:
+                if each.done is TableDone.PUBLISHED and self._published(each, dry_run=True) is None:
+                    continue
+                if each.done in (TableDone.PUBLISHED, TableDone.MERGED):
+                    found[each.name] = self._uniting(each, dry_run=True)
+            except LancewoodError as error:
+                refusals.add(each.name, error)
+        refusals.check(self._refused(), self._way_out())
+        return found
+
+    def _steps(self, *, dry_run: bool) -> Sequence[TableMerge]:
         tree = self.context.tree
+        base, crossing = (self.bases[0] if self.bases else None), self.bases[1:]
         plan = MergePlan(
             self.context,
             self.into,
@@ -153,18 +213,34 @@ class _Merging:
             crossing=tuple(map(tree, crossing)),
             is_squashed=self.changes.is_squashed,
         )
-        refusals = Refusals()
-        steps = [*plan.steps(refusals)]
-        for each in steps:
-            if each.done is TableDone.PUBLISHED:
-                try:
-                    work = self._work(each, dry_run=dry_run)
-                    if work is not None:
-                        self.works[each.name] = work
-                except LancewoodError as error:
-                    refusals.add(each.name, error)
+        refusals, found = Refusals(), []
+        for each in plan.steps(refusals):
+            try:
+                found.append(self._with_work(each, dry_run=dry_run))
+            except LancewoodError as error:
+                refusals.add(each.name, error)
         refusals.check(self._refused())
-        return steps
+        return found
+
+    def _with_work(self, step: TableMerge, *, dry_run: bool) -> TableMerge:
+        """The step with the work that it publishes, if that can be told; else by rows."""
+        if step.done is not TableDone.PUBLISHED:
+            return step
+        try:
+            work = self._work(step, dry_run=dry_run)
+        except IncompatibleConflictError as refusal:
+            if not self._may_unite(step):
+                raise
+            return replace(step, done=TableDone.MERGED, refusal=refusal.message)
+        if work is not None:
+            self.works[step.name] = work
+        return step
+
+    def _may_unite(self, step: TableMerge) -> bool:
+        """What is squashed is merged by rows only where it is said what decides."""
+        is_asked = not self.changes.is_squashed or self.rows.resolve_of(step.name).is_any
+        is_kept = is_asked and step.name not in self.changes.only_committed
+        return is_kept and step.ours is not None and step.base is not None
 
     def _work(self, step: TableMerge, *, dry_run: bool) -> Work | None:
         """The work to publish; what has not landed lands first. A dry run lands nothing, and has
@@ -178,7 +254,7 @@ class _Merging:
             work = find_work(self.context, head, step.base, lance_branch(self.into))
             if step.is_made_twice and writes_over(work):
                 raise IncompatibleConflictError(MADE_TWICE)
-            return work
+            return replace(work, is_part=True) if self.changes.is_squashed else work
         if dry_run:
             return None
         raise IncompatibleConflictError(
@@ -189,7 +265,7 @@ class _Merging:
     def _only_moves(self, steps: Sequence[TableMerge]) -> bool:
         if self.into == MAIN or self.changes.is_squashed or self.changes.has_files:
             return False
-        return all(each.done is not TableDone.PUBLISHED for each in steps)
+        return not any(each.done in (TableDone.PUBLISHED, TableDone.MERGED) for each in steps)
 
     def _moved(self, done: tuple[tuple[str, TableDone], ...], *, dry_run: bool) -> Committed | None:
         """The branch at their commit: nothing of ours is missing there."""
@@ -206,49 +282,101 @@ class _Merging:
         moved = move.dry_run() if dry_run else move.run(only_from=self.tip)
         return None if moved is None else replace(moved, tables=tables, done=done)
 
-    def _judge(self, steps: Sequence[TableMerge], *, dry_run: bool) -> None:
-        """Judge the work on every table; raises IncompatibleConflictError naming those that
+    def _judge(self, steps: Sequence[TableMerge], *, dry_run: bool) -> Sequence[TableMerge]:
+        """Judge the work on every table, and say how it is done; raises an error naming those that
         refuse. Of the tables only what was committed lands."""
-        refusals = Refusals()
+        refusals, found = Refusals(), []
         for each in steps:
-            work = self.works.get(each.name)
-            if each.theirs is None or work is None:
-                continue
             try:
-                main = self.context.location(each.theirs.on(None))
-                if not dry_run and each.ours is not None:
-                    self._head(each.name, each.ours)
-                elif each.ours is None:
-                    left = abandoned_since(branch_location(main, work.parent), work.fork)
-                    if left is not None and dry_run:
-                        continue
-                    if left is not None:
-                        clear(left, work.fork)
-                self.judged[each.name] = judge_published(main, work)
-            except IncompatibleConflictError as conflict:
-                why = f"{MADE_TWICE}. It says: {conflict.message}"
-                refusals.add(each.name, why if each.is_made_twice else conflict)
+                found.append(self._judged(each, dry_run=dry_run))
             except LancewoodError as error:
                 refusals.add(each.name, error)
-        refusals.check(self._refused())
+        try:
+            refusals.check(self._refused(), self._way_out())
+        except LancewoodError:
+            for judged in self.judged.values():
+                if isinstance(judged, JudgedUnion):
+                    judged.discard()
+            raise
+        return found
 
-    def _committed(
-        self, steps: Sequence[TableMerge], done: tuple[tuple[str, TableDone], ...]
-    ) -> Committed | None:
+    def _judged(self, step: TableMerge, *, dry_run: bool) -> TableMerge:
+        if step.is_changed_by_both:
+            self.rows.check_table(step.name)
+        if step.done is TableDone.PUBLISHED:
+            refusal = self._published(step, dry_run=dry_run)
+            if refusal is None:
+                return step
+            step = replace(step, done=TableDone.MERGED, refusal=refusal)
+        if step.done is TableDone.MERGED:
+            uniting = self._uniting(step, dry_run=dry_run)
+            is_merge = not self.changes.is_squashed
+            judged = self.rows.judge(uniting, dry_run=dry_run, is_merge=is_merge)
+            self.judged[step.name] = judged
+        return step
+
+    def _published(self, step: TableMerge, *, dry_run: bool) -> str | None:
+        """Judge the work of a table; why it cannot be published, if it may be merged by rows."""
+        work = self.works.get(step.name)
+        if step.theirs is None or work is None:
+            return None
+        main = self.context.location(step.theirs.on(None))
+        if not dry_run and step.ours is not None:
+            self._head(step.name, step.ours)
+        elif step.ours is None:
+            left = abandoned_since(branch_location(main, work.parent), work.fork)
+            if left is not None and dry_run:
+                return None
+            if left is not None:
+                clear(left, work.fork)
+        try:
+            self.judged[step.name] = judge_published(main, work)
+        except ConflictError as conflict:
+            if step.is_made_twice and isinstance(conflict, IncompatibleConflictError):
+                raise IncompatibleConflictError(
+                    f"{MADE_TWICE}. It says: {conflict.message}", **conflict.facts
+                ) from conflict
+            if not self._may_unite(step):
+                raise
+            del self.works[step.name]
+            return conflict.message
+        return None
+
+    def _uniting(self, step: TableMerge, *, dry_run: bool) -> Uniting:
+        """The states of a table that meet; raises what it is refused with if their rows cannot be
+        told apart."""
+        assert step.ours is not None, "both sides have it"
+        assert step.theirs is not None, "both sides have it"
+        if not dry_run:
+            for each in land_rest(self.context, self.theirs, [step.name]):
+                raise diverged(each)
+        base = load_bases(self.context, self.bases, step.name)
+        theirs = pinned_state(self.context, step.theirs)
+        if dry_run:
+            ours = standing(self.context, self.into, step.name, self.tip)
+        else:
+            ours = self._head(step.name, step.ours)
+        found = None if base is None else self.rows.uniting(step.name, base, ours, theirs)
+        if found is None:
+            raise IncompatibleConflictError(step.refusal)
+        return found
+
+    def _committed(self, steps: Sequence[TableMerge]) -> Committed | None:
         for each in steps:
             self._bring(self.changes, each)
         self.changes.works = self.works
         if not self.changes.is_squashed:
-            branches = {held.branch for work in self.works.values() for held in work.own}
+            closed = [each for each in self.works.values() if not each.keeps_ids]
+            branches = {held.branch for work in closed for held in work.own}
             note_merges(self.context, sorted(branches), self.theirs, self.into)
         made = self.changes.commit()
         if made.is_new:
-            return replace(made, done=done)
+            return with_merged(replace(made, done=_done(steps)), self.name, self.judged)
         return made if self.changes.is_squashed else None
 
     def _bring(self, changes: Transaction, step: TableMerge) -> None:
         title = changes.title
-        if step.done is not TableDone.PUBLISHED and step.done is not TableDone.RESTORED:
+        if step.done in (TableDone.TAKEN, TableDone.REMOVED):
             changes.pin(step.name, step.theirs)
             return
         assert step.theirs is not None
@@ -275,17 +403,15 @@ class _Merging:
     def _head(self, name: str, ours: Pin) -> Snapshot:
         return writable_head(self.context, self.into, self.tip, name, ours, adopt=self.adopt)
 
+    def _way_out(self) -> str:
+        return f"conflicts({self.name!r}) shows them, resolve() or resolve= decides them"
+
     def _refused(self) -> str:
         return f"{self.name!r} cannot be merged into {self.into!r}"
 
 
-def _message(context: RepoContext, name: str, into: str) -> str:
-    try:
-        is_branch = context.tip(name) is not None
-    except InvalidInputError:
-        is_branch = False
-    onto = "" if into == MAIN else f" into {into}"
-    return f"Merge {'branch' if is_branch else 'commit'} '{name}'{onto}"
+def _done(steps: Sequence[TableMerge]) -> tuple[tuple[str, TableDone], ...]:
+    return tuple((each.name, each.done) for each in steps)
 
 
 class _MergeTransaction(Transaction):

@@ -1,14 +1,15 @@
 """``Repository.revert`` and ``cherry_pick``: what a commit did is undone, or done once more.
 
 Both are the same in two directions: a table that still has the content of one side of the commit
-gets the content of the other side. Content is compared, whatever branch of the table it is on.
-Tables with other content refuse; the error names all of them, and nothing has changed.
+gets the content of the other side. Content is compared, whatever branch of the table it is on. With
+other content the change is merged into it by rows. If tables refuse, the error names all of them,
+and nothing has changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lancewood.catalog.names import lance_branch
 from lancewood.catalog.opening import pin_of
@@ -18,12 +19,14 @@ from lancewood.engine.staging import Stage, find_landing
 from lancewood.errors import (
     ConflictError,
     IncompatibleConflictError,
+    InvalidInputError,
     LancewoodError,
     RetryableConflictError,
 )
 from lancewood.git.hashes import Hash
 from lancewood.git.objects import Commit, Signature
 from lancewood.jobs.publishing.work import load_part, load_work, load_work_onto
+from lancewood.jobs.uniting.bases import Bases
 from lancewood.model.refs import called
 from lancewood.repo.bringing.next_state import (
     clear,
@@ -31,6 +34,7 @@ from lancewood.repo.bringing.next_state import (
     judge_repeated,
     restored,
 )
+from lancewood.repo.bringing.uniting import JudgedUnion, RowMerges, standing, with_merged
 from lancewood.repo.committing.swapping import FileChange
 from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.context import RepoContext
@@ -53,7 +57,13 @@ _EXPECTED = {
 
 
 def revert(
-    context: RepoContext, branch: str, revision: str, *, author: Signature, dry_run: bool
+    context: RepoContext,
+    branch: str,
+    revision: str,
+    *,
+    author: Signature,
+    dry_run: bool,
+    rows: RowMerges,
 ) -> Committed:
     """See ``Repository.revert``."""
     commit = context.git.objects.commit(context.commit(revision))
@@ -62,13 +72,19 @@ def revert(
         return [_Exchange(name, after, before) for name, before, after in _changes(context, commit)]
 
     refused = f"{revision!r} cannot be reverted"
-    files = FileChange(context, commit.hash, _parent(commit), refused)
-    task = _Redoing(context, branch, refused, "revert", exchange, files, dry_run)
+    files = FileChange(context, (commit.hash,), _parent(commit), refused, rows.favor)
+    task = _Redoing(context, branch, revision, refused, "revert", exchange, files, dry_run, rows)
     return task.run(revert_message(commit), author, None)
 
 
 def cherry_pick(
-    context: RepoContext, branch: str, revision: str, *, by: Signature, dry_run: bool
+    context: RepoContext,
+    branch: str,
+    revision: str,
+    *,
+    by: Signature,
+    dry_run: bool,
+    rows: RowMerges,
 ) -> Committed:
     """See ``Repository.cherry_pick``."""
     commit = context.git.objects.commit(context.commit(revision))
@@ -77,8 +93,10 @@ def cherry_pick(
         return [_Exchange(name, before, after) for name, before, after in _changes(context, commit)]
 
     refused = f"{revision!r} cannot be picked for {branch!r}"
-    files = FileChange(context, _parent(commit), commit.hash, refused)
-    task = _Redoing(context, branch, refused, "cherry-pick", exchange, files, dry_run)
+    files = FileChange(context, commit.parents[:1], commit.hash, refused, rows.favor)
+    task = _Redoing(
+        context, branch, revision, refused, "cherry-pick", exchange, files, dry_run, rows
+    )
     return task.run(commit.message, commit.author, by)
 
 
@@ -122,6 +140,7 @@ class _Redoing:
 
     context: RepoContext
     branch: str
+    revision: str
     refused: str
     """How the error begins if tables refuse."""
     verb: str
@@ -129,6 +148,9 @@ class _Redoing:
     """What the commit did, in the direction that is asked for; read anew at every attempt."""
     files: FileChange
     dry_run: bool
+    rows: RowMerges
+    unions: dict[str, JudgedUnion] = field(default_factory=dict)
+    """Tables that are merged by rows."""
     title: str = ""
     """What the versions of the tables carry of the message."""
 
@@ -140,8 +162,12 @@ class _Redoing:
             tip, self.title = changes.tip, changes.title
             try:
                 return self._once(changes, tip)
-            except ConflictError:
-                if self.context.tip(self.branch) == tip:
+            except (ConflictError, InvalidInputError) as conflict:
+                is_meanwhile = self.unions and isinstance(conflict, RetryableConflictError)
+                for each in self.unions.values():
+                    each.discard()
+                self.unions.clear()
+                if self.context.tip(self.branch) == tip and not is_meanwhile:
                     raise
         raise RetryableConflictError(
             f"branch {self.branch!r} moved {BRANCH_WORK.attempts} times meanwhile; do it when "
@@ -170,13 +196,15 @@ class _Redoing:
             now = self.context.tree(tip).files
             is_new = bool(steps) or self.files.applied(now) != now
             tables = tuple(sorted(steps))
-            return Committed(tip, self.branch, tables, is_new, done=done, is_dry_run=True)
+            made = Committed(tip, self.branch, tables, is_new, done=done, is_dry_run=True)
+            return with_merged(made, self.revision, self.unions)
         for name, step in steps.items():
             if step.stage is None:
                 changes.pin(name, step.pin)
             else:
                 changes.bring(name, step.stage(), step.uri, is_new=step.is_new)
-        return replace(changes.commit(), done=done)
+        made = replace(changes.commit(), done=done)
+        return with_merged(made, self.revision, self.unions)
 
     def _step(self, change: _Exchange, tip: Hash | None) -> _Step | None:
         """What a table needs; None where it is as it should be. Raises where it refuses."""
@@ -200,8 +228,40 @@ class _Redoing:
             raise IncompatibleConflictError("there is another table of that name on this branch")
         if same_table(self.context, expected, wanted):
             return None
-        self._check(now, expected)
-        return self._changed(change.name, now, expected, wanted, tip)
+        try:
+            self._check(now, expected)
+            return self._changed(change.name, now, expected, wanted, tip)
+        except IncompatibleConflictError as refusal:
+            return self._united(change.name, now, expected, wanted, tip, refusal)
+
+    def _united(
+        self,
+        name: str,
+        now: Pin,
+        base: Pin,
+        wanted: Pin,
+        tip: Hash | None,
+        refusal: IncompatibleConflictError,
+    ) -> _Step | None:
+        """The change merged into what is there by rows; raises ``refusal`` if rows cannot be told
+        apart."""
+        context = self.context
+        if not now.uri == base.uri == wanted.uri or uncommitted(context, self.branch, now):
+            raise refusal
+        self.rows.check_table(name)
+        if self.dry_run:
+            ours = standing(context, self.branch, name, tip)
+        else:
+            ours = writable_head(context, self.branch, tip, name, now)
+        before, theirs = (pinned_state(context, each) for each in (base, wanted))
+        uniting = self.rows.uniting(name, Bases(before), ours, theirs)
+        if uniting is None:
+            raise refusal
+        judged = self.rows.judge(uniting, dry_run=self.dry_run, is_merge=False)
+        if judged is None:
+            return None
+        self.unions[name] = judged
+        return _Step(TableDone.MERGED, None, lambda: judged.stage(self.title), now.uri)
 
     def _check(self, now: Pin, expected: Pin) -> None:
         """Raise where a table is not what it is expected to be."""

@@ -27,6 +27,7 @@ from lancewood.git.hashes import Hash
 from lancewood.git.names import below
 from lancewood.model.exclusive import EXCLUSIVE_KEY
 from lancewood.model.file_version import DEFAULT_FILE_VERSION
+from lancewood.model.lines import LINE_KEY, MERGED_KEY
 from lancewood.model.refs import MAIN, BranchName
 from lancewood.repo.context import RepoContext
 from lancewood.repo.landing import land_rest
@@ -109,7 +110,7 @@ def begin_anew(table: StagedTable, data: Any, **options: Any) -> StagedTable:
     What is known about the origin of its rows is removed too, such as which batches of a stream
     were applied. ``options`` are those of ``overwrite``. Concurrent writes are conflicts.
     """
-    settings = dict.fromkeys(table.config.keys() - {EXCLUSIVE_KEY})
+    settings = dict.fromkeys(table.config.keys() - {EXCLUSIVE_KEY, LINE_KEY, MERGED_KEY})
     if settings:
         table = table.set_config(settings)
     if table.metadata:

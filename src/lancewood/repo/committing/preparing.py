@@ -38,6 +38,7 @@ from lancewood.errors import AlreadyExistsError, RetryableConflictError
 from lancewood.git.objects import Signature
 from lancewood.jobs.publishing import reset
 from lancewood.jobs.publishing.work import load_work
+from lancewood.model.lines import has_own_ids
 from lancewood.model.refs import MAIN, BranchName, called
 from lancewood.repo.committing.adding import add_table, check_no_manifest_store
 from lancewood.repo.committing.creating import begin_anew, may_branch, new_location, taken
@@ -55,7 +56,9 @@ from lancewood.store.locate import open_store
 from lancewood.table.table import Table
 
 
-def prepare(context: RepoContext, branch: str, name: str, *, adopt: bool) -> Table:
+def prepare(
+    context: RepoContext, branch: str, name: str, *, adopt: bool, own_ids: bool = True
+) -> Table:
     """The newest version of a table on a branch, which is made if need be.
 
     What commits of the branch pin lands first; uncommitted writes stay. Raises NotFoundError,
@@ -72,13 +75,21 @@ def prepare(context: RepoContext, branch: str, name: str, *, adopt: bool) -> Tab
         location = working_location(context, branch, pin, adopt=adopt)
         if location is not None:
             return Table(load_snapshot(location))
-    return Table(writable_head(context, branch, tip, name, pin, adopt=adopt))
+    head = writable_head(context, branch, tip, name, pin, adopt=adopt, own_ids=own_ids)
+    return Table(head)
 
 
 def prepare_work(
-    context: RepoContext, branch: str, name: str, *, onto: str, by: Signature
+    context: RepoContext,
+    branch: str,
+    name: str,
+    *,
+    onto: str,
+    by: Signature,
+    own_ids: bool = False,
 ) -> Table:
-    """A table on a branch whose work is to be merged onto another branch.
+    """A table on a branch whose work is to be merged onto another branch; by rows, if need be, only
+    if it has row ids of its own.
 
     Raises what ``prepare`` raises, and RetryableConflictError if the other branch moved.
     """
@@ -90,7 +101,7 @@ def prepare_work(
         changes = Transaction(context, branch, message, by)
         changes.pin(name, pin_of(first, pin.uri))
         changes.commit()
-    return prepare(context, branch, name, adopt=False)
+    return prepare(context, branch, name, adopt=False, own_ids=own_ids)
 
 
 def prepare_new(
@@ -102,6 +113,7 @@ def prepare_new(
     onto: str,
     by: Signature,
     uri: str | os.PathLike[str] | None = None,
+    own_ids: bool = False,
 ) -> Table:
     """A table that the branch does not have yet, with these columns and without rows; or, where
     there is a table at ``uri`` already, that one as it stands.
@@ -124,12 +136,13 @@ def prepare_new(
         _make_at(context, uri, schema)
         add_table(context, changes, name, uri)
     changes.commit()
-    table = _begun_anew(prepare_work(context, branch, name, onto=onto, by=by))
+    work = prepare_work(context, branch, name, onto=onto, by=by, own_ids=own_ids)
+    table = _begun_anew(work)
     if is_right:
         return table
     with Transaction(context, branch, f"table {name} begins anew", by) as changes:
         begin_anew(changes.table(name), schema)
-    return prepare(context, branch, name, adopt=False)
+    return prepare(context, branch, name, adopt=False, own_ids=own_ids)
 
 
 def _begun_anew(table: Table) -> Table:
@@ -143,7 +156,9 @@ def _begun_anew(table: Table) -> Table:
         return table
     main = main_location(head)
     source = load_snapshot(branch_location(main, work.parent), version=work.fork)
-    return Table(reset.begin_anew(main, source, head, BranchName.found(work.branch)))
+    wanted = BranchName.found(work.branch)
+    own_ids = has_own_ids(head.manifest)
+    return Table(reset.begin_anew(main, source, head, wanted, own_ids=own_ids))
 
 
 def _beginning(context: RepoContext, branch: str, name: str, pin: Pin) -> Snapshot:

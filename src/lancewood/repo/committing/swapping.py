@@ -13,7 +13,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from lancewood.catalog.files import checked_files, crossed_paths, merge_entries
+from lancewood.catalog.file_merge import merge_files
+from lancewood.catalog.files import checked_files
 from lancewood.catalog.names import branch_ref
 from lancewood.catalog.tables import TableTree
 from lancewood.errors import (
@@ -25,6 +26,7 @@ from lancewood.errors import (
 from lancewood.git.hashes import Hash
 from lancewood.git.history import walk
 from lancewood.git.objects import Signature, TreeEntry
+from lancewood.git.text_merge import Favor
 from lancewood.repo.context import RepoContext
 from lancewood.repo.identity import first_line
 from lancewood.repo.looking.view import View
@@ -65,43 +67,86 @@ def swap(
     the branch. Raises RetryableConflictError if others were faster too often, CommitUnknownError if
     it is unknown whether the branch moved; after any other error it did not.
     """
-    objects, refs, ref = context.git.objects, context.git.refs, branch_ref(branch)
+    objects = context.git.objects
+
+    def make(tip: Hash | None) -> Hash | None:
+        tables = proposal.tree(tip)
+        if tables is None:
+            return None
+        parents = ((tip,) if tip is not None else ()) + tuple(merged)
+        return objects.put_commit(tables.put(), parents, author, message, committer)
+
+    return swap_ref(
+        context,
+        branch_ref(branch),
+        make,
+        what=f"branch {branch!r}",
+        verb=verb,
+        title=first_line(message),
+        by=committer or author,
+        retry=retry,
+        branch=branch,
+    )
+
+
+def swap_ref(
+    context: RepoContext,
+    ref: str,
+    make: Callable[[Hash | None], Hash | None],
+    /,
+    *,
+    what: str,
+    verb: str,
+    title: str,
+    by: Signature,
+    retry: Retry = SWAPS,
+    **facts: str,
+) -> Hash | None:
+    """The same for any ref, and a commit that ``make`` makes after its value.
+
+    ``what`` is how errors call the ref, ``facts`` what they carry besides.
+    """
+    refs = context.git.refs
     with ExitStack() as stack:
         for attempt in retry:
             tip = refs.read(ref)
-            tables = proposal.tree(tip)
-            if tables is None:
+            commit = make(tip)
+            if commit is None:
                 return None
-            why = f"{verb}{' (initial)' if tip is None else ''}: {first_line(message)}"
-            parents = ((tip,) if tip is not None else ()) + tuple(merged)
-            commit = objects.put_commit(tables.put(), parents, author, message, committer)
+            why = f"{verb}{' (initial)' if tip is None else ''}: {title}"
             try:
-                if refs.move(ref, tip, commit, why=why, by=committer or author):
+                if refs.move(ref, tip, commit, why=why, by=by):
                     return commit
             except RetryableConflictError:
                 raise
             except (LancewoodError, OSError) as unclear:
-                landed = has_landed(context, branch, commit, since=tip)
+                landed = has_landed(context, ref, commit, since=tip)
                 if landed:
                     return commit
                 if landed is None:
-                    raise _unknown(branch, commit, unclear) from unclear
+                    raise CommitUnknownError(
+                        f"nobody can tell yet whether {what} moved to commit {commit[:12]}: "
+                        f"{unclear}. Look at log(): if the commit is there it is done, else run "
+                        "it again",
+                        **facts,
+                        commit=commit,
+                    ) from unclear
                 raise
             if not attempt:
                 # From here on in order of arrival: crowds would rebuild the same things in vain.
                 stack.enter_context(context.git.turn())
     raise RetryableConflictError(
-        f"branch {branch!r} of {context.root} moved {retry.attempts} times while a commit was "
-        "about to be made; run it again when fewer writers are active",
-        branch=branch,
+        f"{what} of {context.root} moved {retry.attempts} times while a commit was about to be "
+        "made; run it again when fewer writers are active",
+        **facts,
         attempts=retry.attempts,
     )
 
 
-def has_landed(context: RepoContext, branch: str, commit: Hash, since: Hash | None) -> bool | None:
-    """Whether a commit is on the branch, between its tip and ``since``; None if unreadable."""
+def has_landed(context: RepoContext, ref: str, commit: Hash, since: Hash | None) -> bool | None:
+    """Whether a commit is between the tip of a ref and ``since``; None if unreadable."""
     try:
-        tip = context.git.refs.read(branch_ref(branch))
+        tip = context.git.refs.read(ref)
         if tip is None:
             return False
         for each in walk(context.git.objects, [tip], first_parent=True):
@@ -112,15 +157,6 @@ def has_landed(context: RepoContext, branch: str, commit: Hash, since: Hash | No
     except (LancewoodError, OSError):
         return None
     return False
-
-
-def _unknown(branch: str, commit: Hash, cause: Exception) -> CommitUnknownError:
-    return CommitUnknownError(
-        f"nobody can tell yet whether branch {branch!r} moved to commit {commit[:12]}: {cause}. "
-        "Look at log(): if the commit is there it is done, else run it again",
-        branch=branch,
-        commit=commit,
-    )
 
 
 class Beside:
@@ -149,42 +185,34 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """The change from the files of one commit to those of another; None stands for no files."""
+    """The change from the files that some commits have in common, to those of another."""
 
     context: RepoContext
-    before: Hash | None
+    bases: tuple[Hash, ...]
+    """None: no files. Several, the newest first, after criss-cross merges."""
     after: Hash | None
+    """None stands for no files."""
     refused: str
     """What to say is refused, if files are in the way."""
-    crossing: tuple[Hash, ...] = ()
-    """Further bases besides ``before``, after criss-cross merges."""
+    favor: Favor | None = None
+    """Which side counts where both changed the same."""
 
     def applied(self, now: Mapping[str, TreeEntry]) -> Mapping[str, TreeEntry]:
         """The entries of a tree with the change applied.
 
-        Raises IncompatibleConflictError with the files that were changed differently here, and
-        those that differ between the bases.
+        Raises IncompatibleConflictError with the files in conflict.
         """
-        tree, objects = self.context.tree, self.context.git.objects
-        before, after = tree(self.before).files, tree(self.after).files
-        if self.crossing:
-            bases = [before, *(tree(each).files for each in self.crossing)]
-            self._check(
-                crossed_paths(objects, bases, after, now),
-                "The two were merged crosswise before, and which side took back what cannot be "
-                "told of the files",
-            )
-        found, twice = merge_entries(objects, before, after, now)
-        self._check(twice, "Files that are something else here:")
-        return found
-
-    def _check(self, files: list[str], why: str) -> None:
-        if not files:
-            return
+        theirs = self.context.tree(self.after).files
+        found, conflicts = merge_files(
+            self.context.git.objects, self.bases, now, theirs, favor=self.favor
+        )
+        if not conflicts:
+            return found
+        some, files = conflicts[:_MOST_NAMED], [each.path for each in conflicts]
         more = f" and {len(files) - _MOST_NAMED} more" if len(files) > _MOST_NAMED else ""
         raise IncompatibleConflictError(
-            f"{self.refused}, and nothing has changed. {why} "
-            f"{', '.join(map(repr, files[:_MOST_NAMED]))}{more}; make them the same on one side "
-            "with snapshot(), and do it again",
+            f"{self.refused}, and nothing has changed. Files that do not go together: "
+            f"{', '.join(map(str, some))}{more}; make them the same on one side with snapshot(), "
+            "and do it again",
             files=files,
         )

@@ -38,6 +38,7 @@ from lancewood.jobs.naming.deletion import delete_branch
 from lancewood.jobs.naming.records import load_standing
 from lancewood.model.refs import BranchName
 from lancewood.repo.context import RepoContext
+from lancewood.repo.decisions import forget_branch
 from lancewood.repo.gc.needed import CommitNeeds
 from lancewood.repo.identity import author_of
 from lancewood.repo.naming.tags import NamedCommits
@@ -88,7 +89,8 @@ class Branches(NamedCommits):
         return commit
 
     def delete(self, name: str, *, force: bool = False, tables: bool = False) -> None:
-        """Remove a branch; its commits stay as long as something else leads to them.
+        """Remove a branch; its commits stay as long as something else leads to them. What was
+        decided about merges of it goes with it.
 
         Refuses the current branch, and without ``force`` one with commits that no other branch has.
         Branches of tables stay until ``gc``; ``tables`` removes at once those of that name that
@@ -119,6 +121,7 @@ class Branches(NamedCommits):
             raise RetryableConflictError(
                 f"branch {name!r} moved while it was to be deleted; look at it again", branch=name
             )
+        forget_branch(self._context, name, by=author_of(self._context.git))
         if tables:
             finish_deletion(self._context, name)
 
@@ -156,6 +159,7 @@ def finish_deletion(context: RepoContext, branch: str) -> bool:
         return False
     wanted = lance_branch(branch)
     assert wanted is not None, "main does not go"
+    forget_branch(context, branch, by=author_of(context.git))
     with suppress(NotFoundError):  # the commit is gone, and its tables are unknown
         _Deletion(context, branch, wanted, tip).run()
     remove_merge_note(context, branch)

@@ -35,6 +35,7 @@ from lancewood.jobs.publishing.closing import mend_record
 from lancewood.jobs.publishing.reset import begin_anew
 from lancewood.model.exclusive import keeper_of, keeping
 from lancewood.model.ids import Version
+from lancewood.model.lines import has_own_ids
 from lancewood.model.operations import Clone
 from lancewood.model.refs import Branch, BranchName, called
 from lancewood.model.transaction import STAGED_PROPERTY
@@ -58,12 +59,20 @@ class BranchMovedError(RetryableConflictError):
 
 
 def writable_head(
-    context: RepoContext, branch: str, tip: Hash | None, name: str, pin: Pin, *, adopt: bool = False
+    context: RepoContext,
+    branch: str,
+    tip: Hash | None,
+    name: str,
+    pin: Pin,
+    *,
+    adopt: bool = False,
+    own_ids: bool = True,
 ) -> Snapshot:
     """The newest version of the table on the branch, once all commits up to ``tip`` have landed.
 
-    Raises IncompatibleConflictError for a table that has diverged, and for a branch of it that the
-    repository did not make.
+    A branch of the table that is made for it gets row ids of its own, unless ``own_ids`` says that
+    it will not stay. Raises IncompatibleConflictError for a table that has diverged, and for a
+    branch of it that the repository did not make.
     """
     check_member(context, pin, name)
     wanted = lance_branch(branch)
@@ -74,8 +83,10 @@ def writable_head(
         if head is None:
             for each in land_rest(context, tip, [name]):
                 raise diverged(each)
-        check_unmerged(context, branch, tip, name)
-        return head or load_snapshot(context.location(pin))
+        found = head or load_snapshot(context.location(pin))
+        if not (has_own_ids(found.manifest) and found.manifest.has_stable_row_ids):
+            check_unmerged(context, branch, tip, name)
+        return found
     if wanted is None:
         raise IncompatibleConflictError(
             f"table {name!r} is pinned on its {called(pin.branch)}, and main is to be written: "
@@ -83,7 +94,7 @@ def writable_head(
             table=name,
         )
     source = landed_source(context, name, pin)
-    return own_head(context, branch, tip, name, source, wanted, adopt=adopt)
+    return own_head(context, branch, tip, name, source, wanted, adopt=adopt, own_ids=own_ids)
 
 
 def _landed_head(context: RepoContext, pin: Pin) -> Snapshot | None:
@@ -165,6 +176,7 @@ def own_head(
     wanted: BranchName,
     *,
     adopt: bool = False,
+    own_ids: bool = True,
 ) -> Snapshot:
     """The newest version of the table's branch, which begins at the source.
 
@@ -177,7 +189,8 @@ def own_head(
         record = load_branch(main.store, wanted)
         if record is None:
             try:
-                return create_branch(source, str(wanted), metadata={REPOSITORY_ID: context.id})
+                made = {REPOSITORY_ID: context.id}
+                return create_branch(source, str(wanted), metadata=made, own_ids=own_ids)
             except AlreadyExistsError:
                 continue
         if is_leaving(main.store, wanted):
@@ -197,7 +210,7 @@ def own_head(
         if context.tip(branch) != tip:
             raise BranchMovedError(f"branch {branch!r} has another commit by now", branch=branch)
         try:
-            return begin_anew(main, source, head, wanted)
+            return begin_anew(main, source, head, wanted, own_ids=own_ids)
         except AlreadyExistsError:
             continue
     raise RetryableConflictError(

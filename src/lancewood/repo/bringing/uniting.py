@@ -1,0 +1,182 @@
+"""Tables that both sides changed, merged by rows: which states meet, and what they become.
+
+The bases are those of the commits, not of the tables: what a commit took back stays taken back,
+whatever versions the table has. Rows can be told apart by their ids if these are stable and if
+every branch involved hands out its own; tables where they cannot are refused.
+"""
+
+from __future__ import annotations
+
+import uuid as uuids
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from lancewood.engine.snapshot import (
+    Snapshot,
+    has_settled_ids,
+    load_snapshot,
+)
+from lancewood.engine.staging import Stage
+from lancewood.errors import MergeConflictError
+from lancewood.git.hashes import Hash
+from lancewood.git.history import merge_bases
+from lancewood.git.text_merge import Favor
+from lancewood.jobs.diffing.plan import nothing_before
+from lancewood.jobs.runner import LocalRunner, Runner
+from lancewood.jobs.uniting.bases import Bases
+from lancewood.jobs.uniting.composing import Union
+from lancewood.jobs.uniting.decisions import Decision, decided
+from lancewood.jobs.uniting.plan import Detect, Preparing, Uniting
+from lancewood.jobs.uniting.resolving import Resolve
+from lancewood.jobs.uniting.unite import united_config
+from lancewood.model.patch import HeadChanges
+from lancewood.model.transaction import MARKS_PROPERTY, Transaction
+from lancewood.repo.context import RepoContext
+from lancewood.repo.decisions import read_decisions
+from lancewood.repo.landing import pinned_state
+from lancewood.repo.outcome import Committed
+from lancewood.repo.writing.writable import working_location
+
+
+@dataclass(frozen=True)
+class RowMerges:
+    """How rows are merged that both sides changed."""
+
+    resolve: Resolve = field(default_factory=Resolve)
+    detect: Detect = "cells"
+    runner: Runner = field(default_factory=LocalRunner)
+    decisions: Mapping[str, Sequence[Decision]] = field(default_factory=dict)
+    """What was decided before, by table."""
+    by_table: Mapping[str, Resolve] = field(default_factory=dict)
+    """Of tables that do not go by ``resolve``."""
+
+    def resolve_of(self, table: str) -> Resolve:
+        """What decides conflicts of a table."""
+        return self.by_table.get(table, self.resolve)
+
+    def with_decisions(self, context: RepoContext, kept: Hash | None) -> RowMerges:
+        """The same with the decisions of a commit that keeps some."""
+        if kept is None:
+            return self
+        return replace(self, decisions=read_decisions(context.git.objects, kept))
+
+    @property
+    def favor(self) -> Favor | None:
+        """The side that counts in files, too."""
+        side = self.resolve.rows
+        return None if side == "base" else side
+
+    def check_table(self, table: str) -> None:
+        """Raise MergeConflictError for a table that both sides changed, if that is a conflict and
+        nobody said which side is taken."""
+        sides = (each.rules.get("rows") for each in self.decisions.get(table, ()))
+        if self.detect == "tables" and not any((self.resolve_of(table).rows, *sides)):
+            raise MergeConflictError(
+                "both sides changed it, and detect='tables' makes that a conflict", conflicts=1
+            )
+
+    def uniting(
+        self,
+        table: str,
+        base: Bases[Snapshot],
+        ours: Snapshot,
+        theirs: Snapshot,
+    ) -> Uniting | None:
+        """A merge of two states; None if their rows cannot be told apart."""
+        if not all(map(_has_ids, (*base.all, ours, theirs))):
+            return None
+        found = Uniting(base, ours, theirs, self.resolve_of(table), self.detect, table)
+        return decided(found, self.decisions.get(table, ()))
+
+    def judge(self, uniting: Uniting, *, dry_run: bool, is_merge: bool) -> JudgedUnion | None:
+        """The merge, prepared; None if it changes nothing. ``is_merge``: ours holds all of theirs
+        afterwards. Raises MergeConflictError."""
+        ours = uniting.ours.manifest
+        preparing = Preparing(uniting, self.runner, writes=not dry_run)
+        union = preparing.union({})
+        found = preparing.gathered
+        if union.head == HeadChanges() and not (found.inserted or found.updated or found.deleted):
+            preparing.discard()
+            return None
+        if is_merge:
+            config = dict(ours.config if union.head.config is None else union.head.config)
+            union.head = replace(union.head, config=config | united_config(ours, uniting.theirs))
+        return JudgedUnion(uniting.ours, union, preparing)
+
+
+@dataclass
+class JudgedUnion:
+    """A merge without conflicts that nothing decides. Its rows are written, and nothing names
+    them yet."""
+
+    head: Snapshot
+    union: Union
+    preparing: Preparing
+
+    def stage(self, message: str) -> Stage:
+        """The version after ours."""
+        stage = Stage(self.head, message=message)
+        operation = self.union.plan(self.head.manifest).operation
+        told = {MARKS_PROPERTY: "exact"}
+        version = self.head.manifest.version
+        stage.compose(Transaction(version, str(uuids.uuid4()), (operation,), told), self.union)
+        return stage
+
+    def discard(self) -> None:
+        """Remove what was written."""
+        self.preparing.discard()
+
+
+def with_merged(made: Committed, name: str, judged: Mapping[str, object]) -> Committed:
+    """What was done, and what became of the rows of tables that were merged by rows."""
+    found = (
+        (table, each.preparing.told(name, each.union.brought, dry_run=made.is_dry_run))
+        for table, each in sorted(judged.items())
+        if isinstance(each, JudgedUnion)
+    )
+    return replace(made, merged=tuple(found))
+
+
+def load_bases(context: RepoContext, commits: Sequence[Hash], name: str) -> Bases[Snapshot] | None:
+    """A table as commits have it, and what is below them if there are several; None if one of them
+    does not have the table.
+
+    Raises NotFoundError for a state that is gone.
+    """
+
+    def distinct(found: Iterable[Hash]) -> list[Hash | None]:
+        """Those with different states of the table; none if one does not have it."""
+        known: dict[Hash | None, Hash | None] = {}
+        for each in found:
+            known.setdefault(context.tree(each).blob_hash(name), each)
+        return [] if None in known else [*known.values()]
+
+    def below(one: Hash | None, other: Hash | None) -> list[Hash | None]:
+        assert one is not None, "what is not there has nothing beside it"
+        assert other is not None, "what is not there has nothing beside it"
+        return distinct(merge_bases(context.git.objects, one, other))
+
+    found = distinct(commits)
+    if not found:
+        return None
+    first = pinned_state(context, context.tree(found[0]).pin(name))
+    return Bases.of(found, below, lambda _: None).each(
+        lambda each: (
+            nothing_before(first)
+            if each is None
+            else pinned_state(context, context.tree(each).pin(name))
+        )
+    )
+
+
+def standing(context: RepoContext, branch: str, name: str, tip: Hash | None) -> Snapshot:
+    """A table as a branch has it now; nothing lands, and no branch of the table is made."""
+    pin = context.tree(tip).pin(name)
+    location = working_location(context, branch, pin)
+    if location is None or pin.landing is not None:
+        return pinned_state(context, pin)
+    return load_snapshot(location)
+
+
+def _has_ids(state: Snapshot) -> bool:
+    return state.manifest.has_stable_row_ids and has_settled_ids(state)

@@ -1,0 +1,293 @@
+"""Tables that both sides changed are merged, picked and reverted by rows; pylance is the judge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lancewood as lw
+from lancewood.errors import FormatError, InvalidInputError, NotFoundError
+from lancewood.jobs.uniting.decisions import Decision
+from lancewood.repo.outcome import TableDone
+
+pytestmark = pytest.mark.usefixtures("unsynced")
+MERGED = (("birds", TableDone.MERGED),)
+REF = "refs/lancewood/merges/main/exp"
+
+
+@pytest.fixture
+def repo(tmp_path: Path, unsynced: None) -> lw.Repository:
+    """One table of three rows, and a branch exp at the same commit."""
+    made = lw.Repository.init(tmp_path / "r")
+    with made.transaction("main", "begin") as changes:
+        names = pa.table({"id": [1, 2, 3], "name": ["auk", "owl", "tit"], "seen": [0, 0, 0]})
+        changes.create_table("birds", names)
+    made.branches.create("exp")
+    return made
+
+
+def update(repo: lw.Repository, branch: str, where: str, **values: str) -> lw.Committed:
+    with repo.transaction(branch, f"{branch}: {values}") as changes:
+        changes.table("birds").update(values, where)
+    return changes.result
+
+
+def rows(repo: lw.Repository, branch: str = "main") -> list[tuple[Any, ...]]:
+    """What pylance sees on a branch of the table, and the repository in its commit."""
+    found = lance.dataset(repo.path / "tables/birds.lance")
+    if branch != "main":
+        found = found.checkout_version((branch, None))
+    found.validate()
+    seen = [
+        sorted(tuple(row.values()) for row in each.to_pylist())
+        for each in (found.to_table(), repo.at(branch).table("birds").to_arrow())
+    ]
+    assert seen[0] == seen[1]
+    return seen[0]
+
+
+def files(repo: lw.Repository) -> dict[str, bytes]:
+    return {str(each): each.read_bytes() for each in repo.path.rglob("*") if each.is_file()}
+
+
+@pytest.mark.parametrize(("name", "into"), [("exp", "main"), ("main", "exp")])
+def test_different_cells_of_one_row_go_together_in_any_direction(
+    repo: lw.Repository, name: str, into: str
+) -> None:
+    update(repo, "exp", "id = 1", name="'gull'")
+    update(repo, "main", "id = 1", seen="7")
+    before = files(repo)
+    assert repo.merge(name, branch=into, dry_run=True).done == MERGED
+    assert files(repo) == before
+    assert repo.merge(name, branch=into).done == MERGED
+    assert rows(repo, into) == [(1, "gull", 7), (2, "owl", 0), (3, "tit", 0)]
+    assert not repo.merge(name, branch=into).is_new
+    assert repo.status().is_clean
+
+
+def test_conflicts_are_shown_decided_one_by_one_and_merged(repo: lw.Repository) -> None:
+    update(repo, "exp", "id < 3", name="'there'")
+    update(repo, "main", "id < 3", name="'here'")
+    tip = repo.at("main").hash
+    with pytest.raises(lw.MergeConflictError, match="'birds': both sides changed 2 rows"):
+        repo.merge("exp")
+    (found,) = repo.conflicts("exp").values()
+    first, second = sorted(found.to_arrow().to_pylist(), key=lambda each: each["ours"]["id"])
+    repo.resolve("exp", "birds", [{"_conflict": first["_conflict"], "take": "theirs"}])
+    assert [each.count() for each in repo.conflicts("exp").values()] == [1]
+    with pytest.raises(lw.MergeConflictError, match="changed 1 row"):
+        repo.merge("exp")
+    assert repo.at("main").hash == tip
+    repo.resolve("exp", "birds", [{"_conflict": second["_conflict"], "name": "both"}])
+    assert len(repo.decisions("exp")["birds"]) == 2
+    assert repo.merge("exp").done == MERGED
+    assert rows(repo) == [(1, "there", 0), (2, "both", 0), (3, "tit", 0)]
+    assert repo.decisions("exp") == {}
+    assert [*repo.marks.list("merges/")] == []
+
+
+def test_a_side_is_kept_for_the_conflicts_that_match(repo: lw.Repository) -> None:
+    update(repo, "exp", "id < 3", name="'there'")
+    update(repo, "main", "id < 3", name="'here'")
+    with pytest.raises(NotFoundError, match="no table 'none' in these commits; there is birds"):
+        repo.conflicts("exp", table="none")
+    repo.resolve("exp", "birds", "theirs", where="base.name = 'owl'")
+    (left,) = repo.conflicts("exp", table="birds")["birds"].to_arrow().to_pylist()
+    assert left["ours"]["id"] == 1
+    for where, resolve, why in (
+        ("ours.id = 7", "ours", "no conflict of table 'birds' matches"),
+        ("true", {"name": "ours"}, "where goes with a side"),
+        ("nope", "ours", "nope"),
+    ):
+        with pytest.raises(InvalidInputError, match=why):
+            repo.resolve("exp", "birds", resolve, where=where)
+    done = repo.merge("exp", resolve="ours")
+    ((table, counts),) = done.merged
+    assert (table, counts.branch, counts.updated, counts.resolved) == ("birds", "exp", 1, 2)
+    assert rows(repo) == [(1, "here", 0), (2, "there", 0), (3, "tit", 0)]
+
+
+def test_rows_of_a_file_that_nobody_filled_in_decide_nothing(repo: lw.Repository) -> None:
+    update(repo, "exp", "id < 3", name="'there'")
+    update(repo, "main", "id < 3", name="'here'")
+    names = repo.conflicts("exp")["birds"].names()
+    empty = {"_conflict": names, "take": pa.nulls(2, pa.string())}
+    with pytest.raises(InvalidInputError, match="no row of the decisions has a side"):
+        repo.resolve("exp", "birds", pa.table(empty))
+    repo.resolve("exp", "birds", pa.table(empty | {"take": ["theirs", None]}))
+    assert repo.conflicts("exp", resolve=pa.table(empty))["birds"].names() == names[1:]
+
+
+@pytest.mark.parametrize("way", ["merge", "cherry_pick"])
+def test_both_may_not_change_a_table_if_that_is_a_conflict(repo: lw.Repository, way: str) -> None:
+    update(repo, "exp", "id = 1", name="'there'")
+    update(repo, "main", "id = 2", name="'here'")
+    before = files(repo)
+    with pytest.raises(lw.MergeConflictError, match="'birds': both sides changed it"):
+        getattr(repo, way)("exp", detect="tables")
+    assert files(repo) == before
+    resolve: Any = "ours"
+    if way == "merge":
+        repo.resolve("exp", "birds", "theirs")
+        assert repo.merge("exp", detect="tables", dry_run=True).is_new
+        assert repo.forget_decisions("exp")
+        resolve = {"birds": lw.Resolve(rows="ours")}
+    getattr(repo, way)("exp", detect="tables", resolve=resolve)
+    assert rows(repo) == [(1, "there", 0), (2, "here", 0), (3, "tit", 0)]
+
+
+def test_what_the_call_says_counts_more_than_what_was_kept(repo: lw.Repository) -> None:
+    update(repo, "exp", "true", name="'there'", seen="1")
+    update(repo, "main", "true", name="'here'", seen="2")
+    repo.resolve("exp", "birds", {"seen": "ours.seen + theirs.seen"})
+    repo.resolve("exp", "birds", "ours")
+    assert repo.decisions("exp")["birds"][1] == Decision({"rows": "ours"})
+    repo.merge("exp", resolve="theirs")
+    assert rows(repo) == [(each, "there", 3) for each in (1, 2, 3)]
+
+
+def test_a_decision_on_a_row_that_has_changed_since_decides_nothing(repo: lw.Repository) -> None:
+    update(repo, "exp", "id = 1", name="'there'")
+    update(repo, "main", "id = 1", name="'here'")
+    (shown,) = repo.conflicts("exp")["birds"].to_arrow().to_pylist()
+    repo.resolve("exp", "birds", [{"_conflict": shown["_conflict"], "take": "theirs"}])
+    update(repo, "exp", "id = 1", name="'elsewhere'")
+    with pytest.raises(lw.MergeConflictError):
+        repo.merge("exp")
+    assert repo.forget_decisions("exp")
+    assert not repo.forget_decisions("exp")
+
+
+def test_a_decision_that_cannot_be_kept_or_used_is_refused(repo: lw.Repository) -> None:
+    update(repo, "exp", "id = 1", name="'there'")
+    update(repo, "main", "id = 1", name="'here'")
+    with pytest.raises(InvalidInputError, match="either rules or decided rows"):
+        repo.resolve("exp", "birds", None)
+    with pytest.raises(InvalidInputError, match="resolve is"):
+        repo.resolve("exp", "birds", "mine")
+    repo.resolve("exp", "birds", [{"_conflict": "0" * 16, "wings": 2}])
+    with pytest.raises(lw.LancewoodError, match="'wings', which is not there"):
+        repo.merge("exp")
+    repo.forget_decisions("exp")
+    git = repo._context.git
+    assert git.refs.move(REF, None, repo.at("main").hash, why="hostile", by=repo.at().commit.author)
+    assert repo.decisions("exp") == {}, "a commit without decisions"
+    repo.forget_decisions("exp")
+    entry = repo.snapshot({"decisions/birds/0001.json": b"{"}, "hostile", branch="exp").hash
+    assert entry is not None
+    assert git.refs.move(REF, None, entry, why="hostile", by=repo.at().commit.author)
+    with pytest.raises(FormatError, match=r"decisions/birds/0001\.json in commit"):
+        repo.merge("exp")
+
+
+def test_a_side_decides_lines_of_files_as_well(repo: lw.Repository) -> None:
+    repo.snapshot({"note": b"there\n"}, "there", branch="exp")
+    repo.snapshot({"note": b"here\n"}, "here", branch="main")
+    with pytest.raises(lw.LancewoodError, match="'note'"):
+        repo.merge("exp")
+    repo.merge("exp", resolve="theirs")
+    assert repo.at("main").read("note") == b"there\n"
+
+
+def test_a_commit_is_picked_onto_a_table_that_is_something_else(repo: lw.Repository) -> None:
+    update(repo, "exp", "id = 2", seen="5")
+    update(repo, "exp", "id = 1", name="'gull'")
+    update(repo, "main", "id = 1", seen="7")
+    with repo.transaction("main", "more") as changes:
+        changes.table("birds").delete("id = 3")
+    before = files(repo)
+    assert repo.cherry_pick("exp", dry_run=True).done == MERGED
+    assert files(repo) == before
+    assert repo.cherry_pick("exp").done == MERGED
+    assert rows(repo) == [(1, "gull", 7), (2, "owl", 0)]
+    assert not repo.cherry_pick("exp").is_new
+    repo.merge("exp")
+    assert rows(repo) == [(1, "gull", 7), (2, "owl", 5)]
+
+
+def test_what_was_changed_here_as_well_is_a_conflict_of_a_pick(repo: lw.Repository) -> None:
+    update(repo, "exp", "id = 1", name="'there'")
+    update(repo, "main", "id = 1", name="'here'")
+    tip = repo.at("main").hash
+    with pytest.raises(lw.MergeConflictError, match="'exp' cannot be picked for 'main'"):
+        repo.cherry_pick("exp")
+    assert repo.at("main").hash == tip
+    repo.cherry_pick("exp", resolve="theirs")
+    assert rows(repo) == [(1, "there", 0), (2, "owl", 0), (3, "tit", 0)]
+
+
+def test_a_commit_is_reverted_under_later_ones(repo: lw.Repository) -> None:
+    with repo.transaction("main", "delete and change") as changes:
+        changes.table("birds").delete("id = 3")
+        changes.table("birds").update({"seen": "4"}, "id = 1")
+    update(repo, "main", "id = 1", name="'gull'")
+    assert repo.revert("HEAD~1").done == MERGED
+    assert rows(repo) == [(1, "gull", 0), (2, "owl", 0), (3, "tit", 0)]
+    update(repo, "main", "id = 1", name="'tern'")
+    with pytest.raises(lw.MergeConflictError, match="cannot be reverted"):
+        repo.revert("HEAD~2")
+    repo.revert("HEAD~2", resolve="theirs")
+    assert rows(repo)[0] == (1, "auk", 0)
+
+
+def test_a_merge_of_rows_meets_a_writer_from_outside(
+    repo: lw.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update(repo, "exp", "id = 1", name="'gull'")
+    update(repo, "main", "id = 1", seen="7")
+    from lancewood.repo.bringing import merging
+
+    real, is_first = merging._Merging._committed, [True]
+
+    def committed(self: merging._Merging, *given: Any) -> Any:
+        if is_first.pop() if is_first else False:
+            lw.open(repo.path / "tables/birds.lance").update({"seen": "8"}, "id = 1")
+        return real(self, *given)
+
+    monkeypatch.setattr(merging._Merging, "_committed", committed)
+    repo.merge("exp")
+    assert rows(repo)[0] == (1, "gull", 8)
+
+
+def test_rows_that_were_picked_on_two_branches_are_one_when_these_are_merged(
+    repo: lw.Repository,
+) -> None:
+    repo.branches.create("other")
+    with repo.transaction("exp", "more") as changes:
+        changes.table("birds").append(pa.table({"id": [4], "name": ["jay"], "seen": [0]}))
+    update(repo, "other", "id = 2", seen="2")
+    for branch in ("main", "other"):
+        repo.cherry_pick("exp", branch=branch)
+    assert repo.merge("other").done == MERGED
+    assert rows(repo) == [(1, "auk", 0), (2, "owl", 2), (3, "tit", 0), (4, "jay", 0)]
+    assert repo.merge("exp").is_new
+    assert rows(repo) == [(1, "auk", 0), (2, "owl", 2), (3, "tit", 0), (4, "jay", 0)]
+
+
+def test_a_branch_without_work_since_takes_that_of_one_that_is_no_child_of_it(
+    repo: lw.Repository,
+) -> None:
+    update(repo, "exp", "id = 1", seen="1")
+    repo.merge("exp")
+    repo.branches.create("other")
+    update(repo, "other", "id = 2", seen="2")
+    assert repo.merge("other", branch="exp").done == MERGED
+    assert rows(repo, "exp") == [(1, "auk", 1), (2, "owl", 2), (3, "tit", 0)]
+    assert not repo.merge("other", branch="exp").is_new
+
+
+def test_a_dropped_column_comes_back_with_its_values_where_rows_changed_since(
+    repo: lw.Repository,
+) -> None:
+    with repo.transaction("main", "drop") as changes:
+        changes.table("birds").drop_columns(["seen"])
+    dropped = repo.at("main").hash
+    update(repo, "main", "id = 1", name="'gull'")
+    with repo.transaction("main", "more") as changes:
+        changes.table("birds").append(pa.table({"id": [4], "name": ["jay"]}))
+    assert repo.revert(dropped).done == MERGED
+    assert rows(repo) == [(1, "gull", 0), (2, "owl", 0), (3, "tit", 0), (4, "jay", None)]
