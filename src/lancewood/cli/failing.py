@@ -31,6 +31,7 @@ from lancewood.errors import (
     IntegrityError,
     InvalidInputError,
     LancewoodError,
+    MergeConflictError,
     NotFoundError,
     RetryableConflictError,
     RunFailedError,
@@ -59,6 +60,10 @@ _OF_REPOSITORY = re.compile(
 )
 _OF_TABLE = re.compile(r"(?<![\w.])(drop|repair|verify)\(\)")
 _PROTECT = re.compile(r"(?<![\w.])protect\('([^']*)'\)")
+_TO_DECIDE = re.compile(
+    r"(?:conflicts\('([^']*)'\) shows them, resolve\(\) or )?(?<!\w)resolve= decides them"
+)
+_BY_OPTIONS = "--ours, --theirs, --rule, --winner, --deletes or --decisions decide them"
 _ADD = re.compile(r"repo\.add\('([^']*)', (?:uri|'([^']*)')\)")
 _TYPED = {
     "switch(create=True)": "lw switch -c",
@@ -81,6 +86,10 @@ _TYPED = {
     "'timeout' in storage_options": "--storage-option timeout=…",
     "in storage_options or in the environment": "with --storage-option or in the environment",
     "set_base": "lw table base URI --set",
+    "conflicts() shows them": "lw table conflicts shows them",
+    "conflicts() shows those": "lw conflicts shows those",
+    "detect='tables' makes": "--detect tables makes",
+    "Resolve(schema=) decides that": "--schema decides that",
     ". A pathlib.Path is never taken for a revision": "",
 }
 
@@ -104,6 +113,7 @@ class ExitCode(IntEnum):
     DECLINED = 13
     NOT_PUBLISHED = 14
     RUN_FAILED = 15
+    MERGE_CONFLICT = 16
     INTERRUPTED = 130
     BROKEN_PIPE = 141
 
@@ -129,6 +139,7 @@ MEANINGS = {
         "lw run published nothing: a check failed, too many rows are bad, or the run was reverted"
     ),
     ExitCode.RUN_FAILED: "Spark, a source or a function of the pipeline failed in lw run",
+    ExitCode.MERGE_CONFLICT: "rows were changed on both sides; decide",
     ExitCode.INTERRUPTED: "Ctrl-C; a commit has landed whole or not at all",
     ExitCode.BROKEN_PIPE: "whoever read the output has left",
 }
@@ -139,6 +150,7 @@ OF_ERRORS: dict[type[LancewoodError], ExitCode] = {
     RetryableConflictError: ExitCode.CONFLICT_RETRY,
     IncompatibleConflictError: ExitCode.CONFLICT,
     BatchAppliedError: ExitCode.CONFLICT,
+    MergeConflictError: ExitCode.MERGE_CONFLICT,
     CommitUnknownError: ExitCode.COMMIT_UNKNOWN,
     NotFoundError: ExitCode.NOT_FOUND,
     AlreadyExistsError: ExitCode.ALREADY_EXISTS,
@@ -242,6 +254,11 @@ def _tables_in(directory: str) -> list[str]:
     return sorted(e for e in names if os.path.isdir(os.path.join(directory, e, _VERSIONS)))
 
 
+def _decided_by(found: re.Match[str]) -> str:
+    shows = f"lw conflicts {quote(found[1])} shows them, lw resolve or " if found[1] else ""
+    return f"{shows}{_BY_OPTIONS}"
+
+
 def as_typed(message: str) -> str:
     """The message with options in place of arguments.
 
@@ -254,6 +271,7 @@ def as_typed(message: str) -> str:
     """
     message = _SET_BASE.sub(r"lw table base URI --set ID \1", message)
     message = _ADD.sub(lambda found: f"lw add {found[1]} {quote(found[2] or 'URI')}", message)
+    message = _TO_DECIDE.sub(_decided_by, message)
     message = _PROTECT.sub(r"lw protect \1", message)
     message = _OF_REPOSITORY.sub(r"lw \1", message)
     message = _OF_TABLE.sub(r"lw table \1", message)

@@ -14,8 +14,14 @@ _NO_REMOTES = (
 )
 _ALL_THERE = "the tables of every branch are there all the time, and lw switch touches none"
 _REWRITES = "commits are not rewritten; lw merge brings a branch, lw cherry-pick one commit"
-_WHOLE = "a merge is done whole or not at all, so there is nothing to finish or to give up"
-_DECIDE = "rows that both sides changed are not decided by rule; change one side and merge again"
+_WHOLE = (
+    "it is done whole or not at all, so there is nothing to finish or to give up; lw conflicts "
+    "shows what is in the way, lw resolve decides it for the next lw merge"
+)
+_DECIDE = (
+    "lw merge --ours or --theirs takes one side of rows that both changed, --rule and --winner "
+    "decide by SQL"
+)
 _ANYWAY = "it is what happens anyway; leave it out"
 _LIGHT = "a tag is a name without a message; lw tag NAME makes one"
 _NO_INDEX = "there is no index"
@@ -28,6 +34,10 @@ VERBS = {
     "restore": "lw reset HEAD takes back what is not committed, in all tables; "
     "lw table restore makes an old version of one table the newest",
     "rebase": _REWRITES,
+    "mergetool": "there are no markers in files to edit; lw conflicts -o FILE writes what both "
+    "sides changed, with a column to decide it in, and lw merge --decisions FILE reads it",
+    "rerere": "lw resolve keeps what was decided until the merge is done, in commits that git log "
+    "shows; a --rule of lw merge decides the same way every time",
     "mv": "a table keeps the name under which it was made or added",
     **{
         name: f"{_STOCK}: git {name}"
@@ -85,7 +95,15 @@ OPTIONS: dict[str, dict[str, str]] = {
         "--ff-only": "--dry-run says what would happen",
         "--squash": f"{_REWRITES}; lw log --first-parent leaves out what a merge brought",
     },
-    "revert": {"--no-edit": _ANYWAY},
+    "revert": {
+        "--no-edit": _ANYWAY,
+        **dict.fromkeys(("--abort", "--continue", "--quit", "--skip"), _WHOLE),
+        **dict.fromkeys(("-X", "--strategy", "--strategy-option"), _DECIDE),
+    },
+    "cherry-pick": {
+        **dict.fromkeys(("--abort", "--continue", "--quit", "--skip"), _WHOLE),
+        **dict.fromkeys(("-X", "--strategy", "--strategy-option"), _DECIDE),
+    },
     "reset": dict.fromkeys(
         ("--mixed", "--keep", "--merge"),
         f"{_NO_INDEX}; --soft moves the branch alone, without it the tables go back too",

@@ -62,6 +62,14 @@ VERBS: dict[str, CommandEntry] = {
     "merge": CommandEntry(
         "repository.moving:merge_command", "Bring the work of a branch into the current one."
     ),
+    "conflicts": CommandEntry(
+        "repository.deciding:conflicts_command",
+        "Show the rows that a merge would leave to decide.",
+    ),
+    "resolve": CommandEntry(
+        "repository.deciding:resolve_command",
+        "Decide conflicts of a merge, and keep that until it is done.",
+    ),
     "revert": CommandEntry(
         "repository.moving:revert_command", "Take back what a commit did, as a new commit."
     ),
@@ -171,6 +179,14 @@ class TableGroup(LazyGroup):
             "commands.publish:publish_command",
             "Bring the work on a branch to the branch it was made from.",
         ),
+        "merge-branch": CommandEntry(
+            "commands.merge_branch:merge_branch_command",
+            "Merge the work on a branch into another one, by rows.",
+        ),
+        "conflicts": CommandEntry(
+            "commands.merge_branch:conflicts_command",
+            "Show the rows that a merge of a branch would leave to decide.",
+        ),
         "config": CommandEntry(
             "commands.create:config_command", "Show, set or unset the table's settings."
         ),
@@ -221,7 +237,8 @@ class TableGroup(LazyGroup):
         **dict.fromkeys(("rollback", "revert"), "restore"),
         **dict.fromkeys(("branches", "checkout", "switch", "reset"), "branch"),
         **dict.fromkeys(("tags", "label"), "tag"),
-        **dict.fromkeys(("merge-branch", "fast-forward"), "publish"),
+        **dict.fromkeys(("pull", "integrate"), "merge-branch"),
+        "fast-forward": "publish",
         **dict.fromkeys(("fork", "copy"), "clone"),
         **dict.fromkeys(("bases", "base-paths"), "base"),
         **dict.fromkeys(("tier", "archive"), "move"),

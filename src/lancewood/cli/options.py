@@ -123,15 +123,15 @@ def names(texts: Sequence[str] | None) -> list[str] | None:
     return [name.strip() for each in texts for name in each.split(",") if name.strip()]
 
 
-def expressions(texts: Sequence[str] | None, option: str) -> dict[str, str]:
+def expressions(
+    texts: Sequence[str] | None, option: str, example: str = "size=size + 1"
+) -> dict[str, str]:
     """Columns and their SQL from a repeated NAME=SQL option."""
     found: dict[str, str] = {}
     for each in texts or ():
         name, equals, sql = (part.strip() for part in each.partition("="))
         if not equals or not name or not sql:
-            raise typer.BadParameter(
-                f"{option} takes NAME=SQL, as in 'size=size + 1', not {each!r}"
-            )
+            raise typer.BadParameter(f"{option} takes NAME=SQL, as in {example!r}, not {each!r}")
         if name in found:
             raise typer.BadParameter(f"{option} names column {name!r} twice")
         found[name] = sql

@@ -37,6 +37,8 @@ ARGUMENTS = {
     "diff": ["t.lance", "1"],
     "index-mask": ["t.lance", "id_idx"],
     "publish": ["t.lance", "exp"],
+    "merge-branch": ["t.lance", "exp"],
+    "conflicts": ["t.lance", "exp"],
     "clone": ["t.lance", "c.lance"],
     "move": ["t.lance", "--to", "cold", "--all"],
 }
@@ -54,8 +56,11 @@ def test_help_tells_the_keys_of_the_json(
     monkeypatch.chdir(tmp_path)
     rows = pa.table({"id": [1], "name": ["x"]})
     table = lw.create("t.lance", rows.schema).append(rows)
-    if name in ("branch", "publish"):
+    if name in ("branch", "publish", "merge-branch", "conflicts"):
         table.branches.create("exp").append(rows)
+    if name == "conflicts":
+        lw.open("t.lance", branch="exp").update({"name": "'theirs'"})
+        table.update({"name": "'ours'"})
     if name == "tag":
         table.tags.create("v1")
     if name in ("base", "move"):

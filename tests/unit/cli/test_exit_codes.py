@@ -38,6 +38,7 @@ def test_the_numbers_are_these_for_good() -> None:
         "DECLINED": 13,
         "NOT_PUBLISHED": 14,
         "RUN_FAILED": 15,
+        "MERGE_CONFLICT": 16,
         "INTERRUPTED": 130,
         "BROKEN_PIPE": 141,
     }

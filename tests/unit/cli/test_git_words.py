@@ -27,6 +27,12 @@ Lw = Callable[..., Any]
         (["log", "--since=monday"], "git log --since"),
         (["diff", "--patch"], "lw diff --rows"),
         (["merge", "--abort"], "whole or not at all"),
+        (["merge", "--continue"], "lw resolve decides it for the next lw merge"),
+        (["merge", "exp", "-X", "theirs"], "lw merge --ours or --theirs"),
+        (["cherry-pick", "--continue"], "lw conflicts shows what is in the way"),
+        (["revert", "--abort"], "nothing to finish or to give up"),
+        (["mergetool"], "lw merge --decisions FILE"),
+        (["rerere"], "lw resolve keeps what was decided"),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else "",
 )

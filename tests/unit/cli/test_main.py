@@ -27,9 +27,12 @@ READING = [
 CHANGING = [
     *("delete", "update", "merge", "add-columns", "drop-columns", "rename-column"),
     *("cast-column", "replace-columns", "compact", "cleanup", "move", "relocate"),
-    *("publish", "clone", "detach"),
+    *("publish", "merge-branch", "clone", "detach"),
 ]
-WHOLE = ("create", "repair", "migrate-names", "drop", "publish", "relocate")
+WHOLE = (
+    *("create", "repair", "migrate-names", "drop", "publish", "relocate"),
+    *("merge-branch", "conflicts"),
+)
 COMMITTING = [
     *("create", "import", "restore", "config", "base"),
     *(each for each in CHANGING if each not in ("cleanup", "relocate")),
@@ -119,7 +122,7 @@ def test_nothing_asked_is_answered_with_help(lw_run: Lw, args: list[str]) -> Non
         (["table", "branches", "x"], "Did you mean 'branch'?"),
         (["table", "tags", "x"], "Did you mean 'tag'?"),
         (["table", "fork", "x"], "Did you mean 'clone'?"),
-        (["table", "merge-branch", "x"], "Did you mean 'publish'?"),
+        (["table", "integrate", "x"], "Did you mean 'merge-branch'?"),
         (["tier", "x"], "Did you mean 'table move'?"),
         (["zzzz"], "No such command 'zzzz'"),
         (["table", "head"], "Missing argument 'URI'"),
@@ -295,11 +298,11 @@ def test_names_and_options_are_completed(lw_run: Lw, monkeypatch: pytest.MonkeyP
     others = ["run", "runs", "sql", "table", "items", "repo", "spark", "doctor"]
     assert completions(lw_run, monkeypatch, "lw ") == [*VERBS, *others]
     found = completions(lw_run, monkeypatch, "lw re")
-    assert found == ["remove", "revert", "reset", "reflog", "repo"]
+    assert found == ["remove", "resolve", "revert", "reset", "reflog", "repo"]
     assert completions(lw_run, monkeypatch, "lw table ver") == ["versions", "verify"]
     assert completions(lw_run, monkeypatch, "lw table c") == [
-        *("create", "cat", "count", "cast-column", "changes", "config", "compact", "cleanup"),
-        "clone",
+        *("create", "cat", "count", "cast-column", "changes", "conflicts", "config", "compact"),
+        *("cleanup", "clone"),
     ]
     found = completions(lw_run, monkeypatch, "lw table import x y --m")
     assert found == ["--mode", "--max-rows-per-file", "--message", "--manifest-store"]

@@ -31,6 +31,8 @@ ARGUMENTS = {
     "branch": ["--list", "main"],
     "switch": ["exp"],
     "merge": ["exp"],
+    "conflicts": ["exp"],
+    "resolve": ["exp", "photos", "--ours"],
     "revert": ["HEAD"],
     "reset": ["HEAD~1"],
     "cherry-pick": ["exp"],
@@ -52,6 +54,8 @@ def test_help_tells_the_keys_of_the_json(
             continue
         with repo.transaction(branch, f"two on {branch}") as changes:
             changes.table("photos").append(ROWS)
+            if name in ("conflicts", "resolve"):
+                changes.table("photos").update({"id": f"{len(branch)}"}, "_rowid = 0")
     repo.tags.create("v1")
     (tmp_path / "files").mkdir()
     if name == "add":

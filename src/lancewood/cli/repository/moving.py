@@ -9,11 +9,15 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
+from lancewood.cli.merge_options import MergeOptions
 from lancewood.cli.output import UNCHANGED
+from lancewood.cli.repository.deciding import conflicts_told
 from lancewood.cli.repository.names import InRepository
 from lancewood.cli.repository.showing import (
     Adopt,
     Author,
+    Into,
+    Merging,
     Messages,
     OnBranch,
     OneRevision,
@@ -26,7 +30,10 @@ from lancewood.cli.repository.showing import (
     stat_lines,
     taken_in_lines,
 )
+from lancewood.cli.showing_conflicts import in_words
 from lancewood.repo import Committed, Hash
+
+_COUNTED = ("inserted", "updated", "deleted", "joined", "resolved")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,35 +49,33 @@ class Moving(InRepository):
 
 
 def merge_command(
-    name: Annotated[
-        str,
-        typer.Argument(metavar="REVISION", help="The branch, or another commit, that is merged."),
-    ],
-    into: Annotated[
-        str | None,
-        typer.Option("--into", metavar="NAME", help="Into this branch, not the current one."),
-    ] = None,
+    name: Merging,
+    into: Into = None,
     message: Messages = None,
     author: Author = None,
     adopt: Adopt = False,
     dry_run: options.DryRun = False,
     *,
+    decide: MergeOptions,
     here: InRepository,
 ) -> None:
     """Bring the work of a branch into the current one.
 
-    Tables that only one side changed are taken as they are there; of those that both changed, the
-    changes are judged by the rules of any two writers. If one table refuses, all are named that
-    do, and nothing is changed: nothing is left half merged, and there is nothing to abort.
+    Tables that only one side changed are taken as they are there; of those that both changed,
+    different rows, and different cells of one row, are put together. Where both changed the same
+    cell, or one deleted what the other changed, the command ends with 16, all tables are named, and
+    nothing is changed: nothing is left half merged, and there is nothing to abort. lw conflicts
+    shows such rows; the options decide them, for all tables, and lw resolve does so beforehand.
 
     What was written directly to a table that is merged into, and not committed, becomes part of
     the merge, and is named.
 
-    JSON keys: branch, hash, new, tables, diverged, taken_in, done, dry_run, merged, fast_forward.
-    In done each table has how it came: published, taken, restored, removed; what taken_in names
-    has table, versions, message.
+    JSON keys: branch, hash, new, tables, diverged, taken_in, done, dry_run, rows, merged,
+    fast_forward. In done each table has how it came: published, taken, restored, removed, merged.
+    In rows each one that was merged by rows has inserted, updated, deleted, joined, resolved; what
+    taken_in names has table, versions, message.
     """
-    with here.repository() as repo:
+    with here.repository() as repo, conflicts_told(here):
         target = into or repo.head.branch
         before = repo.branches.list().get(target) if target else None
         theirs = repo.at(name).hash
@@ -81,10 +86,13 @@ def merge_command(
             author=author,
             adopt=adopt,
             dry_run=dry_run,
+            **decide.facts,
         )
         moved = done.is_new and done.hash == theirs
         summary = _merged_text(repo, done, name, before, is_moved=moved)
-        here.output.document({**_facts(done), "merged": name, "fast_forward": moved}, summary)
+        here.output.document(
+            {**_merged_facts(done), "merged": name, "fast_forward": moved}, summary
+        )
 
 
 def _merged_text(
@@ -103,37 +111,44 @@ def _merged_text(
     if is_moved:
         first = [f"Updating {short(before)}..{short(done.hash)}", "Fast-forward"]
     else:
-        first = [f"Merge made by publishing: {short(done.hash)}"]
+        how = "by rows" if done.merged else "by publishing"
+        first = [f"Merge made {how}: {short(done.hash)}"]
     changes = repo.show(done.hash).changes if before is None else repo.diff(before, done.hash)
-    return "\n".join([*first, *stat_lines(changes), *taken_in_lines(done)])
+    return "\n".join([*first, *stat_lines(changes, dict(done.merged)), *taken_in_lines(done)])
 
 
-def revert_command(revision: OneRevision, author: Author = None, *, move: Moving) -> None:
+def revert_command(
+    revision: OneRevision, author: Author = None, *, decide: MergeOptions, move: Moving
+) -> None:
     """Take back what a commit did, as a new commit.
 
     Each table that the commit changed gets the content it had before, where it is still what the
-    commit made of it. Tables that were changed since are named, and nothing is done.
+    commit made of it. Where it was changed since, the rows and cells that the commit changed are
+    changed back; if later commits changed the same, the command ends with 16, and nothing is done
+    unless the options decide: --theirs is what was before the commit, --ours what is here now.
 
-    JSON keys: branch, hash, new, tables, diverged, taken_in, done, dry_run.
+    JSON keys: branch, hash, new, tables, diverged, taken_in, done, dry_run, rows.
     """
-    with move.repository() as repo:
-        done = repo.revert(revision, author=author, **move.facts)
+    with move.repository() as repo, conflicts_told(move):
+        done = repo.revert(revision, author=author, **decide.facts, **move.facts)
         summary = _text(repo, done, f"revert {revision} on {done.branch}")
-        move.output.document(_facts(done), summary)
+        move.output.document(_merged_facts(done), summary)
 
 
-def cherry_pick_command(revision: OneRevision, *, move: Moving) -> None:
+def cherry_pick_command(revision: OneRevision, *, decide: MergeOptions, move: Moving) -> None:
     """Do again what a commit did, as a new commit.
 
     Each table that the commit changed gets the content it has there, where it is still what it was
-    before that commit. Tables that differ are named, and nothing is done.
+    before that commit. Where it differs, the rows and cells that the commit changed are changed
+    here; if the same was changed here, the command ends with 16, and nothing is done unless the
+    options decide: --theirs is what the commit made, --ours what is here.
 
-    JSON keys: branch, hash, new, tables, diverged, taken_in, done, dry_run.
+    JSON keys: branch, hash, new, tables, diverged, taken_in, done, dry_run, rows.
     """
-    with move.repository() as repo:
-        done = repo.cherry_pick(revision, **move.facts)
+    with move.repository() as repo, conflicts_told(move):
+        done = repo.cherry_pick(revision, **decide.facts, **move.facts)
         summary = _text(repo, done, f"pick {revision} for {done.branch}")
-        move.output.document(_facts(done), summary)
+        move.output.document(_merged_facts(done), summary)
 
 
 def reset_command(
@@ -173,9 +188,16 @@ def _text(repo: lw.Repository, done: Committed, what: str) -> str:
 
 
 def _planned(done: Committed, what: str) -> str:
-    return f"would {what}: {', '.join(done.tables) or 'no table'}; {UNCHANGED}"
+    rows = {name: f" ({in_words(each)})" for name, each in done.merged}
+    tables = ", ".join(f"{each}{rows.get(each, '')}" for each in done.tables)
+    return f"would {what}: {tables or 'no table'}; {UNCHANGED}"
 
 
 def _facts(done: Committed) -> dict[str, Any]:
     how = {name: each.value for name, each in done.done}
     return {**committed_facts(done), "done": how, "dry_run": done.is_dry_run}
+
+
+def _merged_facts(done: Committed) -> dict[str, Any]:
+    rows = {name: {word: getattr(each, word) for word in _COUNTED} for name, each in done.merged}
+    return {**_facts(done), "rows": rows}

@@ -7,7 +7,7 @@ Lancewood. Texts that others wrote have their control characters escaped.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeAlias
@@ -17,7 +17,9 @@ import typer
 from lancewood import Repository
 from lancewood.cli.output import cell, counted, padded, width
 from lancewood.cli.repository.names import InRepository
+from lancewood.cli.showing_conflicts import decided_words
 from lancewood.repo import MAIN, Commit, Committed, Hash, Pin, Signature, TableChange, first_line
+from lancewood.table import Merged
 
 REVISIONS = "a branch, a tag, a hash, HEAD~2"
 _DIGITS = 12
@@ -43,6 +45,14 @@ Messages: TypeAlias = Annotated[
 Author: TypeAlias = Annotated[
     str | None,
     typer.Option("--author", metavar="'NAME <ADDRESS>'", help="Who wrote it, if not you."),
+]
+Merging: TypeAlias = Annotated[
+    str,
+    typer.Argument(metavar="REVISION", help="The branch, or another commit, that is merged."),
+]
+Into: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--into", metavar="NAME", help="Into this branch, not the current one."),
 ]
 OnBranch: TypeAlias = Annotated[
     str | None,
@@ -206,11 +216,15 @@ def change_facts(change: TableChange) -> dict[str, Any]:
     }
 
 
-def stat_lines(changes: Sequence[TableChange]) -> Iterator[str]:
-    """Changes of tables in the form of ``git diff --stat``; nothing for none."""
+def stat_lines(
+    changes: Sequence[TableChange], merged: Mapping[str, Merged] | None = None
+) -> Iterator[str]:
+    """Changes of tables in the form of ``git diff --stat``; nothing for none. Of tables that were
+    ``merged`` by rows also what was put together, and what was decided."""
     locations = max((width(each.name) for each in changes), default=0)
     for each in changes:
-        yield f" {padded(each.name, locations)} | {_counts(each)}"
+        more = decided_words(merged[each.name]) if merged and each.name in merged else []
+        yield f" {padded(each.name, locations)} | {'; '.join([_counts(each), *_joined(more)])}"
         if each.kind == "changed" and not each.is_unrelated:
             yield from (
                 f"   ~ {plain(old)} {_ARROW} {plain(new)}" for old, new in each.renamed_columns
@@ -219,6 +233,10 @@ def stat_lines(changes: Sequence[TableChange]) -> Iterator[str]:
             yield from (f"   - {plain(column)}" for column in each.removed_columns)
     if changes:
         yield f" {counted(len(changes), 'table')} changed{_more_rows(changes)}"
+
+
+def _joined(words: Sequence[str]) -> list[str]:
+    return [", ".join(words)] if words else []
 
 
 def _counts(change: TableChange) -> str:
@@ -290,7 +308,7 @@ def committed_text(repo: Repository, done: Committed) -> str:
     shown = repo.show(done.hash)
     root = "" if shown.commit.parents else " (root-commit)"
     first = f"[{done.branch}{root} {short(done.hash)}] {subject(shown.commit.message)}"
-    return "\n".join([first, *stat_lines(shown.changes), *taken_in_lines(done)])
+    return "\n".join([first, *stat_lines(shown.changes, dict(done.merged)), *taken_in_lines(done)])
 
 
 def taken_in_lines(done: Committed) -> Iterator[str]:

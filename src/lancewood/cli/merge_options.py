@@ -1,0 +1,250 @@
+"""The options of commands that merge rows: how conflicts are decided, and what counts as one.
+
+One set for ``lw table merge-branch``, ``lw merge`` and their like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, TypeAlias
+
+import pyarrow as pa
+import typer
+
+import lancewood as lw
+from lancewood.cli import options
+from lancewood.cli.diff_options import DIFFERENT
+from lancewood.cli.file_options import ToStdout, check_safe
+from lancewood.cli.option_sets import OptionSet
+from lancewood.cli.output import Output, counted, note
+from lancewood.cli.showing_conflicts import Conflicts, ShownConflicts, show_columns
+from lancewood.files.formats import FileFormat, require_format
+from lancewood.files.sinks import STDOUT, check_target
+from lancewood.files.sources import ImportOptions, SourceFiles
+
+_SIDES = ("ours", "theirs")
+_OF_COLUMNS = (*_SIDES, "drop", "keep")
+_DECISIONS = pa.schema([("_conflict", pa.string()), ("take", pa.string())])
+"""Read as text, whatever the digits look like."""
+
+
+class Deletes(StrEnum):
+    """What becomes of rows that one side deleted and the other changed."""
+
+    WIN = "win"
+    LOSE = "lose"
+
+
+class Detect(StrEnum):
+    """What both sides may not have changed."""
+
+    CELLS = "cells"
+    ROWS = "rows"
+    TABLES = "tables"
+
+
+Ours: TypeAlias = Annotated[
+    bool, typer.Option("--ours", help="Where both changed a cell or a row, what is here stays.")
+]
+Theirs: TypeAlias = Annotated[
+    bool, typer.Option("--theirs", help="Where both changed a cell or a row, what comes is taken.")
+]
+Base: TypeAlias = Annotated[
+    bool, typer.Option("--base", help="Where both changed a cell or a row, neither is taken.")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deciding(OptionSet):
+    """How conflicts are decided; the first that decides one counts.
+
+    Raises BadParameter for options that contradict each other, and for texts that cannot be read.
+    """
+
+    ours: Ours = False
+    theirs: Theirs = False
+    base: Base = False
+    rule: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rule",
+            metavar="NAME=SQL",
+            help="What a cell becomes that both changed: 'views=ours.views + theirs.views - "
+            "base.views', 'label=theirs', '*=coalesce(theirs, ours)'. May be repeated.",
+        ),
+    ] = None
+    winner: Annotated[
+        str | None,
+        typer.Option(
+            "--winner",
+            metavar="SQL",
+            help="Take theirs where this is true, else ours: 'theirs.time > ours.time'.",
+        ),
+    ] = None
+    whole_rows: Annotated[
+        bool,
+        typer.Option("--whole-rows", help="A side that is taken gives the whole row, not cells."),
+    ] = False
+    deletes: Annotated[
+        Deletes | None,
+        typer.Option(
+            "--deletes", help="What becomes of a row that one side deleted and the other changed."
+        ),
+    ] = None
+    decisions: Annotated[
+        str | None,
+        typer.Option(
+            "--decisions",
+            metavar="FILE",
+            help="Decisions on single conflicts: a file with _conflict and take (ours, theirs, "
+            "base, delete), or values by column. The command conflicts writes one with -o.",
+        ),
+    ] = None
+    schema: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--schema",
+            metavar="SIDE",
+            help="Columns that both changed: ours or theirs; NAME=ours, theirs, drop or keep for "
+            "one of them. May be repeated.",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        given = [f"--{name}" for name in (*_SIDES, "base") if getattr(self, name)]
+        if len(given) > 1:
+            raise typer.BadParameter(f"{' and '.join(given)} do not go together")
+        _ = self._rules
+        _schema(self.schema)
+
+    @property
+    def _rules(self) -> dict[str, str]:
+        return options.expressions(self.rule, "--rule", "views=ours.views + 1")
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of ``lancewood.Resolve``; none if nothing is decided. Reads the file of
+        decisions."""
+        side = next((each for each in (*_SIDES, "base") if getattr(self, each)), None)
+        found = {
+            "decisions": None if self.decisions is None else read_decisions(self.decisions),
+            "columns": self._rules or None,
+            "winner": self.winner,
+            "whole_rows": self.whole_rows or None,
+            "deletes": None if self.deletes is None else self.deletes.value,
+            "rows": side,
+            "schema": _schema(self.schema),
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+    @property
+    def resolve(self) -> lw.Resolve | None:
+        """How conflicts are decided; None if nothing is."""
+        found = self.arguments
+        return lw.Resolve(**found) if found else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeOptions(Deciding):
+    """How a merge goes: what is a conflict, and how conflicts are decided."""
+
+    detect: Annotated[
+        Detect,
+        typer.Option(
+            "--detect", help="What is a conflict: that both changed a cell, a row, or the table."
+        ),
+    ] = Detect.CELLS
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The arguments of every verb that merges."""
+        return {"resolve": self.resolve, "detect": self.detect.value}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConflictOptions(MergeOptions):
+    """Which conflicts of a merge are shown, and how."""
+
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write them to a file, with an empty column take: fill it in for --decisions.",
+        ),
+    ] = None
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False
+    limit: options.Limit = None
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="Exit with 1 if there are conflicts.")
+    ] = False
+    format: ToStdout = None
+    safe: options.Safe = False
+
+    @property
+    def kind(self) -> FileFormat | None:
+        """The format of the file that is written; None if conflicts are shown to people."""
+        return self.format if self.output is None else require_format(self.output, self.format)
+
+    def check(self, *, as_json: bool) -> None:
+        """Raise BadParameter for options that do not go together, and the error of a file that
+        cannot be written."""
+        if self.format is not None and as_json:
+            raise typer.BadParameter("--format stands alone, without --json")
+        if self.output is None and self.force:
+            raise typer.BadParameter("--force is for -o FILE")
+        check_safe(self.safe, self.kind)
+        if self.output is not None:
+            check_target(self.output, force=self.force)
+
+    def show(self, found: Conflicts, output: Output, title: str | None = None) -> int:
+        """Show the conflicts of a table, or write them; how many. ``title`` is the name of the
+        table where several are shown."""
+        shown, kind = ShownConflicts(found, output, self.limit, title), self.kind
+        if kind is None:
+            return _shown(shown, output, title)
+        count = shown.file(self.output or STDOUT, kind, force=self.force, safe=self.safe)
+        if self.output not in (None, STDOUT):
+            facts = {"file": self.output, "format": kind, "conflicts": count}
+            output.document(facts, f"wrote {counted(count, 'conflict')} to {self.output}")
+        return count
+
+    def end(self, count: int) -> None:
+        """End as ``--exit-code`` asks for."""
+        if self.exit_code and count:
+            raise typer.Exit(DIFFERENT)
+
+
+def _shown(shown: ShownConflicts, output: Output, title: str | None) -> int:
+    """Show conflicts of rows, or of columns where these have to be decided first; how many."""
+    try:
+        return shown.rows()
+    except lw.MergeConflictError as conflict:
+        columns = conflict.facts.get("schema")
+        if columns is None:
+            raise
+        show_columns(columns, output, title)
+        note("rows are compared once --schema says what these columns become")
+        return len(columns)
+
+
+def read_decisions(path: str) -> pa.Table:
+    """The decisions in a file."""
+    files = SourceFiles([path], ImportOptions(table=_DECISIONS))
+    return files.reader(lambda rows, size: None).read_all()
+
+
+def _schema(texts: Sequence[str] | None) -> str | dict[str, str] | None:
+    """What columns become: a side for all, or by column."""
+    found: dict[str, str] = {}
+    for each in texts or ():
+        name, equals, choice = each.rpartition("=")
+        if choice not in (_OF_COLUMNS if equals else _SIDES) or (equals and not name):
+            raise typer.BadParameter(
+                f"--schema takes ours or theirs, or NAME=ours, theirs, drop or keep, not {each!r}"
+            )
+        found[name or "*"] = choice
+    return found["*"] if list(found) == ["*"] else found or None

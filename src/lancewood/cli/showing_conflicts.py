@@ -1,0 +1,166 @@
+"""Conflicts for people and programs: rows that both sides changed, cell by cell, or as a file in
+which they can be decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from lancewood.cli.output import Output, cell, counted, note
+from lancewood.files.formats import FileFormat
+from lancewood.files.sinks import writing
+from lancewood.files.text_forms import plain_batch
+from lancewood.table import Merged
+
+_HEAD = ("row", "column", "base", "ours", "theirs", "conflict")
+_OF_COLUMNS = ("column", "kind", "ours", "theirs")
+_ROW = "(row)"
+"""Stands for the column where one side deleted the row."""
+_TABLE = "(table)"
+"""Stands for the column where the metadata of the schema is in conflict."""
+_DELETED = "deleted"
+_TAKE = pa.field("take", pa.string())
+"""What people fill in to decide a conflict."""
+
+
+class Conflicts(Protocol):
+    """Rows in conflict, with all three sides of each."""
+
+    def to_reader(self) -> pa.RecordBatchReader: ...
+
+
+class ShownConflicts:
+    """Conflicts of one table, shown in one of the ways, which says how many were shown.
+
+    Where several tables are shown, each has its name as the title.
+    """
+
+    def __init__(
+        self, found: Conflicts, output: Output, limit: int | None, title: str | None = None
+    ) -> None:
+        self._found, self._output, self._limit, self._title = found, output, limit, title
+        self._count = 0
+
+    def rows(self) -> int:
+        """A line for each cell; JSON lines of whole conflicts for programs."""
+        with self._found.to_reader() as reader:
+            names = reader.schema.names
+            rows = (dict(zip(names, each, strict=True)) for each in self._plain(reader))
+            if self._output.as_json:
+                self._json_lines(names, rows)
+                return self._count
+            lines = (line for each in rows for line in _lines(each))
+            head = next(lines, None)
+            if head is None:
+                if self._limit != 0:
+                    note(self._said("no row is in conflict"))
+                return 0
+            if self._title is not None:
+                self._output.title(self._title)
+            self._output.rows(_HEAD, _after(head, lines), cut=True)
+        return self._count
+
+    def file(self, path: str, kind: FileFormat, *, force: bool = False, safe: bool = False) -> int:
+        """As a file, with a column to decide them in."""
+        with self._found.to_reader() as reader:
+            schema = reader.schema.insert(min(1, len(reader.schema)), _TAKE)
+            with writing(path, kind, schema, force=force, safe=safe) as sink:
+                for batch in self._cut(reader):
+                    empty = pa.nulls(batch.num_rows, _TAKE.type)
+                    sink.write(
+                        pa.RecordBatch.from_arrays(
+                            [batch.column(0), empty, *batch.columns[1:]], schema=schema
+                        )
+                    )
+        return self._count
+
+    def _json_lines(self, names: Sequence[str], rows: Iterator[dict[str, Any]]) -> None:
+        about = {} if self._title is None else {"table": self._title}
+        values = ((*about.values(), *each.values()) for each in rows)
+        self._output.rows([*about, *names], values)
+
+    def _said(self, line: str) -> str:
+        return line if self._title is None else f"{self._title}: {line}"
+
+    def _cut(self, batches: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        """Not more conflicts than asked for."""
+        for batch in batches:
+            left = batch.num_rows if self._limit is None else self._limit - self._count
+            if left <= 0:
+                return
+            self._count += min(left, batch.num_rows)
+            yield batch.slice(0, left)
+
+    def _plain(self, batches: pa.RecordBatchReader) -> Iterator[tuple[Any, ...]]:
+        for batch in self._cut(batches):
+            columns = [each.to_pylist() for each in plain_batch(batch).columns]
+            yield from zip(*columns, strict=True)
+
+
+def show_columns(
+    found: Sequence[tuple[str, str, str, str]], output: Output, title: str | None = None
+) -> None:
+    """Columns in conflict, a line for each: the column, the kind, what ours did and what theirs."""
+    about = () if title is None else (title,)
+    if output.as_json:
+        names = ("table", *_OF_COLUMNS) if about else _OF_COLUMNS
+        output.rows(names, ((*about, *each) for each in found))
+        return
+    for each in about:
+        output.title(each)
+    output.rows(_OF_COLUMNS, ((column or _TABLE, *rest) for column, *rest in found))
+
+
+def in_words(counts: Merged) -> str:
+    """What a merge did to the rows of a table."""
+    parts = [
+        f"{counted(counts.inserted, 'row')} inserted",
+        f"{counts.updated:,} updated",
+        f"{counts.deleted:,} deleted",
+    ]
+    return ", ".join([*parts, *decided_words(counts)])
+
+
+def decided_words(counts: Merged) -> list[str]:
+    """What was put together, and what was decided; nothing for none."""
+    found = []
+    if counts.joined:
+        found.append(f"{counts.joined:,} with cells of both")
+    if counts.resolved:
+        found.append(f"{counted(counts.resolved, 'conflict')} decided")
+    return found
+
+
+def _lines(row: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    """A conflict as lines: one for each cell, or one for a row that a side has not."""
+    base, ours, theirs = sides = row["base"], row["ours"], row["theirs"]
+    where, name, cells = _where(row), row["_conflict"], row["_columns"] or ()
+    if ours is None or theirs is None or not cells:
+        there = theirs if ours is None else ours
+        changed = [each for each in there or () if base is None or there[each] != base[each]]
+        shown = [_cells(each, changed) for each in sides]
+        yield (where, _ROW, "" if base is None else shown[0], *shown[1:], name)
+        return
+    for column in cells:
+        yield (where, column, *("" if each is None else each[column] for each in sides), name)
+
+
+def _where(row: Mapping[str, Any]) -> str:
+    """The row by its key, else by its id."""
+    key = row.get("key")
+    if not key:
+        return f"_rowid={row['_rowid']}"
+    return ", ".join(f"{name}={cell(value, short=True)}" for name, value in key.items())
+
+
+def _cells(side: Mapping[str, Any] | None, names: Sequence[str]) -> str:
+    if side is None:
+        return _DELETED
+    return ", ".join(f"{each}={cell(side[each], short=True)}" for each in names) or "unchanged"
+
+
+def _after(head: tuple[Any, ...], rest: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    yield head
+    yield from rest
