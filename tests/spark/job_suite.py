@@ -183,6 +183,21 @@ def _publish(table: lw.Table, runner: Runner) -> Outcome:
     return Outcome(table.branches.publish("work", runner=runner))
 
 
+def _merge_branch(table: lw.Table, runner: Runner, **choices: Any) -> Outcome:
+    """Both sides changed the same rows, in cells of their own, and some in one of both."""
+    branch = table.checkout(branch="work")
+    branch.update({"x": "x * 2", "s": "'there'"}, "id % 3 = 0", rewrite="rows")
+    table = table.update({"p.a": "p.a + 1"}, "id % 2 = 0", rewrite="rows")
+    table = table.update({"s": "'here'"}, "id % 12 = 0", rewrite="rows")
+    rules = {"s": "concat(ours.s, ' and ', theirs.s)"}
+    resolve = lw.Resolve(columns=rules, deletes="lose")
+    merged = table.branches.merge("work", resolve=resolve, runner=runner, **choices)
+    assert isinstance(merged.counts, lw.Merged)
+    assert merged.counts.joined
+    assert merged.counts.resolved
+    return Outcome(merged, merged.branches.conflicts("work").count())
+
+
 def _rename_branch(table: lw.Table, runner: Runner) -> Outcome:
     table.branches.rename("work", "done", runner=runner)
     return Outcome(table.checkout(branch="done"), branch="done")
@@ -285,6 +300,12 @@ JOBS = (
     Job("detach", _detach, frozenset({"copying files"})),
     Job("move fragments", _move, frozenset({"finding fragments", "copying files"})),
     Job("publish", _publish, frozenset({"adopting files"})),
+    Job("merge a branch", _merge_branch, frozenset({"merging rows", "adopting files"})),
+    Job(
+        "merge a branch, dry",
+        lambda table, runner: _merge_branch(table, runner, dry_run=True),
+        frozenset({"merging rows"}),
+    ),
     Job("rename a branch", _rename_branch, frozenset({"copying files", "rewriting manifests"})),
     Job("relocate", _relocate, frozenset({"reading manifests", "rewriting manifests"})),
 )

@@ -16,6 +16,7 @@ from lancewood.spark.session import session
 if TYPE_CHECKING:
     from lancewood.jobs.counts import RowCounts
     from lancewood.spark.columns.add import add_columns
+    from lancewood.spark.diffing.conflicts import conflicts
     from lancewood.spark.diffing.diff import diff
     from lancewood.spark.querying import explain_sql, sql
     from lancewood.spark.reading.read import count, read
@@ -28,6 +29,7 @@ __all__ = [
     "SparkRunner",
     "Written",
     "add_columns",
+    "conflicts",
     "count",
     "diff",
     "explain_sql",
@@ -42,6 +44,7 @@ __all__ = [
 _NAMES = {
     "lancewood.jobs.counts": "RowCounts",
     "lancewood.spark.columns.add": "add_columns",
+    "lancewood.spark.diffing.conflicts": "conflicts",
     "lancewood.spark.diffing.diff": "diff",
     "lancewood.spark.querying": "explain_sql sql",
     "lancewood.spark.reading.read": "count read",

@@ -33,7 +33,7 @@ _STARTED_HERE = {
     "spark.executor.memory": "1g",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.executorEnv.PYTHONPATH": str(ROOT),
+    "spark.executorEnv.PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")]),
     "spark.python.daemon.module": "tests.spark.preloaded",
 }
 

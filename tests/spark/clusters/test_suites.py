@@ -1,5 +1,6 @@
 """Reading, writing, merging and comparing on clusters and over Connect: pylance sees what was
-written, a merge is that of the local runner, and rows that differ are those of a diff here."""
+written, a merge is that of the local runner, and rows that differ, or that both sides changed, are
+those that are found here."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from tests.spark.clusters.kinds import elsewhere
 
 import lancewood as lw
 from lancewood.errors import AlreadyExistsError, InvalidInputError
-from lancewood.spark import count, diff, metadata, read, sql, write
+from lancewood.spark import conflicts, count, diff, metadata, read, runner, sql, write
 
 VECTOR = pa.list_(pa.float32(), 3)
 SCHEMA = pa.schema([("id", pa.int64()), ("label", pa.string()), ("vector", VECTOR)])
@@ -119,3 +120,34 @@ def test_rows_that_differ_are_those_of_a_diff_here(
     query = "SELECT after.id FROM diff('photos', 1, 2) WHERE _change = 'updated'"
     answer = sql(any_spark, query, tables={"photos": str(uri)})
     assert sorted(each.id for each in answer.collect()) == [*range(2, 60, 7)]
+
+
+@pytest.mark.sliced(3)
+@elsewhere
+def test_conflicts_are_those_found_here_and_a_frame_decides_them(
+    any_spark: Any, tmp_path: Path
+) -> None:
+    uri = tmp_path / "photos.lance"
+    write(rows(any_spark, 0, 60), uri, schema=SCHEMA, max_rows_per_file=10)
+    table = lw.open(uri)
+    table.branches.create("trial").update({"label": "'there'"}, "id % 4 = 0").delete("id = 3")
+    table = table.update({"label": "'here'"}, "id % 6 = 0").update({"vector": "NULL"}, "id = 3")
+    found = conflicts(any_spark, uri, "trial")
+    here = table.branches.conflicts("trial").to_arrow()
+    assert sorted(map(str, found.toArrow().to_pylist())) == sorted(map(str, here.to_pylist()))
+    assert here.num_rows == 6
+
+    decided = found.selectExpr(
+        "_conflict",
+        "IF(theirs IS NULL, 'delete', NULL) AS take",
+        "IF(theirs IS NULL, NULL, concat(ours.label, '+', theirs.label)) AS label",
+    )
+    assert conflicts(any_spark, uri, "trial", resolve=decided).count() == 0
+    merged = table.branches.merge("trial", resolve=decided, runner=runner(any_spark))
+    assert isinstance(merged.counts, lw.Merged)
+    assert merged.counts.resolved == 6
+    labels = {row["id"]: row["label"] for row in judged(uri)}
+    assert labels.keys() == {*range(60)} - {3}
+    for each, label in labels.items():
+        told = [word for word, by in (("here", 6), ("there", 4)) if each % by == 0]
+        assert label == ("+".join(told) or f"n{each % 10}")

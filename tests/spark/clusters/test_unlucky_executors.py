@@ -4,6 +4,7 @@ there once, as the local runner and pylance see them, and what is left behind is
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -116,6 +117,25 @@ class TestKilled:
         assert without_ids(rows_of(uri)) == without_ids(rows_of(local))
         kept = [row for row in rows_of(local) if row["_rowid"] < ROWS]
         assert [row for row in rows_of(uri) if row["_rowid"] < ROWS] == kept
+
+    def test_branch_is_merged_as_by_the_local_runner(self, dying: Faulty, tmp_path: Path) -> None:
+        uri, local = tmp_path / "merged.lance", tmp_path / "local.lance"
+        table = made(uri)
+        table.branches.create("exp").update({"n": "n + 1"}, "id % 3 = 0").delete("id = 8")
+        table = table.update({"n": "n + 2"}, "id % 2 = 0")
+        shutil.copytree(uri, local)
+        rules = lw.Resolve(columns={"n": "ours.n + theirs.n - base.n"}, deletes="lose")
+        expected = lw.open(local).branches.merge("exp", resolve=rules)
+        dying.faults.arm(Fault("close", "kill", under=str(uri)))
+        found = table.branches.merge("exp", resolve=rules, runner=runner(dying.spark))
+        assert dying.faults.left() == 0
+        assert found.counts == expected.counts
+        assert rows_of(uri) == rows_of(local)
+        numbers = {row["id"]: row["n"] for row in rows_of(uri)}
+        added = {n: n + (n % 3 == 0) + 2 * (n % 2 == 0) for n in range(ROWS)}
+        assert numbers == added
+        report = lw.open(uri).verify()
+        assert not report.problems
 
     @pytest.mark.campaign
     def test_new_column_equals_that_of_the_local_runner(

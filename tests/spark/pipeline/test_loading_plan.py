@@ -131,6 +131,29 @@ def test_what_does_not_fit_is_refused_with_its_spot(
     assert refused.value.__cause__ is None
 
 
+@pytest.mark.parametrize(
+    ("rules", "why"),
+    [
+        ({"tittle": "ours"}, "columns of resolve names 'tittle', which is no column"),
+        ({"title": "ours.id + theirs.id"}, "the rule for 'title'"),
+    ],
+)
+def test_rules_for_conflicts_are_checked_against_what_the_table_will_have(
+    spark: Any, context: LoadingContext, frames: FakeFrames, rules: Any, why: str
+) -> None:
+    def asked(rules: Any) -> LoadingContext:
+        said = {"on_conflict": rules}
+        return context.with_targets(
+            target("photos", "merge", "rows", on=("id",), **said),
+            target("photos", "add-columns", columns={"size": "length(title)"}, **said),
+        )
+
+    plan_targets(spark, asked({"size": "greatest(ours.size, theirs.size)"}), frames)
+    with pytest.raises(InvalidInputError, match=why) as refused:
+        plan_targets(spark, asked(rules), frames)
+    assert refused.value.facts["key"].endswith(".on_conflict")
+
+
 def test_the_plan_knows_what_earlier_targets_make(
     spark: Any, context: LoadingContext, frames: FakeFrames
 ) -> None:

@@ -1,1 +1,1 @@
-"""Rows that differ, as a frame: numbers on the driver, values in tasks."""
+"""Rows that differ, or that a merge leaves to decide: numbers on the driver, values in tasks."""

@@ -96,7 +96,7 @@ def diff_frame(
     """The rows of a diff as a DataFrame, with all columns or some."""
     plan = rows.plan
     for each in (plan.one, plan.other):
-        _check_reachable(each)
+        check_reachable(each)
     schema = (
         rows.schema if names is None else pa.schema([rows.schema.field(each) for each in names])
     )
@@ -143,7 +143,8 @@ def _share(cost: int, running: int) -> int:
     return math.ceil(cost / count_tasks(cost, running)) or 1
 
 
-def _check_reachable(snapshot: Snapshot) -> None:
+def check_reachable(snapshot: Snapshot) -> None:
+    """Raise UnsupportedError for a table that executors cannot read."""
     if snapshot.location.store.location("data") is None:
         raise UnsupportedError(
             f"{snapshot.location.uri} is in the memory of one process, where executors cannot read "

@@ -1,0 +1,106 @@
+"""``lancewood.spark.conflicts``: the rows that a merge leaves to decide, as a DataFrame.
+
+The driver finds which rows both branches may have changed, by their manifests and deletion files,
+and cuts those into tasks, which read and decide them. What rules decide never leaves a task.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from lancewood.external.base import ManifestStore
+from lancewood.jobs.uniting.plan import Uniting
+from lancewood.jobs.uniting.tasks import UnitingShape, conflict_batches
+from lancewood.jobs.uniting.unite import BranchMerge
+from lancewood.spark.diffing.diff import check_reachable
+from lancewood.spark.diffing.work import explained
+from lancewood.spark.reading.task import pack, sized, unpack
+from lancewood.spark.tasks import messages_of, slots, spread
+from lancewood.spark.types import Reading
+from lancewood.table.by_uri import open as open_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def conflicts(
+    spark: SparkSession,
+    uri: str | os.PathLike[str],
+    name: str,
+    into: str | None = None,
+    *,
+    resolve: Any = None,
+    detect: Literal["cells", "rows"] = "cells",
+    storage_options: Mapping[str, str] | None = None,
+    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
+    manifest_store: str | ManifestStore | None = None,
+    allowed_bases: Sequence[str] | None = None,
+) -> DataFrame:
+    """The rows that a merge of a branch would leave to decide, as a DataFrame. Without ``into`` it
+    is merged into the branch that the uri leads to, usually main.
+
+    The rows are those of ``Table.branches.conflicts``: ``_conflict``, ``_kind``, ``_rowid``,
+    ``_columns``, ``key`` if the table has one, ``base``, ``ours`` and ``theirs``, in no particular
+    order; columns of blobs are not shown. ``resolve`` and ``detect`` are given as there. A
+    DataFrame with ``_conflict`` and ``take`` is a decision for ``resolve=`` of a merge.
+
+    Which rows both may have changed is found by the driver, now; executors read and decide them, at
+    every action. Storage options travel to the executors as with ``read``. Raises what
+    ``Table.branches.conflicts`` raises, and UnsupportedError for a type that Spark does not have.
+    """
+    table = open_table(
+        uri,
+        storage_options=storage_options,
+        base_storage_options=base_storage_options,
+        manifest_store=manifest_store,
+        allowed_bases=allowed_bases,
+    )
+    check_reachable(table._snapshot)
+    asked = BranchMerge.asked(table._snapshot, name, into, resolve, detect)
+    return _frame(spark, asked.uniting() or asked.nothing())
+
+
+def _frame(spark: SparkSession, uniting: Uniting) -> DataFrame:
+    running = slots(spark)
+    work = ConflictWork(uniting.shape, Reading(uniting.shape.deciding.shape.schema))
+    messages = [pack(portion) for met in uniting.met() for _, portion in uniting.cut(met, running)]
+    run: Any = partial(conflict_tasks, work)
+    run.__name__ = work.name
+    return spread(spark, messages).mapInArrow(run, work.reading.spark)
+
+
+@dataclass(frozen=True)
+class ConflictWork:
+    """What all tasks share. Pickles; the states in the shape have no fragments."""
+
+    shape: UnitingShape
+    reading: Reading
+
+    @property
+    def name(self) -> str:
+        """What is merged, for people who look at Spark's plans."""
+        table = self.shape.table.rstrip("/").rpartition("/")[2]
+        theirs, ours = (each.manifest for each in self.shape.states[:2])
+        return f"conflicts of {table} versions {ours.version} and {theirs.version}"
+
+    def __call__(self, message: bytes) -> Iterator[pa.RecordBatch]:
+        """The conflicts of one task, as Spark takes them; raises NotFoundError for files that are
+        gone."""
+        theirs, ours = self.shape.states[:2]
+        with explained(ours, theirs):
+            found = conflict_batches(self.shape, unpack(message))
+            yield from sized(map(self.reading.convert, found))
+
+
+def conflict_tasks(
+    work: ConflictWork, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """For mapInArrow over a spread frame: the conflicts of its tasks."""
+    for _, message in messages_of(batches):
+        yield from work(message)
