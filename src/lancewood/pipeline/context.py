@@ -150,7 +150,9 @@ class RunContext:
         found = self._elsewhere(table)
         if table not in self._branch_view().tables and found is not None:
             return self.create(table, found.schema)
-        self.repository.prepare(table, branch=self.branch, onto=self.pipeline.branch)
+        own_ids = table in self.pipeline.on_conflict
+        onto = self.pipeline.branch
+        self.repository.prepare(table, branch=self.branch, onto=onto, own_ids=own_ids)
         return self._located(table)
 
     def create(self, table: str, schema: pa.Schema) -> TargetTable:
@@ -160,7 +162,12 @@ class RunContext:
             return self.location(table)
         uri = self._uri_of(table)
         self.repository.prepare_new(
-            table, schema, branch=self.branch, onto=self.pipeline.branch, uri=uri
+            table,
+            schema,
+            branch=self.branch,
+            onto=self.pipeline.branch,
+            uri=uri,
+            own_ids=table in self.pipeline.on_conflict,
         )
         return self._located(table)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -261,6 +262,26 @@ ADD = '[[targets]]\ntable = "t"\nmode = "add-columns"\n'
             ".types.b",
             "none of the new columns",
         ),
+        (MERGE + 'on_conflict = "their" #!', ".on_conflict", "did you mean 'theirs'?"),
+        (MERGE + "on_conflict = true #!", ".on_conflict", "takes a text"),
+        (MERGE + "on_conflict = {} #!", ".on_conflict", "at least one column"),
+        (MERGE + "on_conflict = { a = 1 } #!", ".on_conflict.a", "takes a text"),
+        (MERGE + 'on_conflict = { a = "ours.a, 1" } #!', ".on_conflict.a", "takes one expression"),
+        (
+            MERGE.replace("merge", "overwrite").replace('on = ["id"]', 'on_conflict = "ours" #!'),
+            ".on_conflict",
+            "does not go with mode overwrite, only with append, merge, add-columns",
+        ),
+        (
+            MERGE.replace('"t"', '"animals"') + 'on_conflict = "ours" #!',
+            ".on_conflict",
+            "another target of table 'animals' does not say the same",
+        ),
+        (
+            MERGE + 'on_conflict = "ours" #!\n' + MERGE,
+            ".on_conflict",
+            "another target of table 't' does not say the same",
+        ),
         (MERGE.replace('"t"', '"Animals" #!'), ".table", "same name as 'animals' to SQL"),
         (MERGE.replace('"t"', '"animals"') + 'uri = "x" #!', ".uri", "is at two places"),
         (MERGE.replace('"t"', '"quarantine" #!'), ".table", "is kept for bad rows"),
@@ -279,6 +300,25 @@ def test_the_table_of_seen_files_is_no_target(tmp_path: Path) -> None:
     source = SOURCE + "incremental = true\n"
     text = HEAD + source + TARGET.replace('"animals"', '"zoo_animals_files" #!', 1)
     assert "that sources.animals has seen" in refused(tmp_path, text, "targets[0].table")
+
+
+def test_what_decides_conflicts_is_said_by_table(tmp_path: Path) -> None:
+    rules = '{ views = "ours.views + theirs.views - base.views", "*" = "theirs" }'
+    text = (
+        f"{GOOD}{MERGE}on_conflict = {rules}\n"
+        + f'{ADD}columns = {{ a = "b" }}\non_conflict = {rules}\n'
+        + MERGE.replace('"t"', '"u"')
+        + 'on_conflict = "theirs"\n'
+        + MERGE.replace('"t"', '"v"')
+        + 'on_conflict = "fail"\n'
+    )
+    found = loaded(tmp_path, text)
+    assert [each.on_conflict for each in found.targets[::4]] == ["fail", "fail"]
+    views = {"views": "ours.views + theirs.views - base.views", "*": "theirs"}
+    assert found.on_conflict == {"t": views, "u": "theirs"}
+    (fresh,) = (each for each in found.targets if each.table == "u")
+    anew = replace(found, targets=(*found.targets[:-2], replace(fresh, is_anew=True)))
+    assert anew.on_conflict == {"t": views}
 
 
 def test_targets_of_every_mode_are_read(tmp_path: Path) -> None:
@@ -457,6 +497,12 @@ def test_what_is_new_is_said_by_the_stream_or_by_the_source(tmp_path: Path) -> N
     text = HEAD + SOURCE + "incremental = true #!\n" + TARGET
     text += '[stream]\nsource = "animals"\ntrigger = "available-now"\n'
     assert "does not go with [stream]" in refused(tmp_path, text, "sources.animals.incremental")
+
+
+def test_batches_of_a_stream_do_not_decide_conflicts(tmp_path: Path) -> None:
+    text = GOOD + 'on_conflict = "theirs" #!\n'
+    text += '[stream]\nsource = "animals"\ntrigger = "available-now"\n'
+    assert "A batch begins anew instead" in refused(tmp_path, text, "targets[0].on_conflict")
 
 
 @pytest.mark.parametrize(

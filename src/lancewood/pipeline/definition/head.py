@@ -14,6 +14,7 @@ from typing import Any
 from lancewood.errors import InvalidInputError
 from lancewood.pipeline.definition.checks import MOST_ROWS
 from lancewood.pipeline.definition.model import (
+    FAIL,
     Option,
     Pipeline,
     Quarantine,
@@ -169,7 +170,11 @@ def read_quarantine(
 
 
 def read_stream(
-    top: Section, sources: tuple[Source, ...], head: PipelineHead, folder: Path
+    top: Section,
+    sources: tuple[Source, ...],
+    targets: tuple[Target, ...],
+    head: PipelineHead,
+    folder: Path,
 ) -> Stream | None:
     """Which source comes in micro-batches, and when; None without ``[stream]``."""
     section = top.table("stream", STREAM_KEYS)
@@ -185,6 +190,13 @@ def read_stream(
             raise wrong(
                 each.spot.at("incremental"),
                 "does not go with [stream], whose checkpoint says what is new: leave one out",
+            )
+    for target in targets:
+        if target.on_conflict != FAIL:
+            raise wrong(
+                target.spot.at("on_conflict"),
+                "does not go with [stream]: every batch would take row ids of its own, of which a "
+                "table has enough for some hundred thousand runs. A batch begins anew instead",
             )
     _check_streamed(section, source)
     if head.tag is not None and "{run}" not in head.tag:

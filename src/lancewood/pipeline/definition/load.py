@@ -103,7 +103,7 @@ def load(
         checks=read_checks(top),
         quarantine=read_quarantine(top, all_sources, all_targets, about.name),
         spark=read_spark(top),
-        stream=read_stream(top, all_sources, about, file.parent),
+        stream=read_stream(top, all_sources, all_targets, about, file.parent),
         **{each.name: getattr(about, each.name) for each in fields(about)},
     )
     _check_used(filling, spot)

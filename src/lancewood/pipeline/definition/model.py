@@ -147,6 +147,11 @@ class Mode(StrEnum):
     ADD_COLUMNS = "add-columns"
 
 
+FAIL = "fail"
+OnConflict: TypeAlias = str | Mapping[str, str]
+"""``fail``, ``ours``, ``theirs``, or what cells become, by column."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """One table that a run writes, in the order of the file. A table may be written twice."""
@@ -180,6 +185,9 @@ class Target:
     ``fixed_size_list<float>[16]`` (those of ``lw table create --type``)."""
     partitions: int | None = None
     max_rows_per_file: int | None = None
+    on_conflict: OnConflict = FAIL
+    """What rows become that the run changed, and others on the branch that it publishes into, while
+    it was at work. The same in all targets of a table."""
     is_anew: bool = False
     """Of a full refresh, not of the file: the table begins without rows, as if it were new."""
 
@@ -320,3 +328,14 @@ class Pipeline:
     stream: Stream | None = None
     full_refresh: tuple[str, ...] = ()
     """The tables that a run is to make anew; not of the file. See ``running.full_refresh``."""
+
+    @property
+    def on_conflict(self) -> dict[str, OnConflict]:
+        """By table, what decides rows that others changed meanwhile. Without tables where nothing
+        does, and those of which the run leaves no row that was there."""
+        anew = {each.table for each in self.targets if each.replaces_all}
+        return {
+            each.table: each.on_conflict
+            for each in self.targets
+            if each.on_conflict != FAIL and each.table not in anew
+        }

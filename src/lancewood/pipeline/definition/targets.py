@@ -11,7 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from lancewood.pipeline.definition.model import Mode, Target
+from lancewood.pipeline.definition.model import FAIL, Mode, OnConflict, Target
 from lancewood.pipeline.definition.names import resolved
 from lancewood.pipeline.definition.refusal import errors_at, wrong
 from lancewood.pipeline.definition.section import Section
@@ -36,6 +36,7 @@ KEYS = (
     "types",
     "partitions",
     "max_rows_per_file",
+    "on_conflict",
 )
 _ALWAYS = ("table", "mode", "uri", "types")
 _FRAME = ("from", "leave_out", "partitions")
@@ -44,10 +45,10 @@ _MERGE = (
     *("deleted", "keep", "order_by"),
 )
 _GOES_WITH: Mapping[Mode, tuple[str, ...]] = {
-    Mode.APPEND: (*_FRAME, "max_rows_per_file"),
+    Mode.APPEND: (*_FRAME, "max_rows_per_file", "on_conflict"),
     Mode.OVERWRITE: (*_FRAME, "max_rows_per_file"),
-    Mode.MERGE: (*_FRAME, *_MERGE),
-    Mode.ADD_COLUMNS: ("columns", "overwrite"),
+    Mode.MERGE: (*_FRAME, *_MERGE, "on_conflict"),
+    Mode.ADD_COLUMNS: ("columns", "overwrite", "on_conflict"),
 }
 _NEEDED: Mapping[Mode, tuple[str, ...]] = {
     Mode.APPEND: ("from",),
@@ -61,6 +62,7 @@ _CHOICES = {
     "not_matched_by_source": ("keep", "delete"),
     "keep": ("first", "last"),
 }
+ON_CONFLICT = (FAIL, "ours", "theirs")
 MOST_PARTITIONS = 100_000
 MOST_ROWS_PER_FILE = 2**31 - 1
 _DEFAULTS: dict[str, Any] = {each.name: each.default for each in fields(Target)}
@@ -72,6 +74,7 @@ def read_targets(top: Section, folder: Path) -> tuple[Target, ...]:
     if not found:
         raise wrong(top.spot.at("targets"), "the file has no [[targets]]: there is nothing to load")
     _check_locations(found)
+    _check_conflicts(found)
     return found
 
 
@@ -104,6 +107,7 @@ def _read(section: Section, folder: Path) -> Target:
         types=_types(section),
         partitions=section.number("partitions", 1, MOST_PARTITIONS),
         max_rows_per_file=section.number("max_rows_per_file", 1, MOST_ROWS_PER_FILE),
+        on_conflict=_on_conflict(section),
     )
     _check_columns(section, target)
     return target
@@ -126,6 +130,16 @@ def _columns(section: Section) -> dict[str, str]:
         return {}
     if not below.names():
         raise wrong(below.spot, 'takes at least one column: name = "SQL"')
+    return {name: below.needed_expression(name) for name in below.names()}
+
+
+def _on_conflict(section: Section) -> OnConflict:
+    """A word, or columns and their SQL."""
+    if not isinstance(section.value("on_conflict"), dict):
+        return section.choice("on_conflict", ON_CONFLICT) or FAIL
+    below = section.needed_table("on_conflict", None)
+    if not below.names():
+        raise wrong(below.spot, 'takes a word, or at least one column: name = "SQL"')
     return {name: below.needed_expression(name) for name in below.names()}
 
 
@@ -176,3 +190,18 @@ def _check_locations(targets: tuple[Target, ...]) -> None:
             )
         if each.uri is not None and locations.setdefault(each.uri, each).table != each.table:
             raise wrong(each.spot.at("uri"), f"is table {locations[each.uri].table!r} already")
+
+
+def _check_conflicts(targets: tuple[Target, ...]) -> None:
+    """A table is published as a whole: one answer for all that its targets do."""
+    first: dict[str, Target] = {}
+    for each in targets:
+        known = first.setdefault(each.table, each)
+        if known.on_conflict == each.on_conflict:
+            continue
+        said = known if each.on_conflict == FAIL else each
+        raise wrong(
+            said.spot.at("on_conflict"),
+            f"another target of table {each.table!r} does not say the same, and a table is "
+            "published as a whole",
+        )

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from lancewood.errors import InvalidInputError
 from lancewood.pipeline.context import RunContext
-from lancewood.pipeline.definition.model import Mode, Target
+from lancewood.pipeline.definition.model import FAIL, Mode, Target
 from lancewood.pipeline.definition.refusal import near, wrong
 from lancewood.pipeline.frames.frames import Frames
 from lancewood.pipeline.frames.reading import quoted
@@ -34,6 +34,7 @@ from lancewood.table import (
     NotMatched,
     NotMatchedBySource,
     check_key,
+    check_rules,
     parse_type,
     scanned_schema,
 )
@@ -56,6 +57,10 @@ def plan_targets(spark: SparkSession, context: RunContext, frames: Frames) -> di
     planned: dict[str, pa.Schema] = {}
     for each in context.pipeline.targets:
         planned[each.table] = plan_target(spark, context, each, frames, planned)
+    for each in context.pipeline.targets:
+        if each.on_conflict != FAIL:
+            with refused_at(each.spot.at("on_conflict"), context.pipeline):
+                check_rules(planned[each.table], each.on_conflict)
     check_quarantine(context)
     return planned
 

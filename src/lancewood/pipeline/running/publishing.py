@@ -3,7 +3,8 @@
 Before it becomes visible, and again whenever the target moved, it is asked whether it may: the run
 must not be there already, no other run may have read the same news, and what the checks looked at
 must be as they saw it, also where others write beside the repository. Tables that both sides
-changed are judged by the repository. Afterwards the commit gets its tag and its ref, and the run's
+changed are judged by the repository, and merged by rows where the file says what decides those that
+both changed. Afterwards the commit gets its tag and its ref, and the run's
 branch goes; these steps can be repeated, and one that fails is reported and does not undo the run.
 """
 
@@ -28,6 +29,7 @@ from lancewood.pipeline.running.ledger import (
     entry_file,
 )
 from lancewood.repo import TAGS, Committed, View, check_nothing_beside
+from lancewood.table import Resolve
 
 
 def publish(context: RunContext, ledger: Ledger, entry: LedgerEntry, message: str) -> Committed:
@@ -44,6 +46,7 @@ def publish(context: RunContext, ledger: Ledger, entry: LedgerEntry, message: st
         author=context.pipeline.author,
         files=permission.files,
         only_committed=checked_tables(context),
+        resolve={name: Resolve.of(each) for name, each in context.pipeline.on_conflict.items()},
     )
 
 
