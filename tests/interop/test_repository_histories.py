@@ -19,6 +19,7 @@ from tests.interop import git_judge
 
 from lancewood.errors import ConflictError, InvalidInputError
 from lancewood.git.hashes import Hash
+from lancewood.git.history import merge_bases
 from lancewood.repo.looking.status import State
 from lancewood.repo.repository import Repository
 
@@ -126,7 +127,15 @@ class Histories:
         if base == theirs:
             assert not done.is_new
             return
-        self.note(done.hash, merged(self.known[base], self.known[ours], self.known[theirs]))
+        self.note(done.hash, merged(self.base(ours, theirs), self.known[ours], self.known[theirs]))
+
+    def base(self, one: Hash, other: Hash) -> Tables:
+        """What two commits come from; several are put together first."""
+        first, *others = merge_bases(self.repo._context.git.objects, one, other)
+        found = self.known[first]
+        for each in others:
+            found = merged(self.base(first, each), found, self.known[each])
+        return found
 
     def reset(self) -> None:
         branch = self.chance.choice(self.branches)
@@ -198,16 +207,21 @@ def merged(base: Tables, ours: Tables, theirs: Tables) -> Tables:
 
 
 def exchanged(now: Tables, expected: Tables, wanted: Tables) -> Tables:
-    """The tables that differ between two states, where the one is what there is."""
+    """The rows in which two states differ, changed in what there is; a table that only one of them
+    has must be what there is."""
     found = dict(now)
     for name in {*expected, *wanted}:
-        if expected.get(name) == wanted.get(name) or now.get(name) == wanted.get(name):
+        then, after, here = expected.get(name), wanted.get(name), now.get(name)
+        if then == after or here == after:
             continue
-        assert now.get(name) == expected.get(name)
-        if name in wanted:
-            found[name] = wanted[name]
-        else:
+        if then is not None and after is not None and here is not None:
+            found[name] = (here | (after - then)) - (then - after)
+            continue
+        assert here == then
+        if after is None:
             found.pop(name, None)
+        else:
+            found[name] = after
     return found
 
 

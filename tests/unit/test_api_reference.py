@@ -50,6 +50,7 @@ class Other(NamedTuple):
 
 
 _REVISION = "a commit of a repository, which is a text and has no number; HEAD's unless it is said"
+_MERGED_INTO = "a branch, as everybody says of merges"
 _GIT = "as with git, nobody commits by hand without a word"
 
 EXCEPTIONS = {
@@ -65,6 +66,9 @@ EXCEPTIONS = {
     ("Repository.switch", "at"): Other('str = "HEAD"', _REVISION),
     ("Repository.switch", "branch"): Other("str", "the branch is what the verb is about"),
     ("Repository.tags.create", "at"): Other('str = "HEAD"', _REVISION),
+    ("Table.branches.conflicts", "into"): Other("str | None = None", _MERGED_INTO),
+    ("Table.branches.merge", "into"): Other("str | None = None", _MERGED_INTO),
+    ("spark.conflicts", "into"): Other("str | None = None", _MERGED_INTO),
     ("Table.delete", "where"): Other("str", "that every row goes has to be said: 'true'"),
 }
 

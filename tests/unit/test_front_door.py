@@ -29,6 +29,7 @@ def test_public_names_are_exactly_these() -> None:
         "Committed",
         "CompactionCounts",
         "ConflictError",
+        "Conflicts",
         "DeepClone",
         "DetachCounts",
         "Diff",
@@ -46,6 +47,8 @@ def test_public_names_are_exactly_these() -> None:
         "LancewoodError",
         "LocalRunner",
         "LogEntry",
+        "MergeConflictError",
+        "Merged",
         "MoveCounts",
         "NotFoundError",
         "NotLandedWarning",
@@ -54,6 +57,7 @@ def test_public_names_are_exactly_these() -> None:
         "RelocationReport",
         "RepairReport",
         "Repository",
+        "Resolve",
         "RetryableConflictError",
         "RowCounts",
         "RunFailedError",
@@ -200,7 +204,7 @@ def test_every_error_survives_pickling() -> None:
         for each in vars(errors).values()
         if isinstance(each, type) and issubclass(each, errors.LancewoodError)
     ]
-    assert len(kinds) == 14
+    assert len(kinds) == 15
     for kind in kinds:
         back = pickle.loads(pickle.dumps(kind("version 41 not found: the newest is 40", newest=40)))
         assert type(back) is kind

@@ -64,6 +64,7 @@ INNER_ROOMS = {
         "publishing": "merging naming",
         "diffing": "merging",
         "blaming": "diffing merging",
+        "uniting": "merging rows diffing publishing",
         "upkeep": "cloning",
     },
     "repo": {
