@@ -229,16 +229,15 @@ class Graph:
 
     def virtual_bases(self, one: int, other: int, key: str | None) -> list[State]:
         """What the base may be. Of several bases it is what they become when they are merged, one
-        after the other in some order, and where two do not go together what is below them. A row
-        that was inserted again may be another one there."""
+        after the other in some order, and where two do not go together what is below them, which
+        may again be several. A row that was inserted again may be another one there."""
         found = list[State]()
         for first, *others in permutations(self.bases(one, other)):
-            below = [self.bases(first, each) for each in others]
+            below = [self.virtual_bases(first, each, key) or [{}] for each in others]
             for by, lows in product({key, None}, product(*below)):
                 state = self.states[first]
                 for each, low in zip(others, lows, strict=True):
-                    sides = self.states[low], state, self.states[each]
-                    state = united(*sides, _LOWER, by).rows
+                    state = united(low, state, self.states[each], _LOWER, by).rows
                 if state not in found:
                     found.append(state)
         return found

@@ -321,13 +321,14 @@ def changes_rows(columns: Iterable[ColumnPair], ours: Snapshot) -> bool:
 
 
 def _stretches(sides: Sequence[Comparison]) -> tuple[Ids, Ints]:
-    """Rows that a state does not have as the base does, so that all of a stretch are in one place
-    of each state: first ids, and how many."""
+    """Rows that theirs changed, that ours inserted, or in which bases differ, so that all of a
+    stretch are in one place of each state: first ids, and how many."""
     cuts = distinct(_edges(rows for side in sides for rows in _touched(side)))
     firsts, counts = cuts[:-1], np.diff(cuts).astype(np.int64)
-    wanted = np.zeros(len(firsts), np.bool_)
-    for side in sides:
-        wanted |= _made_of(side, firsts) != _KEPT
+    theirs, ours, *others = (_made_of(side, firsts) for side in sides)
+    wanted = (theirs != _KEPT) | (ours == _INSERTED)
+    for each in others:
+        wanted |= each != _KEPT
     placed = (rows for side in sides for rows in (side.before.rows, side.after.rows))
     return cut_at(_edges(placed), firsts[wanted], counts[wanted])
 
