@@ -161,6 +161,8 @@ class TestSpeculated:
         self, speculating: Faulty, tmp_path: Path
     ) -> None:
         uri = tmp_path / "numbers.lance"
+        # A worker that has to start first may be overtaken before it comes to the stall.
+        write(numbers(speculating.spark, 0, ROWS), tmp_path / "before.lance")
         speculating.faults.arm(Fault("write", "stall", partition=0, attempt=0))
         done = write(numbers(speculating.spark, 0, ROWS), uri)
         assert speculating.faults.left() == 0
