@@ -121,7 +121,7 @@ class Union:
             base_paths=attempt.bases.changed,
             indices=None if indices == newest.indices else indices,
             max_fragment_id=check_fragment_id(attempt.next_id - 1) if added else None,
-            next_row_id=self._mark(newest, (*added, *changed.values())),
+            next_row_id=self._mark(newest, (*added, *attempt.images.values())),
             max_allocated_field_id=field_mark(newest, fields),
         )
         effect = Effect(
@@ -138,7 +138,8 @@ class Union:
         return Composition(recorded_as(effect), patch)
 
     def _mark(self, newest: Manifest, fragments: tuple[Fragment, ...]) -> int | None:
-        """The mark of row ids: above all that came, in a space where ours hands out alone."""
+        """The mark of row ids: above all that came, in a space where ours hands out alone. Those of
+        ours' own fragments are below it already, and not looked at."""
         ids = (each.row_ids for each in fragments)
         most = max((each.max_value() or 0 for each in ids if each is not None), default=0)
         if most < newest.next_row_id and not self.moves_on:
@@ -186,7 +187,8 @@ class _Attempt:
         self._version = Version(newest.version + 1)
         self._spots = _spots(union.theirs, union.ours)
         self._left = dict(union.gathered.left())
-        self._images: dict[FragmentId, Fragment] = {}
+        self.images: dict[FragmentId, Fragment] = {}
+        """Fragments of theirs in the place of one of ours, once ``adopted`` was gone through."""
         self._known: dict[int, RowFacts] = {}
         self._deletions: dict[FragmentId, BitMap] | None = None
         newest.expect_lookups(len(self._left) + len(union.adopted))
@@ -199,7 +201,7 @@ class _Attempt:
             if place is None:
                 yield self._adopted(fragment, moved, self._next())
             else:
-                self._images[place] = self._adopted(fragment, moved, place)
+                self.images[place] = self._adopted(fragment, moved, place)
 
     def written(self) -> Iterator[Fragment]:
         for each in self._union.gathered.written:
@@ -216,7 +218,7 @@ class _Attempt:
     def left(self) -> tuple[dict[FragmentId, Fragment], frozenset[FragmentId]]:
         """Fragments of ours that change, and those of which no row is left."""
         grafts = self._union.gathered.grafts
-        changed, removed = dict(self._images), set[FragmentId]()
+        changed, removed = dict(self.images), set[FragmentId]()
         for number in (self._left.keys() | grafts.keys()) - changed.keys():
             fragment = self._now(number)
             deleted = self._deleted(fragment) | self._left.get(number, BitMap())
@@ -251,7 +253,7 @@ class _Attempt:
     def _place(self, fragment: Fragment, moved: Moved) -> FragmentId | None:
         """The fragment of ours with the same rows, if none of them stays."""
         number = moved.only_from
-        if number is None or number in self._images:
+        if number is None or number in self.images:
             return None
         ours = self._now(number)
         live = ours.physical_rows - len(self._deleted(ours))
