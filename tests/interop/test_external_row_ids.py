@@ -125,6 +125,18 @@ def test_a_deletion_keeps_external_sequences(lived: Path) -> None:
     assert left < {each["_rowid"] for each in before}
 
 
+def test_a_merge_keeps_external_sequences_of_fragments_that_lose_rows(lived: Path) -> None:
+    trial = lw.open(lived).branches.create("trial")
+    before = {each["a"] for each in rows(lived)}
+    gone = min(before)
+    trial.delete(f"a = {gone}").append(pa.table({"a": [1000]}))
+    move_out(lived)
+    lw.open(lived).branches.merge("trial")
+    kinds = {each.message.WhichOneof("row_ids") for each in newest_manifest(lived).fragments}
+    assert "external_row_ids" in kinds
+    assert {each["a"] for each in rows(lived)} == (before - {gone}) | {1000}
+
+
 @pytest.mark.parametrize("path", ["../outside.bin", "/etc/passwd", "a//b", "", "./x", "a/../../b"])
 def test_a_path_that_leaves_the_table_is_refused(lived: Path, path: str) -> None:
     move_out(lived)
