@@ -28,7 +28,7 @@ from lancewood.engine.comparing.columns import ColumnPair, places
 from lancewood.engine.comparing.ranges import ALL_IDS, IdRange, NumberedRows, id_ranges
 from lancewood.engine.comparing.states import Comparison, Doubt, Part, State
 from lancewood.engine.comparing.terms import in_common_terms
-from lancewood.engine.rows import Ints, LiveRows, RowFacts, distinct, open_fragment
+from lancewood.engine.rows import Ids, Ints, LiveRows, RowFacts, cut_at, distinct, open_fragment
 from lancewood.engine.snapshot import Snapshot, has_settled_ids
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
@@ -78,11 +78,12 @@ class Comparing:
         """All rows, in at least one range."""
         return map(self.rows, id_ranges(*self.numbered))
 
-    def rows(self, ids: IdRange = ALL_IDS) -> Comparison:
-        """The rows in a range of ids."""
+    def rows(self, ids: IdRange = ALL_IDS, among: tuple[Ids, Ints] | None = None) -> Comparison:
+        """The rows in a range of ids; or of those only the ones in stretches, which ascend."""
         old, new = self.numbered
         before = State(self.one, self._parts.one, old.rows(ids))
-        return self._compared_rows(before, State(self.other, self._parts.other, new.rows(ids)))
+        after = State(self.other, self._parts.other, new.rows(ids))
+        return self._compared_rows(before, after, among)
 
     @cached_property
     def numbered(self) -> tuple[NumberedRows, NumberedRows]:
@@ -128,10 +129,16 @@ class Comparing:
         """The columns, as far as their fields are compared."""
         return tuple(ColumnPair(*each.compared()) for each in self.columns)
 
-    def _compared_rows(self, before: State, after: State) -> Comparison:
+    def _compared_rows(
+        self, before: State, after: State, among: tuple[Ids, Ints] | None
+    ) -> Comparison:
         old, new = before.rows, after.rows
-        edges = distinct(np.concatenate((old.firsts, old.ends, new.firsts, new.ends)))
-        starts, counts = edges[:-1], np.diff(edges).astype(np.int64)
+        edges = np.concatenate((old.firsts, old.ends, new.firsts, new.ends))
+        if among is None:
+            edges = distinct(edges)
+            starts, counts = edges[:-1], np.diff(edges).astype(np.int64)
+        else:
+            starts, counts = cut_at(edges, *among)
         here, there = old.find(starts), new.find(starts)
         gone, fresh = (here >= 0) & (there < 0), (there >= 0) & (here < 0)
         both = (here >= 0) & (there >= 0) & ~self._stayed(before, here, after, there)

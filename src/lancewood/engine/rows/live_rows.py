@@ -234,11 +234,14 @@ def distinct(values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
 
 def cut_at(edges: Ids, firsts: Ids, counts: Ints) -> tuple[Ids, Ints]:
     """The stretches cut at every edge that lies inside one; stretches ascend and are disjoint."""
-    ends = firsts + counts.astype(np.uint64)
-    cuts = distinct(np.concatenate((firsts, ends, edges)))
-    starts = cuts[:-1]
-    if not len(firsts) or not len(starts):
+    is_long = counts > 1
+    if not is_long.any():
         return firsts, counts
-    at = np.searchsorted(firsts, starts, side="right") - 1
-    inside = (at >= 0) & (starts < ends[at])
-    return starts[inside], (cuts[1:] - starts)[inside].astype(np.int64)
+    ends = firsts + counts.astype(np.uint64)
+    long, stops = firsts[is_long], ends[is_long]
+    at = np.searchsorted(long, edges, side="right") - 1
+    inner = edges[(at >= 0) & (edges < stops[at])]
+    starts = distinct(np.concatenate((firsts, inner)))
+    after = np.append(starts[1:], ends[-1])
+    owner = np.searchsorted(firsts, starts, side="right") - 1
+    return starts, (np.minimum(after, ends[owner]) - starts).astype(np.int64)

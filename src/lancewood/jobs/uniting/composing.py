@@ -35,6 +35,7 @@ from lancewood.jobs.publishing.placing import (
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.uniting.gathering import Gathered, Moved
 from lancewood.jobs.uniting.meeting import Graft, Placed
+from lancewood.model.bitmap import numbers_in
 from lancewood.model.fragment import TOMBSTONE, DataFile, Fragment
 from lancewood.model.ids import BaseId, FieldId, FragmentId, Version
 from lancewood.model.index import Index
@@ -244,7 +245,7 @@ class _Attempt:
         if not graft.changes:
             return made
         live = np.ones(fragment.physical_rows, np.bool_)
-        live[np.fromiter(deleted, np.int64, len(deleted))] = False
+        live[numbers_in(deleted)] = False
         facts = RowFacts(union.ours, fragment)
         updated = np.array(facts.column(LAST_UPDATED_AT, 0, len(live)))
         updated[live] = self._version
@@ -268,7 +269,7 @@ class _Attempt:
     def _adopted(self, fragment: Fragment, moved: Moved, number: FragmentId) -> Fragment:
         rows, taken, places = fragment.physical_rows, moved.rows, moved.ours_places
         created, updated = np.full((2, rows), self._version, np.uint64)
-        offsets = np.fromiter(taken, np.int64, len(taken))
+        offsets = numbers_in(taken)
         created[offsets] = self._versions(places, CREATED_AT)
         kept = ~np.repeat(moved.changes, moved.counts)
         updated[offsets[kept]] = self._versions(places.at(kept), LAST_UPDATED_AT)

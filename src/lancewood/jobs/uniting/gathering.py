@@ -20,6 +20,7 @@ from lancewood.engine.rows import Ints
 from lancewood.jobs.uniting.deciding import Outcome
 from lancewood.jobs.uniting.meeting import NOWHERE, Graft, Met, MetRows, Placed
 from lancewood.jobs.uniting.tasks import UnitedPortion, expanded
+from lancewood.model.bitmap import bitmap_of
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.segments import expand
@@ -41,7 +42,7 @@ class Moved(NamedTuple):
 
     @property
     def rows(self) -> BitMap:
-        return BitMap(expand(self.offsets.astype(np.uint64), self.counts, 1))
+        return bitmap_of(expand(self.offsets.astype(np.uint64), self.counts, 1))
 
     @property
     def row_count(self) -> int:
@@ -141,7 +142,7 @@ class Gathered:
     def left(self) -> Iterator[tuple[FragmentId, BitMap]]:
         """The fragments of ours that lose rows, and which."""
         for number, (offsets, counts) in _grouped(self._left):
-            yield number, BitMap(expand(offsets.astype(np.uint64), counts, 1))
+            yield number, bitmap_of(expand(offsets.astype(np.uint64), counts, 1))
 
     def _leave(self, ours: Placed, counts: Ints) -> None:
         there = ours.there

@@ -178,6 +178,8 @@ class Meeting:
     """For each base but the first, what it and the first come from."""
     kept: frozenset[FieldId] = frozenset()
     """Fields of one side that the other one dropped, and that stay: they count as new."""
+    with_ours: bool = True
+    """Whether rows that only ours changed are asked for as well."""
 
     def whole(self) -> Met:
         """All rows that theirs changed."""
@@ -204,8 +206,14 @@ class Meeting:
 
     def _met(self, ids: IdRange) -> Met:
         compared = (self._there, self._here, *self._crossing)
-        sides = tuple(each.rows(ids) for each in compared)
-        firsts, counts = _stretches(sides)
+        theirs = self._there.rows(ids)
+        if self.with_ours or self._crossing:
+            sides = (theirs, *(each.rows(ids) for each in compared[1:]))
+            firsts, counts = _stretches(sides)
+        else:
+            firsts, counts = _all_touched(theirs)
+            sides = (theirs, self._here.rows(ids, (firsts, counts)))
+            firsts, counts = cut_at(_edges(_placed_in(sides[1:])), firsts, counts)
         groups = self._groups([_made_of(side, firsts) for side in sides])
         wanted = np.logical_or.reduce(groups)
         firsts, counts = firsts[wanted], counts[wanted]
@@ -329,8 +337,11 @@ def _stretches(sides: Sequence[Comparison]) -> tuple[Ids, Ints]:
     wanted = (theirs != _KEPT) | (ours == _INSERTED)
     for each in others:
         wanted |= each != _KEPT
-    placed = (rows for side in sides for rows in (side.before.rows, side.after.rows))
-    return cut_at(_edges(placed), firsts[wanted], counts[wanted])
+    return cut_at(_edges(_placed_in(sides)), firsts[wanted], counts[wanted])
+
+
+def _placed_in(sides: Iterable[Comparison]) -> Iterator[LiveRows]:
+    return (rows for side in sides for rows in (side.before.rows, side.after.rows))
 
 
 def _edges(rows: Iterable[LiveRows]) -> Ids:
@@ -341,6 +352,14 @@ def _edges(rows: Iterable[LiveRows]) -> Ids:
 
 def _touched(side: Comparison) -> Sequence[LiveRows]:
     return [side.inserted, side.deleted, *(each.before for each in side.doubts)]
+
+
+def _all_touched(side: Comparison) -> tuple[Ids, Ints]:
+    """All stretches that a side touched, ascending."""
+    touched = _touched(side)
+    firsts = np.concatenate([each.firsts for each in touched])
+    order = np.argsort(firsts, kind="stable")
+    return firsts[order], np.concatenate([each.counts for each in touched])[order]
 
 
 def _made_of(side: Comparison, firsts: Ids) -> npt.NDArray[np.int8]:

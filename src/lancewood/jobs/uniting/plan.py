@@ -125,7 +125,10 @@ class Uniting:
 
     def met(self) -> Iterator[Met]:
         """The rows that theirs changed."""
-        meeting = Meeting(self.bases, self.ours, self.theirs, self.base.below, self.columns.kept)
+        with_ours = self._converts or self._key is not None
+        meeting = Meeting(
+            self.bases, self.ours, self.theirs, self.base.below, self.columns.kept, with_ours
+        )
         if self._key is None:
             return map(self._looked_at, meeting.ranges())
         return iter((paired_by_key(self._looked_at(meeting.whole()), self._key),))
