@@ -132,13 +132,19 @@ def has_changed(base: Row, row: Row) -> bool:
     return any(base[name] != row[name] for name in base.keys() & row.keys())
 
 
+def _has_more(base: Row, row: Row) -> bool:
+    """Whether a row has a value in a new column. Where bases are put together that keeps it from
+    being deleted: else it would come back as a new one from the side that still has it."""
+    return any(row[name] is not None for name in row.keys() - base.keys())
+
+
 def _one_sided(three: Three, strategy: Strategy) -> Row | Conflict | None:
     """A row that not both sides have."""
     base, ours, theirs = three
     row = theirs if ours is None else ours
     if row is None or base is None:
         return row
-    if not has_changed(base, row):
+    if not has_changed(base, row) and not (strategy is _LOWER and _has_more(base, row)):
         return None
     if strategy.deletes is not None:
         return None if strategy.deletes == "win" else row

@@ -94,6 +94,8 @@ class UnitingShape:
 
     @cached_property
     def _among_bases(self) -> Deciding:
+        """How bases are put together. A value in a new column counts as a change here: a row that
+        one of them deleted would else come back as a new one, from the side that still has it."""
         values = pa.schema([each for each in self.arrow if each.name not in self.opaque])
         return Deciding(values, Resolve(rows="base"), self.key, self.table)
 
