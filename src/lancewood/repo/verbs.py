@@ -71,12 +71,12 @@ class BringingVerbs:
         commit with two parents. Files are merged as git does it. What both sides changed
         differently is a conflict: MergeConflictError names all of the tables, and nothing has
         changed. ``resolve`` and ``detect`` decide as for ``Table.branches.merge``, the same for all
-        tables, and a side also decides lines of files; a ``Resolve`` by table, as ``{"photos":
-        Resolve(rows="ours")}``, decides in those tables only. So do decisions that ``resolve`` of
-        the repository kept. Tables that refuse otherwise raise IncompatibleConflictError. A branch
-        other than main that has nothing of its own just moves. If everything is merged already,
-        there is no commit. ``dry_run`` judges, and writes nothing. ``adopt`` is as for
-        ``transaction``.
+        tables, a rule for a column in those that have it, and a side also decides lines of files; a
+        ``Resolve`` by table, as ``{"photos": Resolve(rows="ours")}``, decides in those tables only.
+        So do decisions that ``resolve`` of the repository kept. Tables that refuse otherwise raise
+        IncompatibleConflictError. A branch other than main that has nothing of its own just moves.
+        If everything is merged already, there is no commit. ``dry_run`` judges, and writes nothing.
+        ``adopt`` is as for ``transaction``.
 
         ``squash`` makes a commit with one parent, as if the work had been done on the target. The
         branch should be deleted afterwards, since it could be merged once more. It is merged by

@@ -150,6 +150,68 @@ def test_what_the_call_says_counts_more_than_what_was_kept(repo: lw.Repository) 
     assert rows(repo) == [(each, "there", 3) for each in (1, 2, 3)]
 
 
+@pytest.fixture
+def two(repo: lw.Repository) -> lw.Repository:
+    """A second table, with another column, and cells of both that main and exp changed."""
+    with repo.transaction("main", "nests") as changes:
+        changes.create_table("nests", pa.table({"id": [1], "eggs": [0], "name": ["old"]}))
+    repo.merge("main", branch="exp")
+    for branch, many in (("main", "2"), ("exp", "3")):
+        with repo.transaction(branch, branch) as changes:
+            changes.table("birds").update({"seen": many}, "id = 1")
+            changes.table("nests").update({"eggs": many})
+    return repo
+
+
+@pytest.mark.parametrize("verb", ["merge", "cherry_pick"])
+def test_a_rule_counts_in_the_tables_that_have_its_column(two: lw.Repository, verb: str) -> None:
+    rules = {"seen": "ours.seen + theirs.seen", "eggs": "greatest(ours.eggs, theirs.eggs)"}
+    getattr(two, verb)("exp", resolve=rules)
+    assert rows(two)[0] == (1, "auk", 5)
+    assert two.at().table("nests").to_arrow()["eggs"].to_pylist() == [3]
+
+
+def test_values_count_in_the_tables_that_have_their_column(two: lw.Repository) -> None:
+    found = two.conflicts("exp")
+    ((bird,), (nest,)) = (found[each].names() for each in ("birds", "nests"))
+    decided = [{"_conflict": bird, "seen": 7}, {"_conflict": nest, "eggs": 8}]
+    two.merge("exp", resolve=decided)
+    assert rows(two)[0] == (1, "auk", 7)
+    assert two.at().table("nests").to_arrow()["eggs"].to_pylist() == [8]
+
+
+def test_a_rule_for_a_column_that_one_side_dropped_counts_in_other_tables(
+    two: lw.Repository,
+) -> None:
+    with two.transaction("exp", "drop") as changes:
+        changes.table("nests").drop_columns(["name"])
+    update(two, "exp", "id = 2", name="'there'")
+    update(two, "main", "id = 2", name="'here'")
+    rules = {"name": "theirs", "seen": "ours", "eggs": "ours"}
+    two.merge("exp", resolve=lw.Resolve(columns=rules, schema={"name": "drop"}))
+    assert rows(two)[:2] == [(1, "auk", 2), (2, "there", 0)]
+
+
+@pytest.mark.parametrize(
+    "resolve",
+    [
+        {"wings": "ours", "*": "theirs"},
+        lw.Resolve(rows="ours", schema={"wings": "keep"}),
+        [{"_conflict": "0" * 16, "wings": 2}],
+    ],
+)
+@pytest.mark.parametrize("verb", ["merge", "conflicts", "cherry_pick"])
+def test_a_rule_for_a_column_that_no_table_has_is_refused(
+    two: lw.Repository, verb: str, resolve: Any
+) -> None:
+    before = files(two)
+    with pytest.raises(InvalidInputError, match=r"'wings', which is no .* at birds, nests"):
+        getattr(two, verb)("exp", resolve=resolve)
+    assert files(two) == before
+    with pytest.raises(InvalidInputError, match="looked at nests"):
+        two.conflicts("exp", table="nests", resolve={"seen": "ours"})
+
+
 def test_a_decision_on_a_row_that_has_changed_since_decides_nothing(repo: lw.Repository) -> None:
     update(repo, "exp", "id = 1", name="'there'")
     update(repo, "main", "id = 1", name="'here'")

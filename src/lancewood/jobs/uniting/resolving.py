@@ -204,7 +204,7 @@ def _check_takes(decisions: pa.Table) -> None:
             f"{bad.column(TAKE)[0].as_py()!r} for conflict {bad.column(CONFLICT)[0].as_py()!r}"
         )
     deleted = decisions.filter(pc.fill_null(pc.equal(takes, DELETE), False))
-    for name in _value_names(decisions):
+    for name in value_names(decisions):
         if deleted.column(name).null_count < deleted.num_rows:
             at = pc.index(deleted.column(name).is_valid(), True).as_py()
             raise InvalidInputError(
@@ -214,7 +214,8 @@ def _check_takes(decisions: pa.Table) -> None:
             )
 
 
-def _value_names(decisions: pa.Table) -> list[str]:
+def value_names(decisions: pa.Table) -> list[str]:
+    """The columns that decisions give values for."""
     return [each for each in decisions.schema.names if each not in (CONFLICT, TAKE)]
 
 
@@ -260,7 +261,7 @@ class Rules:
         if TAKE in known.schema.names:
             said = chosen.column(TAKE)
             takes = [(each, _mask(pc.fill_null(pc.equal(said, each), False))) for each in _TAKES]
-        values = {each: _one(chosen.column(each)) for each in _value_names(known)}
+        values = {each: _one(chosen.column(each)) for each in value_names(known)}
         return Found(tuple(takes), values)
 
     def wins(self, sides: Sides, rows: Ints) -> Mask:
@@ -325,7 +326,7 @@ class Rules:
 
     def _fitted(self, decisions: pa.Table) -> pa.Table:
         """The decisions, with values as the columns have them."""
-        for name in _value_names(decisions):
+        for name in value_names(decisions):
             self._check_column(name, "decisions")
             if name in self._opaque:
                 raise InvalidInputError(

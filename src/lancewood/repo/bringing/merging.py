@@ -198,6 +198,7 @@ class _Merging:
                     found[each.name] = self._uniting(each, dry_run=True)
             except LancewoodError as error:
                 refusals.add(each.name, error)
+        self.rows.check_columns(self._refused())
         refusals.check(self._refused(), self._way_out())
         return found
 
@@ -292,6 +293,7 @@ class _Merging:
             except LancewoodError as error:
                 refusals.add(each.name, error)
         try:
+            self.rows.check_columns(self._refused())
             refusals.check(self._refused(), self._way_out())
         except LancewoodError:
             for judged in self.judged.values():

@@ -189,6 +189,7 @@ class _Redoing:
                 steps[each.name] = _Step(TableDone.REPEATED)
             except LancewoodError as error:
                 refusals.add(each.name, error)
+        self.rows.check_columns(self.refused)
         refusals.check(self.refused)
         changes.bring_files(self.files)
         done = tuple((name, step.done) for name, step in sorted(steps.items()))

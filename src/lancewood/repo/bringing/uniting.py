@@ -17,7 +17,7 @@ from lancewood.engine.snapshot import (
     load_snapshot,
 )
 from lancewood.engine.staging import Stage
-from lancewood.errors import MergeConflictError
+from lancewood.errors import InvalidInputError, MergeConflictError
 from lancewood.git.hashes import Hash
 from lancewood.git.history import merge_bases
 from lancewood.git.text_merge import Favor
@@ -27,7 +27,7 @@ from lancewood.jobs.uniting.bases import Bases
 from lancewood.jobs.uniting.composing import Union
 from lancewood.jobs.uniting.decisions import Decision, decided
 from lancewood.jobs.uniting.plan import Detect, Preparing, Uniting
-from lancewood.jobs.uniting.resolving import Resolve
+from lancewood.jobs.uniting.resolving import EACH, Resolve, value_names
 from lancewood.jobs.uniting.unite import united_config
 from lancewood.model.patch import HeadChanges
 from lancewood.model.transaction import MARKS_PROPERTY, Transaction
@@ -49,6 +49,8 @@ class RowMerges:
     """What was decided before, by table."""
     by_table: Mapping[str, Resolve] = field(default_factory=dict)
     """Of tables that do not go by ``resolve``."""
+    fitted: dict[str, Resolve] = field(default_factory=dict)
+    """Of those that do: what of it is about columns that they have; filled in by ``uniting``."""
 
     def resolve_of(self, table: str) -> Resolve:
         """What decides conflicts of a table."""
@@ -85,8 +87,23 @@ class RowMerges:
         """A merge of two states; None if their rows cannot be told apart."""
         if not all(map(_has_ids, (*base.all, ours, theirs))):
             return None
-        found = Uniting(base, ours, theirs, self.resolve_of(table), self.detect, table)
+        if table not in self.by_table:
+            self.fitted[table] = _fitting(self.resolve, base.first, ours, theirs)
+        resolve = self.by_table.get(table) or self.fitted[table]
+        found = Uniting(base, ours, theirs, resolve, self.detect, table)
         return decided(found, self.decisions.get(table, ()))
+
+    def check_columns(self, refused: str) -> None:
+        """Raise InvalidInputError for rules and values about columns that no table has which is
+        merged by rows; ``refused`` is what cannot be done."""
+        known = {name for each in self.fitted.values() for name in _named(each)}
+        missing = ", ".join(map(repr, sorted(_named(self.resolve) - known)))
+        if self.fitted and missing:
+            raise InvalidInputError(
+                f"{refused}, and nothing has changed. resolve names {missing}, which is no column "
+                f"of a table that is merged by rows: looked at {', '.join(sorted(self.fitted))}",
+                tables=sorted(self.fitted),
+            )
 
     def judge(self, uniting: Uniting, *, dry_run: bool, is_merge: bool) -> JudgedUnion | None:
         """The merge, prepared; None if it changes nothing. ``is_merge``: ours holds all of theirs
@@ -176,6 +193,33 @@ def standing(context: RepoContext, branch: str, name: str, tip: Hash | None) -> 
     if location is None or pin.landing is not None:
         return pinned_state(context, pin)
     return load_snapshot(location)
+
+
+def _fitting(resolve: Resolve, base: Snapshot, ours: Snapshot, theirs: Snapshot) -> Resolve:
+    """The same without rules and values for columns that are not in the merged table: those that
+    neither side has, or that one of them took away."""
+    old, here, there = ({*each.schema.by_name} for each in (base, ours, theirs))
+    merged, known = (here & there) | ((here ^ there) - old), old | here | there
+    columns = {name: rule for name, rule in resolve.columns.items() if name in {EACH, *merged}}
+    decisions, schema = resolve.decisions, resolve.schema
+    if decisions is not None:
+        others = [name for name in value_names(decisions) if name not in merged]
+        decisions = decisions.drop_columns(others)
+    if isinstance(schema, Mapping):
+        schema = {name: each for name, each in schema.items() if _is_in(name, known)}
+    return replace(resolve, columns=columns, decisions=decisions, schema=schema)
+
+
+def _named(resolve: Resolve) -> set[str]:
+    """The columns that rules and values are about."""
+    values = () if resolve.decisions is None else value_names(resolve.decisions)
+    schema = resolve.schema if isinstance(resolve.schema, Mapping) else ()
+    return {*resolve.columns, *values, *schema} - {EACH, ""}
+
+
+def _is_in(name: str, columns: Iterable[str]) -> bool:
+    """Whether a decision about the schema is about one of these columns, a field of it, or all."""
+    return name in ("", EACH) or any(f"{name}.".startswith(f"{each}.") for each in columns)
 
 
 def _has_ids(state: Snapshot) -> bool:
