@@ -21,7 +21,7 @@ from lancewood.jobs.uniting.resolving import Resolve
 from lancewood.jobs.upkeep.retention import IN_FLIGHT, Retention
 from lancewood.repo.bringing.merging import find_unitings, merge
 from lancewood.repo.bringing.reverting import cherry_pick, revert
-from lancewood.repo.bringing.uniting import RowMerges
+from lancewood.repo.bringing.uniting import RowMerges, check_decision
 from lancewood.repo.committing.adding import fence
 from lancewood.repo.committing.swapping import FilesBeside
 from lancewood.repo.context import RepoContext
@@ -144,9 +144,10 @@ class BringingVerbs:
 
         ``resolve`` are rules or decided rows, as for ``merge``; a side with ``where`` is taken for
         the conflicts that match now, SQL over the columns of ``conflicts``, as ``ours.id = 3``.
-        Raises InvalidInputError if none does. Of two decisions on the same the later one counts.
-        They are used by the next merge of that name, and go with it. A decision on a row that has
-        changed since decides nothing.
+        Raises InvalidInputError if none does, and for columns that neither side has, NotFoundError
+        for such a table. Of two decisions on the same the later one counts. They are used by the
+        next merge of that name, and go with it. A decision on a row that has changed since decides
+        nothing.
         """
         context = self._context
         into, by = context.branch(branch), author_of(context.git, author)
@@ -154,6 +155,7 @@ class BringingVerbs:
         if where is not None:
             given = self._matching(name, table, given, where, into)
         decision = Decision.of(given)
+        check_decision(context, into, name, table, given)
         return add_decision(context, into, name, table, decision, author=by)
 
     def _matching(self, name: str, table: str, given: Resolve, where: str, into: str) -> Resolve:

@@ -231,8 +231,10 @@ def test_a_decision_that_cannot_be_kept_or_used_is_refused(repo: lw.Repository) 
         repo.resolve("exp", "birds", None)
     with pytest.raises(InvalidInputError, match="resolve is"):
         repo.resolve("exp", "birds", "mine")
-    repo.resolve("exp", "birds", [{"_conflict": "0" * 16, "wings": 2}])
-    with pytest.raises(lw.LancewoodError, match="'wings', which is not there"):
+    repo.resolve("exp", "birds", [{"_conflict": "0" * 16, "seen": 2}])
+    with repo.transaction("exp", "drop") as changes:
+        changes.table("birds").drop_columns(["seen"])
+    with pytest.raises(lw.LancewoodError, match="'seen', which is not there"):
         repo.merge("exp")
     repo.forget_decisions("exp")
     git = repo._context.git
@@ -244,6 +246,28 @@ def test_a_decision_that_cannot_be_kept_or_used_is_refused(repo: lw.Repository) 
     assert git.refs.move(REF, None, entry, why="hostile", by=repo.at().commit.author)
     with pytest.raises(FormatError, match=r"decisions/birds/0001\.json in commit"):
         repo.merge("exp")
+
+
+@pytest.mark.parametrize(
+    ("table", "resolve", "why"),
+    [
+        ("bird", "ours", "there is no table 'bird' in these commits; did you mean birds"),
+        ("birds", {"wings": "ours"}, "'wings', which is no column of table 'birds': they are id"),
+        ("birds", lw.Resolve(schema={"wings": "keep", "name": "keep"}), "names 'wings', which"),
+        ("birds", [{"_conflict": "0" * 16, "wings": 2, "seen": 3}], "names 'wings', which"),
+    ],
+)
+def test_a_decision_about_what_is_not_there_is_not_kept(
+    repo: lw.Repository, table: str, resolve: Any, why: str
+) -> None:
+    with pytest.raises(lw.LancewoodError, match=why):
+        repo.resolve("exp", table, resolve)
+    assert repo._context.git.refs.read(REF) is None
+    with repo.transaction("exp", "wings") as changes:
+        changes.table("birds").add_columns({"wings": "2"})
+        changes.create_table("bird", pa.table({"id": [1]}))
+    repo.resolve("exp", table, resolve)
+    assert [*repo.decisions("exp")] == [table]
 
 
 def test_a_side_decides_lines_of_files_as_well(repo: lw.Repository) -> None:

@@ -195,6 +195,28 @@ def standing(context: RepoContext, branch: str, name: str, tip: Hash | None) -> 
     return load_snapshot(location)
 
 
+def check_decision(
+    context: RepoContext, into: str, name: str, table: str, resolve: Resolve
+) -> None:
+    """Raise NotFoundError for a table, and InvalidInputError for columns, that neither the branch
+    nor what is merged into it has: nothing can be decided about them."""
+    tip, theirs = context.tip(into), context.commit(name)
+    context.check_table(table, tip, theirs)
+    known = set[str]()
+    if context.tree(tip).find(table) is not None:
+        known.update(standing(context, into, table, tip).schema.by_name)
+    pin = context.tree(theirs).find(table)
+    if pin is not None:
+        known.update(pinned_state(context, pin).schema.by_name)
+    missing = [repr(each) for each in sorted(_named(resolve)) if not _is_in(each, known)]
+    if missing:
+        raise InvalidInputError(
+            f"nothing is kept: the decision names {', '.join(missing)}, which is no column of "
+            f"table {table!r}: they are {', '.join(sorted(known))}",
+            table=table,
+        )
+
+
 def _fitting(resolve: Resolve, base: Snapshot, ours: Snapshot, theirs: Snapshot) -> Resolve:
     """The same without rules and values for columns that are not in the merged table: those that
     neither side has, or that one of them took away."""
