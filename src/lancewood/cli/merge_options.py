@@ -5,7 +5,7 @@ One set for ``lw table merge-branch``, ``lw merge`` and their like.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
@@ -19,7 +19,7 @@ from lancewood.cli.diff_options import DIFFERENT
 from lancewood.cli.file_options import ToStdout, check_safe
 from lancewood.cli.option_sets import OptionSet
 from lancewood.cli.output import Output, counted, note
-from lancewood.cli.showing_conflicts import Conflicts, ShownConflicts, show_columns
+from lancewood.cli.showing_conflicts import Conflicts, ShownConflicts, note_stale, show_columns
 from lancewood.files.formats import FileFormat, require_format
 from lancewood.files.sinks import STDOUT, check_target
 from lancewood.files.sources import ImportOptions, SourceFiles
@@ -211,6 +211,17 @@ class ConflictOptions(MergeOptions):
             facts = {"file": self.output, "format": kind, "conflicts": count}
             output.document(facts, f"wrote {counted(count, 'conflict')} to {self.output}")
         return count
+
+    @staticmethod
+    def note_stale(
+        found: Iterable[Conflicts], given: lw.Resolve | None, kept: Iterable[str] = ()
+    ) -> None:
+        """Say how many decisions, given or kept, are on none of the conflicts."""
+        names = {*kept}
+        if given is not None and given.decisions is not None:
+            names.update(given.decisions.column("_conflict").to_pylist())
+        used = (each.decided() for each in found) if names else ()
+        note_stale(len(names.difference(*used)))
 
     def end(self, count: int) -> None:
         """End as ``--exit-code`` asks for."""

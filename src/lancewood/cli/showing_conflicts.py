@@ -30,6 +30,8 @@ class Conflicts(Protocol):
 
     def to_reader(self) -> pa.RecordBatchReader: ...
 
+    def decided(self) -> frozenset[str]: ...
+
 
 class ShownConflicts:
     """Conflicts of one table, shown in one of the ways, which says how many were shown.
@@ -131,6 +133,13 @@ def decided_words(counts: Merged) -> list[str]:
     if counts.resolved:
         found.append(f"{counted(counts.resolved, 'conflict')} decided")
     return found
+
+
+def note_stale(count: int) -> None:
+    """Say that so many decisions are on conflicts that are not there."""
+    if count:
+        whose = "its conflict is" if count == 1 else "their conflicts are"
+        note(f"{counted(count, 'decision')} did not apply: {whose} not there any more")
 
 
 def _lines(row: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:

@@ -132,6 +132,8 @@ class Merged:
     """Files linked, copied or written beside the merged rows."""
     written_rows: int = 0
     """Rows that were written anew; all others came with the files that they are in."""
+    stale: int = 0
+    """Decisions on conflicts that are not there; of a repository, those that were kept for it."""
     is_fast_forward: bool = False
     """The target had not moved since the base."""
     is_new: bool = True

@@ -22,7 +22,7 @@ from lancewood.errors import (
 )
 from lancewood.git.hashes import Hash
 from lancewood.jobs.counts import Merged
-from lancewood.jobs.uniting.conflicts import TO_DECIDE
+from lancewood.jobs.uniting.conflicts import TO_DECIDE, stale_words
 
 
 class NotLandedWarning(UserWarning):
@@ -84,6 +84,8 @@ class Committed:
     """For verbs that decide by table: each table that they changed, and how."""
     merged: tuple[tuple[str, Merged], ...] = ()
     """Of each table that was merged by rows: what became of its rows."""
+    stale: int = 0
+    """Decisions, kept or given, on conflicts that are not there."""
     is_dry_run: bool = False
     """True if this is only what would have been done."""
 
@@ -107,12 +109,14 @@ class Refusals:
         self._is_invalid |= isinstance(why, InvalidInputError)
         text = why if isinstance(why, str) else why.message
         text = text.removesuffix(", and nothing has changed").removesuffix(TO_DECIDE)
+        text = text.removesuffix(stale_words(self._conflicts.get(table, {}).get("stale", 0)))
         self._found[table] = text.removeprefix(f"table {table!r}: ")
 
-    def check(self, what: str, way_out: str = "resolve= decides them") -> None:
+    def check(self, what: str, way_out: str = "resolve= decides them", stale: int = 0) -> None:
         """Raise IncompatibleConflictError with all tables and reasons, if there are any;
         MergeConflictError with the ``way_out`` if all that is left is to decide rows,
-        InvalidInputError if a rule or a value does not fit a table."""
+        InvalidInputError if a rule or a value does not fit a table. ``stale`` are decisions that
+        did not apply."""
         if not self._found:
             return
         found = dict(sorted(self._found.items()))
@@ -130,7 +134,11 @@ class Refusals:
             raise IncompatibleConflictError(said, tables=found)
         count = sum(each.get("conflicts", 1) for each in self._conflicts.values())
         if any("kinds" in each for each in self._conflicts.values()):
-            said = f"{said}; {way_out}"
+            said = f"{said}{stale_words(stale)}; {way_out}"
         raise MergeConflictError(
-            said, tables=found, conflicts=count, by_table=dict(sorted(self._conflicts.items()))
+            said,
+            tables=found,
+            conflicts=count,
+            stale=stale,
+            by_table=dict(sorted(self._conflicts.items())),
         )

@@ -268,6 +268,11 @@ class Conflicts(Rows):
         """How many there are."""
         return sum(each.num_rows for each in self.to_batches())
 
+    def decided(self) -> frozenset[str]:
+        """The names of conflicts on which decisions were given or kept, also of those that are not
+        left; a decision on any other is stale, and decides nothing."""
+        return self._uniting.used_decisions()
+
 
 class Tags(ByName[Tag]):
     """The tags of a table, on versions of any branch. Made by ``Table.tags``.

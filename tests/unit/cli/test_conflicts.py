@@ -66,6 +66,9 @@ class Found:
     def to_reader(self) -> pa.RecordBatchReader:
         return self._table.to_reader(max_chunksize=1)
 
+    def decided(self) -> frozenset[str]:
+        return frozenset()
+
 
 def shown(
     rows: list[dict[str, Any]], *, as_json: bool = False, schema: pa.Schema = SCHEMA, **how: Any

@@ -294,6 +294,23 @@ def test_several_people_decide_and_stock_git_shows_who(
     assert lw_ok("resolve", "exp", "--list").err == "nothing was decided\n"
 
 
+def test_decisions_on_conflicts_that_are_not_there_any_more_are_told(
+    lw_ok: Lw, lw_run: Lw, conflicting: lw.Repository, tmp_path: Path
+) -> None:
+    path = tmp_path / "decide.csv"
+    lw_ok("conflicts", "exp", "-o", path)
+    filled(path, {"update/update": "theirs", "delete/update": "ours"})
+    lw_ok("resolve", "exp", "photos", "--decisions", path)
+    change(conflicting, "main", "id = 2", label="'dingo'")
+    told = "1 decision did not apply: its conflict is not there any more"
+    for args in (["conflicts", "exp"], ["conflicts", "exp", "--decisions", path]):
+        assert lw_ok(*args).err.splitlines()[-1] == told
+    assert told in lw_run("merge", "exp").err.splitlines()
+    ran = lw_ok("merge", "exp", "--theirs", "--json")
+    assert (ran.document["stale"], ran.err) == (1, f"{told}\n")
+    assert rows()[1] == (2, "wolf", 25)
+
+
 def test_what_was_decided_is_forgotten(lw_ok: Lw, conflicting: lw.Repository) -> None:
     lw_ok("resolve", "exp", "photos", "--rule", "*=theirs", "--deletes", "win")
     assert lw_ok("conflicts", "exp").err == "photos: no row is in conflict\n"

@@ -218,10 +218,28 @@ def test_a_decision_on_a_row_that_has_changed_since_decides_nothing(repo: lw.Rep
     (shown,) = repo.conflicts("exp")["birds"].to_arrow().to_pylist()
     repo.resolve("exp", "birds", [{"_conflict": shown["_conflict"], "take": "theirs"}])
     update(repo, "exp", "id = 1", name="'elsewhere'")
-    with pytest.raises(lw.MergeConflictError):
+    with pytest.raises(lw.MergeConflictError, match="1 decision did not apply; conflicts") as told:
         repo.merge("exp")
+    assert told.value.facts["stale"] == 1
+    assert repo.conflicts("exp")["birds"].decided() == set()
     assert repo.forget_decisions("exp")
     assert not repo.forget_decisions("exp")
+
+
+def test_decisions_that_apply_in_no_table_are_counted(two: lw.Repository) -> None:
+    found = {table: each.names()[0] for table, each in two.conflicts("exp").items()}
+    for table, name in found.items():
+        two.resolve("exp", table, [{"_conflict": name, "take": "ours"}])
+    stale = [{"_conflict": "0" * 16, "take": "ours"}]
+    two.resolve("exp", "nests", stale)
+    done = two.merge("exp", resolve=[{"_conflict": "1" * 16, "take": "ours"}], dry_run=True)
+    assert (done.stale, done.merged) == (2, ())
+    given = [{"_conflict": each, "take": "theirs"} for each in found.values()]
+    done = two.merge("exp", resolve=given)
+    assert done.stale == 1
+    assert [(table, each.stale) for table, each in done.merged] == [("birds", 0), ("nests", 1)]
+    done = two.revert("HEAD~1", resolve=lw.Resolve(rows="theirs", decisions=stale))
+    assert (done.is_new, done.stale) == (True, 1)
 
 
 def test_a_decision_that_cannot_be_kept_or_used_is_refused(repo: lw.Repository) -> None:

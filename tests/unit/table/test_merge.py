@@ -240,6 +240,27 @@ def test_two_rows_that_got_one_key_are_a_conflict(tmp_path: Path) -> None:
     assert scene.refused()["kinds"] == {"key": 1}
 
 
+def test_decisions_on_conflicts_that_are_not_there_are_counted(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    update("k < 3", a="1")(scene.on())
+    update("k < 3", a="2")(scene.on("exp"))
+    found = scene.on().branches.conflicts("exp")
+    one, other = found.names()
+    given = [
+        {"_conflict": one, "take": "theirs"},
+        {"_conflict": "0" * 16, "take": "ours"},
+        {"_conflict": "1" * 16, "take": None},
+    ]
+    assert scene.on().branches.conflicts("exp", resolve=given).decided() == {one}
+    facts = scene.refused(resolve=given)
+    assert (facts["conflicts"], facts["stale"]) == (1, 1)
+    given[2] = {"_conflict": other, "take": "ours"}
+    for is_dry in (True, False):
+        counts = scene.merge(resolve=given, dry_run=is_dry).counts
+        assert isinstance(counts, lw.Merged)
+        assert (counts.resolved, counts.stale) == (2, 1)
+
+
 @pytest.mark.parametrize("kind", ["rows", "tables"])
 def test_whoever_asks_gets_conflicts_by_rows_or_by_tables(kind: Any, tmp_path: Path) -> None:
     scene = Scene(tmp_path)

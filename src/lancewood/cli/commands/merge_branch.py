@@ -10,7 +10,7 @@ import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.merge_options import ConflictOptions, MergeOptions
 from lancewood.cli.paging import paged
-from lancewood.cli.showing_conflicts import in_words
+from lancewood.cli.showing_conflicts import in_words, note_stale
 from lancewood.cli.tables import Planned, TableOptions, counts_of, stands
 from lancewood.table import MAIN
 
@@ -39,7 +39,7 @@ def merge_branch_command(
     and the options decide them, the first that says something about one. The branch stays as it is.
 
     JSON keys: uri, version, dry_run, branch, branch_version, into, bases, merged, fast_forward,
-    inserted, updated, deleted, joined, resolved, adopted_files, written_rows.
+    inserted, updated, deleted, joined, resolved, stale, adopted_files, written_rows.
     """
     table = write.to_write(uri)
     with write.runner() as runner:
@@ -64,9 +64,11 @@ def merge_branch_command(
         deleted=counts.deleted,
         joined=counts.joined,
         resolved=counts.resolved,
+        stale=counts.stale,
         adopted_files=counts.adopted_files,
         written_rows=counts.written_rows,
     )
+    note_stale(counts.stale)
 
 
 def conflicts_command(
@@ -88,7 +90,9 @@ def conflicts_command(
     with file, format, conflicts.
     """
     asked.check(as_json=given.json)
-    found = given.opened(uri).branches.conflicts(name, into, **asked.facts)
+    facts = asked.facts
+    found = given.opened(uri).branches.conflicts(name, into, **facts)
     with paged(given.output, is_text=asked.kind is None):
         count = asked.show(found, given.output)
+    asked.note_stale([found], facts["resolve"])
     asked.end(count)

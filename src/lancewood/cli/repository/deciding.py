@@ -18,6 +18,7 @@ from lancewood.cli.output import counted, note
 from lancewood.cli.paging import paged
 from lancewood.cli.repository.names import InRepository
 from lancewood.cli.repository.showing import Author, Into, Merging, plain
+from lancewood.cli.showing_conflicts import note_stale
 from lancewood.errors import InvalidInputError, MergeConflictError
 from lancewood.repo import decisions_ref
 from lancewood.table import Conflicts
@@ -45,6 +46,7 @@ def conflicts_told(here: InRepository) -> Iterator[None]:
             raise
         for table, each in found.items():
             note(f"{plain(table)}: {_in_words(each)}")
+        note_stale(conflict.facts["stale"])
         what, _, way_out = conflict.message.partition(_UNCHANGED)
         way_out = way_out.rpartition("; ")[2]
         count = counted(conflict.facts["conflicts"], "conflict")
@@ -88,7 +90,8 @@ def conflicts_command(
     """
     asked.check(as_json=here.json)
     with here.repository() as repo:
-        found = repo.conflicts(name, table=table, branch=into, **asked.facts)
+        facts = asked.facts
+        found = repo.conflicts(name, table=table, branch=into, **facts)
         if asked.kind is not None:
             found = _one_table(found, table)
         output = here.output
@@ -96,7 +99,15 @@ def conflicts_command(
             count = sum(asked.show(each, output, title) for title, each in found.items())
         if not found:
             here.note(_NO_CONFLICT)
+        asked.note_stale(found.values(), facts["resolve"], _kept(repo, name, into, table))
     asked.end(count)
+
+
+def _kept(repo: lw.Repository, name: str, into: str | None, table: str | None) -> Iterator[str]:
+    """The conflicts that decisions were kept for."""
+    for other, decisions in repo.decisions(name, branch=into).items():
+        if table in (None, other):
+            yield from (row.conflict for each in decisions for row in each.rows)
 
 
 def _one_table(found: dict[str, Conflicts], table: str | None) -> dict[str, Conflicts]:

@@ -45,6 +45,11 @@ _TURNS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 _HEX = np.frombuffer(b"".join(b"%02x" % each for each in range(256)), "S2")
 
 
+def stale_words(count: int) -> str:
+    """What an error says about decisions on conflicts that are not there."""
+    return f"; {count:,} decision{'' if count == 1 else 's'} did not apply" if count else ""
+
+
 @dataclass(frozen=True, eq=False)
 class SideRows:
     """The rows in question as one side has them."""

@@ -9,7 +9,7 @@ no files and no versions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
@@ -24,6 +24,7 @@ from lancewood.engine.base import check_choice
 from lancewood.engine.rows import Ints, nameless
 from lancewood.engine.schema import Path
 from lancewood.errors import InvalidInputError
+from lancewood.jobs.uniting.cell_rules import CellRule
 from lancewood.jobs.uniting.conflicts import (
     DELETE_UPDATE,
     INSERT_INSERT,
@@ -36,7 +37,7 @@ from lancewood.jobs.uniting.conflicts import (
     Sides,
     named_cells,
 )
-from lancewood.jobs.uniting.resolving import DELETE, CellRule, Resolve, Rules
+from lancewood.jobs.uniting.resolving import DELETE, Resolve, Rules
 from lancewood.model.schema import ROW_ID
 
 Detect: TypeAlias = Literal["cells", "rows"]
@@ -78,6 +79,8 @@ class Decided:
     """So many rows were in conflict, and a rule or a decision has decided them."""
     joined: int
     """So many rows have cells that ours changed and others that theirs changed."""
+    used: Sequence[str] = ()
+    """The conflicts on which there are decisions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +149,7 @@ class Deciding:
             conflicts=merging.conflicts(),
             resolved=int((~is_free & ~merging.is_open).sum()),
             joined=int((is_free & (outcomes[rows] == Outcome.WRITTEN)).sum()),
+            used=merging.used,
         )
 
 
@@ -245,6 +249,8 @@ class _Merging:
         """Cells that were decided one by one, and not with their row."""
         self._absent = np.zeros(len(sides), np.bool_)
         self._given = dict[int, _Given]()
+        self.used: Sequence[str] = ()
+        """The conflicts on which there were decisions."""
 
     @property
     def is_open(self) -> Mask:
@@ -321,6 +327,7 @@ class _Merging:
         rows = np.flatnonzero(self.kinds != _FREE)
         names = self._deciding.shape.names_of(self._kinds_of(rows), self._sides.take(rows))
         found = self._rules.decisions_on(names)
+        self.used = found.names
         for word, decided in found.takes:
             where = np.zeros(len(self._sides), np.bool_)
             where[rows[decided]] = True

@@ -82,6 +82,8 @@ class Gathered:
     deleted: int = 0
     joined: int = 0
     resolved: int = 0
+    used: set[str] = field(default_factory=set)
+    """The conflicts on which there were decisions."""
     written_rows: int = 0
     """Rows that are written anew, also if nothing is written yet."""
     grafts: dict[FragmentId, Graft] = field(default_factory=dict)
@@ -115,6 +117,7 @@ class Gathered:
         """Rows that a task decided."""
         self.joined += done.joined
         self.resolved += done.resolved
+        self.used.update(done.used)
         begin, places = 0, list[Placed]()
         for ids, found in expanded(rows, _AT_ONCE):
             outcomes = done.outcomes[begin : begin + len(ids)]

@@ -35,12 +35,12 @@ from lancewood.jobs.uniting.bases import Bases
 from lancewood.jobs.uniting.column_checks import checked_columns
 from lancewood.jobs.uniting.columns import UnitedColumns, combined, with_columns_first
 from lancewood.jobs.uniting.composing import Union
-from lancewood.jobs.uniting.conflicts import TO_DECIDE
+from lancewood.jobs.uniting.conflicts import TO_DECIDE, stale_words
 from lancewood.jobs.uniting.gathering import Gathered, Moved, WrittenRows
 from lancewood.jobs.uniting.grafting import with_grafts
 from lancewood.jobs.uniting.keyed import KeyColumns, paired_by_key
 from lancewood.jobs.uniting.meeting import Meeting, Met, MetRows, Placed
-from lancewood.jobs.uniting.resolving import Resolve
+from lancewood.jobs.uniting.resolving import Resolve, decided_names
 from lancewood.jobs.uniting.tasks import (
     UnitedPortion,
     UnitingPortion,
@@ -49,6 +49,7 @@ from lancewood.jobs.uniting.tasks import (
     copy_rows,
     cut,
     unite_portion,
+    used_decisions,
 )
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
@@ -122,6 +123,13 @@ class Uniting:
         for met in self.met():
             for _, portion in self.cut(met, slots=1):
                 yield from conflict_batches(self.shape, portion)
+
+    def used_decisions(self) -> frozenset[str]:
+        """The conflicts on which there are decisions; others decide nothing."""
+        if not decided_names(self.resolve):
+            return frozenset()
+        portions = (portion for met in self.met() for _, portion in self.cut(met, slots=1))
+        return frozenset(name for each in portions for name in used_decisions(self.shape, each))
 
     def met(self) -> Iterator[Met]:
         """The rows that theirs changed."""
@@ -236,9 +244,15 @@ class Preparing:
             found.resolved,
             brought,
             found.written_rows,
+            self.stale,
             is_fast_forward=_name(uniting.ours) in uniting.base_names,
             is_dry_run=dry_run,
         )
+
+    @property
+    def stale(self) -> int:
+        """How many decisions are on conflicts that are not there, once all rows are decided."""
+        return len(decided_names(self.uniting.resolve) - self.gathered.used)
 
     def union(self, config: Mapping[str, str], *, moves_on: bool = False) -> Union:
         """What is to be committed. ``config`` are entries of ours' configuration that come with it;
@@ -300,7 +314,7 @@ class Preparing:
             for (rows, _), each in zip(pairs, done, strict=True):
                 self.gathered.decide(met, rows, each)
                 found.add(each)
-        found.check(uniting)
+        found.check(self.stale)
 
     def _run(
         self, work: Callable[[UnitingPortion], UnitedPortion], tasks: Sequence[UnitingPortion]
@@ -388,8 +402,8 @@ class _Conflicts:
         self.columns.update(done.columns)
         self.some += done.some[: _MOST_SHOWN - len(self.some)]
 
-    def check(self, uniting: Uniting) -> None:
-        """Raise MergeConflictError if there is anything."""
+    def check(self, stale: int) -> None:
+        """Raise MergeConflictError if there is anything; so many decisions did not apply."""
         if not self.kinds:
             return
         count = self.kinds.total()
@@ -398,11 +412,12 @@ class _Conflicts:
         where = f" (in {columns})" if columns else ""
         raise MergeConflictError(
             f"both sides changed {count:,} {'row' if count == 1 else 'rows'}: {kinds}{where}"
-            f"{TO_DECIDE}, and nothing has changed",
+            f"{stale_words(stale)}{TO_DECIDE}, and nothing has changed",
             conflicts=count,
             kinds=dict(self.kinds),
             columns=dict(self.columns),
             some=self.some,
+            stale=stale,
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
@@ -16,21 +17,18 @@ import pyarrow.compute as pc
 
 from lancewood.data.differing import Mask
 from lancewood.engine.base import as_reader, check_choice
-from lancewood.engine.rows import Ints, nameless
+from lancewood.engine.rows import Ints
 from lancewood.errors import InvalidInputError
-from lancewood.expr import Expression, Predicate, parse_expression, parse_predicate
-from lancewood.expr.parse import shorten
-from lancewood.jobs.rows.assignments import can_become, fitted, is_moment, text_as_moment
-from lancewood.jobs.uniting.conflicts import (
-    COLUMNS,
-    CONFLICT,
-    KEY,
-    KIND,
-    SIDES,
-    SideRows,
-    Sides,
-    as_struct,
+from lancewood.expr import Predicate, parse_expression, parse_predicate
+from lancewood.jobs.uniting.cell_rules import (
+    CellRule,
+    check_cells_named,
+    compiled,
+    given_as,
+    needed,
+    speaking,
 )
+from lancewood.jobs.uniting.conflicts import COLUMNS, CONFLICT, KEY, KIND, SIDES, Sides
 from lancewood.model.schema import ROW_ID
 
 Side: TypeAlias = Literal["ours", "theirs", "base"]
@@ -137,7 +135,8 @@ class Resolve:
 
 
 def _as_decisions(data: Any) -> pa.Table:
-    """Decisions as Arrow: ``_conflict``, ``take`` and values, without what is only shown."""
+    """Decisions as Arrow: ``_conflict``, ``take`` and values, without what is only shown, and
+    without rows that decide nothing."""
     found = _as_table(data)
     if CONFLICT not in found.schema.names:
         raise InvalidInputError(
@@ -154,7 +153,8 @@ def _as_decisions(data: Any) -> pa.Table:
     _check_conflicts(found.column(CONFLICT))
     if TAKE in found.schema.names:
         _check_takes(found)
-    return found
+    is_decided = [each.is_valid() for each in found.drop_columns([CONFLICT]).columns]
+    return found.filter(reduce(pc.or_, is_decided)) if is_decided else found.slice(0, 0)
 
 
 def _as_table(data: Any) -> pa.Table:
@@ -214,6 +214,13 @@ def _check_takes(decisions: pa.Table) -> None:
             )
 
 
+def decided_names(resolve: Resolve) -> frozenset[str]:
+    """The conflicts that are decided one by one."""
+    if resolve.decisions is None:
+        return frozenset()
+    return frozenset(resolve.decisions.column(CONFLICT).to_pylist())
+
+
 def value_names(decisions: pa.Table) -> list[str]:
     """The columns that decisions give values for."""
     return [each for each in decisions.schema.names if each not in (CONFLICT, TAKE)]
@@ -223,6 +230,8 @@ def value_names(decisions: pa.Table) -> list[str]:
 class Found:
     """The decisions on some conflicts."""
 
+    names: list[str]
+    """The conflicts that are decided."""
     takes: tuple[tuple[str, Mask], ...]
     """Of each word the conflicts that it decides."""
     values: Mapping[str, pa.Array]
@@ -262,12 +271,12 @@ class Rules:
             said = chosen.column(TAKE)
             takes = [(each, _mask(pc.fill_null(pc.equal(said, each), False))) for each in _TAKES]
         values = {each: _one(chosen.column(each)) for each in value_names(known)}
-        return Found(tuple(takes), values)
+        return Found(names.filter(index.is_valid()).to_pylist(), tuple(takes), values)
 
     def wins(self, sides: Sides, rows: Ints) -> Mask:
         """Whether theirs wins, for some of the rows."""
         assert self.winner is not None
-        return _mask(self.winner.mask(_needed(self.winner, sides, rows)))
+        return _mask(self.winner.mask(needed(self.winner, sides, rows)))
 
     def _column_rules(self, given: Mapping[str, str]) -> dict[str, str | CellRule]:
         """The rule for each column that has one: a side, or what is computed."""
@@ -300,19 +309,19 @@ class Rules:
         try:
             expression = parse_expression(text, known)
             if not is_each:
-                _check_cells_named(expression, name)
-            return _compiled(name, expression, field, is_each)
+                check_cells_named(expression, name)
+            return compiled(name, expression, field, is_each)
         except InvalidInputError as cause:
             raise InvalidInputError(
-                f"{said}: {_speaking(cause, name)}{way_out}", **{**cause.facts, "column": name}
+                f"{said}: {speaking(cause, name)}{way_out}", **{**cause.facts, "column": name}
             ) from cause
 
     def _winner(self, text: str) -> Predicate:
         try:
             predicate = parse_predicate(text, self._sides)
-            _check_cells_named(predicate, "x")
+            check_cells_named(predicate, "x")
         except InvalidInputError as cause:
-            raise InvalidInputError(f"winner: {_speaking(cause, 'x')}", **cause.facts) from cause
+            raise InvalidInputError(f"winner: {speaking(cause, 'x')}", **cause.facts) from cause
         return predicate
 
     def _check_column(self, name: str, of: str) -> None:
@@ -336,7 +345,7 @@ class Rules:
             target = self._values.field(name).type
             column = _one(decisions.column(name))
             try:
-                made = _given(column, target)
+                made = given_as(column, target)
             except InvalidInputError as cause:
                 raise InvalidInputError(
                     f"decisions: column {name!r}: {cause.message}", column=name
@@ -344,97 +353,6 @@ class Rules:
             at = decisions.schema.get_field_index(name)
             decisions = decisions.set_column(at, pa.field(name, target), made)
         return decisions
-
-
-@dataclass(frozen=True, eq=False)
-class CellRule:
-    """What cells of a column become that are in conflict."""
-
-    name: str
-    target: pa.DataType
-    expression: Expression
-    is_each: bool
-    """Whether it speaks of the cell itself, and not of rows."""
-    constant: pa.Array | None = None
-
-    def cells(self, sides: Sides, rows: Ints) -> pa.Array:
-        """The cells of some of the rows; raises InvalidInputError for values that do not fit."""
-        if self.constant is not None:
-            return self.constant.take(pa.array(np.zeros(len(rows), np.int64)))
-        if self.is_each:
-            at = pa.array(rows)
-            columns = [each.values.column(self.name).take(at) for each in sides.each]
-            batch = pa.RecordBatch.from_arrays(columns, names=list(SIDES))
-        else:
-            batch = _needed(self.expression, sides, rows)
-        try:
-            return fitted(self.expression.evaluate(batch), self.target)
-        except InvalidInputError as cause:
-            raise InvalidInputError(
-                f"the rule for {self.name!r}, {shorten(self.expression.sql)}, gives a value that "
-                f"does not fit {self.target}: {cause.message}",
-                **{**cause.facts, "column": self.name},
-            ) from cause
-
-
-def _compiled(name: str, expression: Expression, field: pa.Field, is_each: bool) -> CellRule:
-    target, constant = field.type, None
-    if not expression.columns:
-        only = expression.evaluate(nameless(1))
-        if only.null_count and not field.nullable:
-            raise InvalidInputError("it may not be null")
-        constant = _given(only, target)
-    elif not can_become(expression.type, target):
-        raise InvalidInputError(
-            f"{shorten(expression.sql)} is {expression.type}, the column is {target}; cast it"
-        )
-    else:
-        fitted(pa.nulls(0, expression.type), target)
-    return CellRule(name, target, expression, is_each, constant)
-
-
-def _given(values: Any, target: pa.DataType) -> Any:
-    """Constant values as those of a column; texts may be moments."""
-    if pa.types.is_string(values.type) and is_moment(target):
-        parts = [
-            pa.nulls(1, target) if each is None else text_as_moment(each, target)
-            for each in values.to_pylist()
-        ]
-        return pa.concat_arrays([pa.nulls(0, target), *parts])
-    if not can_become(values.type, target):
-        raise InvalidInputError(f"{values.type} is no {target}; cast it")
-    return fitted(values, target)
-
-
-def _check_cells_named(expression: Expression, name: str) -> None:
-    for path in expression.paths:
-        if len(path) == 1:
-            raise InvalidInputError(
-                f"{shorten(expression.sql)} speaks of a whole row; name its cells, as "
-                f"{path[0]}.{name}",
-                sql=expression.sql,
-            )
-
-
-def _speaking(cause: InvalidInputError, name: str) -> str:
-    """What is wrong, for one who named a column without its side."""
-    unknown = cause.facts.get("name")
-    if cause.facts.get("names") == list(SIDES) and unknown is not None:
-        return f"write ours.{unknown}, theirs.{unknown} or base.{unknown}, not {unknown}"
-    return cause.message
-
-
-def _needed(expression: Expression, sides: Sides, rows: Ints) -> pa.RecordBatch:
-    """Some of the rows, each side a struct, with the columns that are needed alone."""
-    arrays, names = [], []
-    for name, side in zip(SIDES, sides.each, strict=True):
-        needed = list(dict.fromkeys(path[1] for path in expression.paths if path[0] == name))
-        if needed:
-            part = SideRows(side.values.select(needed), side.there).take(rows)
-            fields = [each.with_nullable(True) for each in part.values.schema]
-            arrays.append(as_struct(part, fields))
-            names.append(name)
-    return pa.RecordBatch.from_arrays(arrays, names=names) if arrays else nameless(len(rows))
 
 
 def _one(column: Any) -> Any:

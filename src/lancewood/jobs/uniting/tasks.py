@@ -154,6 +154,8 @@ class UnitedPortion:
     columns: Mapping[str, int] = field(default_factory=dict)
     some: tuple[Mapping[str, Any], ...] = ()
     """A few of them."""
+    used: tuple[str, ...] = ()
+    """The conflicts on which there were decisions."""
 
 
 def unite_portion(shape: UnitingShape, portion: UnitingPortion) -> UnitedPortion:
@@ -171,6 +173,12 @@ def conflict_batches(shape: UnitingShape, portion: UnitingPortion) -> Iterator[p
     for decided in _Writing(shape, portion).decided():
         if decided.conflicts.num_rows:
             yield decided.conflicts
+
+
+def used_decisions(shape: UnitingShape, portion: UnitingPortion) -> Iterator[str]:
+    """The conflicts of a portion on which there are decisions."""
+    for decided in _Writing(shape, portion).decided():
+        yield from decided.used
 
 
 @dataclass(frozen=True)
@@ -224,6 +232,7 @@ class _Writing:
         self._outcomes: list[npt.NDArray[np.int8]] = []
         self._kinds, self._columns = Counter[str](), Counter[str]()
         self._some: list[Mapping[str, Any]] = []
+        self._used: list[str] = []
         self._joined = self._resolved = 0
 
     def decided(self) -> Iterator[Decided]:
@@ -258,6 +267,7 @@ class _Writing:
             dict(self._kinds),
             dict(self._columns),
             tuple(self._some),
+            tuple(self._used),
         )
 
     def _sides(self) -> Iterator[tuple[Sequence[ReadRows], Sides, Decided]]:
@@ -270,6 +280,7 @@ class _Writing:
         self._outcomes.append(decided.outcomes)
         self._joined += decided.joined
         self._resolved += decided.resolved
+        self._used += decided.used
         conflicts = decided.conflicts
         if conflicts.num_rows:
             self._kinds.update(conflicts.column(KIND).to_pylist())

@@ -179,7 +179,7 @@ class _Merging:
         tables = tuple(each.name for each in steps)
         if dry_run:
             made = Committed(self.tip, self.into, tables, done=_done(steps), is_dry_run=True)
-            return with_merged(made, self.name, self.judged)
+            return with_merged(made, self.name, self.judged, self.rows)
         return self._committed(steps)
 
     def unitings(self, table: str | None) -> dict[str, Uniting]:
@@ -294,7 +294,7 @@ class _Merging:
                 refusals.add(each.name, error)
         try:
             self.rows.check_columns(self._refused())
-            refusals.check(self._refused(), self._way_out())
+            refusals.check(self._refused(), self._way_out(), self.rows.stale)
         except LancewoodError:
             for judged in self.judged.values():
                 if isinstance(judged, JudgedUnion):
@@ -373,7 +373,8 @@ class _Merging:
             note_merges(self.context, sorted(branches), self.theirs, self.into)
         made = self.changes.commit()
         if made.is_new:
-            return with_merged(replace(made, done=_done(steps)), self.name, self.judged)
+            made = replace(made, done=_done(steps))
+            return with_merged(made, self.name, self.judged, self.rows)
         return made if self.changes.is_squashed else None
 
     def _bring(self, changes: Transaction, step: TableMerge) -> None:

@@ -190,7 +190,7 @@ class _Redoing:
             except LancewoodError as error:
                 refusals.add(each.name, error)
         self.rows.check_columns(self.refused)
-        refusals.check(self.refused)
+        refusals.check(self.refused, stale=self.rows.stale)
         changes.bring_files(self.files)
         done = tuple((name, step.done) for name, step in sorted(steps.items()))
         if self.dry_run:
@@ -198,14 +198,14 @@ class _Redoing:
             is_new = bool(steps) or self.files.applied(now) != now
             tables = tuple(sorted(steps))
             made = Committed(tip, self.branch, tables, is_new, done=done, is_dry_run=True)
-            return with_merged(made, self.revision, self.unions)
+            return with_merged(made, self.revision, self.unions, self.rows)
         for name, step in steps.items():
             if step.stage is None:
                 changes.pin(name, step.pin)
             else:
                 changes.bring(name, step.stage(), step.uri, is_new=step.is_new)
         made = replace(changes.commit(), done=done)
-        return with_merged(made, self.revision, self.unions)
+        return with_merged(made, self.revision, self.unions, self.rows)
 
     def _step(self, change: _Exchange, tip: Hash | None) -> _Step | None:
         """What a table needs; None where it is as it should be. Raises where it refuses."""

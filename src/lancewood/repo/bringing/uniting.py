@@ -27,7 +27,7 @@ from lancewood.jobs.uniting.bases import Bases
 from lancewood.jobs.uniting.composing import Union
 from lancewood.jobs.uniting.decisions import Decision, decided
 from lancewood.jobs.uniting.plan import Detect, Preparing, Uniting
-from lancewood.jobs.uniting.resolving import EACH, Resolve, value_names
+from lancewood.jobs.uniting.resolving import EACH, Resolve, decided_names, value_names
 from lancewood.jobs.uniting.unite import united_config
 from lancewood.model.patch import HeadChanges
 from lancewood.model.transaction import MARKS_PROPERTY, Transaction
@@ -51,6 +51,8 @@ class RowMerges:
     """Of tables that do not go by ``resolve``."""
     fitted: dict[str, Resolve] = field(default_factory=dict)
     """Of those that do: what of it is about columns that they have; filled in by ``uniting``."""
+    used: dict[str, set[str]] = field(default_factory=dict)
+    """The conflicts of each table on which there were decisions; filled in by ``judge``."""
 
     def resolve_of(self, table: str) -> Resolve:
         """What decides conflicts of a table."""
@@ -93,6 +95,20 @@ class RowMerges:
         found = Uniting(base, ours, theirs, resolve, self.detect, table)
         return decided(found, self.decisions.get(table, ()))
 
+    @property
+    def stale(self) -> int:
+        """How many decisions are on conflicts that are not there, once all tables are judged."""
+        given = (decided_names(each) for each in (self.resolve, *self.by_table.values()))
+        kept = (self._kept(table) for table in self.decisions)
+        return len(frozenset().union(*given, *kept).difference(*self.used.values()))
+
+    def stale_of(self, table: str) -> int:
+        """How many of those that were kept for a table."""
+        return len(self._kept(table) - self.used.get(table, set()))
+
+    def _kept(self, table: str) -> set[str]:
+        return {row.conflict for each in self.decisions.get(table, ()) for row in each.rows}
+
     def check_columns(self, refused: str) -> None:
         """Raise InvalidInputError for rules and values about columns that no table has which is
         merged by rows; ``refused`` is what cannot be done."""
@@ -110,8 +126,9 @@ class RowMerges:
         afterwards. Raises MergeConflictError."""
         ours = uniting.ours.manifest
         preparing = Preparing(uniting, self.runner, writes=not dry_run)
-        union = preparing.union({})
         found = preparing.gathered
+        self.used[uniting.table] = found.used
+        union = preparing.union({})
         if union.head == HeadChanges() and not (found.inserted or found.updated or found.deleted):
             preparing.discard()
             return None
@@ -144,14 +161,22 @@ class JudgedUnion:
         self.preparing.discard()
 
 
-def with_merged(made: Committed, name: str, judged: Mapping[str, object]) -> Committed:
+def with_merged(
+    made: Committed, name: str, judged: Mapping[str, object], rows: RowMerges
+) -> Committed:
     """What was done, and what became of the rows of tables that were merged by rows."""
     found = (
-        (table, each.preparing.told(name, each.union.brought, dry_run=made.is_dry_run))
+        (
+            table,
+            replace(
+                each.preparing.told(name, each.union.brought, dry_run=made.is_dry_run),
+                stale=rows.stale_of(table),
+            ),
+        )
         for table, each in sorted(judged.items())
         if isinstance(each, JudgedUnion)
     )
-    return replace(made, merged=tuple(found))
+    return replace(made, merged=tuple(found), stale=rows.stale)
 
 
 def load_bases(context: RepoContext, commits: Sequence[Hash], name: str) -> Bases[Snapshot] | None:

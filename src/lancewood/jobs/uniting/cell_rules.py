@@ -1,0 +1,111 @@
+"""What cells become that both sides of a merge changed, by SQL over the sides: a rule is compiled
+for a column, and computed for rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lancewood.engine.rows import Ints, nameless
+from lancewood.errors import InvalidInputError
+from lancewood.expr import Expression
+from lancewood.expr.parse import shorten
+from lancewood.jobs.rows.assignments import can_become, fitted, is_moment, text_as_moment
+from lancewood.jobs.uniting.conflicts import SIDES, SideRows, Sides, as_struct
+
+
+@dataclass(frozen=True, eq=False)
+class CellRule:
+    """What cells of a column become that are in conflict."""
+
+    name: str
+    target: pa.DataType
+    expression: Expression
+    is_each: bool
+    """Whether it speaks of the cell itself, and not of rows."""
+    constant: pa.Array | None = None
+
+    def cells(self, sides: Sides, rows: Ints) -> pa.Array:
+        """The cells of some of the rows; raises InvalidInputError for values that do not fit."""
+        if self.constant is not None:
+            return self.constant.take(pa.array(np.zeros(len(rows), np.int64)))
+        if self.is_each:
+            at = pa.array(rows)
+            columns = [each.values.column(self.name).take(at) for each in sides.each]
+            batch = pa.RecordBatch.from_arrays(columns, names=list(SIDES))
+        else:
+            batch = needed(self.expression, sides, rows)
+        try:
+            return fitted(self.expression.evaluate(batch), self.target)
+        except InvalidInputError as cause:
+            raise InvalidInputError(
+                f"the rule for {self.name!r}, {shorten(self.expression.sql)}, gives a value that "
+                f"does not fit {self.target}: {cause.message}",
+                **{**cause.facts, "column": self.name},
+            ) from cause
+
+
+def compiled(name: str, expression: Expression, field: pa.Field, is_each: bool) -> CellRule:
+    """The rule for a column; raises InvalidInputError for values that it can never store."""
+    target, constant = field.type, None
+    if not expression.columns:
+        only = expression.evaluate(nameless(1))
+        if only.null_count and not field.nullable:
+            raise InvalidInputError("it may not be null")
+        constant = given_as(only, target)
+    elif not can_become(expression.type, target):
+        raise InvalidInputError(
+            f"{shorten(expression.sql)} is {expression.type}, the column is {target}; cast it"
+        )
+    else:
+        fitted(pa.nulls(0, expression.type), target)
+    return CellRule(name, target, expression, is_each, constant)
+
+
+def given_as(values: Any, target: pa.DataType) -> Any:
+    """Constant values as those of a column; texts may be moments."""
+    if pa.types.is_string(values.type) and is_moment(target):
+        parts = [
+            pa.nulls(1, target) if each is None else text_as_moment(each, target)
+            for each in values.to_pylist()
+        ]
+        return pa.concat_arrays([pa.nulls(0, target), *parts])
+    if not can_become(values.type, target):
+        raise InvalidInputError(f"{values.type} is no {target}; cast it")
+    return fitted(values, target)
+
+
+def check_cells_named(expression: Expression, name: str) -> None:
+    """Raise InvalidInputError for SQL about a whole row."""
+    for path in expression.paths:
+        if len(path) == 1:
+            raise InvalidInputError(
+                f"{shorten(expression.sql)} speaks of a whole row; name its cells, as "
+                f"{path[0]}.{name}",
+                sql=expression.sql,
+            )
+
+
+def speaking(cause: InvalidInputError, name: str) -> str:
+    """What is wrong, for one who named a column without its side."""
+    unknown = cause.facts.get("name")
+    if cause.facts.get("names") == list(SIDES) and unknown is not None:
+        return f"write ours.{unknown}, theirs.{unknown} or base.{unknown}, not {unknown}"
+    return cause.message
+
+
+def needed(expression: Expression, sides: Sides, rows: Ints) -> pa.RecordBatch:
+    """Some of the rows, each side a struct, with the columns that are needed alone."""
+    arrays, names = [], []
+    for name, side in zip(SIDES, sides.each, strict=True):
+        needed = list(dict.fromkeys(path[1] for path in expression.paths if path[0] == name))
+        if needed:
+            part = SideRows(side.values.select(needed), side.there).take(rows)
+            fields = [each.with_nullable(True) for each in part.values.schema]
+            arrays.append(as_struct(part, fields))
+            names.append(name)
+    return pa.RecordBatch.from_arrays(arrays, names=names) if arrays else nameless(len(rows))
