@@ -61,7 +61,8 @@ _OF_REPOSITORY = re.compile(
 _OF_TABLE = re.compile(r"(?<![\w.])(drop|repair|verify)\(\)")
 _PROTECT = re.compile(r"(?<![\w.])protect\('([^']*)'\)")
 _TO_DECIDE = re.compile(
-    r"(?:conflicts\('([^']*)'\) shows them, resolve\(\) or )?(?<!\w)resolve= decides them"
+    r"(?:conflicts\('([^']*)'(?:, verb='(\w+)')?\) shows them, (?:resolve\(\) or )?)?"
+    r"(?<!\w)resolve= decides them"
 )
 _BY_OPTIONS = "--ours, --theirs, --rule, --winner, --deletes or --decisions decide them"
 _ADD = re.compile(r"repo\.add\('([^']*)', (?:uri|'([^']*)')\)")
@@ -255,8 +256,12 @@ def _tables_in(directory: str) -> list[str]:
 
 
 def _decided_by(found: re.Match[str]) -> str:
-    shows = f"lw conflicts {quote(found[1])} shows them, lw resolve or " if found[1] else ""
-    return f"{shows}{_BY_OPTIONS}"
+    name, verb = found.groups()
+    if not name:
+        return _BY_OPTIONS
+    if verb is None:
+        return f"lw conflicts {quote(name)} shows them, lw resolve or {_BY_OPTIONS}"
+    return f"lw conflicts --{verb.replace('_', '-')} {quote(name)} shows them, {_BY_OPTIONS}"
 
 
 def as_typed(message: str) -> str:

@@ -20,7 +20,7 @@ from lancewood.jobs.uniting.plan import Detect
 from lancewood.jobs.uniting.resolving import Resolve
 from lancewood.jobs.upkeep.retention import IN_FLIGHT, Retention
 from lancewood.repo.bringing.merging import find_unitings, merge
-from lancewood.repo.bringing.reverting import cherry_pick, revert
+from lancewood.repo.bringing.reverting import cherry_pick, find_redone, revert
 from lancewood.repo.bringing.uniting import RowMerges, check_decision
 from lancewood.repo.committing.adding import fence
 from lancewood.repo.committing.swapping import FilesBeside
@@ -114,19 +114,25 @@ class BringingVerbs:
         branch: str | None = None,
         resolve: Any = None,
         detect: Literal["cells", "rows"] = "cells",
+        verb: Literal["merge", "cherry_pick", "revert"] = "merge",
     ) -> dict[str, Conflicts]:
         """The rows that a merge of a branch, or any revision, would leave to decide, by table:
         tables with rows that both sides may have changed, or only the one that is asked for.
         Nothing is changed.
 
-        Decisions that were kept decide here too, and ``resolve`` as for ``merge``. Raises
-        NotFoundError for a table that neither side has.
+        With another ``verb`` those that ``cherry_pick`` or ``revert`` of that commit would leave.
+        Decisions that were kept for a merge decide here too, and ``resolve`` as for the verb.
+        Raises NotFoundError for a table that neither side has.
         """
         context, into = self._context, self._context.branch(branch)
         if table is not None:
             context.check_table(table, context.tip(into), context.commit(name))
         rows = _row_merges(resolve, detect, None)
-        found = find_unitings(context, name, into, rows, table)
+        check_choice("verb", verb, Literal["merge", "cherry_pick", "revert"])
+        if verb == "merge":
+            found = find_unitings(context, name, into, rows, table)
+        else:
+            found = find_redone(context, into, name, verb, rows, table)
         return {table: Conflicts(each) for table, each in found.items()}
 
     def resolve(

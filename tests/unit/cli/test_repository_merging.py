@@ -393,9 +393,12 @@ def test_a_commit_is_taken_back_by_rows_where_the_table_moved_since(
     assert refused.code == ExitCode.MERGE_CONFLICT
     assert refused.err.splitlines() == [
         "photos: 1 row was changed on both sides (views 1)",
-        "lw: 'HEAD~2' cannot be reverted, and nothing has changed: 1 conflict in 1 table. --ours, "
-        "--theirs, --rule, --winner, --deletes or --decisions decide them",
+        "lw: 'HEAD~2' cannot be reverted, and nothing has changed: 1 conflict in 1 table. "
+        "lw conflicts --revert 'HEAD~2' shows them, --ours, --theirs, --rule, --winner, --deletes "
+        "or --decisions decide them",
     ]
+    shown = lw_ok("conflicts", "--revert", "HEAD~2").out.splitlines()
+    assert [each.split()[:5] for each in shown[2:]] == [["_rowid=1", "views", "21", "22", "20"]]
     assert git("for-each-ref") == before
     dry = lw_ok("revert", "HEAD~2", "--theirs", "--dry-run").out
     assert "1 conflict decided" in dry
@@ -407,7 +410,14 @@ def test_a_commit_is_taken_back_by_rows_where_the_table_moved_since(
 def test_a_commit_is_picked_by_rows_and_its_conflicts_are_decided(
     lw_ok: Lw, lw_run: Lw, conflicting: lw.Repository
 ) -> None:
-    assert lw_run("cherry-pick", "exp~1").code == ExitCode.MERGE_CONFLICT
+    refused = lw_run("cherry-pick", "exp~1")
+    assert refused.code == ExitCode.MERGE_CONFLICT
+    assert "lw conflicts --cherry-pick 'exp~1' shows them, --ours" in refused.err
+    (shown,) = lw_ok("conflicts", "--cherry-pick", "exp~1", "--json").lines
+    assert (shown["_columns"], shown["theirs"]["views"]) == (["label", "views"], 25)
+    assert lw_ok("conflicts", "--cherry-pick", "exp~1", "--theirs", "--exit-code").out == ""
+    both = lw_run("conflicts", "--cherry-pick", "--revert", "exp")
+    assert both.code == ExitCode.USAGE
     done = lw_ok("cherry-pick", "exp~1", "--rule", "label=theirs", "--ours", "--json").document
     assert done["rows"]["photos"]["resolved"] == 1
     assert rows()[1] == (2, "wolf", 21)

@@ -324,6 +324,33 @@ def test_what_was_changed_here_as_well_is_a_conflict_of_a_pick(repo: lw.Reposito
     assert rows(repo) == [(1, "there", 0), (2, "owl", 0), (3, "tit", 0)]
 
 
+def test_conflicts_of_a_pick_and_of_a_revert_are_shown_and_decided(two: lw.Repository) -> None:
+    update(two, "main", "id = 2", seen="1")
+    update(two, "main", "id = 2", seen="4")
+    two.resolve("exp", "birds", "ours")
+    before = files(two)
+    picked = two.conflicts("exp", verb="cherry_pick")
+    (bird,) = picked["birds"].to_arrow().to_pylist()
+    assert [*picked] == ["birds", "nests"]
+    assert [bird[side]["seen"] for side in ("base", "ours", "theirs")] == [0, 2, 3]
+    (only,) = two.conflicts("HEAD~1", verb="revert", table="birds").items()
+    assert only[0] == "birds"
+    (back,) = only[1].to_arrow().to_pylist()
+    assert [back[side]["seen"] for side in ("base", "ours", "theirs")] == [1, 4, 0]
+    assert two.conflicts("HEAD", verb="revert") == {}
+    with pytest.raises(InvalidInputError, match="verb"):
+        two.conflicts("exp", verb="rebase")  # type: ignore[arg-type]
+    with pytest.raises(lw.MergeConflictError, match=r"conflicts\('HEAD~1', verb='revert'\) shows"):
+        two.revert("HEAD~1")
+    assert files(two) == before
+    two.revert("HEAD~1", resolve=[{"_conflict": back["_conflict"], "take": "theirs"}])
+    assert rows(two)[1] == (2, "owl", 0)
+    nest = picked["nests"].names()
+    decided = {"_conflict": [bird["_conflict"], *nest], "take": ["theirs", "theirs"]}
+    two.cherry_pick("exp", resolve=decided)
+    assert rows(two)[0] == (1, "auk", 3)
+
+
 def test_a_commit_is_reverted_under_later_ones(repo: lw.Repository) -> None:
     with repo.transaction("main", "delete and change") as changes:
         changes.table("birds").delete("id = 3")

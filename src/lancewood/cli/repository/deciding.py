@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -73,11 +73,18 @@ def conflicts_command(
     table: Annotated[
         str | None, typer.Option("--table", metavar="NAME", help="Only those of this table.")
     ] = None,
+    cherry_pick: Annotated[
+        bool,
+        typer.Option("--cherry-pick", help="Those of lw cherry-pick REVISION, not of a merge."),
+    ] = False,
+    revert: Annotated[
+        bool, typer.Option("--revert", help="Those of lw revert REVISION, not of a merge.")
+    ] = False,
     *,
     asked: ConflictOptions,
     here: InRepository,
 ) -> None:
-    """Show the rows that a merge would leave to decide.
+    """Show the rows that a merge, a cherry-pick or a revert would leave to decide.
 
     One line for each cell that both sides changed, with its value in the base, here and there.
     Nothing is changed. What lw resolve kept is decided already, and so is what the options decide.
@@ -89,9 +96,13 @@ def conflicts_command(
     one document with file, format, conflicts.
     """
     asked.check(as_json=here.json)
+    if cherry_pick and revert:
+        raise typer.BadParameter("--cherry-pick and --revert do not go together")
+    verb: Literal["merge", "cherry_pick", "revert"] = "revert" if revert else "merge"
+    verb = "cherry_pick" if cherry_pick else verb
     with here.repository() as repo:
         facts = asked.facts
-        found = repo.conflicts(name, table=table, branch=into, **facts)
+        found = repo.conflicts(name, table=table, branch=into, verb=verb, **facts)
         if asked.kind is not None:
             found = _one_table(found, table)
         output = here.output
@@ -99,7 +110,8 @@ def conflicts_command(
             count = sum(asked.show(each, output, title) for title, each in found.items())
         if not found:
             here.note(_NO_CONFLICT)
-        asked.note_stale(found.values(), facts["resolve"], _kept(repo, name, into, table))
+        kept = _kept(repo, name, into, table) if verb == "merge" else ()
+        asked.note_stale(found.values(), facts["resolve"], kept)
     asked.end(count)
 
 

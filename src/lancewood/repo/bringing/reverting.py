@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from lancewood.catalog.names import lance_branch
 from lancewood.catalog.opening import pin_of
@@ -27,6 +28,7 @@ from lancewood.git.hashes import Hash
 from lancewood.git.objects import Commit, Signature
 from lancewood.jobs.publishing.work import load_part, load_work, load_work_onto
 from lancewood.jobs.uniting.bases import Bases
+from lancewood.jobs.uniting.plan import Uniting
 from lancewood.model.refs import called
 from lancewood.repo.bringing.next_state import (
     clear,
@@ -67,13 +69,7 @@ def revert(
 ) -> Committed:
     """See ``Repository.revert``."""
     commit = context.git.objects.commit(context.commit(revision))
-
-    def exchange() -> list[_Exchange]:
-        return [_Exchange(name, after, before) for name, before, after in _changes(context, commit)]
-
-    refused = f"{revision!r} cannot be reverted"
-    files = FileChange(context, (commit.hash,), _parent(commit), refused, rows.favor)
-    task = _Redoing(context, branch, revision, refused, "revert", exchange, files, dry_run, rows)
+    task = _reverting(context, branch, revision, commit, rows, dry_run=dry_run)
     return task.run(revert_message(commit), author, None)
 
 
@@ -88,16 +84,62 @@ def cherry_pick(
 ) -> Committed:
     """See ``Repository.cherry_pick``."""
     commit = context.git.objects.commit(context.commit(revision))
+    task = _picking(context, branch, revision, commit, rows, dry_run=dry_run)
+    return task.run(commit.message, commit.author, by)
 
+
+def find_redone(
+    context: RepoContext,
+    branch: str,
+    revision: str,
+    verb: Literal["revert", "cherry_pick"],
+    rows: RowMerges,
+    table: str | None = None,
+) -> dict[str, Uniting]:
+    """The tables that a revert or a pick would merge by rows, or one of them; nothing is changed.
+
+    Raises IncompatibleConflictError for those that it would refuse otherwise.
+    """
+    commit = context.git.objects.commit(context.commit(revision))
+    make = _reverting if verb == "revert" else _picking
+    task = make(context, branch, revision, commit, rows, dry_run=True)
+    return task.unitings(context.tip(branch), table)
+
+
+def _reverting(
+    context: RepoContext,
+    branch: str,
+    revision: str,
+    commit: Commit,
+    rows: RowMerges,
+    *,
+    dry_run: bool,
+) -> _Redoing:
+    def exchange() -> list[_Exchange]:
+        return [_Exchange(name, after, before) for name, before, after in _changes(context, commit)]
+
+    refused = f"{revision!r} cannot be reverted"
+    files = FileChange(context, (commit.hash,), _parent(commit), refused, rows.favor)
+    return _Redoing(context, branch, revision, refused, "revert", exchange, files, dry_run, rows)
+
+
+def _picking(
+    context: RepoContext,
+    branch: str,
+    revision: str,
+    commit: Commit,
+    rows: RowMerges,
+    *,
+    dry_run: bool,
+) -> _Redoing:
     def exchange() -> list[_Exchange]:
         return [_Exchange(name, before, after) for name, before, after in _changes(context, commit)]
 
     refused = f"{revision!r} cannot be picked for {branch!r}"
     files = FileChange(context, commit.parents[:1], commit.hash, refused, rows.favor)
-    task = _Redoing(
+    return _Redoing(
         context, branch, revision, refused, "cherry-pick", exchange, files, dry_run, rows
     )
-    return task.run(commit.message, commit.author, by)
 
 
 def _changes(context: RepoContext, commit: Commit) -> list[tuple[str, Pin | None, Pin | None]]:
@@ -128,6 +170,8 @@ class _Step:
     stage: Callable[[], Stage] | None = None
     uri: str = ""
     is_new: bool = False
+    uniting: Uniting | None = None
+    """What is merged by rows, before it is judged."""
 
 
 class _WaitsToLandError(LancewoodError):
@@ -179,18 +223,7 @@ class _Redoing:
         """Everything is planned for the commit where the transaction began."""
         if not self.dry_run:
             catch_up(self.context, self.branch, tip)
-        steps, refusals = dict[str, _Step](), Refusals()
-        for each in self.exchange():
-            try:
-                step = self._step(each, tip)
-                if step is not None:
-                    steps[each.name] = step
-            except _WaitsToLandError:
-                steps[each.name] = _Step(TableDone.REPEATED)
-            except LancewoodError as error:
-                refusals.add(each.name, error)
-        self.rows.check_columns(self.refused)
-        refusals.check(self.refused, stale=self.rows.stale)
+        steps = self._steps(tip)
         changes.bring_files(self.files)
         done = tuple((name, step.done) for name, step in sorted(steps.items()))
         if self.dry_run:
@@ -206,6 +239,35 @@ class _Redoing:
                 changes.bring(name, step.stage(), step.uri, is_new=step.is_new)
         made = replace(changes.commit(), done=done)
         return with_merged(made, self.revision, self.unions, self.rows)
+
+    def unitings(self, tip: Hash | None, table: str | None) -> dict[str, Uniting]:
+        """The tables that are merged by rows, or one of them, before anything is decided."""
+        steps = self._steps(tip, only=table, judges=False)
+        return {name: each.uniting for name, each in steps.items() if each.uniting is not None}
+
+    def _steps(
+        self, tip: Hash | None, *, only: str | None = None, judges: bool = True
+    ) -> dict[str, _Step]:
+        """What the tables need, or one of them; raises an error naming those that refuse."""
+        steps, refusals = dict[str, _Step](), Refusals()
+        for each in self.exchange():
+            if only not in (None, each.name):
+                continue
+            try:
+                step = self._step(each, tip)
+                if judges and step is not None and step.uniting is not None:
+                    step = self._judged(each.name, step, step.uniting)
+                if step is not None:
+                    steps[each.name] = step
+            except _WaitsToLandError:
+                steps[each.name] = _Step(TableDone.REPEATED)
+            except LancewoodError as error:
+                refusals.add(each.name, error)
+        self.rows.check_columns(self.refused)
+        verb = self.verb.replace("-", "_")
+        shown = f"conflicts({self.revision!r}, verb={verb!r}) shows them"
+        refusals.check(self.refused, f"{shown}, resolve= decides them", self.rows.stale)
+        return steps
 
     def _step(self, change: _Exchange, tip: Hash | None) -> _Step | None:
         """What a table needs; None where it is as it should be. Raises where it refuses."""
@@ -243,7 +305,7 @@ class _Redoing:
         wanted: Pin,
         tip: Hash | None,
         refusal: IncompatibleConflictError,
-    ) -> _Step | None:
+    ) -> _Step:
         """The change merged into what is there by rows; raises ``refusal`` if rows cannot be told
         apart."""
         context = self.context
@@ -258,11 +320,15 @@ class _Redoing:
         uniting = self.rows.uniting(name, Bases(before), ours, theirs)
         if uniting is None:
             raise refusal
+        return _Step(TableDone.MERGED, uri=now.uri, uniting=uniting)
+
+    def _judged(self, name: str, step: _Step, uniting: Uniting) -> _Step | None:
+        """What is merged by rows, prepared; None if it changes nothing."""
         judged = self.rows.judge(uniting, dry_run=self.dry_run, is_merge=False)
         if judged is None:
             return None
         self.unions[name] = judged
-        return _Step(TableDone.MERGED, None, lambda: judged.stage(self.title), now.uri)
+        return replace(step, stage=lambda: judged.stage(self.title))
 
     def _check(self, now: Pin, expected: Pin) -> None:
         """Raise where a table is not what it is expected to be."""
