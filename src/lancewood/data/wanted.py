@@ -59,7 +59,7 @@ class WantedColumns:
     def width(self) -> tuple[float, tuple[str, ...]]:
         """Bytes of a row as far as types determine it, and the columns that can be wider."""
         unknown = tuple(each.name for each in self.arrow if not is_fixed_width(each.type))
-        return sum(_width(each.type) for each in self.arrow), unknown
+        return sum(value_width(each.type) for each in self.arrow), unknown
 
     def missing(self, fragment: Fragment) -> frozenset[FieldId]:
         """The fields that no file of the fragment holds; raises what ``plan_columns`` raises."""
@@ -159,14 +159,14 @@ def is_fixed_width(kind: pa.DataType) -> bool:
         return False
 
 
-def _width(kind: pa.DataType) -> float:
+def value_width(kind: pa.DataType) -> float:
     """Bytes of one value in memory as far as the type determines it."""
     if isinstance(kind, pa.BaseExtensionType):
-        return _width(kind.storage_type)
+        return value_width(kind.storage_type)
     if pa.types.is_fixed_size_list(kind):
-        return float(kind.list_size * _width(kind.value_type))
+        return float(kind.list_size * value_width(kind.value_type))
     if pa.types.is_struct(kind):
-        return sum(_width(each.type) for each in kind)
+        return sum(value_width(each.type) for each in kind)
     try:
         return float(kind.bit_width) / 8
     except ValueError:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import random
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -24,7 +26,7 @@ from lancewood.model.rowids import RowIdSequence
 from lancewood.proto import table_pb2
 from lancewood.spark.reading import plan
 from lancewood.spark.reading import plan as cutting
-from lancewood.spark.reading.plan import ReadPlan, RowWidth, plan_read
+from lancewood.spark.reading.plan import ReadPlan, plan_read, row_width
 from lancewood.spark.reading.task import TablePortion, count_task, read_task
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
@@ -363,30 +365,55 @@ def test_first_rows_of_100_000_fragments_are_one_message(many: Snapshot) -> None
 
 
 def wide(count: int) -> pa.Table:
+    made = random.Random(count)
     return pa.table(
         {
             "n": range(count),
             "v": pa.array([[0.5] * 96] * count, pa.list_(pa.float32(), 96)),
-            "b": [bytes([each % 251]) * 3000 for each in range(count)],
+            "b": [made.randbytes(3000) for _ in range(count)],
             "s": ["abcdefgh"] * count,
         }
     )
 
 
 @pytest.mark.parametrize(
-    ("columns", "low", "high"),
-    [(["n"], 8, 8), (["n", "v"], 392, 392), ([], 1, 1), (["b"], 10, 3100), (None, 400, 3500)],
+    ("columns", "where", "low", "high"),
+    [
+        (["n"], None, 8, 8),
+        (["n", "v"], None, 392, 392),
+        ([], None, 1, 1),
+        (["b"], None, 3000, 3100),
+        (["s"], None, 16, 26),
+        (["s"], "n < 5", 24, 34),
+        (None, None, 3400, 3500),
+    ],
 )
-def test_width_of_a_row_is_guessed_from_types_and_file_sizes(
-    tmp_path: Path, columns: list[str] | None, low: int, high: int
+def test_width_of_a_row_is_that_of_the_columns_that_are_read(
+    tmp_path: Path, columns: list[str] | None, where: str | None, low: int, high: int
 ) -> None:
-    made = lw.create(tmp_path / "t.lance", wide(200), fsync=False)
-    scan = plan_scan(made._snapshot, columns=columns)
-    assert low <= RowWidth(scan).of(made.fragments) <= high
+    made = lw.create(tmp_path / "t.lance", wide(10_000), fsync=False)
+    scan = plan_scan(made._snapshot, columns=columns, where=where)
+    assert low <= row_width(scan, made.fragments, 10_000) <= high
 
 
-def test_width_is_guessed_where_a_writer_recorded_no_sizes(tmp_path: Path) -> None:
-    made = lw.create(tmp_path / "t.lance", rows(0, 10), fsync=False)
+def test_no_data_file_is_opened_where_types_tell_or_one_task_is_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = lw.create(tmp_path / "t.lance", wide(10_000), fsync=False)
+    few = lw.create(tmp_path / "few.lance", wide(20), fsync=False)
+
+    def opened(_: Snapshot) -> Mapping[str, float]:
+        raise AssertionError("a data file was opened")
+
+    monkeypatch.setattr(cutting, "column_widths", opened)
+    assert len(planned(made, columns=["n", "v"]).messages) == 1
+    assert len(planned(few).messages) == 1
+    with pytest.raises(AssertionError):
+        planned(made, columns=["s"])
+
+
+def test_width_is_found_where_a_writer_recorded_no_sizes(tmp_path: Path) -> None:
+    made = lw.create(tmp_path / "t.lance", wide(10_000), fsync=False)
 
     def forget(message: table_pb2.Manifest) -> None:
         fragments = decode_fragments(message)
@@ -395,7 +422,8 @@ def test_width_is_guessed_where_a_writer_recorded_no_sizes(tmp_path: Path) -> No
 
     edit_manifest(made.uri, forget)
     made = lw.open(made.uri)
-    assert RowWidth(plan_scan(made._snapshot)).of(made.fragments) == 8 + 16 + 32
+    scan = plan_scan(made._snapshot, columns=["s"])
+    assert 16 <= row_width(scan, made.fragments, 10_000) <= 26
 
 
 def test_secrets_are_in_no_text_of_a_plan(tmp_path: Path) -> None:

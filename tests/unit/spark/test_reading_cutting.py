@@ -42,7 +42,7 @@ def test_one_large_fragment_feeds_every_slot() -> None:
 
 def test_fragments_of_one_size_are_not_cut_without_need() -> None:
     assert cuts([10 * LEAST] * 8) == list(range(9))
-    assert cuts([10 * LEAST] * 80) == list(range(0, 81, 10))
+    assert cuts([2 * LEAST] * 80) == list(range(0, 81, 10))
 
 
 def test_tasks_have_whole_fragments_where_rows_are_not_known() -> None:
@@ -54,6 +54,14 @@ def test_tasks_have_whole_fragments_where_rows_are_not_known() -> None:
 def test_many_tiny_fragments_are_few_tasks() -> None:
     found = cuts([10] * 100_000, slots=100)
     assert len(found) - 1 == 400
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "slots", "tasks"),
+    [(1, 4, 1), (70, 4, 3), (96, 4, 4), (97, 4, 8), (250, 4, 12), (5000, 4, 16), (5000, 100, 300)],
+)
+def test_tasks_beyond_the_slots_fill_whole_rounds(megabytes: int, slots: int, tasks: int) -> None:
+    assert count_tasks(megabytes << 20, slots) == tasks
 
 
 def test_a_huge_table_has_tasks_that_can_be_run_again() -> None:

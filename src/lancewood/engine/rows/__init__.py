@@ -5,6 +5,7 @@ from __future__ import annotations
 from lancewood.engine.rows.blobs import blob_reader, find_data_file, take_blobs
 from lancewood.engine.rows.facts import (
     RowFacts,
+    column_widths,
     load_row_ids,
     load_row_versions,
     open_fragment,
@@ -50,6 +51,7 @@ __all__ = [
     "batch_of",
     "blob_reader",
     "chosen",
+    "column_widths",
     "cut_at",
     "distinct",
     "find_data_file",

@@ -1,12 +1,12 @@
 """Planning a read on the driver: which fragments, cut into which tasks.
 
-Opens only the manifest, and with a limit one deletion file. Without a filter no fragment is decoded
-except a sample and those that are cut. With one, the driver leaves out fragments that cannot match
-if that is quick or likely to leave few; otherwise tasks do it. A plan for 100,000 fragments of one
-file each takes 3 MB.
+Opens only the manifest, a data file or two if their sizes matter, and with a limit one deletion
+file. Without a filter no fragment is decoded except a sample and those that are cut. With one, the
+driver leaves out fragments that cannot match if that is quick or likely to leave few; otherwise
+tasks do it. A plan for 100,000 fragments of one file each takes 3 MB.
 
-Tasks are cut by the estimated width of a row in memory. Types give most of it; texts, bytes and
-lists are estimated from the sizes of their files, less what other columns take there. A cut is a
+Tasks are cut by the estimated width of a row in memory, of the columns that are read. Types give
+most of it; of texts, bytes and lists the statistics of a data file tell what they take. A cut is a
 number of fragments: 3.5 is the middle of the fourth.
 """
 
@@ -22,15 +22,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from lancewood.data.wanted import WantedColumns
-from lancewood.engine.rows import RowFacts, ScanPlan, ScanRequest
+from lancewood.engine.rows import RowFacts, ScanPlan, ScanRequest, column_widths
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import FormatError, InvalidInputError, LancewoodError, UnsupportedError
 from lancewood.jobs.job import TASKS_PER_SLOT
-from lancewood.model.fragment import DataFile, Fragment
+from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.manifest import decode_fragment
-from lancewood.model.schema import ROW_ADDRESS, SYSTEM_COLUMNS, Schema
+from lancewood.model.schema import ROW_ADDRESS, SYSTEM_COLUMNS
 from lancewood.model.segments import MAX_ROWS
 from lancewood.spark.reading.task import ReadWork, TablePortion
 from lancewood.spark.types import Reading
@@ -41,12 +40,9 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 _SYSTEM_COLUMN = 8.0
-_UNKNOWN_VALUE = 32.0
-"""Bytes of a value about which nothing is known."""
-_LEAST_VALUE = 4.0
 OPENING = 256 << 10
 """The cost of opening a fragment, as bytes that could be read instead."""
-LEAST = 8 << 20
+LEAST = 24 << 20
 """Bytes in memory that make a task worth starting."""
 MOST = 1 << 30
 """Bytes of a task, however few slots there are: a failed task is run again as a whole."""
@@ -160,7 +156,7 @@ class _Chosen:
         sizes = np.fromiter(map(len, raw), np.int64, len(raw))
         rows = np.asarray([1] * len(raw) if self.rows is None else self.rows, np.int64)
         sample = np.unique(np.linspace(0, len(raw) - 1, _SAMPLE).astype(int)).tolist()
-        width = RowWidth(self.scan).of(map(self._fragment, sample))
+        width = row_width(self.scan, map(self._fragment, sample), int(rows.sum()))
         split = self.rows is not None
         cuts = cut_fragments(rows, width, sizes, slots, split=split, most=most_bytes)
         locations = dict.fromkeys(map(self._location, cuts.tolist()))
@@ -216,61 +212,44 @@ def _is_pruned_here(scan: ScanPlan) -> bool:
     return bounded or not predicate.columns or count <= _FEW_FRAGMENTS
 
 
-class RowWidth:
-    """The estimated width of the rows of one scan."""
+def row_width(scan: ScanPlan, sample: Iterable[Fragment], rows: int) -> float:
+    """The estimated bytes of a row in memory, at least one: of the columns that are returned or
+    that the filter reads.
 
-    def __init__(self, plan: ScanPlan) -> None:
-        self._plan = plan
-        self._whole = WantedColumns(plan.snapshot.schema)
+    Opens a data file only if types do not tell, and if so many rows may make more than one task,
+    judged by the sizes of the files in the sample.
+    """
+    fixed, varying = scan.wanted.width
+    width = max(fixed + _SYSTEM_COLUMN * len(scan.projection.system), 1.0)
+    if not varying or rows * (width + _most_stored(sample)) <= LEAST:
+        return width
+    stored = column_widths(scan.snapshot)
+    return width + sum(stored[each] for each in varying)
 
-    def of(self, sample: Iterable[Fragment]) -> float:
-        """Bytes of a row, judged by a sample of fragments; at least one."""
-        fixed, varying = self._plan.wanted.width
-        width = fixed + _SYSTEM_COLUMN * len(self._plan.projection.system)
-        if varying:
-            found = [each for each in map(self._varying, sample) if each is not None]
-            guess = sum(found) / len(found) if found else _UNKNOWN_VALUE * len(varying)
-            width += max(guess, _LEAST_VALUE * len(varying))
-        return max(width, 1.0)
 
-    def _varying(self, fragment: Fragment) -> float | None:
-        """Bytes per row of the columns without a fixed width; None if unknown.
+def _most_stored(sample: Iterable[Fragment]) -> float:
+    """The most bytes per row in the files of a fragment; infinite if a writer recorded no size."""
+    try:
+        return max((_stored(each) for each in sample), default=math.inf)
+    except LancewoodError:  # left for the read to report
+        return math.inf
 
-        Errors in a fragment are left for the read to report.
-        """
-        rows = fragment.physical_rows
-        try:
-            sizes = [self._in_file(each, rows) for each in fragment.files] if rows else [None]
-        except LancewoodError:
-            return None
-        known = [each for each in sizes if each is not None]
-        return sum(known) if len(known) == len(sizes) else None
 
-    def _in_file(self, file: DataFile, rows: int) -> float | None:
-        columns = {self._whole.owners[each] for each in file.fields if each in self._whole.owners}
-        varying = columns & self._all_varying
-        asked = varying & self._asked
-        if not asked:
-            return 0.0
-        if file.size is None:
-            return None
-        fields = self._plan.snapshot.schema.fields
-        others = Schema(tuple(e for e in fields if e.name in columns and e.name not in varying))
-        left = file.size / rows - WantedColumns(others).width[0]
-        return max(left, 0.0) * len(asked) / len(varying)
-
-    @cached_property
-    def _all_varying(self) -> frozenset[str]:
-        return frozenset(self._whole.width[1])
-
-    @cached_property
-    def _asked(self) -> frozenset[str]:
-        return frozenset(self._plan.wanted.width[1])
+def _stored(fragment: Fragment) -> float:
+    sizes = [each.size for each in fragment.files]
+    known = [each for each in sizes if each is not None]
+    return sum(known) / max(fragment.physical_rows, 1) if len(known) == len(sizes) else math.inf
 
 
 def count_tasks(cost: float, slots: int, most: int = MOST) -> int:
-    """The number of tasks for ``cost`` bytes: a few per slot, none too small or too large."""
-    wanted = min(max(1, slots) * TASKS_PER_SLOT, math.ceil(cost / LEAST))
+    """The number of tasks for ``cost`` bytes: a few per slot, none too small or too large.
+
+    More than one per slot are a multiple of the slots, so that none is idle at the end.
+    """
+    slots = max(1, slots)
+    wanted = math.ceil(cost / LEAST)
+    if wanted > slots:
+        wanted = min(TASKS_PER_SLOT, math.ceil(wanted / slots)) * slots
     return min(max(1, wanted, math.ceil(cost / most)), MOST_TASKS)
 
 

@@ -25,7 +25,7 @@ from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version
 from lancewood.model.manifest import decode_fragment
 from lancewood.model.schema import SYSTEM_COLUMNS
-from lancewood.spark.reading.plan import MOST, OPENING, RowWidth, count_tasks
+from lancewood.spark.reading.plan import MOST, OPENING, count_tasks, row_width
 from lancewood.spark.reading.task import (
     WORKERS,
     ReadWork,
@@ -148,7 +148,7 @@ def plan_tasks(rows: Iterable[StreamRows], fitting: StreamFitting, size: TaskSiz
     opened = sum(each.fragment_count for each in listed)
     first = listed[0]
     plan = ScanPlan(first.snapshot, fitting.view(first.snapshot).work.request)
-    cost = total * RowWidth(plan).of(first.sample(_SAMPLE)) + opened * OPENING
+    cost = total * row_width(plan, first.sample(_SAMPLE), total) + opened * OPENING
     tasks = count_tasks(cost, size.slots, size.most_bytes)
     share = -(-total // tasks)
     messages = []
