@@ -40,6 +40,8 @@ class Scale:
     scan_passes: int
     take_passes: int
     spark_passes: int
+    session_passes: int
+    """Of sessions that are started for one query."""
     spark_fragments: tuple[int, ...]
     repository_tables: tuple[int, ...]
     commit_passes: int
@@ -75,7 +77,8 @@ FULL = Scale(
     change_passes=3,
     scan_passes=5,
     take_passes=15,
-    spark_passes=3,
+    spark_passes=5,
+    session_passes=3,
     spark_fragments=(10, 1_000, 100_000),
     repository_tables=(1, 20, 200),
     commit_passes=60,
@@ -110,6 +113,7 @@ QUICK = Scale(
     scan_passes=2,
     take_passes=3,
     spark_passes=1,
+    session_passes=1,
     spark_fragments=(10, 1_000),
     repository_tables=(1, 3),
     commit_passes=3,
