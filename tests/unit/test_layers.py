@@ -75,6 +75,7 @@ INNER_ROOMS = {
         "gc": "writing",
         "naming": "gc writing",
     },
+    "query": {"statements": ""},
     "spark": {
         "types": "",
         "running": "",

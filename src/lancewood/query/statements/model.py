@@ -1,0 +1,367 @@
+"""What a script can say: one small value for each statement that changes tables.
+
+Conditions, values and queries are SQL text in Spark's dialect, exactly as it was written; that it
+is SQL was checked, which tables and columns exist was not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+Path: TypeAlias = tuple[str, ...]
+"""The name of a column, a field of a struct with the names that lead to it."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A table that is changed, by the name that a query would use."""
+
+    name: str
+    revision: str | None = None
+    """The branch after the ``@``: ``exp``, or ``exp:`` for the table's own; that it is no version,
+    and no commit before another, was checked. It may turn out to be a tag."""
+
+    @property
+    def written(self) -> str:
+        """The table as it was written: ``photos@exp``."""
+        return self.name if self.revision is None else f"{self.name}@{self.revision}"
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A time, as the SQL expression that means it."""
+
+    sql: str
+
+
+At: TypeAlias = int | str | Moment
+"""A state to begin from or to come back to: the number of a version, a revision, or a time."""
+
+
+class Existing(Enum):
+    """What happens where there is one of the name already."""
+
+    FAIL = "fail"
+    KEEP = "keep"
+    """``IF NOT EXISTS``: nothing is done."""
+    REPLACE = "replace"
+    """``OR REPLACE``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """Where a statement stands in its script; of no account when two are compared."""
+
+    sql: str = field(default="", compare=False, repr=False)
+    """The statement as it was written, without the semicolon."""
+    line: int = field(default=1, compare=False, repr=False)
+    """The line of its first word in the script."""
+
+
+@dataclass(frozen=True)
+class Passed(Written):
+    """A statement that is none of ours, or a query: it goes on to the engine as it is."""
+
+    text: str
+
+
+class InsertMode(Enum):
+    """What an insert does to the rows that are there."""
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    REPLACE_WHERE = "replace where"
+    """Rows that meet a condition go, and all new ones must meet it."""
+
+
+@dataclass(frozen=True)
+class Insert(Written):
+    """``INSERT INTO``, ``INSERT OVERWRITE``, ``INSERT INTO … REPLACE WHERE``."""
+
+    target: Target
+    query: str
+    """The query, or ``VALUES``, with a ``WITH`` that stood before the statement."""
+    columns: tuple[str, ...] | None = None
+    """Which columns the query gives, in its order; None for all of the table's."""
+    by_name: bool = False
+    """Whether the query's columns are matched by their names, not by their places."""
+    mode: InsertMode = InsertMode.APPEND
+    where: str | None = None
+    """The condition of ``REPLACE WHERE``."""
+    schema_evolution: bool = False
+    """Whether columns that the table has not are added to it."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a new table, or one that is added to a table."""
+
+    path: Path
+    type: str | None
+    """The type as it was written, such as ``ARRAY<FLOAT>``; None where ``value`` decides."""
+    nullable: bool = True
+    comment: str | None = None
+    value: str | None = None
+    """An expression over the other columns that computes it; only where a column is added."""
+
+
+@dataclass(frozen=True)
+class CreateTable(Written):
+    """``CREATE TABLE``, with columns or ``AS`` a query."""
+
+    target: Target
+    columns: tuple[Column, ...] = ()
+    query: str | None = None
+    existing: Existing = Existing.FAIL
+    location: str | None = None
+    properties: tuple[tuple[str, str], ...] = ()
+    """``TBLPROPERTIES``: settings of the table."""
+    options: tuple[tuple[str, str], ...] = ()
+    """``OPTIONS``: how it is made, in the words of ``format("lance")``."""
+    primary_key: tuple[str, ...] = ()
+    comment: str | None = None
+
+
+@dataclass(frozen=True)
+class Delete(Written):
+    """``DELETE FROM``, and ``TRUNCATE TABLE``, which deletes all rows."""
+
+    target: Target
+    where: str | None = None
+    alias: str | None = None
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A column, or a field of a struct, and the expression that it is set to."""
+
+    path: Path
+    """Without the name or alias of the table."""
+    value: str
+
+
+@dataclass(frozen=True)
+class Update(Written):
+    """``UPDATE … SET``."""
+
+    target: Target
+    assignments: tuple[Assignment, ...]
+    where: str | None = None
+    alias: str | None = None
+
+
+class When(Enum):
+    """Which rows a clause of a merge is about."""
+
+    MATCHED = "matched"
+    NOT_MATCHED = "not matched"
+    """Rows of the source that the target has not."""
+    NOT_MATCHED_BY_SOURCE = "not matched by source"
+    """Rows of the target that the source has not."""
+
+
+@dataclass(frozen=True)
+class SetColumns:
+    """``UPDATE SET a = …``."""
+
+    assignments: tuple[Assignment, ...]
+
+
+@dataclass(frozen=True)
+class SetAll:
+    """``UPDATE SET *``: every column from the one of that name in the source."""
+
+
+@dataclass(frozen=True)
+class DeleteRow:
+    """``DELETE``."""
+
+
+@dataclass(frozen=True)
+class InsertColumns:
+    """``INSERT (a, …) VALUES (…, …)``; columns that are not named are null."""
+
+    assignments: tuple[Assignment, ...]
+
+
+@dataclass(frozen=True)
+class InsertAll:
+    """``INSERT *``: every column from the one of that name in the source."""
+
+
+Action: TypeAlias = SetColumns | SetAll | DeleteRow | InsertColumns | InsertAll
+
+
+@dataclass(frozen=True)
+class MergeClause:
+    """One ``WHEN``: of each kind the first whose condition a row meets is the one that acts."""
+
+    when: When
+    action: Action
+    condition: str | None = None
+
+
+@dataclass(frozen=True)
+class Merge(Written):
+    """``MERGE INTO``."""
+
+    target: Target
+    source: str
+    """A query for the rows of the source: ``SELECT * FROM`` what was written after ``USING``, with
+    a ``WITH`` that stood before the statement."""
+    on: str
+    clauses: tuple[MergeClause, ...]
+    alias: str | None = None
+    """The target's."""
+    source_alias: str | None = None
+    """What qualifies the columns of the source: its alias, or the name of a table without one."""
+    schema_evolution: bool = False
+
+    def of(self, when: When) -> tuple[MergeClause, ...]:
+        """The clauses about these rows, in their order."""
+        return tuple(each for each in self.clauses if each.when is when)
+
+
+@dataclass(frozen=True)
+class AddColumns(Written):
+    """``ALTER TABLE … ADD COLUMNS``."""
+
+    target: Target
+    columns: tuple[Column, ...]
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DropColumns(Written):
+    """``ALTER TABLE … DROP COLUMNS``."""
+
+    target: Target
+    paths: tuple[Path, ...]
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class RenameColumn(Written):
+    """``ALTER TABLE … RENAME COLUMN … TO``."""
+
+    target: Target
+    path: Path
+    name: str
+    """The new last part of the path."""
+
+
+@dataclass(frozen=True)
+class ChangeType(Written):
+    """``ALTER TABLE … ALTER COLUMN … TYPE``."""
+
+    target: Target
+    path: Path
+    type: str
+
+
+@dataclass(frozen=True)
+class CreateBranch(Written):
+    """``CREATE BRANCH``, of a table, or of the repository where none is named."""
+
+    name: str
+    target: Target | None = None
+    """A table without a revision: what stood after its ``@`` is in ``at``."""
+    at: At | None = None
+    """Where it begins; None for the newest state."""
+    existing: Existing = Existing.FAIL
+
+
+@dataclass(frozen=True)
+class DropBranch(Written):
+    """``DROP BRANCH``, of a table, or of the repository where none is named."""
+
+    name: str
+    target: Target | None = None
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class CreateTag(Written):
+    """``CREATE TAG``, of a table, or of the repository where none is named."""
+
+    name: str
+    target: Target | None = None
+    """A table without a revision: what stood after its ``@`` is in ``at``."""
+    at: At | None = None
+    """What it names; None for the newest state."""
+    existing: Existing = Existing.FAIL
+
+
+@dataclass(frozen=True)
+class DropTag(Written):
+    """``DROP TAG``, of a table, or of the repository where none is named."""
+
+    name: str
+    target: Target | None = None
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class Restore(Written):
+    """``RESTORE TABLE … TO``."""
+
+    target: Target
+    at: At
+
+
+@dataclass(frozen=True)
+class Optimize(Written):
+    """``OPTIMIZE``: small files become larger ones; with a condition, those that it selects."""
+
+    target: Target
+    where: str | None = None
+
+
+@dataclass(frozen=True)
+class Begin(Written):
+    """``BEGIN``, ``START TRANSACTION``: what follows is one commit of the repository."""
+
+
+@dataclass(frozen=True)
+class Commit(Written):
+    """``COMMIT``, with the message of the commit."""
+
+    message: str | None = None
+
+
+@dataclass(frozen=True)
+class Rollback(Written):
+    """``ROLLBACK``: what followed ``BEGIN`` is not done."""
+
+
+Change: TypeAlias = (
+    Insert
+    | CreateTable
+    | Delete
+    | Update
+    | Merge
+    | AddColumns
+    | DropColumns
+    | RenameColumn
+    | ChangeType
+    | CreateBranch
+    | DropBranch
+    | CreateTag
+    | DropTag
+    | Restore
+    | Optimize
+)
+"""What changes a table or a repository."""
+
+
+@dataclass(frozen=True)
+class Explain(Written):
+    """``EXPLAIN``: what a statement would do, or a query read."""
+
+    statement: Change | Passed
+
+
+Statement: TypeAlias = Change | Begin | Commit | Rollback | Explain
+"""What we know; everything else is ``Passed``."""
