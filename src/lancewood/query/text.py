@@ -106,6 +106,54 @@ def parse_query(sql: str, settings: Settings) -> Query:
     Raises InvalidInputError for what is not a string, not SQL, more than one statement or not a
     query.
     """
+    _check_text(sql)
+    dialect = _dialect(settings.double_quotes_name)
+    tokens, tree = _parsed(sql, dialect)
+    return Query(sql, tokens, tree, frozenset(_written_with_escapes(sql, tokens)))
+
+
+def script_tokens(sql: str, settings: Settings) -> list[Any]:
+    """The tokens of a script, in which ``@`` is still a token of its own.
+
+    Raises InvalidInputError for what is not a string, too long, or not closed.
+    """
+    _check_text(sql)
+    with translated_errors(sql, shown(sql)):
+        tokens = _script_dialect(settings.double_quotes_name).tokenize(sql)
+        return _with_quotes(sql, tokens)
+
+
+def with_revisions(sql: str, tokens: Sequence[Any]) -> list[Any]:
+    """The tokens, with ``name@revision`` as one that is a quoted name; raises
+    InvalidInputError."""
+    return list(_revisions_joined(sql, tokens))
+
+
+def parse_fragment(sql: str, kind: str, settings: Settings, reason: str = "") -> Any:
+    """The tree of a part of a statement: of a ``Condition``, which is any expression, or of a
+    ``DataType``. Raises InvalidInputError, with a better reason than sqlglot's if one is given."""
+    from sqlglot import exp
+    from sqlglot.errors import ErrorLevel
+
+    dialect = _dialect(settings.double_quotes_name)
+    with translated_errors(sql, shown(sql), reason=reason):
+        tokens = with_revisions(sql, _with_quotes(sql, dialect.tokenize(sql)))
+        _check_nesting(sql, tokens)
+        parser = dialect.parser(error_level=ErrorLevel.IMMEDIATE)
+        trees = parser.parse_into(getattr(exp, kind), tokens, sql)
+    found = [each for each in trees if each is not None]
+    if len(found) != 1:
+        raise InvalidInputError(f"{shown(sql)} is not one {kind}")
+    _check_inside(sql, found[0])
+    return found[0]
+
+
+def shown(sql: str) -> str:
+    """A query in quotes for a message, shortened in the middle if it is long."""
+    return shorten(" ".join(sql.split()))
+
+
+def _check_text(sql: str) -> None:
     if not isinstance(sql, str):
         raise InvalidInputError(f"a query is SQL text, not {type(sql).__name__}")
     if len(sql) > MAX_LENGTH:
@@ -116,14 +164,6 @@ def parse_query(sql: str, settings: Settings) -> Query:
         sql.encode()
     except UnicodeEncodeError as cause:
         raise InvalidInputError("the query holds half a character") from cause
-    dialect = _dialect(settings.double_quotes_name)
-    tokens, tree = _parsed(sql, dialect)
-    return Query(sql, tokens, tree, frozenset(_written_with_escapes(sql, tokens)))
-
-
-def shown(sql: str) -> str:
-    """A query in quotes for a message, shortened in the middle if it is long."""
-    return shorten(" ".join(sql.split()))
 
 
 def _parsed(sql: str, dialect: Any) -> tuple[list[Any], Any]:
@@ -132,7 +172,7 @@ def _parsed(sql: str, dialect: Any) -> tuple[list[Any], Any]:
     path = _bare_path(sql)
     reason = "" if path is None else f"a path stands in quotes: FROM '{path[1]}'"
     with translated_errors(sql, shown(sql), reason=reason):
-        tokens = list(_with_revisions(sql, _with_quotes(sql, dialect.tokenize(sql))))
+        tokens = with_revisions(sql, _with_quotes(sql, dialect.tokenize(sql)))
         _check_statement(sql, tokens)
         trees = dialect.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql)
     found = [each for each in trees if each is not None]
@@ -156,8 +196,7 @@ def _with_quotes(sql: str, tokens: Sequence[Any]) -> list[Any]:
     return found
 
 
-def _with_revisions(sql: str, tokens: Sequence[Any]) -> Iterator[Any]:
-    """The tokens, with ``name@revision`` as one that is a quoted name."""
+def _revisions_joined(sql: str, tokens: Sequence[Any]) -> Iterator[Any]:
     at = 0
     while at < len(tokens):
         name, following = tokens[at], [*tokens[at + 1 : at + 3], None, None]
@@ -216,6 +255,14 @@ def _check_statement(sql: str, tokens: Sequence[Any]) -> None:
     """Check the statement before sqlglot parses it, which warns about what it does not know."""
     if not tokens:
         raise InvalidInputError("the query is empty: write SELECT … FROM a table")
+    _check_nesting(sql, tokens)
+    first = next((each for each in tokens if each.token_type.name != "L_PAREN"), tokens[0])
+    word = first.text.upper()
+    if word not in ("SELECT", "WITH", "VALUES", "FROM"):
+        raise _no_query(sql, word)
+
+
+def _check_nesting(sql: str, tokens: Sequence[Any]) -> None:
     depth = 0
     for each in tokens:
         kind = each.token_type.name
@@ -224,10 +271,6 @@ def _check_statement(sql: str, tokens: Sequence[Any]) -> None:
             raise InvalidInputError(
                 f"{shown(sql)} nests too deeply: {MAX_NESTING} levels are allowed"
             )
-    first = next((each for each in tokens if each.token_type.name != "L_PAREN"), tokens[0])
-    word = first.text.upper()
-    if word not in ("SELECT", "WITH", "VALUES", "FROM"):
-        raise _no_query(sql, word)
 
 
 def _check_query(sql: str, tree: Any) -> None:
@@ -235,6 +278,13 @@ def _check_query(sql: str, tree: Any) -> None:
 
     if not isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery | exp.Values):
         raise _no_query(sql, type(tree).__name__.upper())
+    _check_inside(sql, tree)
+
+
+def _check_inside(sql: str, tree: Any) -> None:
+    """Raise InvalidInputError where a query, or a part of one, changes something."""
+    from sqlglot import exp
+
     for each in tree.find_all(exp.DML, exp.DDL, exp.Command, exp.Into):
         if not isinstance(each, exp.Query):
             raise _no_query(sql, type(each).__name__.upper())
@@ -280,6 +330,16 @@ def _dialect(double_quotes_name: bool) -> Any:
         tokenizer = {"IDENTIFIERS": ["`", '"'], "QUOTES": ["'"]}
         members["Tokenizer"] = subclass(parent.Tokenizer, "Tokenizer", tokenizer)
     return subclass(parent, f"LancewoodQueries{int(double_quotes_name)}", members)()
+
+
+@functools.cache
+def _script_dialect(double_quotes_name: bool) -> Any:
+    """The same tokens, also of statements of which sqlglot keeps the rest as one text."""
+    parent = type(_dialect(double_quotes_name))
+    tokenizer = subclass(parent.tokenizer_class, "Tokenizer", {"COMMANDS": set()})
+    return subclass(
+        parent, f"LancewoodScripts{int(double_quotes_name)}", {"Tokenizer": tokenizer}
+    )()
 
 
 def _recorded(parse: Any, *, is_name: bool) -> Any:

@@ -61,10 +61,11 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Passed(Written):
+class Passed:
     """A statement that is none of ours, or a query: it goes on to the engine as it is."""
 
     text: str
+    line: int = field(default=1, compare=False, repr=False)
 
 
 class InsertMode(Enum):
