@@ -330,11 +330,9 @@ def _dropped(reader: Reader, target: Target) -> DropColumns:
 def _renamed(reader: Reader, target: Target) -> RenameColumn:
     path = reader.path(_COLUMN)
     reader.expect("TO")
-    to = reader.path("the new name")
-    if len(to) > 1 and to[:-1] != path[:-1]:
-        raise reader.refused(f"a column stays in its struct: write TO {to[-1]}")
-    reader.end()
-    return RenameColumn(target, path, to[-1])
+    name = reader.name("the new name")
+    reader.end("the end of the statement, since a column stays in its struct")
+    return RenameColumn(target, path, name)
 
 
 def _changed(reader: Reader, target: Target) -> ChangeType:

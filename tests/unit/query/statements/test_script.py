@@ -217,7 +217,7 @@ WRONG = {
     "ALTER TABLE photos ADD COLUMNS (a INT AFTER b)": "leave AFTER out",
     "ALTER TABLE photos DROP COLUMN a, a": "'a' is given twice",
     "ALTER TABLE photos RENAME COLUMN a b": "expected TO, found 'b'",
-    "ALTER TABLE photos RENAME COLUMN s.a TO t.b": "a column stays in its struct: write TO b",
+    "ALTER TABLE photos RENAME COLUMN s.a TO t.b": "since a column stays in its struct, found '.'",
     "ALTER TABLE photos ALTER COLUMN a SET NOT NULL": "expected TYPE: only the type",
     "ALTER TABLE photos CHANGE COLUMN a b BIGINT": "expected TYPE: only the type",
     "ALTER TABLE photos ALTER COLUMN a TYPE": "expected a type such as BIGINT",

@@ -234,7 +234,7 @@ TABLES: dict[str, Statement] = {
         PHOTOS, (("a",), ("b", "c")), if_exists=True
     ),
     "ALTER TABLE photos RENAME COLUMN a TO b": RenameColumn(PHOTOS, ("a",), "b"),
-    "ALTER TABLE photos RENAME COLUMN s.a TO s.b": RenameColumn(PHOTOS, ("s", "a"), "b"),
+    "ALTER TABLE photos RENAME COLUMN s.a TO b": RenameColumn(PHOTOS, ("s", "a"), "b"),
     "ALTER TABLE photos ALTER COLUMN s.a TYPE DECIMAL(12, 2)": ChangeType(
         PHOTOS, ("s", "a"), "DECIMAL(12, 2)"
     ),
