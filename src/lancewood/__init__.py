@@ -33,7 +33,8 @@ from lancewood.lazy_names import lazy_names
 from lancewood.version import RELEASE as __version__
 
 if TYPE_CHECKING:
-    from lancewood.query.answer import Answer, sql
+    from lancewood.query.answer import Answer
+    from lancewood.query.here import sql
     from lancewood.repo import (
         Commit,
         Committed,
@@ -220,6 +221,6 @@ __all__ = [
 
 __getattr__, __dir__ = lazy_names(
     globals(),
-    {"lancewood.query.answer": "Answer sql"},
+    {"lancewood.query.answer": "Answer", "lancewood.query.here": "sql"},
     faces=("lancewood.table", "lancewood.repo"),
 )

@@ -1,4 +1,4 @@
-"""``lancewood.sql``: a query answered in this process, by DuckDB on scans of the tables.
+"""A query answered in this process, by DuckDB on scans of the tables.
 
 ``reads`` has decided what is read of each table; DuckDB gets it as a stream of batches, as often as
 it asks, and a text in which every name and cast is ours (``relations``). It may open no file except
@@ -7,7 +7,6 @@ those of its own temporary directory.
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -27,43 +26,13 @@ from lancewood.query.reads import Read
 from lancewood.query.relations import Given, Relation, Relations
 from lancewood.query.scopes import FromSource, NotReadError, ScopeColumn
 from lancewood.query.settings import Settings
-from lancewood.query.sources import Source as TableSource
 from lancewood.query.sources import Sources
 from lancewood.query.text import shown
 from lancewood.query.typed import FAILED, only_spark
-from lancewood.repo.repository import Repository
 from lancewood.table.scan import Rows
 
 _BATCH_ROWS = 65_536
 _MEMORY = "60%"
-
-
-def sql(
-    query: str,
-    *,
-    tables: Mapping[str, TableSource] | None = None,
-    repository: Repository | str | os.PathLike[str] | None = None,
-    revision: str | None = None,
-    args: Mapping[str, Any] | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    pushdown: bool = True,
-) -> Answer:
-    """The answer to a query, whose tables may be named with revisions; computed by DuckDB in this
-    process.
-
-    ``tables`` maps names to uris and handles, ``repository`` has the tables of a commit, HEAD's or
-    that of ``revision``. Where neither is given, a quoted name may be a uri: ``SELECT * FROM
-    'photos.lance@v1.0'``. Revisions, and diffs of two of them, are written as for
-    ``lancewood.spark.sql``, and the SQL is Spark's, too. ``args`` are values for ``:name``.
-
-    Every version is resolved now, and once for the same name and revision; rows are read and
-    computed on demand, with bounded memory. ``pushdown=False`` reads all of every table, for the
-    same answer. Raises NotFoundError, InvalidInputError for what is not a query, and
-    UnsupportedError for what only Spark can answer, or answers differently.
-    """
-    settings = Settings()
-    sources = Sources(tables, repository, revision, storage_options, settings)
-    return answer(plan_query(query, sources, settings, InProcess()), args, pushdown=pushdown)
 
 
 def answer(
@@ -140,7 +109,9 @@ class InProcess:
         takes = "TIMESTAMP AS OF takes a moment, such as '2026-11-15 12:00:00'"
         try:
             asked = f"SELECT CAST(({expression}) AS TIMESTAMP) AS at"
-            found: datetime | None = sql(asked, tables={}).to_arrow()["at"][0].as_py()
+            settings = Settings()
+            planned = plan_query(asked, Sources({}, None, None, None, settings), settings, self)
+            found: datetime | None = answer(planned).to_arrow()["at"][0].as_py()
         except InvalidInputError as cause:
             raise InvalidInputError(f"{takes}, got {expression}: {cause}") from cause
         if found is None:

@@ -14,11 +14,14 @@ from datetime import datetime
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import pyarrow as pa
 
 from lancewood.engine.snapshot import TAG, Snapshot, resolve
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.model.revision import ByName, OnBranch, parse_revision
+from lancewood.model.schema import ROW_ADDRESS
 from lancewood.query.settings import Settings
 from lancewood.repo.looking.view import View
 from lancewood.repo.repository import Repository
@@ -30,6 +33,19 @@ Source: TypeAlias = str | os.PathLike[str] | Table
 
 _MOST_LISTED = 20
 _OTHER_FILES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather")
+
+
+class AddressedSnapshot(Snapshot):
+    """A version whose rows have their addresses as one more column, for those who change them."""
+
+    @classmethod
+    def of(cls, found: Snapshot) -> AddressedSnapshot:
+        return cls(found.location, found.manifest, found.scheme)
+
+    @cached_property
+    def arrow_schema(self) -> Any:
+        """The schema with the column of addresses."""
+        return super().arrow_schema.append(pa.field(ROW_ADDRESS, pa.uint64()))
 
 
 class Sources:
@@ -59,13 +75,24 @@ class Sources:
         self._pinned: dict[tuple[str, int], View] = {}
         """The commits by the versions that they pin."""
         self._found: dict[tuple[str, str | None, int | str | datetime | None], Snapshot] = {}
+        self._put: set[str] = set()
+
+    @property
+    def takes_uris(self) -> bool:
+        """Whether a name may be a uri."""
+        return self._takes_uris
+
+    def put(self, name: str, revision: str | None, found: Snapshot) -> None:
+        """Have a name and revision mean this state from now on."""
+        self._put.add(name)
+        self._found[name, revision, None] = found
 
     def known_as(self, name: str) -> str | None:
         """Our name of a table that a query names; None if it is not ours.
 
         Raises InvalidInputError where several names differ only in case, and none matches exactly.
         """
-        for known in (tuple(self._tables), self._in_repository):
+        for known in (tuple(self._put), tuple(self._tables), self._in_repository):
             if name in known:
                 return name
             wanted = self._settings.folded(name)

@@ -11,6 +11,7 @@ from lancewood.jobs.runner import Runner
 from lancewood.table.handle import Handle, runner_or_threads
 
 if TYPE_CHECKING:
+    from lancewood.jobs.merging.addressed import Find
     from lancewood.jobs.merging.source import Matched, NotMatched, NotMatchedBySource
     from lancewood.jobs.rows.updating import Rewriting
 
@@ -148,3 +149,17 @@ class MergeVerbs(Handle):
         )
         job = MergeRows(self._snapshot, source, choices, runner_or_threads(runner))
         return self._run(job, commit_options, dry_run=dry_run)
+
+    def _change(
+        self,
+        find: Find,
+        *,
+        dry_run: bool = False,
+        message: str | None = None,
+        runner: Runner | None = None,
+    ) -> Self:
+        """Change rows that a function finds, by their addresses; for engines of queries."""
+        from lancewood.jobs.merging.addressed import ChangeRows
+
+        job = ChangeRows(find, runner_or_threads(runner))
+        return self._run(job, CommitOptions.of(message), dry_run=dry_run)

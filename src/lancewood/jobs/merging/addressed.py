@@ -1,0 +1,253 @@
+"""Changing rows that somebody else has found: new values by row address, rows that go, new rows.
+
+For changes that are computed by a query engine, with conditions and expressions that are its own.
+What is found holds for one version: after a conflict it is asked for again, on the newest one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancewood.data.align import align_schema
+from lancewood.data.values import ValueCheck
+from lancewood.data.wanted import WantedColumns
+from lancewood.engine.base import Addresses, offsets_by_fragment
+from lancewood.engine.commit import PutIfAbsent
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import InvalidInputError
+from lancewood.jobs.counts import RowCounts
+from lancewood.jobs.job import Change, PreparedJob, gather
+from lancewood.jobs.merging.columns import ColumnChanges, change_columns
+from lancewood.jobs.merging.key_hashes import hash_keys
+from lancewood.jobs.merging.keys import Key, Positions, resolve_key
+from lancewood.jobs.merging.merge import SourcePart, is_by_columns, key_filter, merge_operation
+from lancewood.jobs.merging.rows import MergeWork, RowTask, Touched, plan_row_tasks, write_rows
+from lancewood.jobs.merging.search import Matches
+from lancewood.jobs.merging.source import FittedSource
+from lancewood.jobs.rows.matching import check_movable
+from lancewood.jobs.rows.updating import Updated, sample, weigh
+from lancewood.jobs.runner import Runner
+from lancewood.model.bitmap import bitmap_of
+from lancewood.model.schema import Schema
+from lancewood.rules.inserted_keys import MOST_EXACT, KeyFilter, make_key_filter
+
+NO_KEY = Key((), (), ())
+"""Rows are told apart by their addresses."""
+_NO_ADDRESSES: Addresses = np.empty(0, np.uint64)
+_NO_POSITIONS: Positions = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class RowChanges:
+    """What becomes of rows of one version. No address occurs twice."""
+
+    updated: Addresses = field(default_factory=lambda: _NO_ADDRESSES)
+    values: pa.Table = field(default_factory=lambda: pa.table({}))
+    """For each updated row, the new values of the columns that are set."""
+    deleted: Addresses = field(default_factory=lambda: _NO_ADDRESSES)
+    new: pa.Table = field(default_factory=lambda: pa.table({}))
+    """Rows to be inserted."""
+    unchanged: int = 0
+    """Rows that were looked at, and stay as they are."""
+    on: tuple[str, ...] | None = None
+    """The columns by which new rows were found to be new; None where that was another condition.
+    Two writers cannot both insert the same key."""
+
+    @property
+    def counts(self) -> RowCounts:
+        return RowCounts(
+            inserted=self.new.num_rows,
+            updated=len(self.updated),
+            deleted=len(self.deleted),
+            unchanged=self.unchanged,
+        )
+
+
+Find: TypeAlias = Callable[[Snapshot], RowChanges]
+"""Finds the changes of a version; called again for a newer one after a conflict."""
+
+
+class ChangeRows(PreparedJob[RowCounts]):
+    """Changes that a function finds in a version."""
+
+    def __init__(self, find: Find, runner: Runner) -> None:
+        self._find = find
+        self._runner = runner
+
+    def plan(self, snapshot: Snapshot) -> RowCounts:
+        return _Fitted.of(snapshot, self._find(snapshot)).counts
+
+    def prepare(self, snapshot: Snapshot) -> Change[RowCounts]:
+        """Write what changes; raises InvalidInputError first for values that do not fit."""
+        snapshot.check_writable()
+        found = _Fitted.of(snapshot, self._find(snapshot))
+        counts = found.counts
+        if not (counts.inserted or counts.updated or counts.deleted):
+            return Change(None, counts)
+        by_columns = found.is_by_columns(snapshot)
+        if not by_columns and (counts.updated or counts.inserted):
+            check_movable(snapshot)
+        PutIfAbsent().check_trust(snapshot.location.store)
+        tasks = found.tasks(snapshot, self._runner.slots)
+        shared = MergeWork(snapshot.bare(), found.values.bare(), "update")
+        work = partial(_change, _Work(shared, by_columns))
+        done = gather(self._runner, work, tasks, what="writing rows", snapshot=snapshot)
+        operation = merge_operation(
+            found.values, done, found.inserted_keys(), by_columns=by_columns
+        )
+        files = tuple(file for each in done for file in each.files)
+        return Change(operation, replace(counts, fragments=len(found.matches)), files)
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """Changes whose values fit the table."""
+
+    values: FittedSource
+    new: FittedSource
+    matches: Sequence[Matches]
+    counts: RowCounts
+    on: tuple[str, ...] | None
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, changes: RowChanges) -> _Fitted:
+        """Raises InvalidInputError for columns and values that do not fit."""
+        if len(np.unique(changes.updated)) < len(changes.updated):
+            raise InvalidInputError("a row is to be updated twice")
+        values = fit_values(snapshot, changes.values, is_new=False)
+        new = fit_values(snapshot, changes.new, is_new=True)
+        matches = _matches(changes.updated, changes.deleted)
+        return cls(values, new, matches, changes.counts, changes.on)
+
+    def is_by_columns(self, snapshot: Snapshot) -> bool:
+        """Whether columns are rewritten in place: where that alone is possible, or writes less."""
+        counts = self.counts
+        only_updates = bool(counts.updated) and not counts.inserted and not counts.deleted
+        known = is_by_columns(self.values, "auto", only_updates=only_updates)
+        if known is not None:
+            return known
+        by_rows = by_columns = 0.0
+        wanted = WantedColumns(self.values.changed)
+        for each in sample(self.matches):
+            fragment = snapshot.manifest.fragment(each.fragment_id)
+            moved, rewritten = weigh(snapshot, fragment, each.bitmap, wanted)
+            by_rows, by_columns = by_rows + moved, by_columns + rewritten
+        return by_columns < by_rows
+
+    def tasks(self, snapshot: Snapshot, slots: int) -> list[_Task]:
+        """The work, each with the rows that it needs."""
+        inserted = np.arange(self.counts.inserted, dtype=np.int64)
+        return [
+            _Task(
+                replace(
+                    each,
+                    source=SourcePart(self.values, *(one.positions for one in each.matches)),
+                ),
+                SourcePart(self.new, each.inserted),
+            )
+            for each in plan_row_tasks(snapshot, self.matches, inserted, slots)
+        ]
+
+    def inserted_keys(self) -> KeyFilter | None:
+        """What other writers are told of the new rows."""
+        if not self.counts.inserted:
+            return None
+        return inserted_keys(self.new.table, self.on, self.new.rows)
+
+
+def inserted_keys(table: Schema, on: tuple[str, ...] | None, rows: pa.Table | None) -> KeyFilter:
+    """The keys of rows that were found to be new; without a key, or for too many, a filter that
+    meets every other."""
+    try:
+        key = None if on is None else resolve_key(table, on)
+    except InvalidInputError:  # of a type that is no key: equality alone was asked for
+        key = None
+    if key is None:
+        every = tuple(each.id for each in table.walk())
+        return make_key_filter(every, None, is_known_to_pylance=False)
+    if rows is None or rows.num_rows > MOST_EXACT:
+        return key_filter(key, None)
+    columns = key.values(rows)
+    whole = np.logical_and.reduce([_is_valid(each) for each in columns])
+    return key_filter(key, hash_keys([each.filter(pa.array(whole)) for each in columns]))
+
+
+def _is_valid(column: pa.Array) -> npt.NDArray[np.bool_]:
+    valid: npt.NDArray[np.bool_] = column.is_valid().to_numpy(zero_copy_only=False)
+    return valid
+
+
+def fit_values(snapshot: Snapshot, rows: pa.Table, *, is_new: bool) -> FittedSource:
+    """Rows as rows of this version. Only those that are new need a value in every column that may
+    not be null. Raises InvalidInputError for whatever does not fit."""
+    table = snapshot.schema
+    if not rows.num_columns:
+        return FittedSource(table, Schema(()), rows, NO_KEY, None)
+    if not is_new:
+        given = set(rows.column_names)
+        fields = (
+            each if each.name in given else replace(each, nullable=True) for each in table.fields
+        )
+        table = replace(table, fields=tuple(fields))
+    alignment = align_schema(table, rows.schema)
+    check_values = ValueCheck(alignment.schema, snapshot.manifest.file_version)
+    batches = []
+    for batch in rows.to_batches():
+        batches.append(alignment.cast(batch))
+        check_values(batches[-1])
+    fitted = pa.Table.from_batches(batches, alignment.arrow).combine_chunks()
+    return FittedSource(snapshot.schema, alignment.schema, fitted, NO_KEY, None)
+
+
+def _matches(updated: Addresses, deleted: Addresses) -> list[Matches]:
+    """What changes in each fragment."""
+    order = np.argsort(updated, kind="stable")
+    moved = dict(offsets_by_fragment(updated[order]))
+    ends = np.cumsum([len(each) for each in moved.values()])
+    positions = dict(zip(moved, np.split(order, ends[:-1]), strict=True)) if moved else {}
+    gone = dict(offsets_by_fragment(deleted))
+    return [
+        Matches(
+            each,
+            moved.get(each, _NO_POSITIONS),
+            positions.get(each, _NO_POSITIONS),
+            bitmap_of(gone.get(each, _NO_POSITIONS)),
+        )
+        for each in sorted({**moved, **gone})
+    ]
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What the tasks have in common."""
+
+    shared: MergeWork
+    by_columns: bool
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Rows to change and to insert, with their values."""
+
+    rows: RowTask
+    new: SourcePart
+
+
+def _change(work: _Work, task: _Task) -> Updated:
+    """The task: write what becomes of the rows."""
+    rows, shared = task.rows, work.shared
+    if work.by_columns:
+        return change_columns(ColumnChanges(shared.snapshot, shared.source), rows)
+    touched = [
+        Touched(fragment, each.offsets, each.positions, each.orphans)
+        for fragment, each in zip(rows.fragments, rows.matches, strict=True)
+    ]
+    new = task.new.whole_rows(rows.inserted)
+    return write_rows(shared.snapshot, touched, new, shared.kept, rows.source or shared.source)

@@ -1,0 +1,179 @@
+"""``lancewood.sql``: a script answered and run in this process, by DuckDB and threads.
+
+Rows that are inserted come from DuckDB batch by batch; what a merge changes is held in memory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lancewood.engine.base import Addresses
+from lancewood.engine.snapshot import Snapshot
+from lancewood.jobs.merging.addressed import RowChanges
+from lancewood.query.answer import Answer, InProcess, answer
+from lancewood.query.plan import QueryPlan, Surroundings, plan_query
+from lancewood.query.settings import Settings
+from lancewood.query.sources import Source, Sources
+from lancewood.query.statements.model import Passed
+from lancewood.query.statements.queries import (
+    DELETED,
+    INSERTED,
+    REFUSED,
+    UPDATED,
+    ChangeQuery,
+    matched_twice,
+    not_replaced,
+)
+from lancewood.query.statements.running import Ask
+from lancewood.query.statements.script import parse_script
+from lancewood.query.statements.sequence import run_script
+from lancewood.query.statements.values import stored_reader, stored_table
+from lancewood.query.statements.workplace import Workplace
+from lancewood.repo.repository import Repository
+from lancewood.table.table import Table
+
+
+def sql(
+    query: str,
+    *,
+    tables: Mapping[str, Source] | None = None,
+    repository: Repository | str | os.PathLike[str] | None = None,
+    revision: str | None = None,
+    args: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    pushdown: bool = True,
+) -> Answer:
+    """The answer to a query, whose tables may be named with revisions; computed by DuckDB in this
+    process. Statements that change tables are run, too.
+
+    ``tables`` maps names to uris and handles, ``repository`` has the tables of a commit, HEAD's or
+    that of ``revision``. Where neither is given, a quoted name may be a uri: ``SELECT * FROM
+    'photos.lance@v1.0'``. Revisions, and diffs of two of them, are written as for
+    ``lancewood.spark.sql``, and the SQL is Spark's, too. ``args`` are values for ``:name``.
+
+    Every version is resolved now, and once for the same name and revision; rows are read and
+    computed on demand, with bounded memory. ``pushdown=False`` reads all of every table, for the
+    same answer. Raises NotFoundError, InvalidInputError for what is not a query, and
+    UnsupportedError for what only Spark can answer, or answers differently.
+
+    INSERT, UPDATE, DELETE, MERGE INTO, CREATE TABLE and the like are done before this returns, each
+    by the verb of ``Table`` and as one commit, on ``photos@exp`` as well. In a repository, what
+    stands between BEGIN and COMMIT 'message' is one commit over many tables. Several statements
+    are separated by semicolons; the answer is that of the last one if it is a query, else a row for
+    each statement, with the columns statement, table, inserted, updated, deleted, version, commit.
+    """
+    engine = Here(args, pushdown=pushdown)
+    script = parse_script(query, engine.settings)
+    if isinstance(script[0], Passed) and len(script) == 1:
+        sources = Sources(tables, repository, revision, storage_options, engine.settings)
+        return engine.answer(plan_query(query, sources, engine.settings, engine.surroundings))
+    workplace = Workplace(tables, repository, revision, storage_options, engine.settings)
+    found = run_script(script, workplace, engine)
+    return Report(found.report) if found.rows is None else found.rows
+
+
+class Report(Answer):
+    """What statements did, as rows."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self._rows = rows
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._rows.schema
+
+    def explain(self) -> str:
+        """Nothing is read for it any more."""
+        return ""
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        yield from self._rows.to_batches()
+
+    def __repr__(self) -> str:
+        return f"<Report {self._rows.to_pylist()}>"
+
+
+class Here:
+    """DuckDB answers, threads of this process write."""
+
+    runner = None
+
+    def __init__(self, args: Mapping[str, Any] | None = None, *, pushdown: bool = True) -> None:
+        self._args = args
+        self._pushdown = pushdown
+
+    @property
+    def settings(self) -> Settings:
+        return Settings()
+
+    @property
+    def surroundings(self) -> Surroundings:
+        return InProcess()
+
+    def answer(self, planned: QueryPlan) -> Answer:
+        return answer(planned, self._args, pushdown=self._pushdown)
+
+    def names(self, rows: Answer) -> Sequence[str]:
+        return list(rows.schema.names)
+
+    def insert(
+        self,
+        table: Table,
+        rows: Answer,
+        names: Sequence[str],
+        *,
+        overwrite: bool,
+        dry_run: bool,
+        message: str | None,
+    ) -> Table:
+        given = stored_reader(rows.to_batches(), names, rows.schema, table.schema)
+        if overwrite:
+            return table.overwrite(given, schema=table.schema, dry_run=dry_run, message=message)
+        return table.append(given, dry_run=dry_run, message=message)
+
+    def change(self, table: Table, ask: Ask, *, dry_run: bool, message: str | None) -> Table:
+        def find(snapshot: Snapshot) -> RowChanges:
+            query, found = ask(snapshot)
+            return row_changes(query, found.to_arrow(), snapshot.arrow_schema)
+
+        return table._change(find, dry_run=dry_run, message=message)
+
+
+def row_changes(query: ChangeQuery, rows: pa.Table, table: pa.Schema) -> RowChanges:
+    """The answer to a query for changes, as changes. Raises InvalidInputError if a row of the table
+    is matched by two of the source, and if new rows do not meet REPLACE WHERE."""
+    rows = rows.combine_chunks()
+    change = rows.column(1).to_numpy()
+    address = rows.column(0)
+    has_address = address.is_valid().to_numpy()
+    numbers: Addresses = address.fill_null(0).to_numpy().astype(np.uint64)
+    refused = int(np.count_nonzero(change == REFUSED))
+    if refused:
+        raise not_replaced(refused)
+    deleted = numbers[change == DELETED]
+    if query.deletes_repeatedly:
+        deleted = np.unique(deleted)
+    else:
+        found = numbers[has_address]
+        if len(np.unique(found)) < len(found):
+            raise matched_twice()
+    values = {name: rows.column(2 + at) for at, name in enumerate(query.values)}
+
+    def chosen(which: int, names: Sequence[str]) -> pa.Table:
+        mask = pa.array(change == which)
+        return stored_table(pa.table({each: values[each].filter(mask) for each in names}), table)
+
+    updated = change == UPDATED
+    return RowChanges(
+        updated=numbers[updated],
+        values=chosen(UPDATED, query.updated),
+        deleted=deleted,
+        new=chosen(INSERTED, query.inserted),
+        unchanged=int(np.count_nonzero(change == 0)),
+        on=query.on,
+    )

@@ -1,0 +1,74 @@
+"""Conditions and values that mean the same to a scan as to an engine: the verbs of a table take
+them as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from lancewood.query.predicates import Condition, Conditions, Constants
+from lancewood.query.settings import Settings
+from lancewood.query.statements.model import Assignment
+from lancewood.query.text import parse_query
+
+
+@dataclass(frozen=True)
+class PlainValues:
+    """What ``Table.update`` takes."""
+
+    set: Mapping[str, str]
+    parameters: Mapping[str, Any]
+
+
+def plain_condition(
+    where: str | None, exposed: str, table: pa.Schema, settings: Settings
+) -> Condition | None:
+    """The condition for a scan; None where it may mean something else there."""
+    if where is None:
+        return Condition("true")
+    query = parse_query(f"SELECT 1 WHERE ({where}\n)", settings)
+    if query.is_piped or query.has_long_comment:
+        return None
+
+    def field_of(node: Any) -> pa.Field | None:
+        if type(node).__name__ != "Column" or node.is_star:
+            return None
+        parts = [str(each.name) for each in node.parts]
+        if len(parts) == 2 and settings.folded(parts[0]) != settings.folded(exposed):
+            return None
+        return _named(parts[-1], table, settings) if len(parts) <= 2 else None
+
+    constants = Constants(settings, query.unsure)
+    return Conditions(field_of, constants).translate(query.tree.args["where"].this)
+
+
+def plain_values(
+    assignments: Sequence[Assignment], table: pa.Schema, settings: Settings
+) -> PlainValues | None:
+    """The constants that columns are set to; None where one is no constant of the column's type."""
+    found: dict[str, str] = {}
+    parameters: dict[str, Any] = {}
+    for each in assignments:
+        field = _named(each.path[0], table, settings) if len(each.path) == 1 else None
+        if field is None or field.name in found or "." in field.name:
+            return None
+        query = parse_query(f"SELECT {each.value}", settings)
+        node = query.tree.expressions[0].unalias().unnest()
+        if type(node).__name__ == "Null":
+            found[field.name] = "NULL"
+            continue
+        value = Constants(settings, query.unsure).for_type(node, field.type)
+        if value is None:
+            return None
+        found[field.name] = f":v{len(parameters)}"
+        parameters[f"v{len(parameters)}"] = value
+    return PlainValues(found, parameters)
+
+
+def _named(name: str, table: pa.Schema, settings: Settings) -> pa.Field | None:
+    near = [each for each in table if settings.folded(each.name) == settings.folded(name)]
+    exact = [each for each in near if each.name == name]
+    return exact[0] if exact else near[0] if len(near) == 1 else None

@@ -1,0 +1,307 @@
+"""Running statements that change tables, with the verbs of tables, one commit each.
+
+Which rows change, and what they become, an engine computes (``queries``); who computes, and who
+writes, is an ``Engine``: DuckDB and threads in this process, or Spark and its executors. A DELETE
+or UPDATE whose condition and values mean the same to a scan needs no engine: the verb does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import InvalidInputError, UnsupportedError
+from lancewood.jobs.counts import Counts, RowCounts
+from lancewood.jobs.runner import Runner
+from lancewood.query.plan import QueryPlan, Surroundings, plan_query
+from lancewood.query.settings import Settings
+from lancewood.query.sources import AddressedSnapshot, Sources
+from lancewood.query.statements.model import (
+    Change,
+    Delete,
+    Insert,
+    InsertMode,
+    Merge,
+    Target,
+    Update,
+)
+from lancewood.query.statements.plain import plain_condition, plain_values
+from lancewood.query.statements.queries import (
+    TARGET,
+    ChangeQuery,
+    column_named,
+    delete_query,
+    merge_query,
+    replace_query,
+    update_query,
+)
+from lancewood.query.statements.workplace import Workplace, title
+from lancewood.table.table import Table
+
+Answered: TypeAlias = tuple[ChangeQuery, Any]
+"""A query for changes, and its answer by the engine."""
+Ask: TypeAlias = Callable[[Snapshot], Answered]
+"""Asks for the changes of a version."""
+
+
+class Engine(Protocol):
+    """Who answers queries, and writes what they give."""
+
+    @property
+    def settings(self) -> Settings:
+        """How texts are read."""
+        ...
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """What it knows besides our tables."""
+        ...
+
+    @property
+    def runner(self) -> Runner | None:
+        """Who runs the tasks of verbs; None for threads of this process."""
+        ...
+
+    def answer(self, planned: QueryPlan) -> Any:
+        """The rows of a query, not computed yet."""
+        ...
+
+    def names(self, rows: Any) -> Sequence[str]:
+        """The columns of such rows."""
+        ...
+
+    def insert(
+        self,
+        table: Table,
+        rows: Any,
+        names: Sequence[str],
+        *,
+        overwrite: bool,
+        dry_run: bool,
+        message: str | None,
+    ) -> Table:
+        """The table after rows were added to it, or replaced its own; ``names`` are the columns of
+        the table that they are for."""
+        ...
+
+    def change(self, table: Table, ask: Ask, *, dry_run: bool, message: str | None) -> Table:
+        """The table after its rows were changed as asked."""
+        ...
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a statement did."""
+
+    statement: str
+    """Its first words: ``insert``, ``merge``, …"""
+    table: str | None
+    counts: Counts = None
+    version: int | None = None
+    commit: str | None = None
+    """The commit of the repository, if the statement was one by itself."""
+
+    @property
+    def rows(self) -> RowCounts | None:
+        return self.counts if isinstance(self.counts, RowCounts) else None
+
+
+class Statements:
+    """Runs the statements of a script that change tables, one by one."""
+
+    def __init__(self, workplace: Workplace, engine: Engine) -> None:
+        self._workplace = workplace
+        self._engine = engine
+
+    def run(self, statement: Change, *, dry_run: bool = False) -> Done:
+        """What a statement did, or would do. Raises what the verbs raise."""
+        verb = _VERBS.get(type(statement))
+        if verb is None:
+            raise UnsupportedError(f"{type(statement).__name__} cannot be run yet")
+        return verb(self, statement, dry_run=dry_run)
+
+    def insert(self, statement: Insert, *, dry_run: bool) -> Done:
+        if statement.schema_evolution:
+            raise UnsupportedError(
+                "INSERT WITH SCHEMA EVOLUTION is not done here: add the columns first, with ALTER "
+                "TABLE … ADD COLUMNS",
+                table=statement.target.name,
+            )
+        if statement.mode is InsertMode.REPLACE_WHERE:
+            return self._change(statement, self._replaced(statement), dry_run=dry_run)
+        engine = self._engine
+
+        def run() -> Table:
+            table = self._workplace.table(statement.target, dry_run=dry_run)
+            rows = engine.answer(self._planned(statement.query))
+            names = self._inserted(statement, table.schema.names, engine.names(rows))
+            overwrite = statement.mode is InsertMode.OVERWRITE
+            message = self._message(statement)
+            return engine.insert(
+                table, rows, names, overwrite=overwrite, dry_run=dry_run, message=message
+            )
+
+        return self._done("insert", statement.target, statement.sql, run, dry_run=dry_run)
+
+    def delete(self, statement: Delete, *, dry_run: bool) -> Done:
+        def plain(table: Table) -> Table | None:
+            found = plain_condition(
+                statement.where,
+                statement.alias or statement.target.name,
+                table.schema,
+                self._settings,
+            )
+            if found is None:
+                return None
+            return table.delete(
+                found.sql,
+                parameters=found.parameters or None,
+                dry_run=dry_run,
+                message=self._message(statement),
+                runner=self._engine.runner,
+            )
+
+        return self._change(
+            statement, lambda table, _: delete_query(statement), plain, dry_run=dry_run
+        )
+
+    def update(self, statement: Update, *, dry_run: bool) -> Done:
+        def plain(table: Table) -> Table | None:
+            exposed = statement.alias or statement.target.name
+            where = plain_condition(statement.where, exposed, table.schema, self._settings)
+            values = plain_values(statement.assignments, table.schema, self._settings)
+            if where is None or values is None:
+                return None
+            return table.update(
+                values.set,
+                where.sql,
+                parameters={**where.parameters, **values.parameters} or None,
+                dry_run=dry_run,
+                message=self._message(statement),
+                runner=self._engine.runner,
+            )
+
+        return self._change(
+            statement,
+            lambda table, _: update_query(statement, table.arrow_schema, self._settings),
+            plain,
+            dry_run=dry_run,
+        )
+
+    def merge(self, statement: Merge, *, dry_run: bool) -> Done:
+        if statement.schema_evolution:
+            raise UnsupportedError(
+                "MERGE WITH SCHEMA EVOLUTION is not done here: add the columns first, with ALTER "
+                "TABLE … ADD COLUMNS",
+                table=statement.target.name,
+            )
+
+        def made(snapshot: Snapshot, sources: Sources) -> ChangeQuery:
+            planned = self._planned(statement.source, sources)
+            source = self._engine.names(self._engine.answer(planned))
+            return merge_query(statement, snapshot.arrow_schema, source, self._settings)
+
+        return self._change(statement, made, dry_run=dry_run)
+
+    def _replaced(self, statement: Insert) -> Callable[[Snapshot, Sources], ChangeQuery]:
+        def made(snapshot: Snapshot, sources: Sources) -> ChangeQuery:
+            given = self._engine.names(self._engine.answer(self._planned(statement.query, sources)))
+            names = self._inserted(statement, snapshot.arrow_schema.names, given)
+            return replace_query(statement, names)
+
+        return made
+
+    def _change(
+        self,
+        statement: Insert | Delete | Update | Merge,
+        query: Callable[[Snapshot, Sources], ChangeQuery],
+        plain: Callable[[Table], Table | None] = lambda _: None,
+        *,
+        dry_run: bool,
+    ) -> Done:
+        """Have the engine find what changes, unless the plain way knows."""
+        target = statement.target
+
+        def ask(snapshot: Snapshot) -> Answered:
+            sources = self._workplace.sources()
+            sources.put(target.name, target.revision, snapshot)
+            asked = query(snapshot, sources)
+            sources.put(TARGET, None, AddressedSnapshot.of(snapshot))
+            return asked, self._engine.answer(self._planned(asked.sql, sources))
+
+        def run() -> Table:
+            table = self._workplace.table(target, dry_run=dry_run)
+            after = plain(table)
+            if after is not None:
+                return after
+            message = self._message(statement)
+            return self._engine.change(table, ask, dry_run=dry_run, message=message)
+
+        word = type(statement).__name__.lower()
+        return self._done(word, target, statement.sql, run, dry_run=dry_run)
+
+    def _done(
+        self, word: str, target: Target, sql: str, run: Callable[[], Table], *, dry_run: bool
+    ) -> Done:
+        """Run a statement in its transaction, and say what it did."""
+
+        def noted() -> Table:
+            after = run()
+            if not dry_run:
+                self._workplace.wrote(target, after)
+            return after
+
+        after, commit = self._workplace.alone(target, sql, noted, dry_run=dry_run)
+        made = commit.hash if commit is not None and commit.is_new else None
+        return Done(
+            word,
+            target.written,
+            after.counts,
+            after.version,
+            None if made is None else str(made),
+        )
+
+    def _planned(self, sql: str, sources: Sources | None = None) -> QueryPlan:
+        engine = self._engine
+        if sources is None:
+            sources = self._workplace.sources()
+        return plan_query(sql, sources, engine.settings, engine.surroundings)
+
+    def _inserted(
+        self, statement: Insert, table: Sequence[str], given: Sequence[str]
+    ) -> tuple[str, ...]:
+        """The columns of the table that the query's are for, in the order of the query."""
+        if statement.by_name:
+            return tuple(column_named(each, table, self._settings, "the table") for each in given)
+        names = tuple(table)
+        if statement.columns is not None:
+            names = tuple(
+                column_named(each, table, self._settings, "the table") for each in statement.columns
+            )
+        if len(names) != len(given):
+            raise InvalidInputError(
+                f"INSERT INTO {statement.target.written} gives {len(given)} values for "
+                f"{len(names)} columns: {', '.join(names)}; name the columns that are given",
+                table=statement.target.name,
+            )
+        return names
+
+    def _message(self, statement: Insert | Delete | Update | Merge) -> str | None:
+        """What the version says of itself: in a transaction, its own message."""
+        if self._workplace.transaction is not None:
+            return None
+        return title(statement.sql) or None
+
+    @property
+    def _settings(self) -> Settings:
+        return self._engine.settings
+
+
+_VERBS: Mapping[type, Callable[..., Done]] = {
+    Insert: Statements.insert,
+    Delete: Statements.delete,
+    Update: Statements.update,
+    Merge: Statements.merge,
+}
