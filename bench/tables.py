@@ -64,10 +64,10 @@ def make_narrow(
 ) -> None:
     """Rows of a number, a measurement, a text and a moment, spread evenly over the fragments."""
     share = rows // fragments
-    batches = (_narrow_batch(number * share, share) for number in range(fragments))
+    batches = (narrow_batch(number * share, share) for number in range(fragments))
     made = lw.create(
         table,
-        pa.RecordBatchReader.from_batches(_narrow_batch(0, 1).schema, batches),
+        pa.RecordBatchReader.from_batches(narrow_batch(0, 1).schema, batches),
         stable_row_ids=stable_row_ids,
         max_rows_per_file=share,
         fsync=False,
@@ -80,10 +80,10 @@ def make_wide(table: Path, rows: int, fragments: int = 8) -> None:
     """Rows of a number, a score, a label, a vector of 768 floats and 20 KB of noise."""
     share = rows // fragments
     step = min(share, _WIDE_STEP)
-    batches = (_wide_batch(first, step) for first in range(0, rows, step))
+    batches = (wide_batch(first, step) for first in range(0, rows, step))
     made = lw.create(
         table,
-        pa.RecordBatchReader.from_batches(_wide_batch(0, 1).schema, batches),
+        pa.RecordBatchReader.from_batches(wide_batch(0, 1).schema, batches),
         stable_row_ids=False,
         max_rows_per_file=share,
         fsync=False,
@@ -97,7 +97,8 @@ _FLOATS = 768
 _NOISE = 20 * 1024
 
 
-def _wide_batch(first: int, rows: int) -> pa.RecordBatch:
+def wide_batch(first: int, rows: int) -> pa.RecordBatch:
+    """Wide rows from an id on: the same ones for the same numbers."""
     generator = np.random.default_rng(first)
     ids = np.arange(first, first + rows, dtype=np.int64)
     vectors = pa.FixedSizeListArray.from_arrays(
@@ -117,7 +118,8 @@ def _wide_batch(first: int, rows: int) -> pa.RecordBatch:
     )
 
 
-def _narrow_batch(first: int, rows: int) -> pa.RecordBatch:
+def narrow_batch(first: int, rows: int) -> pa.RecordBatch:
+    """Narrow rows from an id on: the same ones for the same numbers."""
     ids = np.arange(first, first + rows, dtype=np.int64)
     values = np.random.default_rng(first).random(rows)
     names = pc.binary_join_element_wise("item", pa.array(ids).cast(pa.string()), "-")

@@ -1,4 +1,4 @@
-"""``python -m bench peers [--rows N] [--passes N] [--spark VERSION] [--json PATH]``.
+"""``python -m bench peers [--kind KIND] [--rows N] [--passes N] [--spark VERSION] [--json PATH]``.
 
 A peer that cannot be fetched or does not start is told of and left out; the others run.
 """
@@ -14,9 +14,9 @@ from pathlib import Path
 from bench.machine import is_busy, machine_facts
 from bench.peers.course import race, start
 from bench.peers.outcome import LANCEWOOD, PARQUET, Entrant, render_json, render_markdown
-from bench.peers.packages import COMMON_SPARK, FIRST_OF_OURS, OLDER_SPARK, PACKAGES, choose, minor
+from bench.peers.packages import COMMON_SPARK, OLDER_SPARK, PACKAGES, choose, minor
 from bench.peers.provision import Unavailable, environment, fetch_jars, own_spark
-from bench.peers.works import FLOATS, make_source
+from bench.peers.works import KINDS, MIX, Kind, make_source
 from bench.places import Places, scratch, temporary_places
 
 
@@ -33,10 +33,11 @@ def main(arguments: Sequence[str]) -> int:
     entrants, jars = _enter(chosen.spark, env)
     with temporary_places() as locations:
         _run(entrants, jars, env, chosen, locations)
-        note = _note(chosen.spark, chosen.rows, chosen.passes, locations.fast_name)
+        note = _note(chosen, locations.fast_name)
     print(render_markdown(facts, note, entrants))
     if chosen.json is not None:
-        settings = {"rows": chosen.rows, "passes": chosen.passes, "spark": chosen.spark}
+        named = ("kind", "rows", "passes", "spark")
+        settings = {name: getattr(chosen, name) for name in named}
         found = render_json(facts, settings, entrants)
         chosen.json.parent.mkdir(parents=True, exist_ok=True)
         chosen.json.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
@@ -48,17 +49,26 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="bench peers", description="Lancewood, Parquet, Delta, Iceberg and lance-spark."
     )
-    parser.add_argument("--rows", type=int, default=500_000, help="of the table (500000)")
+    parser.add_argument(
+        "--kind",
+        choices=KINDS,
+        default=MIX.name,
+        help=f"of the rows ({MIX.name}); of the others only what reads is asked for",
+    )
+    sizes = ", ".join(f"{each.rows} {each.name}" for each in KINDS.values())
+    parser.add_argument("--rows", type=int, help=f"of the table ({sizes})")
     parser.add_argument("--passes", type=int, default=3, help="that are measured (3)")
     parser.add_argument(
         "--spark",
         default=COMMON_SPARK,
         metavar="VERSION",
-        help=f"PySpark for all of them ({COMMON_SPARK}; lance-spark needs {OLDER_SPARK}, where "
-        f"Lancewood does not run; here is {own_spark()})",
+        help=f"PySpark for all of them ({COMMON_SPARK}; lance-spark needs {OLDER_SPARK}; "
+        f"here is {own_spark()})",
     )
     parser.add_argument("--json", type=Path, metavar="PATH", help="where the result goes")
     chosen = parser.parse_args(arguments)
+    if chosen.rows is None:
+        chosen.rows = KINDS[chosen.kind].rows
     if chosen.rows < 100:
         parser.error(
             f"--rows {chosen.rows} is too few: 1 % of them must be a row; take 100 or more"
@@ -74,10 +84,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _enter(spark: str, env: dict[str, str]) -> tuple[list[Entrant], dict[str, tuple[str, ...]]]:
     """Everybody, and the jars of those that were fetched."""
-    entrants, jars = [Entrant(PARQUET), Entrant(LANCEWOOD)], {}
-    if minor(spark) < FIRST_OF_OURS:
-        needed = ".".join(map(str, FIRST_OF_OURS))
-        entrants[1].refusal = f"needs Spark {needed}, and this is {spark}"
+    entrants, jars = [Entrant(PARQUET), Entrant(LANCEWOOD)], dict[str, tuple[str, ...]]()
     for peer in PACKAGES:
         entrant = Entrant(peer)
         entrants.append(entrant)
@@ -102,19 +109,22 @@ def _run(
     chosen: argparse.Namespace,
     locations: Places,
 ) -> None:
+    kind: Kind = KINDS[chosen.kind]
     with scratch(locations.fast) as here:
-        make_source(here / "source", chosen.rows)
-        with start(entrants, jars, here, env) as workers:
+        make_source(kind, here / "source", chosen.rows)
+        with start(entrants, kind, jars, here, env) as workers:
             _tell(f"{', '.join(workers)}: {chosen.rows:,} rows, {chosen.passes} passes …")
-            race(entrants, workers, chosen.passes, _tell)
+            race(entrants, workers, kind.works, chosen.passes, _tell)
 
 
-def _note(spark: str, rows: int, passes: int, location: str) -> str:
+def _note(chosen: argparse.Namespace, location: str) -> str:
     return (
-        f"On {location}; PySpark {spark}, `local[2]`, a session for each; {rows:,} rows of a "
-        f"number, a category, a text and {FLOATS} floats; medians of {passes} after one pass that "
-        "is checked and dropped, contenders in turn. In brackets: how many times faster than "
-        "Parquet. One table a pass, all works on it in this order; nobody syncs (Lancewood would); "
+        f"On {location}; PySpark {chosen.spark}, `local[2]`, a session for each; {chosen.rows:,} "
+        f"rows of {KINDS[chosen.kind].what}; medians of {chosen.passes} after one pass that is "
+        "checked and dropped, contenders in turn. In brackets: how many times faster than Parquet; "
+        "CPU is that of Java and of all Python processes. One table a pass, all works on it in "
+        "this order; frames to read are made before the clock starts, unless planned anew; "
+        f"1 % are read as `{KINDS[chosen.kind].filter}`; nobody syncs (Lancewood would); "
         "defaults, but for Delta with deletion vectors and its log read in 2 tasks instead of 50, "
         "Iceberg in format 3 with deletes merged on reading, and Lance's vectors of fixed size."
     )

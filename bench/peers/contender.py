@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar
 
-from bench.peers.works import EXTRA, EXTRA_VALUE, FILTER, FILTERED_COLUMNS
+from bench.peers.works import EXTRA, Kind
 
 
 class Cannot(Exception):
@@ -17,8 +17,9 @@ class Cannot(Exception):
 class Contender(ABC):
     """One format in a session of its own: a table at a time, made anew for every pass."""
 
-    def __init__(self, spark: Any, home: Path, source: Path) -> None:
+    def __init__(self, spark: Any, kind: Kind, home: Path, source: Path) -> None:
         self.spark = spark
+        self.kind = kind
         self.home = home
         self.source = source
         self.number = 0
@@ -37,7 +38,7 @@ class Contender(ABC):
         return self.spark.read.parquet(str(self.source))
 
     def rows_with_extra(self) -> Any:
-        return self.rows().selectExpr("*", f"{EXTRA_VALUE} AS {EXTRA}")
+        return self.rows().selectExpr("*", f"{self.kind.extra_value} AS {EXTRA}")
 
     def renew(self) -> None:
         """Forget the table, and have the next one written to another place."""
@@ -50,9 +51,6 @@ class Contender(ABC):
     @abstractmethod
     def frame(self) -> Any:
         """All rows of the newest version."""
-
-    def filtered(self) -> Any:
-        return self.frame().where(FILTER).select(*FILTERED_COLUMNS)
 
     @abstractmethod
     def add_column(self) -> None: ...

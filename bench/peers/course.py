@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.peers.outcome import Entrant
 from bench.peers.provision import ROOT
-from bench.peers.works import WORKS
+from bench.peers.works import Kind
 
 _SECONDS = 600
 _MEMORY = "3g"
@@ -30,11 +30,17 @@ class Worker:
     """One contender in its own process; what it prints goes to a file."""
 
     def __init__(
-        self, name: str, home: Path, source: Path, jars: Sequence[str], env: Mapping[str, str]
+        self,
+        name: str,
+        kind: Kind,
+        home: Path,
+        source: Path,
+        jars: Sequence[str],
+        env: Mapping[str, str],
     ) -> None:
         home.mkdir(parents=True)
         self.log = home.with_name(f"{home.name}.log")
-        order = (name, str(home), str(source), ",".join(jars), _MEMORY)
+        order = (name, kind.name, str(home), str(source), ",".join(jars), _MEMORY)
         with self.log.open("w") as errors:
             self._process = subprocess.Popen(
                 (sys.executable, "-m", "bench.peers.worker", *order),
@@ -93,6 +99,7 @@ def last_words(log: str) -> str:
 @contextlib.contextmanager
 def start(
     entrants: Sequence[Entrant],
+    kind: Kind,
     jars: Mapping[str, Sequence[str]],
     here: Path,
     env: Mapping[str, str],
@@ -104,7 +111,9 @@ def start(
             if not each.refusal:
                 location = here / each.name.lower()
                 jar_files = jars.get(each.name, ())
-                workers[each.name] = Worker(each.name, location, here / "source", jar_files, env)
+                workers[each.name] = Worker(
+                    each.name, kind, location, here / "source", jar_files, env
+                )
         for each in entrants:
             if each.name in workers:
                 try:
@@ -121,13 +130,14 @@ def start(
 def race(
     entrants: Sequence[Entrant],
     workers: Mapping[str, Worker],
+    works: Sequence[str],
     passes: int,
     tell: Callable[[str], None],
 ) -> None:
-    """All works, contenders in turn; the first pass warms up, and is the one that is checked."""
+    """The works, contenders in turn; the first pass warms up, and is the one that is checked."""
     present = [each for each in entrants if each.name in workers]
     for number in range(passes + 1):
-        for work in WORKS:
+        for work in works:
             tell(f"pass {number} of {passes}: {work}")
             for each in present if number % 2 else reversed(present):
                 result = each.result(work)

@@ -6,9 +6,9 @@ A time counts only where the answer was right. Knows nothing of Spark.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from bench.peers.works import WRITING
 from bench.report import TIMES, format_number, render_table
@@ -21,6 +21,8 @@ class Result:
     """One work of one contender: samples, or why there are none."""
 
     seconds: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    """Seconds of processors."""
     written: list[int] = field(default_factory=list)
     cannot: str = ""
     failed: str = ""
@@ -33,6 +35,10 @@ class Result:
     @property
     def median(self) -> float | None:
         return statistics.median(self.seconds) if self.seconds and not self.is_over else None
+
+    @property
+    def cpu_median(self) -> float | None:
+        return statistics.median(self.cpu) if self.cpu and not self.is_over else None
 
     @property
     def megabytes(self) -> float | None:
@@ -50,6 +56,7 @@ class Result:
             self.failed = f"wrong answer: {answer['answer']} instead of {answer['expected']}"
         elif counts:
             self.seconds.append(float(answer["seconds"]))
+            self.cpu.append(float(answer["cpu"]))
             self.written.append(int(answer["bytes"]))
 
 
@@ -76,7 +83,9 @@ def render_markdown(facts: Mapping[str, str], note: str, entrants: Sequence[Entr
         "\n".join(f"- {each.name}: {each.refusal or each.package or 'here'}" for each in entrants),
     ]
     if present:
-        parts += [_times(present), _megabytes(present)]
+        medians = {"seconds": _wall, "CPU seconds": _cpu}
+        parts += [_times(present, what, median) for what, median in medians.items()]
+        parts.append(_megabytes(present))
     if reasons := _reasons(present):
         parts += ["What is not in the tables:", "\n".join(reasons)]
     return "\n\n".join(parts)
@@ -104,31 +113,43 @@ def render_json(
 def _as_json(result: Result) -> dict[str, Any]:
     return {
         "seconds": result.seconds,
+        "cpu": result.cpu,
         "bytes": result.written,
         "cannot": result.cannot or None,
         "failed": result.failed or None,
     }
 
 
-def _times(entrants: Sequence[Entrant]) -> str:
+def _wall(result: Result) -> float | None:
+    return result.median
+
+
+def _cpu(result: Result) -> float | None:
+    return result.cpu_median
+
+
+_Median: TypeAlias = Callable[[Result], float | None]
+
+
+def _times(entrants: Sequence[Entrant], what: str, median: _Median) -> str:
     yardstick = {each.name: each for each in entrants}.get(PARQUET)
     lines = []
     for work in _works(entrants):
-        whole = None if yardstick is None else yardstick.result(work).median
-        cells = [_time(each, work, whole) for each in entrants]
+        whole = None if yardstick is None else median(yardstick.result(work))
+        cells = [_time(each, work, whole, median) for each in entrants]
         lines.append((work, *cells))
-    return render_table(("seconds", *(each.name for each in entrants)), lines)
+    return render_table((what, *(each.name for each in entrants)), lines)
 
 
-def _time(entrant: Entrant, work: str, whole: float | None) -> str:
+def _time(entrant: Entrant, work: str, whole: float | None, median: _Median) -> str:
     result = entrant.result(work)
-    median = result.median
-    if median is None:
+    found = median(result)
+    if found is None:
         return _without(result)
-    text = f"{median:.2f} s" if median >= 0.1 else f"{format_number(median * 1_000)} ms"
-    if whole is None or entrant.name == PARQUET:
+    text = f"{found:.2f} s" if found >= 0.1 else f"{format_number(found * 1_000)} ms"
+    if not whole or not found or entrant.name == PARQUET:
         return text
-    return f"{text} ({format_number(whole / median)}{TIMES})"
+    return f"{text} ({format_number(whole / found)}{TIMES})"
 
 
 def _megabytes(entrants: Sequence[Entrant]) -> str:

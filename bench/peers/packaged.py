@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.peers.contender import Cannot, SqlContender
-from bench.peers.works import DELETED, EXTRA, EXTRA_VALUE, FLOATS
+from bench.peers.works import DELETED, EXTRA
 
 
 class Delta(SqlContender):
@@ -34,7 +34,7 @@ class Delta(SqlContender):
 
     def add_column(self) -> None:
         self.sql(f"ALTER TABLE {self.name} ADD COLUMNS ({EXTRA} BIGINT)")
-        self.sql(f"UPDATE {self.name} SET {EXTRA} = {EXTRA_VALUE}").collect()
+        self.sql(f"UPDATE {self.name} SET {EXTRA} = {self.kind.extra_value}").collect()
 
     def delete(self) -> None:
         self.sql(f"DELETE FROM {self.name} WHERE {DELETED}").collect()
@@ -78,7 +78,7 @@ class Iceberg(SqlContender):
 
     def add_column(self) -> None:
         self.sql(f"ALTER TABLE {self.name} ADD COLUMNS ({EXTRA} BIGINT)")
-        self.sql(f"UPDATE {self.name} SET {EXTRA} = {EXTRA_VALUE}").collect()
+        self.sql(f"UPDATE {self.name} SET {EXTRA} = {self.kind.extra_value}").collect()
 
     def delete(self) -> None:
         self.sql(f"DELETE FROM {self.name} WHERE {DELETED}").collect()
@@ -124,10 +124,13 @@ class LanceSpark(SqlContender):
 
     def write(self) -> None:
         writer = self.rows().writeTo(self.name)
-        writer.tableProperty("vector.arrow.fixed-size-list.size", str(FLOATS)).create()
+        if self.kind.floats:
+            size = str(self.kind.floats)
+            writer = writer.tableProperty("vector.arrow.fixed-size-list.size", size)
+        writer.create()
 
     def add_column(self) -> None:
-        values = f"SELECT _rowaddr, _fragid, {EXTRA_VALUE} AS {EXTRA} FROM {self.name}"
+        values = f"SELECT _rowaddr, _fragid, {self.kind.extra_value} AS {EXTRA} FROM {self.name}"
         self.sql(f"CREATE OR REPLACE TEMPORARY VIEW extra_values AS {values}")
         self.sql(f"ALTER TABLE {self.name} ADD COLUMNS {EXTRA} FROM extra_values").collect()
 

@@ -15,8 +15,7 @@ Minor: TypeAlias = tuple[int, int]
 COMMON_SPARK = "4.1.4"
 """The newest Spark on which Lancewood runs and for which Delta and Iceberg have a package."""
 OLDER_SPARK = "3.5.9"
-"""The newest Spark for which lance-spark has a package; Lancewood does not run there."""
-FIRST_OF_OURS: Minor = (4, 1)
+"""The newest Spark for which lance-spark has a package."""
 
 DELTA, ICEBERG, LANCE_SPARK = "Delta", "Iceberg", "lance-spark"
 

@@ -9,31 +9,20 @@ from typing import Any
 import lancewood as lw
 import lancewood.spark as lws
 from bench.peers.contender import Cannot, Contender
-from bench.peers.works import (
-    DELETED,
-    EXTRA,
-    EXTRA_VALUE,
-    FILTER,
-    FILTERED_COLUMNS,
-    KEPT,
-    SCHEMA,
-)
+from bench.peers.works import DELETED, EXTRA, KEPT
 
 
 class Lancewood(Contender):
     """By the fast door."""
 
     def write(self) -> None:
-        lws.write(self.rows(), self.table, schema=SCHEMA)
+        lws.write(self.rows(), self.table, schema=self.kind.schema)
 
     def frame(self) -> Any:
         return lws.read(self.spark, self.table)
 
-    def filtered(self) -> Any:
-        return lws.read(self.spark, self.table, columns=FILTERED_COLUMNS, where=FILTER)
-
     def add_column(self) -> None:
-        lws.add_columns(self.spark, self.table, {EXTRA: EXTRA_VALUE})
+        lws.add_columns(self.spark, self.table, {EXTRA: self.kind.extra_value})
 
     def delete(self) -> None:
         lw.open(self.table).delete(DELETED, runner=lws.runner(self.spark))
@@ -61,7 +50,7 @@ class Parquet(Contender):
         return self.spark.read.parquet(str(self.table))
 
     def add_column(self) -> None:
-        self._rewrite(self.frame().selectExpr("*", f"{EXTRA_VALUE} AS {EXTRA}"))
+        self._rewrite(self.frame().selectExpr("*", f"{self.kind.extra_value} AS {EXTRA}"))
 
     def delete(self) -> None:
         self._rewrite(self.frame().where(KEPT))

@@ -9,12 +9,12 @@ import gc
 import json
 import os
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 import lancewood.spark as lws
+from bench.measure import CpuClock, wall_clock
 from bench.peers import works
 from bench.peers.contender import Cannot, Contender
 from bench.peers.outcome import LANCEWOOD, PARQUET
@@ -31,20 +31,26 @@ CONTENDERS: Mapping[str, type[Contender]] = {
 }
 
 
-def main(name: str, home: str, source: str, jars: str, memory: str) -> None:
+def main(name: str, kind: str, home: str, source: str, jars: str, memory: str) -> None:
     """Java writes to the standard output too: answers go to a copy, the rest to the errors."""
     with os.fdopen(os.dup(1), "w") as answers:
         os.dup2(2, 1)
-        _serve(name, Path(home), Path(source), jars, memory, answers)
+        conf = {"spark.driver.memory": memory, "spark.sql.shuffle.partitions": "2"}
+        if jars:
+            conf["spark.jars"] = jars
+        _serve(CONTENDERS[name], works.KINDS[kind], Path(home), Path(source), conf, answers)
 
 
-def _serve(name: str, home: Path, source: Path, jars: str, memory: str, answers: IO[str]) -> None:
-    kind = CONTENDERS[name]
-    conf = {"spark.driver.memory": memory, "spark.sql.shuffle.partitions": "2"}
-    if jars:
-        conf["spark.jars"] = jars
-    spark = lws.session("local[2]", conf={**conf, **kind.settings(home)})
-    contender = kind(spark, home, source)
+def _serve(
+    contending: type[Contender],
+    kind: works.Kind,
+    home: Path,
+    source: Path,
+    conf: Mapping[str, str],
+    answers: IO[str],
+) -> None:
+    spark = lws.session("local[2]", conf={**conf, **contending.settings(home)})
+    contender = contending(spark, kind, home, source)
     _say(answers, {"spark": spark.version})
     for line in sys.stdin:
         order = json.loads(line)
@@ -67,23 +73,31 @@ def _answer(contender: Contender, work: str, *, check: bool) -> dict[str, Any]:
 
 
 def _measure(contender: Contender, do: Callable[[], object]) -> dict[str, Any]:
-    before = sizes(contender.home)
+    before, clock = sizes(contender.home), CpuClock()
     gc.collect()
-    start = time.perf_counter()
+    cpu, wall = clock(), wall_clock()
     do()
-    seconds = time.perf_counter() - start
+    wall = wall_clock() - wall
+    cpu = clock() - cpu
     after = sizes(contender.home)
     written = sum(size for path, size in after.items() if before.get(path) != size)
-    return {"seconds": seconds, "bytes": written}
+    return {"seconds": wall / 1_000, "cpu": cpu / 1_000, "bytes": written}
 
 
 def _doing(contender: Contender, work: str) -> Callable[[], object]:
-    """What the clock is for; frames that only have to be looked at go into Spark's ``noop``."""
+    """What the clocks are for; frames that only have to be looked at go into Spark's ``noop``, and
+    are made before, unless planning is meant too."""
     if work == works.APPEND:
         rows = contender.rows_with_extra().where(works.DELETED)
         return lambda: contender.append_to_branch(rows)
+    if work == works.SUM:
+        frame = contender.frame()
+        return lambda: frame.groupBy().sum(contender.kind.summed).collect()
     if (read := _reading(contender, work)) is not None:
-        return lambda: read().write.format("noop").mode("overwrite").save()
+        if work == works.ANEW:
+            return lambda: _drain(read())
+        frame = read()
+        return lambda: _drain(frame)
     changes: Mapping[str, Callable[[], None]] = {
         works.WRITE: contender.write,
         works.ADD: contender.add_column,
@@ -96,11 +110,20 @@ def _doing(contender: Contender, work: str) -> Callable[[], object]:
 def _reading(contender: Contender, work: str) -> Callable[[], Any] | None:
     readers: Mapping[str, Callable[[], Any]] = {
         works.SCAN: contender.frame,
-        works.FILTERED: contender.filtered,
+        works.FILTERED: lambda: _filtered(contender, contender.frame()),
+        works.ANEW: lambda: _filtered(contender, contender.frame()),
         works.TRAVEL: contender.first_version,
         works.BRANCH_SCAN: contender.branch,
     }
     return readers.get(work)
+
+
+def _filtered(contender: Contender, frame: Any) -> Any:
+    return frame.where(contender.kind.filter).select(*contender.kind.filtered)
+
+
+def _drain(frame: Any) -> None:
+    frame.write.format("noop").mode("overwrite").save()
 
 
 def _checks(contender: Contender, work: str) -> dict[str, Any]:
@@ -120,8 +143,8 @@ def _checks(contender: Contender, work: str) -> dict[str, Any]:
 
 
 def _expected(contender: Contender, work: str) -> Any:
-    if work == works.FILTERED:
-        return contender.rows().where(works.FILTER).select(*works.FILTERED_COLUMNS)
+    if work in (works.FILTERED, works.ANEW):
+        return _filtered(contender, contender.rows())
     if work in (works.ADD, works.BRANCH_SCAN):
         return contender.rows_with_extra()
     return _after_delete(contender) if work == works.DELETE else contender.rows()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -30,13 +31,14 @@ from bench.peers.worker import sizes
 from bench.peers.works import (
     ADD,
     BRANCH,
-    COLUMNS,
     FLOATS,
+    KINDS,
+    MIX,
     SCAN,
-    SCHEMA,
     TRAVEL,
     WORKS,
     WRITING,
+    Kind,
     make_source,
 )
 from bench.report import TIMES
@@ -46,7 +48,7 @@ PACKAGE = "org.example:thing_2.13:1.0"
 
 
 def _measured(seconds: float, written: int = 0) -> dict[str, object]:
-    return {"seconds": seconds, "bytes": written}
+    return {"seconds": seconds, "cpu": 2 * seconds, "bytes": written}
 
 
 @pytest.mark.parametrize(
@@ -98,23 +100,31 @@ def test_refusal_without_a_reason_says_that_there_is_none() -> None:
 
 
 def test_source_has_all_rows_once_and_every_category(tmp_path: Path) -> None:
-    make_source(tmp_path / "source", 2_003)
+    make_source(MIX, tmp_path / "source", 2_003)
     found = pq.read_table(tmp_path / "source").sort_by("id")
-    assert found.column_names == list(COLUMNS)
     assert found["id"].to_pylist() == list(range(2_003))
     assert found.schema.field("vector").type.list_size == FLOATS
     assert pc.count_distinct(found["category"]).as_py() == 100
-    assert found.schema.equals(SCHEMA)
+    assert found.schema.equals(MIX.schema)
 
 
-def test_source_of_the_same_size_is_the_same(tmp_path: Path) -> None:
-    make_source(tmp_path / "one", 500)
-    make_source(tmp_path / "two", 500)
-    assert pq.read_table(tmp_path / "one").equals(pq.read_table(tmp_path / "two"))
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
+def test_source_of_the_same_size_is_the_same_and_has_what_is_asked_of_it(
+    kind: Kind, tmp_path: Path
+) -> None:
+    make_source(kind, tmp_path / "one", 1_100)
+    make_source(kind, tmp_path / "two", 1_100)
+    found = pq.read_table(tmp_path / "one")
+    assert found.equals(pq.read_table(tmp_path / "two"))
+    assert {kind.summed, *kind.filtered} <= {*found.column_names}
+    assert found["id"].to_pylist() == list(range(1_100))
+    few = duckdb.connect().execute(f"SELECT count(*) FROM found WHERE {kind.filter}").fetchall()
+    assert 0 < few[0][0] < 40
 
 
 def test_works_that_write_are_works() -> None:
     assert set(WRITING) < set(WORKS)
+    assert all(set(each.works) <= set(WORKS) for each in KINDS.values())
 
 
 def test_times_and_ratios_are_medians_against_parquet() -> None:
@@ -124,6 +134,7 @@ def test_times_and_ratios_are_medians_against_parquet() -> None:
         ours.result(SCAN).take(_measured(seconds / 2), counts=True)
     text = render_markdown({"cores": "2"}, "a note", [parquet, ours])
     assert f"| scan    |  4.00 s | 2.00 s (2.00{TIMES}) |" in text
+    assert f"| scan        |  8.00 s | 4.00 s (2.00{TIMES}) |" in text
 
 
 def test_small_times_and_sizes_have_small_units() -> None:
@@ -155,7 +166,8 @@ def test_what_a_format_cannot_do_is_in_the_table_and_told_once_with_its_reason()
     for work in (TRAVEL, BRANCH):
         parquet.result(work).take({"cannot": "there are no names"}, counts=False)
     text = render_markdown({"cores": "2"}, "a note", [parquet])
-    assert text.count("cannot") == 4  # two works among the times, one among the bytes, the reason
+    # Two works among the times and the CPU times, one among the bytes, the reason.
+    assert text.count("cannot") == 6
     assert f"- Parquet cannot {TRAVEL}, {BRANCH}: there are no names" in text
     assert "| add a column  | 5.00 MB |" in text
 
@@ -182,8 +194,8 @@ def test_json_has_every_sample_and_every_reason() -> None:
     found = json.loads(json.dumps(render_json({"cores": "2"}, {"rows": 5}, [delta])))
     assert found["rows"] == 5
     assert found["contenders"][0]["works"] == {
-        SCAN: {"seconds": [1.5], "bytes": [7], "cannot": None, "failed": None},
-        BRANCH: {"seconds": [], "bytes": [], "cannot": "none", "failed": None},
+        SCAN: {"seconds": [1.5], "cpu": [3.0], "bytes": [7], "cannot": None, "failed": None},
+        BRANCH: {"seconds": [], "cpu": [], "bytes": [], "cannot": "none", "failed": None},
     }
 
 
