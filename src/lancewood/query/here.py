@@ -6,7 +6,7 @@ Rows that are inserted come from DuckDB batch by batch; what a merge changes is 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -117,6 +117,9 @@ class Here:
 
     def answer(self, planned: QueryPlan) -> Answer:
         return answer(planned, self._args, pushdown=self._pushdown)
+
+    def passed(self, text: str, planned: Callable[[], QueryPlan]) -> Answer:
+        return self.answer(planned())
 
     def names(self, rows: Answer) -> Sequence[str]:
         return list(rows.schema.names)

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from lancewood.spark.columns.add import add_columns
     from lancewood.spark.diffing.conflicts import conflicts
     from lancewood.spark.diffing.diff import diff
-    from lancewood.spark.querying import explain_sql, sql
+    from lancewood.spark.querying import explain_sql
     from lancewood.spark.reading.read import count, read
+    from lancewood.spark.scripts import sql
     from lancewood.spark.source.metadata import metadata
     from lancewood.spark.write_frame import write
     from lancewood.spark.writing.work import Written
@@ -46,8 +47,9 @@ _NAMES = {
     "lancewood.spark.columns.add": "add_columns",
     "lancewood.spark.diffing.conflicts": "conflicts",
     "lancewood.spark.diffing.diff": "diff",
-    "lancewood.spark.querying": "explain_sql sql",
+    "lancewood.spark.querying": "explain_sql",
     "lancewood.spark.reading.read": "count read",
+    "lancewood.spark.scripts": "sql",
     "lancewood.spark.source.metadata": "metadata",
     "lancewood.spark.write_frame": "write",
     "lancewood.spark.writing.work": "Written",

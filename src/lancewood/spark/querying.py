@@ -1,4 +1,4 @@
-"""``lancewood.spark.sql``: a query with tables at revisions, executed by Spark.
+"""A query with tables at revisions, executed by Spark.
 
 Spark executes the query as it was written, except that each table becomes a frame under the same
 alias. ``query.reads`` decides what a frame contains. If Spark refuses the query with such reduced
@@ -23,7 +23,7 @@ from lancewood.query.names import Occurrence, with_names
 from lancewood.query.plan import QueryPlan, plan_query
 from lancewood.query.reads import Read
 from lancewood.query.settings import Settings
-from lancewood.query.sources import Source, Sources
+from lancewood.query.sources import AddressedSnapshot, Source, Sources
 from lancewood.query.text import shown
 from lancewood.repo.repository import Repository
 from lancewood.spark.diffing.diff import diff_frame
@@ -44,39 +44,6 @@ _MOST_CHARACTERS = 500
 _NO_COLUMN = "__lancewood_row"
 """The column of a frame of which only the number of rows matters."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def sql(
-    spark: SparkSession,
-    query: str,
-    *,
-    tables: Mapping[str, Source] | None = None,
-    repository: Repository | str | os.PathLike[str] | None = None,
-    revision: str | None = None,
-    args: Args = None,
-    storage_options: Mapping[str, str] | None = None,
-    pushdown: bool = True,
-) -> DataFrame:
-    """The answer to a query, whose tables may be named with revisions, as a DataFrame.
-
-    ``tables`` gives names to uris and handles; ``repository`` adds the tables of a commit, HEAD's
-    or that of ``revision``; names of the session come last. Without a repository, ``revision``
-    applies to the tables that are given by uri. A name in the query may carry its own revision:
-    ``photos@exp``, ``photos@v1.0``, ``photos@:12``, ``photos VERSION AS OF 12``, ``photos TIMESTAMP
-    AS OF '2026-11-15'``. Names with other characters go in backticks. ``FROM diff('photos', 'v1.0',
-    'exp')`` has the rows that differ between two revisions, as ``Table.diff`` gives them. ``args``
-    are values for ``:name`` (a mapping) or ``?`` (a list).
-
-    Every version is resolved now, once for each name and revision: later commits do not change the
-    frame. Columns, conditions and limits are pushed down to the tables where possible;
-    ``pushdown=False`` reads all of every table, with the same answer. Raises NotFoundError, and
-    InvalidInputError for text that is no query or that Spark refuses.
-    """
-    check_running(spark)
-    settings = session_settings(spark)
-    sources = Sources(tables, repository, revision, storage_options, settings)
-    planned = plan_query(query, sources, settings, OfSession(spark))
-    return answer(spark, planned, args, pushdown=pushdown)
 
 
 def explain_sql(
@@ -186,6 +153,8 @@ def _frame(spark: SparkSession, read: Read) -> DataFrame:
     if rows is not None:
         return spark.range(rows).selectExpr(f"true AS {_NO_COLUMN}")
     source, columns = read.source, read.columns
+    if columns is None and isinstance(source, AddressedSnapshot):
+        columns = tuple(source.arrow_schema.names)
     if columns == ():
         columns = tuple(source.arrow_schema.names[:1])
     if isinstance(source, TableDiff):

@@ -68,6 +68,10 @@ class Engine(Protocol):
         """The rows of a query, not computed yet."""
         ...
 
+    def passed(self, text: str, planned: Callable[[], QueryPlan]) -> Any:
+        """The answer to a statement that is none of ours, planned if it is a query."""
+        ...
+
     def names(self, rows: Any) -> Sequence[str]:
         """The columns of such rows."""
         ...

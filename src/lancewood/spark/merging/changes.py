@@ -99,7 +99,7 @@ def change(job: MergeChanges, rows: TaskRows) -> TaskDone:
         chosen = [_deleting(job.source, each) for each in chosen]
     matched = sum(len(each.offsets) for each in chosen)
     orphans = sum(len(each.orphans) for each in chosen)
-    hashes = _hashes(job.source, rows.inserted) if job.wants_hashes else None
+    hashes = key_hashes(job.source, rows.inserted) if job.wants_hashes else None
     touched = [n for n, each in enumerate(chosen) if len(each.offsets) or each.orphans]
     task = RowTask(
         tuple(fragments[n] for n in touched), tuple(chosen[n] for n in touched), rows.inserted
@@ -171,7 +171,7 @@ def _judged(
             return
 
 
-def _hashes(source: StagedSource, inserted: Positions) -> Hashes:
+def key_hashes(source: StagedSource, inserted: Positions) -> Hashes:
     """Of the keys that are inserted; of those with a null none, since nothing ever matches one."""
     parts = [np.empty(0, np.uint64)]
     columns = list(dict.fromkeys(path[0] for path in source.key.paths))

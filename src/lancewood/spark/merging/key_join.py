@@ -39,7 +39,7 @@ R = TypeVar("R")
 FEW_ROWS = 100_000
 """So many rows of a source, or fewer, go to every executor instead of being shuffled."""
 FEW_PAIRS = 1_000_000
-_FRAGMENT = "fragment"
+_FRAGMENT, _CHANGE = "fragment", "change"
 
 
 class FoundIn(NamedTuple):
@@ -47,6 +47,24 @@ class FoundIn(NamedTuple):
 
     pairs: int
     alone: int
+
+
+class KnownChanges(NamedTuple):
+    """The numbers of changes, where a query has found what changes."""
+
+    inserted: int
+    updated: int
+    deleted: int
+    repeats: bool
+    """Whether a row may be deleted several times."""
+
+
+class KnownCounts(NamedTuple):
+    """How many rows there are of each change, in each fragment and in each staged file."""
+
+    kinds: Mapping[int, int]
+    found: Mapping[int, FoundIn]
+    inserted: Mapping[int, int]
 
 
 class Wanted(Enum):
@@ -109,6 +127,39 @@ class KeyJoin:
         how = "left" if keeps_unmatched else "inner"
         joined = table.join(source, code_names(self._key), how).selectExpr(TARGET, SOURCE)
         self._joined = joined.persist()
+        return self._found("matching keys")
+
+    def take(
+        self, read: Work, messages: Sequence[bytes], changes: KnownChanges
+    ) -> KnownCounts | None:
+        """Take up pairs that are known already; gives how many rows there are of each kind, None if
+        a row of the table is in several pairs."""
+        self._forget()
+        columns = f"{TARGET} bigint, {SOURCE} bigint, {_CHANGE} int"
+        self._source = spread(self._spark, messages).mapInArrow(read, columns).persist()
+        with _in_our_words("finding what changes"):
+            counted = self._source.groupBy(_CHANGE).count().toArrow()
+            if not changes.repeats and self._has_repeats():
+                return None
+        kinds = dict(zip(*(counted[each].to_pylist() for each in (_CHANGE, "count")), strict=True))
+        gone = self._source.where(f"{_CHANGE} = {changes.deleted}")
+        gone = gone.selectExpr(TARGET, f"cast(null as bigint) as {SOURCE}")
+        moved = self._source.where(f"{_CHANGE} = {changes.updated}").selectExpr(TARGET, SOURCE)
+        self._joined = moved.union(gone.distinct() if changes.repeats else gone).persist()
+        new = self._source.where(f"{_CHANGE} = {changes.inserted}")
+        self._left = new.selectExpr(SOURCE).persist()
+        what = "finding what changes"
+        found = self._found(what) if {changes.updated, changes.deleted} & kinds.keys() else {}
+        inserted = self._found_left(what) if changes.inserted in kinds else {}
+        return KnownCounts(kinds, found, inserted)
+
+    def _has_repeats(self) -> bool:
+        """Whether a row of the table is there twice."""
+        rows = self._source.where(f"{TARGET} is not null").groupBy(TARGET).count()
+        return bool(rows.where("count > 1").limit(1).collect())
+
+    def _found(self, what: str) -> dict[int, FoundIn]:
+        """What there is in each fragment."""
         counted = (
             self._joined.selectExpr(
                 f"shiftrightunsigned({TARGET}, 32) as {_FRAGMENT}",
@@ -119,7 +170,7 @@ class KeyJoin:
             .agg({"pairs": "sum", "alone": "sum"})
             .selectExpr(_FRAGMENT, "`sum(pairs)` as pairs", "`sum(alone)` as alone")
         )
-        with _in_our_words("matching keys"):
+        with _in_our_words(what):
             found = counted.toArrow()
         columns = (found[each].to_pylist() for each in (_FRAGMENT, "pairs", "alone"))
         return {each: FoundIn(*counts) for each, *counts in zip(*columns, strict=True)}
@@ -132,12 +183,16 @@ class KeyJoin:
             hint = "broadcast" if pairs <= FEW_PAIRS else "merge"
             frame = frame.join(matched.hint(hint), [SOURCE], "left_anti")
         self._left = frame.persist()
+        return self._found_left("finding new keys")
+
+    def _found_left(self, what: str) -> dict[int, int]:
+        """How many rows of each staged file are new."""
         counted = (
             self._left.selectExpr(f"shiftrightunsigned({SOURCE}, 32) as {_FRAGMENT}")
             .groupBy(_FRAGMENT)
             .count()
         )
-        with _in_our_words("finding new keys"):
+        with _in_our_words(what):
             found = counted.toArrow()
         numbers, rows = (found[each].to_pylist() for each in (_FRAGMENT, "count"))
         return dict(sorted(zip(numbers, rows, strict=True)))

@@ -124,7 +124,7 @@ def read_source_keys(
     key = source.key
     columns = list(dict.fromkeys(path[0] for path in key.paths))
     schema = coded_schema(key, SOURCE)
-    for number in _numbers(batches):
+    for number in staged_numbers(batches):
         addresses = source.staged.addresses(number)
         at = 0
         for rows in source.batches(number, columns):
@@ -137,7 +137,7 @@ def list_source(
     source: StagedSource, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """For mapInArrow over a spread frame: the addresses of all source rows that do not delete."""
-    for number in _numbers(batches):
+    for number in staged_numbers(batches):
         addresses = source.staged.addresses(number)
         for start in range(0, len(addresses), _MOST_ROWS):
             part = addresses[start : start + _MOST_ROWS]
@@ -146,7 +146,8 @@ def list_source(
             yield pa.record_batch({SOURCE: pa.array(part, pa.int64())})
 
 
-def _numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
+def staged_numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
+    """The numbers of the staged files that a task reads."""
     for _, message in messages_of(batches):
         yield from pickle.loads(message)
 

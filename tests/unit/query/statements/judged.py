@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +31,16 @@ Rows = list[tuple[Any, ...]]
 
 
 class Judged:
-    """A Lance table and its twin in DuckDB."""
+    """A Lance table and its twin in DuckDB. ``ask`` runs a statement, as ``lancewood.sql`` does."""
 
-    def __init__(self, folder: Path, target: pa.Table = TARGET, source: pa.Table = SOURCE) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        target: pa.Table = TARGET,
+        source: pa.Table = SOURCE,
+        ask: Callable[..., pa.Table] = lambda sql, **given: lw.sql(sql, **given).to_arrow(),
+    ) -> None:
+        self._ask = ask
         self.uri = str(folder / "t.lance")
         lw.create(self.uri, target, max_rows_per_file=2)
         self.tables: dict[str, str | lw.Table] = {
@@ -47,7 +54,7 @@ class Judged:
 
     def run(self, sql: str, args: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """What we say that we did; both hold the same rows afterwards."""
-        found = lw.sql(sql, tables=self.tables, args=args).to_arrow().to_pylist()
+        found = self._ask(sql, tables=self.tables, args=args).to_pylist()
         self._judge.execute(sql.replace(":", "$") if args else sql, dict(args or {}))
         assert self.ours() == self.theirs(), sql
         assert len(found) == 1

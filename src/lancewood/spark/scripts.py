@@ -1,0 +1,201 @@
+"""``lancewood.spark.sql``: queries and statements, computed by Spark and written by executors.
+
+A statement is run as in one process (``query.statements``); here Spark answers the queries that say
+what changes, and the rows stay on executors.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from lancewood.engine.commit import CommitPolicy
+from lancewood.engine.location import discard, new_data_files
+from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.write import PlannedWrite, WriteRequest
+from lancewood.errors import CommitUnknownError, InvalidInputError, LancewoodError
+from lancewood.jobs.counts import RowCounts
+from lancewood.jobs.job import CommitOptions
+from lancewood.model.transaction import Transaction
+from lancewood.query.plan import QueryPlan
+from lancewood.query.settings import Settings
+from lancewood.query.sources import Source
+from lancewood.query.statements.queries import (
+    DELETED,
+    INSERTED,
+    REFUSED,
+    UPDATED,
+    matched_twice,
+    not_replaced,
+)
+from lancewood.query.statements.running import Ask
+from lancewood.query.statements.script import parse_script
+from lancewood.query.statements.sequence import run_script
+from lancewood.query.statements.workplace import Workplace
+from lancewood.query.text import shown
+from lancewood.repo.repository import Repository
+from lancewood.spark.merging.addressed import ChangeByFrame, FrameChanges
+from lancewood.spark.merging.key_join import KnownChanges
+from lancewood.spark.querying import Args, OfSession, answer, refused, session_settings
+from lancewood.spark.runner import SparkRunner
+from lancewood.spark.tasks import check_running, frame_of
+from lancewood.spark.types import spark_schema
+from lancewood.spark.writing.work import WriteWork, decode_answers, write_rows
+from lancewood.table.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def sql(
+    spark: SparkSession,
+    query: str,
+    *,
+    tables: Mapping[str, Source] | None = None,
+    repository: Repository | str | os.PathLike[str] | None = None,
+    revision: str | None = None,
+    args: Args = None,
+    storage_options: Mapping[str, str] | None = None,
+    pushdown: bool = True,
+) -> DataFrame:
+    """The answer to a query, whose tables may be named with revisions, as a DataFrame. Statements
+    that change tables are run, too.
+
+    ``tables`` gives names to uris and handles; ``repository`` adds the tables of a commit, HEAD's
+    or that of ``revision``; names of the session come last. Without a repository, ``revision``
+    applies to the tables that are given by uri. A name in the query may carry its own revision:
+    ``photos@exp``, ``photos@v1.0``, ``photos@:12``, ``photos VERSION AS OF 12``, ``photos TIMESTAMP
+    AS OF '2026-11-15'``. Names with other characters go in backticks. ``FROM diff('photos', 'v1.0',
+    'exp')`` has the rows that differ between two revisions, as ``Table.diff`` gives them. ``args``
+    are values for ``:name`` (a mapping) or ``?`` (a list).
+
+    Every version is resolved now, once for each name and revision: later commits do not change the
+    frame. Columns, conditions and limits are pushed down to the tables where possible;
+    ``pushdown=False`` reads all of every table, with the same answer. Raises NotFoundError, and
+    InvalidInputError for text that Spark refuses.
+
+    INSERT, UPDATE, DELETE, MERGE INTO, CREATE TABLE and the like are done before this returns:
+    Spark computes, executors write, and the driver makes one commit for each, on ``photos@exp`` as
+    well. In a repository, what stands between BEGIN and COMMIT 'message' is one commit over many
+    tables. Several statements are separated by semicolons; the answer is that of the last one if it
+    is a query, else a row for each statement, with the columns statement, table, inserted, updated,
+    deleted, version, commit. A statement that is none of these goes to Spark as it is.
+    """
+    check_running(spark)
+    engine = OnSpark(spark, args, pushdown=pushdown)
+    script = parse_script(query, engine.settings)
+    workplace = Workplace(tables, repository, revision, storage_options, engine.settings)
+    found = run_script(script, workplace, engine)
+    return engine.report(found.report) if found.rows is None else found.rows
+
+
+class OnSpark:
+    """Spark answers, and its executors write."""
+
+    def __init__(self, spark: SparkSession, args: Args, *, pushdown: bool = True) -> None:
+        self._spark = spark
+        self._args = args
+        self._pushdown = pushdown
+        self.settings: Settings = session_settings(spark)
+        self.surroundings = OfSession(spark)
+        self.runner = SparkRunner(spark)
+
+    def answer(self, planned: QueryPlan) -> DataFrame:
+        return answer(self._spark, planned, self._args, pushdown=self._pushdown)
+
+    def passed(self, text: str, planned: Callable[[], QueryPlan]) -> DataFrame:
+        try:
+            return self.answer(planned())
+        except InvalidInputError as error:
+            if "found" not in error.facts:  # it is a query
+                raise
+        with refused(f"Spark does not take {shown(text)}"):
+            return self._spark.sql(text, self._args)  # type: ignore[arg-type]
+
+    def names(self, rows: DataFrame) -> Sequence[str]:
+        return list(rows.columns)
+
+    def report(self, rows: pa.Table) -> DataFrame:
+        """What statements did, as a frame."""
+        kinds = {pa.string(): "string", pa.int64(): "bigint"}
+        columns = ", ".join(f"`{each.name}` {kinds[each.type]}" for each in rows.schema)
+        return frame_of(self._spark, rows, columns)
+
+    def insert(
+        self,
+        table: Table,
+        rows: DataFrame,
+        names: Sequence[str],
+        *,
+        overwrite: bool,
+        dry_run: bool,
+        message: str | None,
+    ) -> Table:
+        frame = _stored(rows.toDF(*names), table.schema)
+        before = table._snapshot
+        before.check_writable()
+        before.check_open()
+        plan = PlannedWrite("append", before, WriteRequest(mode="append"))
+        if overwrite:
+            request = WriteRequest(mode="overwrite", schema=table.schema)
+            plan = PlannedWrite("overwrite", before, request)
+        work = WriteWork.of(plan, frame.schema)
+        if dry_run:
+            return table._after(before, RowCounts(inserted=frame.count()))
+        found = decode_answers(write_rows(frame, work))
+        try:
+            if found.errors:
+                raise found.errors[0]
+            operation = plan.operation(work.files, found.fragments)
+            properties = CommitOptions.of(message).properties
+            change = Transaction.new(before.manifest.version, operation, properties=properties)
+            after = before.commit(change, CommitPolicy())
+        except CommitUnknownError:
+            raise
+        except LancewoodError:
+            discard(before.location, plan.roots, new_data_files(found.fragments))
+            raise
+        return table._after(after, RowCounts(inserted=found.rows))
+
+    def change(self, table: Table, ask: Ask, *, dry_run: bool, message: str | None) -> Table:
+        def find(snapshot: Snapshot) -> FrameChanges:
+            query, rows = ask(snapshot)
+            named = rows.toDF(*rows.columns[:2], *query.values)
+            return FrameChanges(
+                _stored(named, snapshot.arrow_schema),
+                query.values,
+                query.updated,
+                query.inserted,
+                query.on,
+                KnownChanges(INSERTED, UPDATED, DELETED, query.deletes_repeatedly),
+                REFUSED,
+                matched_twice,
+                not_replaced,
+            )
+
+        return table._run(ChangeByFrame(find), CommitOptions.of(message), dry_run=dry_run)
+
+
+def _stored(frame: DataFrame, table: pa.Schema) -> DataFrame:
+    """The frame with decimals as floats where the table has those, and the other way round: an
+    exact number is written that way, and is no misfit."""
+    from pyspark.sql.types import DecimalType, DoubleType, FloatType
+
+    known = {each.name: each for each in table}
+    changed = []
+    for each in frame.schema.fields:
+        column, field = frame[f"`{each.name.replace('`', '``')}`"], known.get(each.name)
+        kind = None if field is None else field.type
+        is_exact = isinstance(each.dataType, DecimalType)
+        is_float = isinstance(each.dataType, DoubleType | FloatType)
+        if kind is not None and (
+            (is_exact and pt.is_floating(kind)) or (is_float and pt.is_decimal(kind))
+        ):
+            wanted = spark_schema(pa.schema([field])).fields[0].dataType
+            column = column.cast(wanted).alias(each.name)
+        changed.append(column)
+    return frame.select(*changed)

@@ -1,0 +1,136 @@
+"""SQL that writes on a local Spark; DuckDB is the judge of the rows.
+
+``tests/unit/query/statements`` asks the same of one process, and more.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.unit.query.statements.judged import SOURCE, TARGET, Judged
+from tests.unit.query.statements.test_writing_rows import BY_SOURCE, MATCHED, NOT_MATCHED, counts
+
+import lancewood as lw
+from lancewood.errors import InvalidInputError
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+from lancewood.spark import sql
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+
+@pytest.fixture
+def judged(spark: Any, tmp_path: Path) -> Judged:
+    return Judged(tmp_path, ask=lambda text, **given: sql(spark, text, **given).toArrow())
+
+
+def test_rows_are_inserted_deleted_and_updated(judged: Judged) -> None:
+    steps = {
+        "INSERT INTO t VALUES (9, 'x', 1.25, 3), (10, NULL, NULL, NULL)": (2, 0, 0),
+        "INSERT INTO t (label, id) SELECT upper(label), id + 100 FROM s WHERE id > 2": (4, 0, 0),
+        "DELETE FROM t WHERE id IN (103, 106)": (0, 0, 2),
+        "DELETE FROM t WHERE id IN (SELECT id + 100 FROM s) OR length(label) = 0": (0, 0, 2),
+        "UPDATE t SET label = 'z', count = NULL WHERE id = 9": (0, 1, 0),
+        "UPDATE t SET score = score * 2 + id, label = upper(label) WHERE id > 1": (0, 6, 0),
+        "UPDATE t AS x SET count = (SELECT max(count) FROM s) WHERE x.id IS NULL": (0, 1, 0),
+        "DELETE FROM t WHERE id = id + 1": (0, 0, 0),
+    }
+    for text, expected in steps.items():
+        found = judged.run(text)
+        assert counts(found) == expected, text
+        assert found["version"] == judged.version
+
+
+@pytest.mark.sliced(5, at=1)
+@pytest.mark.parametrize("matched", MATCHED, ids=range(len(MATCHED)))
+@pytest.mark.parametrize("new", NOT_MATCHED, ids=range(len(NOT_MATCHED)))
+@pytest.mark.parametrize("by_source", BY_SOURCE, ids=range(len(BY_SOURCE)))
+def test_a_merge_does_what_its_clauses_say(
+    judged: Judged, matched: str, new: str, by_source: str
+) -> None:
+    if matched or new or by_source:
+        judged.run(f"MERGE INTO t USING s ON t.id = s.id {matched} {new} {by_source}")
+
+
+def test_a_merge_takes_any_source_and_any_condition(judged: Judged) -> None:
+    for merge in (
+        "USING (SELECT id, max(score) AS top FROM s GROUP BY id) AS u ON t.id = u.id "
+        "WHEN MATCHED THEN UPDATE SET score = u.top",
+        "USING s ON t.id + 5 = s.id WHEN MATCHED THEN UPDATE SET label = s.label "
+        "WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)",
+        "USING s ON t.id > 7 AND s.id = 7 WHEN MATCHED THEN DELETE",
+    ):
+        judged.run(f"MERGE INTO t {merge}")
+
+
+def test_all_columns_come_from_the_source(spark: Any, judged: Judged) -> None:
+    stars = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    found = sql(spark, f"MERGE INTO t USING s ON t.id = s.id {stars}", tables=judged.tables)
+    assert found.columns == [
+        *("statement", "table", "inserted", "updated", "deleted", "version", "commit")
+    ]
+    assert found.collect()[0][:5] == ("merge", "t", 3, 3, 0)
+    kept = [each for each in TARGET.to_pylist() if each["id"] not in {2, 3, 6}]
+    rows = sorted((tuple(e.values()) for e in [*kept, *SOURCE.to_pylist()]), key=repr)
+    assert judged.ours() == rows
+
+
+def test_a_row_that_two_of_the_source_match_is_an_error(spark: Any, tmp_path: Path) -> None:
+    judged = Judged(tmp_path, source=pa.concat_tables([SOURCE, SOURCE.slice(0, 1)]))
+    merge = "MERGE INTO t USING s ON t.id = s.id "
+    with pytest.raises(InvalidInputError, match="several rows of the source match the same"):
+        sql(spark, f"{merge} WHEN MATCHED THEN UPDATE SET label = s.label", tables=judged.tables)
+    assert judged.version == 1
+    found = sql(spark, f"{merge} WHEN MATCHED THEN DELETE", tables=judged.tables).collect()[0]
+    assert found["deleted"] == 3
+    assert not [each for each in Path(judged.uri).rglob("*") if each.suffix == ".tmp"]
+
+
+def test_rows_are_replaced_and_overwritten(spark: Any, judged: Judged) -> None:
+    text = "INSERT INTO t REPLACE WHERE id > 2 SELECT * FROM s WHERE id > {}"
+    assert sql(spark, text.format(2), tables=judged.tables).collect()[0][2:5] == (4, 0, 3)
+    with pytest.raises(InvalidInputError, match="1 of the new rows do not meet the condition"):
+        sql(spark, text.format(1), tables=judged.tables)
+    sql(spark, "INSERT OVERWRITE t (id, score) SELECT id, 1.5 FROM s", tables=judged.tables)
+    table = lw.open(judged.uri)
+    assert table.schema.equals(TARGET.schema)
+    assert table.count_rows("score = 1.5 AND label IS NULL") == 6
+
+
+def test_a_branch_is_written_by_its_name(spark: Any, judged: Judged) -> None:
+    lw.open(judged.uri).branches.create("exp")
+    sql(spark, "UPDATE t@exp SET score = id * 1.5 WHERE id < 3", tables=judged.tables)
+    assert lw.open(judged.uri, branch="exp").count_rows("score = 3.0") == 1
+    assert lw.open(judged.uri).version == 1
+
+
+def test_a_statement_of_sparks_own_goes_to_it(spark: Any, judged: Judged) -> None:
+    sql(spark, "CREATE OR REPLACE TEMP VIEW v AS SELECT 2 AS id")
+    try:
+        sql(spark, "DELETE FROM t WHERE id IN (SELECT id FROM v)", tables=judged.tables)
+        assert lw.open(judged.uri).count_rows() == 5
+    finally:
+        sql(spark, "DROP VIEW v")
+
+
+def test_another_writer_in_between_is_met(
+    spark: Any, judged: Judged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lancewood.spark.merging.addressed import ChangeByFrame
+
+    prepare, left = ChangeByFrame.prepare, [True]
+
+    def meddled(self: ChangeByFrame, snapshot: Any) -> Any:
+        found = prepare(self, snapshot)
+        if left:
+            left.pop()
+            lw.open(judged.uri).update({"score": "score + 100"}, "id = 2")
+        return found
+
+    monkeypatch.setattr(ChangeByFrame, "prepare", meddled)
+    sql(spark, "UPDATE t SET score = score * 2 WHERE id * 1 = 2", tables=judged.tables)
+    assert lw.open(judged.uri).count_rows("score = 205.0") == 1
