@@ -147,15 +147,15 @@ class FileReader:
 
     def take(self, offsets: Sequence[int], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The rows at strictly increasing offsets: started at the call, streamed."""
+        # pylance's own class would look through the offsets once more, in Python.
+        inner = getattr(self._inner, "_reader", self._inner)
         with _Translated("read", self._location, FormatError):
-            result = self._inner.take_rows(
-                offsets, batch_size=batch_rows, batch_readahead=READAHEAD
-            )
+            result = inner.take_rows(offsets, batch_size=batch_rows, batch_readahead=READAHEAD)
         return self._batches(result)
 
     def _batches(self, result: Any) -> Iterator[pa.RecordBatch]:
         with _Translated("read", self._location, FormatError):
-            yield from result.to_batches()
+            yield from result if isinstance(result, pa.RecordBatchReader) else result.to_batches()
 
 
 class FileWriter:

@@ -70,16 +70,20 @@ class FragmentReader:
 
     def _select(self, wanted: Schema | WantedColumns) -> None:
         self._wanted = wanted if isinstance(wanted, WantedColumns) else WantedColumns(wanted)
+        self._widths: Mapping[str, float] | None = None
         self._plan: ColumnPlan = self._wanted.plan(self._files.fragment, self._files.layout)
         self.schema: pa.Schema = self._wanted.arrow
         """The Arrow schema of all batches and tables, apart from metadata of fields."""
 
     def of(self, wanted: WantedColumns) -> FragmentReader:
         """A reader of other columns of the same files, which need not be opened again."""
-        other = FragmentReader.__new__(FragmentReader)
-        other._files = self._files
-        other._select(wanted)
-        return other
+        known = self._files.readers.get(wanted)
+        if known is None:
+            known = FragmentReader.__new__(FragmentReader)
+            known._files = self._files
+            known._select(wanted)
+            self._files.readers[wanted] = known
+        return known
 
     @property
     def file_numbers(self) -> frozenset[int]:
@@ -197,12 +201,16 @@ class FragmentReader:
 
         Exact for opened files; the size of others is divided evenly. Opens nothing.
         """
+        if self._widths is not None:
+            return self._widths
         rows = self.physical_rows()
         widths = dict.fromkeys(self._wanted.schema.names, 0.0)
         for plan in self._plan.files:
             sizes = self._files.column_bytes(plan)
             for field, index in plan.columns.items():
                 widths[self._wanted.owners[field]] += sizes(index) / max(rows, 1)
+        if all(map(self._files.is_open, self._plan.files)):
+            self._widths = widths
         return widths
 
     def _streamed(
@@ -267,6 +275,11 @@ class _Files:
         self._elsewhere = elsewhere
         self._rows: int | None = fragment.physical_rows or None
         self._facts: dict[int, tuple[LocatedFile, FileFacts]] = {}
+        self.readers: dict[WantedColumns, FragmentReader] = {}
+
+    def is_open(self, plan: FilePlan) -> bool:
+        """Whether the facts of the file are known."""
+        return plan.index in self._facts
 
     def rows(self) -> int:
         if self._rows is None:

@@ -19,6 +19,7 @@ from lancewood.data import open_files, small_fragments
 from lancewood.data.codec import FileReader, open_reader
 from lancewood.engine.rows import fragment_scan
 from lancewood.engine.rows.fragment_scan import locations_in
+from lancewood.engine.rows.picking import Wanted, runs_in, savings
 from lancewood.engine.rows.row_shape import Fetching
 from lancewood.engine.rows.scan import ScanPlan, ScanRequest, plan_scan
 
@@ -368,3 +369,42 @@ def test_a_list_of_parameters_is_for_the_condition_and_columns_say_so() -> None:
     with pytest.raises(lw.InvalidInputError, match="columns take them by name"):
         table.scan({"b": "a + ?"}, parameters=[1])
     assert table.scan({"b": "a + :n"}, parameters={"n": 1}).to_arrow()["b"].to_pylist() == [2, 3, 4]
+
+
+# The cost of reading on, and of fetching rows alone
+
+
+def saving(kind: pa.DataType, width: float, rows: int, span: int, runs: int | None = None) -> float:
+    schema = pa.schema([pa.field("c", kind)])
+    wanted = Wanted(rows, span, rows if runs is None else runs)
+    return savings(schema, {"c": width}, wanted)["c"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "width", "rows", "reads_on"),
+    [
+        (pa.int64(), 2.9, 100, False),
+        (pa.int64(), 2.9, 10_000, True),
+        (pa.string(), 8.5, 10_000, False),
+        (pa.string(), 8.5, 200_000, True),
+        (pa.binary(), 20_488.0, 100_000, False),
+        (pa.list_(pa.float32(), 768), 3_072.0, 10_000, False),
+    ],
+)
+def test_few_rows_among_a_million_are_fetched_alone_and_many_are_read_through(
+    kind: pa.DataType, width: float, rows: int, reads_on: bool
+) -> None:
+    assert (saving(kind, width, rows, 1_000_000) > 0) is reads_on
+
+
+def test_neighbours_are_fetched_alone_though_they_are_many() -> None:
+    assert saving(pa.int64(), 2.9, 10_000, 1_000_000, runs=3) < 0
+    assert saving(pa.string(), 8.5, 200_000, 1_000_000, runs=3) < 0
+    assert saving(pa.string(), 8.5, 200_000, 200_000, runs=1) >= 0
+
+
+@pytest.mark.parametrize(
+    ("offsets", "runs"), [([], 0), ([7], 1), ([3, 4, 5], 1), ([0, 2, 3, 9], 3)]
+)
+def test_runs_of_neighbours_are_counted(offsets: list[int], runs: int) -> None:
+    assert runs_in(np.array(offsets, np.int64)) == runs

@@ -9,6 +9,7 @@ of them, are decided elsewhere.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from lancewood.data.reader import FragmentReader
 from lancewood.data.streams import in_step
 from lancewood.data.wanted import WantedColumns, has_dictionary
 from lancewood.engine.rows.facts import RowFacts, open_fragment
-from lancewood.engine.rows.picking import CALL, savings
+from lancewood.engine.rows.picking import CALL, Wanted, runs_in, savings
 from lancewood.engine.rows.row_shape import Fetching, RowShape, batch_of, nameless
 from lancewood.errors import FormatError
 from lancewood.model.fragment import Fragment
@@ -53,8 +54,10 @@ _Passing = tuple[int, pa.RecordBatch, pa.BooleanArray]
 """The offset of a batch, the batch, and which of its rows are live and pass the filter."""
 
 _SMALL = 1 << 20
-_PORTION_ROWS = 8_192
+_PORTION_ROWS = 32_768
 _PORTION_BYTES = 8 << 20
+_JUDGED_ROWS = 131_072
+_NARROW = 16.0
 _FIRST_STAGE = 65_536
 _LATER_STAGE = 1 << 20
 _GROWTH = 16
@@ -91,7 +94,9 @@ class FragmentScan:
 
     def count(self) -> Iterator[int]:
         """How many rows pass, batch by batch."""
-        passing = self._passing(self._open(self._shape.filtering))
+        reader = self._open(self._shape.filtering)
+        reader.look()
+        passing = self._passing(reader, _judged_rows(reader))
         return (mask.true_count for _, _, mask in passing)
 
     def _open(self, wanted: WantedColumns) -> FragmentReader:
@@ -171,20 +176,22 @@ class FragmentScan:
         """Rows that pass, in portions; each stage learns from the one before."""
         left = self._shape.most_rows
         while True:
-            portion, hits = _Portion(stage.late), 0
+            portion, hits, runs = _Portion(stage.late), 0, 0
             for first, batch, mask in stage.passing:
                 locations = locations_in(mask)[:left]
-                hits += len(locations)
                 if left is not None:
                     left -= len(locations)
                 if len(locations):
-                    portion.add(chosen(batch.select(stage.kept), locations), locations + first)
+                    kept = chosen(batch.select(stage.kept), locations) if stage.kept else None
+                    portion.add(kept, locations + first)
                 if left == 0:
                     break
                 if portion.rows >= stage.portion_rows or portion.size >= _PORTION_BYTES:
+                    hits, runs = hits + portion.rows, runs + portion.runs
                     yield portion
                     portion = _Portion(stage.late)
-            along = self._along(reader, hits, stage.stop - stage.start)
+            hits, runs = hits + portion.rows, runs + portion.runs
+            along = self._along(reader, Wanted(hits, stage.stop - stage.start, runs))
             if left == 0 or stage.stop == stop:
                 if portion.rows:
                     yield portion
@@ -204,17 +211,18 @@ class FragmentScan:
         needed = frozenset(shape.projection.stored.names) - late
         kept = [each for each in early.schema.names if each in needed]
         dictionaries = any(has_dictionary(early.schema.field(each).type) for each in kept)
-        passing = self._judged(early.batches(start, stop), start)
+        passing = self._judged(early.batches(start, stop, _judged_rows(early)), start)
         return _Stage(start, stop, passing, kept, late, 1 if dictionaries else _PORTION_ROWS)
 
-    def _along(self, reader: FragmentReader, hits: int, rows: int) -> frozenset[str]:
-        """The late columns that are worth reading for every row at this rate of hits."""
+    def _along(self, reader: FragmentReader, hits: Wanted) -> frozenset[str]:
+        """The late columns that are worth reading for every row of a fragment with such hits."""
         shape = self._shape
-        if shape.fetching is not Fetching.AUTO or not rows:
+        if shape.fetching is not Fetching.AUTO or not hits.span:
             return frozenset()
         late = reader.of(shape.late)
-        found = savings(late.schema, late.stored_widths(), hits, rows)
-        along = frozenset(name for name, saving in found.items() if hits and saving >= CALL)
+        found = savings(late.schema, late.stored_widths(), hits) if hits.rows else {}
+        least = CALL * hits.span / reader.physical_rows()
+        along = frozenset(name for name, saving in found.items() if saving >= least)
         shape.hints[_ALONG] = along
         return along
 
@@ -256,7 +264,7 @@ class FragmentScan:
     def _fetched(self, reader: FragmentReader, portion: _Portion) -> Iterator[pa.RecordBatch]:
         """The rows that passed, with the columns that the filter did not need. Reading starts at
         the call."""
-        early, offsets = portion.joined()
+        early, offsets = portion.kept(), portion.offsets
         streams = [
             reader.of(wanted).pick(offsets, within=within, batch_rows=self._shape.batch_rows)
             for wanted, within in self._ways(reader, portion.late, offsets)
@@ -295,8 +303,7 @@ class FragmentScan:
             yield shape.late, shape.fetching is Fetching.WITHIN
             return
         late = reader.of(shape.part_of_late(names))
-        span = int(offsets[-1] - offsets[0]) + 1
-        found = savings(late.schema, late.stored_widths(), len(offsets), span)
+        found = savings(late.schema, late.stored_widths(), Wanted.of(offsets))
         within = frozenset(name for name, saving in found.items() if saving >= 0)
         if len(within) < len(names) and sum(found[each] for each in within) < CALL:
             within = frozenset()
@@ -308,6 +315,11 @@ class FragmentScan:
         for name in self._shape.projection.system:
             columns[name] = self._facts.column_at(name, offsets)
         return self._shape.shaped(columns, len(offsets))
+
+
+def _judged_rows(reader: FragmentReader) -> int | None:
+    """The rows of a batch that is only filtered: many, if they are narrow. None for the usual."""
+    return _JUDGED_ROWS if sum(reader.stored_widths().values()) <= _NARROW else None
 
 
 class _Stage(NamedTuple):
@@ -332,14 +344,27 @@ class _Portion:
         self._offsets: list[_Ints] = []
         self.rows = self.size = 0
 
-    def add(self, kept: pa.RecordBatch, offsets: _Ints) -> None:
-        self._kept.append(kept)
+    def add(self, kept: pa.RecordBatch | None, offsets: _Ints) -> None:
+        """Rows, and those of their columns that are read already."""
+        if kept is not None:
+            self._kept.append(kept)
+            self.size += kept.nbytes
         self._offsets.append(offsets)
         self.rows += len(offsets)
-        self.size += kept.nbytes + offsets.nbytes
+        self.size += offsets.nbytes
 
-    def joined(self) -> tuple[pa.RecordBatch, _Ints]:
-        kept = self._kept[0]
-        if len(self._kept) > 1:
-            kept = pa.concat_batches(self._kept) if kept.num_columns else nameless(self.rows)
-        return kept, np.concatenate(self._offsets)
+    @cached_property
+    def offsets(self) -> _Ints:
+        """Where all of them are, once all are added."""
+        return np.concatenate(self._offsets)
+
+    @property
+    def runs(self) -> int:
+        """How many runs of neighbours they are."""
+        return runs_in(self.offsets) if self._offsets else 0
+
+    def kept(self) -> pa.RecordBatch:
+        """The columns that are read already."""
+        if not self._kept:
+            return nameless(self.rows)
+        return self._kept[0] if len(self._kept) == 1 else pa.concat_batches(self._kept)
