@@ -13,7 +13,9 @@ import pytest
 from tests.counted import counts_of
 
 import lancewood as lw
+from lancewood.engine.location import deletion_key
 from lancewood.engine.write import claims
+from lancewood.jobs.uniting import unite
 from lancewood.model.lines import line_of, space_of
 
 KEY = {b"lance-schema:unenforced-primary-key": b"true"}
@@ -66,6 +68,31 @@ def test_rows_that_one_side_changed_come_with_the_files_they_are_in(table: lw.Ta
     )
     expected = {**{each: 0 for each in range(12) if each != 3}, 20: 0, 21: 0, 30: 0, 1: 5, 6: 5}
     assert {each["id"]: each["a"] for each in judged(merged)} == expected
+
+
+def test_a_plan_that_another_writer_overtook_leaves_no_deletion_files(
+    table: lw.Table, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = table.branches.create("trial").append(rows(*range(20, 24)))
+    trial.update({"a": "5"}, "id IN (1, 6)").delete("id IN (9, 21)")
+    commit: Any = vars(unite)["commit"]
+
+    def beside(*args: Any) -> Any:
+        monkeypatch.setattr(unite, "commit", commit)
+        table.append(rows(30))
+        return commit(*args)
+
+    monkeypatch.setattr(unite, "commit", beside)
+    table.branches.merge("trial")
+    table = lw.open(uri)
+    named = {
+        deletion_key(fragment.id, fragment.deletion_file)
+        for version in range(1, table.version + 1)
+        for fragment in lw.open(uri, version=version)._snapshot.manifest.fragments
+        if fragment.deletion_file is not None
+    }
+    assert {f"_deletions/{each.name}" for each in Path(uri, "_deletions").iterdir()} == named
+    assert len(judged(table)) == 15
 
 
 def test_only_rows_that_both_changed_are_written(table: lw.Table) -> None:

@@ -143,6 +143,7 @@ class Publication:
     def _plan(self, newest: Manifest) -> Composition:
         check_writable(newest, self.target.location.repository)
         check_no_fragment_reuse(newest.indices, "publishing")
+        self.copies.begin()
         numbering = self._number(newest)
         bases = TargetBases(self.target.location, newest)
         known = {each.id for each in self.work.first.manifest.base_paths}

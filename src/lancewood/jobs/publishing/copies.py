@@ -1,8 +1,9 @@
 """Files of a branch that its target takes over: under which names, and bringing them there.
 
 A name is decided when somebody plans with it, and never used before, so that what one attempt
-brought is never another's. Bringing means a hard link or a copy inside the store: everything lies
-below the main root. May run twice: the same bytes under the same name.
+brought is never another's. Deletion files are named after fragments, whose numbers are those of one
+plan: of these only what the last plan named is brought. Bringing means a hard link or a copy inside
+the store: everything lies below the main root. May run twice: the same bytes under the same name.
 """
 
 from __future__ import annotations
@@ -70,11 +71,16 @@ class Copies:
         self._files: dict[str, DataFile] = {}
         self._deletions: dict[tuple[FragmentId, bytes, FragmentId], DeletionFile] = {}
         self._unions: dict[tuple[FragmentId, bytes], DeletionFile] = {}
+        self._hiding: dict[str, bytes | tuple[Store, str]] = {}
+        """The deletion files of the plan: their bytes, or where they are."""
         self._indices: dict[bytes, Index | None] = {}
         self._waiting: dict[str, list[Copy]] = {}
         self._stores: dict[str, Store] = {}
-        self._unwritten: list[tuple[str, bytes]] = []
-        self._written: list[str] = []
+        self._written: dict[str, None] = {}
+
+    def begin(self) -> None:
+        """A new plan: deletion files that only the one before named are not needed."""
+        self._hiding.clear()
 
     def data_file(self, file: DataFile) -> DataFile:
         """The same columns in a copy in the root of the target's data files."""
@@ -98,8 +104,7 @@ class Copies:
         if known not in self._deletions:
             made = self._deletions[known] = deletion.under(None)
             made.message.id = secrets.randbits(64)
-            self._plan(*found, self._below(self._target, deletion_key(number, made)))
-        return self._deletions[known]
+        return self._named(number, self._deletions[known], found)
 
     def new_deletion_file(
         self, fragment: Fragment, deleted: BitMap, version: Version
@@ -114,10 +119,17 @@ class Copies:
                 id=secrets.randbits(64),
                 num_deleted_rows=len(deleted),
             )
-            made = self._unions[known] = DeletionFile(message)
-            into = self._below(self._target, deletion_key(fragment.id, made))
-            self._unwritten.append((into, data))
-        return self._unions[known]
+            self._unions[known] = DeletionFile(message)
+        return self._named(fragment.id, self._unions[known], data)
+
+    def _named(
+        self, number: FragmentId, file: DeletionFile, made_of: bytes | tuple[Store, str]
+    ) -> DeletionFile:
+        """A deletion file that the plan needs, unless it is there."""
+        into = self._below(self._target, deletion_key(number, file))
+        if into not in self._written:
+            self._hiding[into] = made_of
+        return file
 
     def index(self, index: Index) -> Index | None:
         """The same index in the target's root, under an identity of its own; None if its files are
@@ -142,21 +154,26 @@ class Copies:
     @property
     def planned(self) -> int:
         """How many files are to be brought."""
-        return sum(map(len, self._waiting.values())) + len(self._unwritten)
+        return sum(map(len, self._waiting.values())) + len(self._hiding)
 
     def bring(self, runner: Runner) -> int:
         """Bring what was planned and is not there yet; how many files those were."""
+        count, new = self.planned, dict[str, bytes]()
+        for into, made_of in self._hiding.items():
+            if isinstance(made_of, bytes):
+                new[into] = made_of
+            else:
+                self._plan(*made_of, into)
         tasks = list(self._tasks(runner.slots))
-        self._written.extend(copy.target for task in tasks for copy in task.copies)
+        self._written.update(dict.fromkeys(copy.target for task in tasks for copy in task.copies))
         self._waiting.clear()
         for blobs in runner.run(bring_files, tasks, what="adopting files"):
-            self._written.extend(blobs)
-        unwritten, self._unwritten = self._unwritten, []
-        self._written.extend(key for key, _ in unwritten)
-        puts = (partial(self._put, key, data) for key, data in unwritten)
-        for _ in in_order(puts, workers=_AT_ONCE):
+            self._written.update(dict.fromkeys(blobs))
+        self._written.update(dict.fromkeys(new))
+        for _ in in_order((partial(self._put, *each) for each in new.items()), workers=_AT_ONCE):
             pass
-        return sum(len(task.copies) for task in tasks) + len(unwritten)
+        self._hiding.clear()
+        return count
 
     def _put(self, key: str, data: bytes) -> Iterator[str]:
         self._main.put(key, data)
@@ -166,7 +183,7 @@ class Copies:
         """Remove what was brought, for an attempt that did not land. Best effort: cleanup finds the
         rest by age."""
         with contextlib.suppress(StorageError):
-            self._main.delete(self._written)
+            self._main.delete([*self._written])
         self._written.clear()
 
     def _tasks(self, slots: int) -> Iterator[CopyTask]:

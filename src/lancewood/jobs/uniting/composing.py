@@ -105,6 +105,7 @@ class Union:
         check_writable(newest, self.ours.location.repository)
         if _settings(newest) != _settings(self.ours.manifest):
             raise RetryableConflictError("columns or settings were changed meanwhile")
+        self.copies.begin()
         attempt = _Attempt(self, newest)
         fields = newest.fields if self.head.fields is None else self.head.fields
         live = frozenset(FieldId(each.id) for each in fields)
