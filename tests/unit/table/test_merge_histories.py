@@ -8,7 +8,19 @@ from typing import Any, Literal
 import pyarrow as pa
 import pytest
 from tests.counted import counts_of
-from tests.merging import FIRST, PRIMARY, Scene, Step, rows_of, update
+from tests.merging import (
+    FIRST,
+    PRIMARY,
+    Scene,
+    Step,
+    append,
+    both,
+    compact,
+    delete,
+    nothing,
+    rows_of,
+    update,
+)
 from tests.pylance import lance
 
 import lancewood as lw
@@ -222,6 +234,78 @@ def test_a_branch_that_was_deleted_is_needed_no_more(scene: Scene) -> None:
     scene.merge()
     scene.on().branches.delete("exp")
     assert scene.rows() == [(1, 11, "x"), *FIRST[1:], NEW]
+
+
+BROUGHT: dict[str, tuple[Step, Step]] = {
+    "nothing more": (nothing, nothing),
+    "other rows": (update("k = 3", a="31"), append((9, 90, "m"))),
+    "other cells of the rows it changed": (update("k IN (1, 4)", b="'m'"), update("k = 4", a="41")),
+    "a change that is taken back": (update("k = 1", a="10"), update("k = 3", a="31")),
+    "a row that is deleted again": (delete("k = 4"), update("k = 2", a="21")),
+    "a row that is deleted again there": (update("k = 1", b="'m'"), delete("k = 4")),
+    "everything moved": (compact, both(update("k = 1", a="10"), compact)),
+}
+
+
+@pytest.mark.parametrize("later", BROUGHT)
+@pytest.mark.parametrize("again", [False, True])
+def test_two_that_merged_a_branch_go_together_after_it_was_deleted(
+    tmp_path: Path, later: str, again: bool
+) -> None:
+    seen = []
+    for name in ("kept", "gone"):
+        scene = Scene(tmp_path / name)
+        update("k = 2", b="'here'")(scene.on())
+        update("k = 2", a="22")(scene.on("exp"))
+        third = scene.branch("third", of="main")
+        scene.merge("third", into="exp")
+        third = third.update({"a": "11"}, "k = 1")
+        if again:
+            for into in ("main", "exp"):
+                scene.merge("third", into)
+        third.append(rows_of([NEW])).delete("k = 3").append(rows_of([(3, 33, "again")]))
+        for into, step in zip(("main", "exp"), BROUGHT[later], strict=True):
+            scene.merge("third", into)
+            step(scene.on(into))
+        if name == "gone":
+            scene.on().branches.delete("third")
+        assert scene.conflicts() == []
+        merged = scene.merge()
+        assert counts_of(merged, Merged).is_new
+        assert scene.merge().version == merged.version
+        scene.merge("main", into="exp")
+        seen.append(scene.rows())
+        assert scene.rows("exp") == seen[-1]
+    assert seen[0] == seen[1]
+
+
+def test_a_conflict_that_was_decided_against_a_branch_that_is_gone_stays_decided(
+    scene: Scene,
+) -> None:
+    scene.branch("third").update({"a": "11"}, "k = 1")
+    scene.on().update({"a": "12"}, "k = 1")
+    scene.merge("third", resolve="ours")
+    scene.merge("third", into="exp")
+    scene.on().branches.delete("third")
+    scene.on().update({"a": "10"}, "k = 1")
+    scene.on("exp").update({"a": "21"}, "k = 2")
+    scene.merge()
+    assert scene.rows() == [*FIRST[:1], (2, 21, "y"), *FIRST[2:]]
+
+
+def test_what_a_branch_brought_that_is_gone_must_be_told_by_the_merges_of_both(
+    scene: Scene,
+) -> None:
+    third = scene.branch("third").update({"a": "11"}, "k = 1")
+    scene.merge("third")
+    third.update({"a": "12"}, "k = 1")
+    scene.merge("third", into="exp")
+    scene.on().branches.delete("third")
+    scene.on().update({"a": "21"}, "k = 2")
+    with pytest.raises(
+        lw.NotFoundError, match=r"branch 'third' .*, which both sides hold, is gone"
+    ):
+        scene.merge()
 
 
 def test_siblings(scene: Scene) -> None:

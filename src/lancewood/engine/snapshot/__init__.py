@@ -11,7 +11,12 @@ from lancewood.engine.snapshot.descent import (
     is_there,
     manifest_names,
 )
-from lancewood.engine.snapshot.lines import has_settled_ids, merge_bases, vector_of
+from lancewood.engine.snapshot.lines import (
+    has_settled_ids,
+    merge_bases,
+    remaining_bases,
+    vector_of,
+)
 from lancewood.engine.snapshot.revisions import (
     TAG,
     At,
@@ -57,6 +62,7 @@ __all__ = [
     "merge_bases",
     "open_revision",
     "read_version",
+    "remaining_bases",
     "resolve",
     "same_branch",
     "same_content",

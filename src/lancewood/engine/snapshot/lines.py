@@ -7,7 +7,8 @@ older Lancewood, is followed to the version that it began from (``descent``). Ch
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot.descent import Descent, became, landed
@@ -15,8 +16,9 @@ from lancewood.engine.snapshot.revisions import branch_location, main_location
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.engine.versions import load_refs
 from lancewood.errors import FormatError, NotFoundError
-from lancewood.model.ids import is_detached
+from lancewood.model.ids import Version, is_detached
 from lancewood.model.lines import MAIN_LINE, Reached, Vector, has_own_ids, held_by, joined, line_of
+from lancewood.model.operations import Clone, Overwrite, Restore
 from lancewood.model.refs import BranchName, called
 
 
@@ -47,7 +49,38 @@ def merge_bases(ours: Snapshot, theirs: Snapshot) -> tuple[Snapshot, ...]:
 
     Raises NotFoundError for one that is gone.
     """
-    return _Bases(ours, theirs).found()
+    found, gone = _Bases(ours, theirs).found()
+    for missing in gone.values():
+        raise missing
+    return found
+
+
+class Step(NamedTuple):
+    """Two versions of a line, one after the other: what the later one took over lies between."""
+
+    before: Snapshot
+    after: Snapshot
+
+
+def remaining_bases(
+    ours: Snapshot, theirs: Snapshot
+) -> tuple[tuple[Snapshot, ...], tuple[Step, ...]]:
+    """The same, without those that are gone, and the steps in which the sides took over what those
+    had: the merges of a branch that was deleted afterwards. Of both sides, as each may have decided
+    otherwise than the branch.
+
+    Raises NotFoundError if there is no base left, or for one of which such steps are not there, or
+    took over more than both sides hold.
+    """
+    bases = _Bases(ours, theirs)
+    found, gone = bases.found()
+    steps = list[Step]()
+    for line, missing in gone.items():
+        taken = bases.steps(line) if found else None
+        if taken is None:
+            raise missing
+        steps += taken
+    return found, tuple(steps)
 
 
 class _Bases:
@@ -56,7 +89,8 @@ class _Bases:
         self._main = main_location(ours)
         self._vectors = vector_of(ours), vector_of(theirs)
 
-    def found(self) -> tuple[Snapshot, ...]:
+    def found(self) -> tuple[tuple[Snapshot, ...], Mapping[str, NotFoundError]]:
+        """The bases, and the errors of those that are gone, by line."""
         left = dict(self._candidates())
         bases = dict[str, tuple[Snapshot, Vector]]()
         gone = dict[str, NotFoundError]()
@@ -76,10 +110,16 @@ class _Bases:
                 del left[other]
                 bases.pop(other, None)
             bases[line] = base, held
-        for line, missing in gone.items():
-            if line in left:
-                raise missing
-        return tuple(base for base, _ in bases.values())
+        found = tuple(base for base, _ in bases.values())
+        return found, {line: missing for line, missing in gone.items() if line in left}
+
+    def steps(self, line: str) -> list[Step] | None:
+        """The steps in which each side took over a line as far as both hold it, oldest first; None
+        if they are not to be found."""
+        common = dict(self._candidates())
+        with contextlib.suppress(NotFoundError):
+            return [step for side in self._sides for step in [*_steps(side, line, common)][::-1]]
+        return None
 
     def _candidates(self) -> Iterator[tuple[str, Reached]]:
         """The lines that both hold, up to the lower version; first those that are likely to hold
@@ -137,6 +177,41 @@ def _beginning(head: Snapshot) -> Snapshot | None:
     return None
 
 
+def _steps(side: Snapshot, line: str, common: Vector) -> Iterator[Step]:
+    """The steps in which a side took over a line, newest first; raises NotFoundError if it took
+    over more in one of them than is common to both sides."""
+    wanted = common[line].version
+    while wanted:
+        after = _first_with(side, line, wanted)
+        before = load_snapshot(side.location, version=after.manifest.version - 1)
+        old, new = held_by(before.manifest), held_by(after.manifest)
+        own = line_of(side.manifest).id
+        came = {each: new[each] for each in new if each != own and not _holds(old, each, new[each])}
+        operations = after.transaction_of(after.manifest.version).operations
+        is_merge = not any(isinstance(each, Clone | Restore | Overwrite) for each in operations)
+        is_common = all(_holds(common, each, reached) for each, reached in came.items())
+        if own not in old or not is_merge or not is_common:
+            raise _gone(main_location(side), line, common[line])
+        yield Step(before, after)
+        wanted = old[line].version if line in old else Version(0)
+
+
+def _first_with(side: Snapshot, line: str, version: Version) -> Snapshot:
+    """The first version of a side's own line that holds so much of another line; those that are
+    gone count as if they did not."""
+    low, found = line_of(side.manifest).first, side
+    while low < found.manifest.version:
+        middle = Version((low + found.manifest.version) // 2)
+        with contextlib.suppress(NotFoundError):
+            earlier = load_snapshot(side.location, version=middle)
+            held = held_by(earlier.manifest).get(line)
+            if held is not None and held.version >= version:
+                found = earlier
+                continue
+        low = Version(middle + 1)
+    return found
+
+
 def _holds(held: Vector, line: str, reached: Reached) -> bool:
     return line in held and held[line].version >= reached.version
 
@@ -144,8 +219,9 @@ def _holds(held: Vector, line: str, reached: Reached) -> bool:
 def _gone(main: Location, line: str, reached: Reached) -> NotFoundError:
     return NotFoundError(
         f"version {reached.version} of {called(reached.branch)} of {main.uri}, which both sides "
-        f"hold, is gone (line {line}): it was cleaned up, or its branch was deleted. What changed "
-        "since cannot be told; bring the rows over with merge or overwrite",
+        f"hold, is gone (line {line}): it was cleaned up, or its branch was deleted, and the "
+        "merges that would show what it brought are not there, or brought more. What changed since "
+        "cannot be told; bring the rows over with merge() by a key, or with overwrite()",
         branch=reached.branch,
         version=reached.version,
         line=line,

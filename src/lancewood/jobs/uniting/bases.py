@@ -7,7 +7,7 @@ be several.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -41,6 +41,11 @@ class Bases(Generic[T]):
             return cls.of(lower, below, nothing, depth - 1)
 
         return cls(first, tuple((each, under(each)) for each in others))
+
+    def followed_by(self, steps: Iterable[tuple[T, T]]) -> Bases[T]:
+        """The same with what lies between two states, for each pair: as if that had been done to
+        the first base, and nothing else."""
+        return Bases(self.first, (*self.others, *((after, Bases(old)) for old, after in steps)))
 
     @property
     def all(self) -> tuple[T, ...]:

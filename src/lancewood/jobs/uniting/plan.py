@@ -79,6 +79,8 @@ class Uniting:
     detect: Detect = "cells"
     table: str = ""
     """What it is called in conflicts."""
+    rebuilt: frozenset[str] = frozenset()
+    """Which of the bases are none, but show what a merge brought from one that is gone."""
 
     def __post_init__(self) -> None:
         """Raises UnsupportedError for several bases whose columns do not go together."""
@@ -116,7 +118,12 @@ class Uniting:
     @property
     def base_names(self) -> tuple[str, ...]:
         """The bases, as ``main:7``."""
-        return tuple(map(_name, self.bases))
+        return tuple(each for each in map(state_name, self.bases) if each not in self.rebuilt)
+
+    @property
+    def is_fast_forward(self) -> bool:
+        """Whether ours has not moved since the base."""
+        return state_name(self.ours) in self.base_names
 
     def conflict_batches(self) -> Iterator[pa.RecordBatch]:
         """All conflicts that nothing decides."""
@@ -245,7 +252,7 @@ class Preparing:
             brought,
             found.written_rows,
             self.stale,
-            is_fast_forward=_name(uniting.ours) in uniting.base_names,
+            is_fast_forward=uniting.is_fast_forward,
             is_dry_run=dry_run,
         )
 
@@ -421,7 +428,8 @@ class _Conflicts:
         )
 
 
-def _name(state: Snapshot) -> str:
+def state_name(state: Snapshot) -> str:
+    """The branch and version of a state, for people."""
     return f"{state.manifest.branch or MAIN}:{state.manifest.version}"
 
 

@@ -20,6 +20,7 @@ from lancewood.engine.snapshot import (
     main_location,
     merge_bases,
     open_revision,
+    remaining_bases,
     vector_of,
 )
 from lancewood.errors import (
@@ -36,7 +37,7 @@ from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.publishing.work import BRANCH_PROPERTY, BRANCH_VERSION_PROPERTY
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.uniting.bases import Bases
-from lancewood.jobs.uniting.plan import Detect, Preparing, Uniting
+from lancewood.jobs.uniting.plan import Detect, Preparing, Uniting, state_name
 from lancewood.jobs.uniting.resolving import Resolve
 from lancewood.model.ids import Version
 from lancewood.model.lines import (
@@ -97,12 +98,13 @@ class BranchMerge:
         """The merge of the two newest versions; None if ours holds all of theirs.
 
         Raises UnsupportedError for a table or branch whose rows have no ids of their own, and
-        NotFoundError if what both come from is gone.
+        NotFoundError if what both come from is gone, and cannot be told from a merge that brought
+        it.
         """
         ours, theirs = (open_revision(self.main, branch=each) for each in (self.into, self.name))
         if holds(ours.manifest, theirs.manifest):
             return None
-        bases = merge_bases(ours, theirs)
+        bases, steps = remaining_bases(ours, theirs)
         if not bases:
             raise InvalidInputError(
                 f"{called(self.into)} and {called(self.name)} of {self.main.uri} have no version "
@@ -110,8 +112,9 @@ class BranchMerge:
             )
         for each in (ours, theirs):
             _check_ids(each, bases[0])
-        base = Bases.of(bases, merge_bases, nothing_before)
-        return Uniting(base, ours, theirs, self.resolve, self.detect, self.main.uri)
+        base = Bases.of(bases, merge_bases, nothing_before).followed_by(steps)
+        rebuilt = frozenset(state_name(each.after) for each in steps)
+        return Uniting(base, ours, theirs, self.resolve, self.detect, self.main.uri, rebuilt)
 
     def nothing(self) -> Uniting:
         """A merge without rows, for the shape of one where ours holds all of theirs."""
@@ -202,7 +205,7 @@ class _Attempt:
         uniting = self.uniting
         if self.merge.detect != "tables" or uniting.resolve.rows is not None:
             return
-        if all(each.manifest.version != uniting.ours.manifest.version for each in uniting.bases):
+        if not uniting.is_fast_forward:
             raise MergeConflictError(
                 f"both sides changed {self.merge.main.uri} since they parted, and detect='tables' "
                 "makes that a conflict",
