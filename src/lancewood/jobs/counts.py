@@ -123,6 +123,8 @@ class Merged:
     """The versions that both come from, as ``main:7``; several after merges in both directions."""
     inserted: int = 0
     updated: int = 0
+    """Rows that ours had and that came with other cells. Of a column that the branch wrote anew in
+    place, and that ours left alone, all rows of the fragment count: their values are not read."""
     deleted: int = 0
     joined: int = 0
     """Updated rows that have cells of both sides."""
