@@ -210,10 +210,10 @@ def test_version_that_was_cleaned_up_is_told_so(spark: Any, tmp_path: Path) -> N
 
     made = lw.create(tmp_path / "t.lance", rows(0, 10), fsync=False)
     frame = read(spark, made.uri)
-    assert frame.count() == 10
+    assert len(numbers(frame)) == 10
     made.overwrite(rows(50, 5)).cleanup(older_than=timedelta(0), in_flight=timedelta(0))
     with pytest.raises(PythonException, match=r"version 1 of .*t\.lance cannot be read any more"):
-        frame.count()
+        numbers(frame)
     assert numbers(read(spark, made.uri)) == list(range(50, 55))
 
 

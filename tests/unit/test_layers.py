@@ -79,7 +79,8 @@ INNER_ROOMS = {
     "spark": {
         "types": "",
         "running": "",
-        "reading": "types",
+        "columnar": "",
+        "reading": "columnar types",
         "writing": "running types",
         "columns": "reading running types writing",
         "merging": "reading running types writing",

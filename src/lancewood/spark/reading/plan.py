@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from lancewood.data.wanted import is_fixed_width, value_width
 from lancewood.engine.rows import RowFacts, ScanPlan, ScanRequest, column_widths
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import FormatError, InvalidInputError, LancewoodError, UnsupportedError
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 _SYSTEM_COLUMN = 8.0
+_UNKNOWN_VALUE = 32.0
+"""Bytes of a computed value that has no fixed width."""
 OPENING = 256 << 10
 """The cost of opening a fragment, as bytes that could be read instead."""
 LEAST = 24 << 20
@@ -71,6 +74,10 @@ class ReadPlan:
     """One for each task, in table order."""
     limit: int | None = None
     """The asked number of rows, if the tasks together may give more."""
+    scan: ScanPlan | None = field(default=None, repr=False)
+    """What was asked for, with all fragments."""
+    rows: int | None = None
+    """The rows of all messages before a filter; None if a writer did not record them."""
 
     @property
     def spark(self) -> StructType:
@@ -103,7 +110,8 @@ def plan_read(
         chosen, limit = chosen.first(limit), None
     messages = [each.encode() for each in chosen.portions(slots, most_bytes)]
     shared = replace(request, fragments=None, base_ids=None, limit=limit)
-    return ReadPlan(ReadWork(snapshot.bare(), shared, reading), messages, limit)
+    rows = None if chosen.rows is None else sum(chosen.rows)
+    return ReadPlan(ReadWork(snapshot.bare(), shared, reading), messages, limit, scan, rows)
 
 
 @dataclass(frozen=True)
@@ -225,6 +233,24 @@ def row_width(scan: ScanPlan, sample: Iterable[Fragment], rows: int) -> float:
         return width
     stored = column_widths(scan.snapshot)
     return width + sum(stored[each] for each in varying)
+
+
+def column_bytes(scan: ScanPlan, rows: int) -> dict[str, float]:
+    """The estimated bytes in memory of a value of each column that is returned.
+
+    Opens what ``row_width`` opens; where it opens nothing, no column without a fixed width is
+    taken for smaller than it is.
+    """
+    widths = {each.name: value_width(each.type) for each in scan.schema}
+    varying = [each.name for each in scan.schema if not is_fixed_width(each.type)]
+    if not varying:
+        return widths
+    name, raw = scan.snapshot.manifest.name, scan.snapshot.manifest.message.fragments
+    most = _most_stored(Fragment(decode_fragment(each, name)) for each in raw[:1])
+    is_small = rows * most <= LEAST
+    stored = {} if is_small else column_widths(scan.snapshot)
+    other = most if is_small else _UNKNOWN_VALUE
+    return widths | {each: widths[each] + stored.get(each, other) for each in varying}
 
 
 def _most_stored(sample: Iterable[Fragment]) -> float:

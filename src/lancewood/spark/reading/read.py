@@ -18,6 +18,8 @@ from lancewood.engine.schema import Columns, Parameters
 from lancewood.engine.snapshot import At, Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.external.base import ManifestStore
+from lancewood.spark.columnar import door
+from lancewood.spark.reading.columnar_read import columnar_read
 from lancewood.spark.reading.plan import ReadPlan, plan_read
 from lancewood.spark.reading.task import COUNT_SCHEMA, count_rows, read_tasks
 from lancewood.spark.tasks import slots, spread
@@ -111,6 +113,10 @@ def read_frame(spark: SparkSession, plan: ReadPlan) -> DataFrame:
         raise InvalidInputError(
             f"a limit beside a filter is {_MOST_LIMIT} at most on Spark, got {plan.limit}"
         )
+    way_in = door(spark)
+    if way_in is not None and plan.scan is not None:
+        frame = way_in.frame(columnar_read(plan, plan.scan, slots(spark)))
+        return frame if plan.limit is None else frame.limit(plan.limit)
     work: Any = partial(read_tasks, plan.work)
     work.__name__ = plan.work.name
     frame = spread(spark, plan.messages).mapInArrow(work, plan.spark)

@@ -14,7 +14,7 @@ import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -24,8 +24,12 @@ from lancewood.errors import NotFoundError
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.manifest import decode_fragment
+from lancewood.model.schema import ROW_ADDRESS, ROW_ID
 from lancewood.spark.tasks import messages_of
 from lancewood.spark.types import Reading
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 _CODEC = "zstd"
 _SIZE_BYTES = 8
@@ -115,12 +119,57 @@ def _cut(batch: pa.RecordBatch, size: int, most_rows: int | None) -> Iterator[pa
 
 
 @dataclass(frozen=True)
+class Selecting:
+    """A reading of which only some columns are wanted."""
+
+    reading: Reading
+    names: tuple[str, ...]
+
+    @property
+    def spark(self) -> StructType:
+        from pyspark.sql.types import StructType
+
+        return StructType([self.reading.spark[each] for each in self.names])
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([self.reading.schema.field(each) for each in self.names])
+
+    def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch of the scan as those columns."""
+        return self.reading.convert(batch).select(list(self.names))
+
+
+def narrowed_request(
+    request: ScanRequest, known: Sequence[str], names: Sequence[str]
+) -> ScanRequest:
+    """The request for only the columns ``names`` of those that it gives, which are ``known``; the
+    same request where it cannot be said of less than all."""
+    columns = request.columns
+    is_computed = isinstance(columns, Mapping)
+    if len(names) == len(known) or not set(columns or known) <= set(known):
+        return request
+    if is_computed and request.parameters is not None:
+        return request
+    listed = frozenset(columns or ())  # where a row id may be named like any other column
+    stored = [each for each in names if each in listed or each not in (ROW_ID, ROW_ADDRESS)]
+    return replace(
+        request,
+        columns={each: columns[each] for each in stored}
+        if isinstance(columns, Mapping)
+        else stored,
+        with_row_id=request.with_row_id and ROW_ID in names,
+        with_row_address=request.with_row_address and ROW_ADDRESS in names,
+    )
+
+
+@dataclass(frozen=True)
 class ReadWork:
     """What all tasks of a read share. Pickles; ``snapshot`` has no fragments."""
 
     snapshot: Snapshot
     request: ScanRequest
-    reading: Reading
+    reading: Reading | Selecting
 
     @property
     def name(self) -> str:
@@ -131,6 +180,29 @@ class ReadWork:
     def __call__(self, message: bytes) -> Iterator[pa.RecordBatch]:
         """The rows of one task, as Spark takes them."""
         return read_task(self, message)
+
+    def narrowed(self, names: Sequence[str], where: str | None, limit: int | None) -> ReadWork:
+        """The same for those who want some of the columns, in their order, and less of the rows.
+
+        Fixed-size lists stay such. Raises InvalidInputError for a condition that is none.
+        """
+        request = narrowed_request(self.request, self.reading.schema.names, names)
+        if where is not None:
+            own = request.where
+            # A comment may end it.
+            request = replace(request, where=where if own is None else f"({own}\n) AND {where}")
+        if limit is not None:
+            own_limit = limit if request.limit is None else request.limit
+            request = replace(request, limit=min(limit, own_limit))
+        schema = ScanPlan(self.snapshot, replace(request, fragments=())).schema
+        reading = Reading(schema, keeps_fixed_lists=True)
+        if schema.names == list(names):
+            return ReadWork(self.snapshot, request, reading)
+        return ReadWork(self.snapshot, request, Selecting(reading, tuple(names)))
+
+    def fragments_in(self, message: bytes) -> int:
+        """How many fragments a task reads."""
+        return len(TablePortion.decode(message).fragments)
 
     def plan(self, message: bytes) -> ScanPlan:
         """The scan of one task."""

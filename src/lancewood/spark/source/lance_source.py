@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -30,8 +30,8 @@ from lancewood.jobs.job import TASKS_PER_SLOT, CommitOptions
 from lancewood.model.ids import Version
 from lancewood.model.manifest import ManifestHead
 from lancewood.model.revision import OnBranch, parse_revision
-from lancewood.model.schema import ROW_ADDRESS, ROW_ID
 from lancewood.spark.reading.plan import MOST, plan_read
+from lancewood.spark.reading.task import narrowed_request
 from lancewood.spark.source import stream_reader as readers
 from lancewood.spark.source import stream_writer as writers
 from lancewood.spark.source.credentials import with_credentials
@@ -306,19 +306,7 @@ def _narrowed(scan: ScanPlan, schema: StructType) -> ScanPlan:
     """The scan without unneeded columns; raises for one that does not exist."""
     known = scan.schema.names
     names = check_names(schema, known)
-    columns = scan.request.columns
-    if len(names) == len(known) or not set(columns or known) <= set(known):
-        return scan
-    listed = frozenset(columns or ())  # where a row id may be named like any other column
-    stored = [each for each in names if each in listed or each not in (ROW_ID, ROW_ADDRESS)]
-    request = replace(
-        scan.request,
-        columns={each: columns[each] for each in stored}
-        if isinstance(columns, Mapping)
-        else stored,
-        with_row_id=scan.request.with_row_id and ROW_ID in names,
-        with_row_address=scan.request.with_row_address and ROW_ADDRESS in names,
-    )
+    request = narrowed_request(scan.request, known, names)
     return ScanPlan(scan.snapshot, request)
 
 

@@ -51,6 +51,17 @@ def is_exactly(array: pa.Array, kind: pa.DataType) -> bool:
 
 
 @dataclass(frozen=True)
+class Unchanged:
+    """Arrays that have their type already."""
+
+    target: pa.DataType
+    checks: bool = False
+
+    def __call__(self, array: pa.Array) -> pa.Array:
+        return array
+
+
+@dataclass(frozen=True)
 class LosslessCast:
     """The same values in another Arrow type; a value that would change is refused."""
 

@@ -23,6 +23,7 @@ from lancewood.spark.types.leaves import (
     LosslessCast,
     Maps,
     Structs,
+    Unchanged,
     is_list,
 )
 from lancewood.spark.types.new_table import to_spark_metadata
@@ -86,10 +87,14 @@ class Reading:
     is_identity: bool
     """Whether ``convert`` gives back what it gets."""
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, *, keeps_fixed_lists: bool = False) -> None:
+        """With ``keeps_fixed_lists`` those of the outermost columns stay as they are, where
+        nothing inside of them has to change: for those who take them so."""
         from pyspark.sql.types import StructField, StructType
 
         found = [_read_top(each) for each in schema]
+        if keeps_fixed_lists:
+            found = [_kept(*each) for each in zip(schema, found, strict=True)]
         self.spark = StructType(
             [
                 StructField(each.name, one.spark, each.nullable, to_spark_metadata(each.metadata))
@@ -128,6 +133,16 @@ def _read_top(field: pa.Field) -> _Read:
         column = ColumnPath(field.name, True)
         return _Read(LongType(), LosslessCast(column, pa.int64(), checks=True, name="bigint"))
     return _read(field, ColumnPath(field.name, True), field.nullable)
+
+
+def _kept(field: pa.Field, found: _Read) -> _Read:
+    """The same, but for a fixed-size list, if its elements are as Spark has them."""
+    kind = field.type
+    if isinstance(kind, pa.BaseExtensionType) or not pa.types.is_fixed_size_list(kind):
+        return found
+    if kind.value_type != found.arrow.value_type:
+        return found
+    return _Read(found.spark, Unchanged(kind))
 
 
 def _read(field: pa.Field, column: ColumnPath, nullable: bool) -> _Read:

@@ -1,0 +1,12 @@
+"""The columnar door: a source of our own in Java, which Spark compiles, fed by Python workers.
+
+Knows how the source gets into a Spark, what it is told of a planned read, and how a worker hands
+batches over. Reads no table: what a worker does for a request is given to it.
+"""
+
+from __future__ import annotations
+
+from lancewood.spark.columnar.door import Door, door, prepare, why_closed
+from lancewood.spark.columnar.planned import ColumnReference, PlannedRead
+
+__all__ = ["ColumnReference", "Door", "PlannedRead", "door", "prepare", "why_closed"]

@@ -1,0 +1,156 @@
+"""Whether a session has the columnar door, and planned reads as frames through it.
+
+The jar is brought into a session once: where its classes are looked up on the driver, and to the
+executors. Where that cannot be done there is no door, and the reason is kept for people to read.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+from weakref import WeakKeyDictionary
+
+from lancewood.spark.columnar.jar import compiled, jar_path, keep_jar, kept_jar
+from lancewood.spark.columnar.planned import PlannedRead, PythonCommand
+from lancewood.spark.tasks import is_connect
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+VARIABLE = "LANCEWOOD_SPARK_COLUMNAR"
+SETTING = "spark.lancewood.columnar"
+"""Either turns the door off, with 0 or false."""
+_OFF = ("0", "false", "no", "off")
+_PACKAGE = "io.lancewood.spark"
+_SOURCE = f"{_PACKAGE}.PlannedSource"
+_LOADER = "org.apache.spark.util.MutableURLClassLoader"
+
+
+class ClosedError(Exception):
+    """There is no door, for the reason that this says."""
+
+
+@dataclass(frozen=True)
+class Door:
+    """The way into one session."""
+
+    spark: SparkSession
+
+    def frame(self, planned: PlannedRead) -> DataFrame:
+        """A planned read as a frame, of which Spark reads what a query needs."""
+        context = self.spark.sparkContext
+        source = getattr(context._jvm, _SOURCE)
+        token = uuid4().hex
+        source.leave(token, planned.encode(python_of(context)))
+        try:
+            return self.spark.read.format(_SOURCE).option("plan", token).load()
+        finally:
+            source.forget(token)
+
+
+_lock = threading.Lock()
+_found: WeakKeyDictionary[Any, Door | ClosedError] = WeakKeyDictionary()
+
+
+def door(spark: SparkSession) -> Door | None:
+    """The door of a session, brought into it if need be; None if there is none."""
+    found = _look(spark)
+    return found if isinstance(found, Door) else None
+
+
+def why_closed(spark: SparkSession) -> str | None:
+    """Why a session has no door; None if it has one."""
+    found = _look(spark)
+    return None if isinstance(found, Door) else str(found)
+
+
+def prepare(spark: SparkSession) -> None:
+    """Bring the door into a session without waiting for it."""
+    if _switched_off(spark) is None:
+        threading.Thread(target=_prepare, args=(spark,), daemon=True).start()
+
+
+def _prepare(spark: SparkSession) -> None:
+    found = _look(spark)
+    if isinstance(found, Door) and str(spark.sparkContext.master).startswith("local["):
+        _warm(spark.sparkContext)
+
+
+def _look(spark: SparkSession) -> Door | ClosedError:
+    off = _switched_off(spark)
+    if off is not None:
+        return ClosedError(off)
+    with _lock:
+        known = _found.get(spark)
+        if known is None:
+            known = _found[spark] = _opened(spark)
+        return known
+
+
+def _switched_off(spark: SparkSession) -> str | None:
+    """What turned the door off, if something did."""
+    value = os.environ.get(VARIABLE, "")
+    if value.lower() in _OFF:
+        return f"{VARIABLE} is {value}"
+    value = spark.conf.get(SETTING, "true") or "true"
+    return f"{SETTING} is {value}" if value.lower() in _OFF else None
+
+
+def _opened(spark: SparkSession) -> Door | ClosedError:
+    try:
+        if is_connect(spark):
+            raise ClosedError("the session is one of Spark Connect")
+        _attach(spark, _jar(spark))
+    except ClosedError as closed:
+        return closed
+    except Exception as failed:  # whatever a Spark forbids, the other way is open
+        return ClosedError(
+            f"Spark does not take it: {str(failed).strip() or type(failed).__name__}"
+        )
+    return Door(spark)
+
+
+def _jar(spark: SparkSession) -> Path:
+    context: Any = spark.sparkContext
+    java = str(context._jvm.java.lang.System.getProperty("java.version"))
+    path = jar_path(spark.version, java, os.environ)
+    return kept_jar(path) or keep_jar(path, compiled(context._gateway))
+
+
+def _attach(spark: SparkSession, jar: Path) -> None:
+    """Bring a jar to the driver and to executors, those that come later included."""
+    context: Any = spark.sparkContext
+    jvm = context._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    while loader is not None and loader.getClass().getName() != _LOADER:
+        loader = loader.getParent()
+    if loader is None:
+        raise ClosedError("the driver of this Spark takes no classes while it runs")
+    loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
+    context._jsc.addJar(str(jar))
+
+
+def python_of(context: Any) -> PythonCommand:
+    """The Python of a session's workers."""
+    return PythonCommand(context.pythonExec, dict(context.environment), context._python_includes)
+
+
+def _warm(context: Any) -> None:
+    python, strings = python_of(context), context._jvm.java.lang.String
+    made = []
+    for given in (list(python.environment), list(python.environment.values())):
+        array = context._gateway.new_array(strings, len(given))
+        for at, each in enumerate(given):
+            array[at] = each
+        made.append(array)
+    getattr(context._jvm, _SOURCE).warm(python.executable, *made)
+
+
+def encoded_option(planned: PlannedRead) -> str:
+    """A planned read as the value of an option."""
+    return base64.b64encode(planned.encode(PythonCommand())).decode()

@@ -1,0 +1,104 @@
+"""The Java source as a jar: compiled by the Janino that every Spark carries, and kept.
+
+A jar is kept in the cache of the user, readable by nobody else, under a name that says what it was
+made of: these sources, this release of Spark, this Java. It is put there whole, by a rename. There
+is no binary in the package, and no compiler of Java's is needed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from lancewood.spark.java import cache_directory
+
+_REGISTER = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
+REGISTERED: tuple[str, ...] = ()
+"""Classes that Spark finds by a short name."""
+_LONG_AGO = (1980, 1, 1, 0, 0, 0)
+_JANINO = "org.codehaus.janino"
+_RESOURCES = "org.codehaus.commons.compiler.util.resource"
+
+
+@cache
+def sources() -> Mapping[str, str]:
+    """The Java files of this package, by their names."""
+    found = files("lancewood.spark.columnar").joinpath("java").iterdir()
+    return {each.name: each.read_text("utf-8") for each in sorted(found, key=lambda e: e.name)}
+
+
+def jar_path(spark: str, java: str, environ: Mapping[str, str]) -> Path:
+    """Where the jar for a release of Spark and a Java is, or would be."""
+    mark = hashlib.sha256()
+    for each in (spark, java, *REGISTERED, *(part for file in sources().items() for part in file)):
+        mark.update(each.encode() + b"\0")
+    name = f"lancewood-spark-{spark}-{mark.hexdigest()[:16]}.jar"
+    return cache_directory(environ) / "spark" / name
+
+
+def kept_jar(path: Path) -> Path | None:
+    """The jar, if it is there and nobody else could have put it there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    is_ours = found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return path if is_ours and stat.S_ISREG(found.st_mode) else None
+
+
+def keep_jar(path: Path, classes: Mapping[str, bytes]) -> Path:
+    """Put a jar of these classes there, or into a directory of this process if it cannot be."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return _put(path, classes)
+    except OSError:
+        folder = tempfile.mkdtemp(prefix="lancewood-jar-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        return _put(Path(folder, path.name), classes)
+
+
+def _put(path: Path, classes: Mapping[str, bytes]) -> Path:
+    handle, fresh = tempfile.mkstemp(prefix=".new-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as jar:
+            contents = dict(classes)
+            if REGISTERED:
+                contents[_REGISTER] = "".join(f"{each}\n" for each in REGISTERED).encode()
+            for name, content in sorted(contents.items()):
+                jar.writestr(zipfile.ZipInfo(name, _LONG_AGO), content, zipfile.ZIP_DEFLATED)
+        os.replace(fresh, path)
+    except BaseException:
+        Path(fresh).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def compiled(gateway: Any) -> dict[str, bytes]:
+    """The class files of the sources, by their paths, made by the Spark behind a gateway.
+
+    Raises what the gateway raises: Java's exceptions, where there is no Janino or it refuses.
+    """
+    jvm = gateway.jvm
+    resource = getattr(jvm, f"{_RESOURCES}.Resource")
+    given = gateway.new_array(resource, len(sources()))
+    for number, (name, text) in enumerate(sources().items()):
+        given[number] = getattr(jvm, f"{_RESOURCES}.StringResource")(name, text)
+    made = getattr(jvm, f"{_RESOURCES}.MapResourceCreator")()
+    compiler = getattr(jvm, f"{_JANINO}.Compiler")()
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    compiler.setIClassLoader(getattr(jvm, f"{_JANINO}.ClassLoaderIClassLoader")(loader))
+    finder = getattr(jvm, f"{_RESOURCES}.ResourceFinder")
+    compiler.setClassFileFinder(finder.EMPTY_RESOURCE_FINDER)
+    compiler.setClassFileCreator(made)
+    compiler.compile(given)
+    return {str(name): bytes(content) for name, content in made.getMap().items()}

@@ -1,0 +1,133 @@
+"""How a worker hands batches to Java: in memory that both map, or else through their connection.
+
+The memory has no name but the one under /proc, where only the same user may open it, and nothing of
+it is left when both are gone. It has places for two batches: while Java is at one, the worker lays
+the next. A batch that is too large for its place gets larger ones.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from lancewood.spark.columnar import protocol
+
+_PLACES = 2
+_PLACE = 5 << 20
+"""A little more than batches usually have."""
+_MOST_KEPT = 64 << 20
+"""A place of more bytes is given back after its task."""
+_PAGE = 4096
+_MORE = 64
+"""What a stream has besides its schema and the batch."""
+_NO_MAPPING = "LANCEWOOD_SPARK_STREAM"
+"""If this is set, batches go through the connection."""
+
+
+class StoppedError(Exception):
+    """Java wants no more of this request."""
+
+
+class Handover:
+    """The way of batches from one worker to Java."""
+
+    def __init__(self, incoming: protocol.Incoming, out: BinaryIO) -> None:
+        self._incoming = incoming
+        self._out = out
+        self._is_mapping = hasattr(os, "memfd_create") and not os.environ.get(_NO_MAPPING)
+        self._place = 0
+        self._view: memoryview | None = None
+        self._sent = self._taken = 0
+        self._schema: pa.Schema | None = None
+        self._schema_size = 0
+
+    def begin(self, schema: pa.Schema) -> None:
+        """A request is answered with batches of this schema."""
+        self._sent = self._taken = 0
+        self._schema, self._schema_size = schema, schema.serialize().size
+        sizes = [size for each in schema for size in list_sizes(each.type)]
+        words = [protocol.LIST_SIZES, len(sizes), *sizes]
+        self._out.write(b"".join(map(protocol.integer, words)))
+
+    def send(self, batch: pa.RecordBatch) -> None:
+        """Hand over a batch; waits while Java is two behind. Raises StoppedError."""
+        need = pa.ipc.get_record_batch_size(batch) + self._schema_size + _MORE
+        if self._is_mapping and need > self._place:
+            self._wait(0)
+            self._is_mapping = self._offer(need)
+        if self._is_mapping:
+            self._wait(_PLACES - 1)
+            self._lay(batch, self._sent % _PLACES * self._place, need)
+        else:
+            self._wait(0)
+            self._stream(batch)
+        self._out.flush()
+        self._sent += 1
+
+    def end(self) -> None:
+        """Wait until Java has looked at everything; what it says next is a request."""
+        try:
+            self._wait(0)
+        except StoppedError:
+            return
+        finally:
+            if self._place > _MOST_KEPT:
+                self._view, self._place = None, 0
+
+    def _wait(self, most: int) -> None:
+        """Until at most so many batches are with Java."""
+        while self._sent - self._taken > most:
+            if self._incoming.byte() == protocol.STOP:
+                self._sent = self._taken = 0
+                raise StoppedError
+            self._taken += 1
+
+    def _offer(self, need: int) -> bool:
+        """New memory with larger places; False if Java cannot map it."""
+        size = max(-(-need * 5 // 4 // _PAGE) * _PAGE, _PLACE)
+        memory = os.memfd_create("lancewood")
+        try:
+            os.ftruncate(memory, size * _PLACES)
+            self._view = memoryview(mmap.mmap(memory, size * _PLACES))
+            path = f"/proc/{os.getpid()}/fd/{memory}"
+            offered = protocol.integer(protocol.MEMORY) + protocol.text(path)
+            self._out.write(offered + protocol.long(size * _PLACES))
+            self._out.flush()
+            is_mapped = self._incoming.byte() == protocol.MAPPED
+        finally:
+            os.close(memory)
+        self._place = size if is_mapped else 0
+        return is_mapped
+
+    def _lay(self, batch: pa.RecordBatch, at: int, size: int) -> None:
+        assert self._view is not None
+        place = pa.FixedSizeBufferWriter(pa.py_buffer(self._view[at : at + size]))
+        with pa.ipc.new_stream(place, self._schema) as stream:
+            stream.write_batch(batch)
+        place.close()
+        said = protocol.integer(protocol.BATCH) + protocol.long(size) + protocol.long(at)
+        self._out.write(said)
+
+    def _stream(self, batch: pa.RecordBatch) -> None:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, self._schema) as stream:
+            stream.write_batch(batch)
+        laid = sink.getvalue()
+        self._out.write(protocol.integer(protocol.BATCH_HERE) + protocol.integer(laid.size))
+        self._out.write(laid)
+
+
+def list_sizes(kind: pa.DataType) -> list[int]:
+    """Of every list inside, outermost first, the number of its values; -1 where that varies."""
+    if pa.types.is_fixed_size_list(kind):
+        return [kind.list_size, *list_sizes(kind.value_type)]
+    if pa.types.is_list(kind):
+        return [-1, *list_sizes(kind.value_type)]
+    if pa.types.is_map(kind):
+        return [*list_sizes(kind.key_type), *list_sizes(kind.item_type)]
+    if pa.types.is_struct(kind):
+        return [size for each in kind for size in list_sizes(each.type)]
+    return []

@@ -1,0 +1,85 @@
+"""The words between Java and a worker, and how numbers, texts and bytes travel; ``Protocol.java``
+and ``Wire.java`` have the same."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import BinaryIO
+
+READ, PLAN = 1, 2
+"""Requests."""
+STOP, NEXT, MAPPED, NOT_MAPPED = 0, 1, 2, 3
+"""What Java says while it is answered."""
+MEMORY, LIST_SIZES, BATCH, BATCH_HERE, END, ERROR, PLANNED, DELEGATED = range(1, 9)
+"""Answers."""
+_NONE = -1
+
+
+class Incoming:
+    """What comes from Java; raises EOFError where it ends."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def exactly(self, size: int) -> bytes:
+        found = self._file.read(size)
+        if len(found) < size:
+            raise EOFError
+        return found
+
+    def byte(self) -> int:
+        return self.exactly(1)[0]
+
+    def integer(self) -> int:
+        return int(struct.unpack(">i", self.exactly(4))[0])
+
+    def long(self) -> int:
+        return int(struct.unpack(">q", self.exactly(8))[0])
+
+    def some_bytes(self) -> bytes | None:
+        size = self.integer()
+        return None if size == _NONE else self.exactly(size)
+
+    def text(self) -> str | None:
+        found = self.some_bytes()
+        return None if found is None else found.decode()
+
+    def texts(self) -> list[str]:
+        return [self.text() or "" for _ in range(self.integer())]
+
+    def many(self) -> list[bytes]:
+        return [self.some_bytes() or b"" for _ in range(self.integer())]
+
+
+def integer(value: int) -> bytes:
+    return struct.pack(">i", value)
+
+
+def long(value: int) -> bytes:
+    return struct.pack(">q", value)
+
+
+def flag(value: bool) -> bytes:
+    return bytes([value])
+
+
+def some_bytes(value: bytes | None) -> bytes:
+    return integer(_NONE) if value is None else integer(len(value)) + value
+
+
+def text(value: str | None) -> bytes:
+    return some_bytes(None if value is None else value.encode())
+
+
+def texts(values: Sequence[str]) -> bytes:
+    return integer(len(values)) + b"".join(map(text, values))
+
+
+def many(values: Sequence[bytes]) -> bytes:
+    return integer(len(values)) + b"".join(map(some_bytes, values))
+
+
+def numbers(values: Mapping[str, float]) -> bytes:
+    found = (text(name) + struct.pack(">d", value) for name, value in values.items())
+    return integer(len(values)) + b"".join(found)

@@ -1,0 +1,117 @@
+"""What a worker does: one request after the other, until its connection ends.
+
+Knows the requests and how they are answered. What is read, and how a source is planned, is done by
+what it is given: work that Java keeps pickled, and a function.
+"""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, Protocol
+
+import pyarrow as pa
+
+from lancewood.spark.columnar import protocol
+from lancewood.spark.columnar.memory import Handover, StoppedError
+
+_MOST_KEPT = 16
+"""Narrowed work that is kept for the next task of the same query."""
+
+Planner = Callable[[Mapping[str, str], int], bytes | None]
+"""From options of a source, and how many tasks run at once, to an encoded ``PlannedRead``; None if
+the source is to be left to Spark's own way."""
+
+
+class Work(Protocol):
+    """What all tasks of a read share: see ``reading.task.ReadWork``."""
+
+    @property
+    def reading(self) -> Any: ...
+
+    def narrowed(self, names: Sequence[str], where: str | None, limit: int | None) -> Work: ...
+
+    def fragments_in(self, message: bytes) -> int: ...
+
+    def __call__(self, message: bytes) -> Iterator[pa.RecordBatch]: ...
+
+
+class Worker:
+    """One process on its connection."""
+
+    def __init__(self, incoming: BinaryIO, out: BinaryIO, plan: Planner) -> None:
+        self._in = protocol.Incoming(incoming)
+        self._out = out
+        self._plan = plan
+        self._handover = Handover(self._in, out)
+        self._work: Work | None = None
+        self._kept: dict[tuple[Any, ...], Work] = {}
+
+    def serve(self) -> None:
+        """Answer requests until Java is gone."""
+        try:
+            while True:
+                request = self._in.byte()
+                if request == protocol.READ:
+                    self._read()
+                else:
+                    self._plan_source()
+                self._out.flush()
+        except (EOFError, BrokenPipeError, ConnectionError):
+            return
+
+    def _read(self) -> None:
+        pickled, names, where = self._in.some_bytes(), self._in.texts(), self._in.text()
+        limit, messages = self._in.long(), self._in.many()
+        try:
+            if pickled is not None:
+                self._work, self._kept = pickle.loads(pickled), {}
+            work = self._narrowed(tuple(names), where, None if limit < 0 else limit)
+            self._handover.begin(work.reading.schema)
+            self._send(work, messages, None if limit < 0 else limit)
+            self._handover.end()
+        except StoppedError:
+            self._handover.end()
+        except (EOFError, BrokenPipeError, ConnectionError):
+            raise
+        except Exception:
+            told = traceback.format_exc()
+            self._handover.end()
+            self._out.write(protocol.integer(protocol.ERROR) + protocol.text(told))
+            return
+        fragments = 0 if self._work is None else sum(map(self._work.fragments_in, messages))
+        self._out.write(protocol.integer(protocol.END) + protocol.long(fragments))
+
+    def _send(self, work: Work, messages: Sequence[bytes], limit: int | None) -> None:
+        left = limit
+        for message in messages:
+            for batch in work(message):
+                self._handover.send(batch)
+                if left is not None:
+                    left -= batch.num_rows
+                    if left <= 0:
+                        return
+
+    def _narrowed(self, names: tuple[str, ...], where: str | None, limit: int | None) -> Work:
+        assert self._work is not None
+        asked = (names, where, limit)
+        found = self._kept.get(asked)
+        if found is None:
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            found = self._kept[asked] = self._work.narrowed(names, where, limit)
+        return found
+
+    def _plan_source(self) -> None:
+        keys, values, slots = self._in.texts(), self._in.texts(), self._in.integer()
+        try:
+            planned = self._plan(dict(zip(keys, values, strict=True)), slots)
+        except Exception:
+            told = traceback.format_exc()
+            self._out.write(protocol.integer(protocol.ERROR) + protocol.text(told))
+            return
+        if planned is None:
+            self._out.write(protocol.integer(protocol.DELEGATED))
+        else:
+            self._out.write(protocol.integer(protocol.PLANNED) + protocol.some_bytes(planned))

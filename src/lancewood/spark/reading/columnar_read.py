@@ -1,0 +1,67 @@
+"""A planned read as the columnar door takes it: what Spark may push into it, and how large it is.
+
+Spark's conditions are only about columns of which our SQL and Spark think alike: plain values, and
+not those that have another form in Spark, such as bfloat16, nor bytes and times.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+
+from lancewood.engine.rows import ScanPlan
+from lancewood.expr.parse import MAX_LENGTH
+from lancewood.expr.types import family, plain_type
+from lancewood.model.field_keys import EXTENSION_NAME
+from lancewood.spark.columnar import ColumnReference, PlannedRead
+from lancewood.spark.reading import plan as planning
+from lancewood.spark.reading.plan import ReadPlan, column_bytes
+
+_COMPARED = frozenset({"boolean", "integer", "float", "decimal", "text", "date", "timestamp"})
+_ROOM = 1_000
+"""Characters that joining conditions takes."""
+
+
+def columnar_read(plan: ReadPlan, scan: ScanPlan, slots: int) -> PlannedRead:
+    """What the door needs to know of a plan, for a Spark that runs ``slots`` tasks at once."""
+    rows = plan.rows
+    own = scan.request.where or ""
+    return PlannedRead(
+        name=plan.work.name,
+        schema=plan.spark.json(),
+        work=pickle.dumps(plan.work),
+        messages=plan.messages,
+        rows=rows,
+        is_counted=scan.predicate is None and plan.limit is None,
+        slots=slots,
+        worthwhile=planning.LEAST,
+        most_condition=max(0, MAX_LENGTH - _ROOM - len(own)),
+        widths={} if rows is None else column_bytes(scan, rows),
+        references=dict(_references(scan)),
+    )
+
+
+def _references(scan: ScanPlan) -> Iterator[tuple[tuple[str, ...], ColumnReference]]:
+    computed = scan.request.columns if isinstance(scan.request.columns, Mapping) else None
+    for each in scan.schema:
+        if computed is None or computed[each.name] == each.name:
+            yield from _below(each, (), "")
+
+
+def _below(
+    field: pa.Field, above: tuple[str, ...], prefix: str
+) -> Iterator[tuple[tuple[str, ...], ColumnReference]]:
+    is_extended = EXTENSION_NAME.encode() in (field.metadata or {})
+    if is_extended or isinstance(field.type, pa.BaseExtensionType) or "\n" in field.name:
+        return
+    path, sql = (*above, field.name), prefix + _quoted(field.name)
+    yield path, ColumnReference(sql, family(plain_type(field.type)) in _COMPARED)
+    if pa.types.is_struct(field.type):
+        for each in field.type:
+            yield from _below(each, path, f"{sql}.")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,364 @@
+"""The columnar door on a local Spark: what is pushed, what is handed over, and its workers."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+from tests.spark.environment import of_a_quick_shell
+
+import lancewood as lw
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+from lancewood.spark import read
+from lancewood.spark.columnar import door, why_closed
+from lancewood.spark.columnar.door import SETTING, VARIABLE
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+SLEEP = "java_method('java.lang.Thread', 'sleep'"
+TOTALS = ("count(n)", "sum(n)", "max(z)")
+MODULE = "lancewood.spark.worker_server"
+NOON = datetime(2026, 1, 1, 12, 0, 0, 250, UTC)
+NAN = float("nan")
+AWKWARD = pa.table(
+    {
+        "i": pa.array([1, -2, None, 4, 5, 6], pa.int64()),
+        "u": pa.array([0, 2**64 - 1, 7, None, 5, 6], pa.uint64()),
+        "b": [True, False, None, True, False, True],
+        "d": [0.1, -0.0, NAN, float("inf"), None, -1e300],
+        "f": pa.array([0.1, -0.0, NAN, float("-inf"), None, 3.5], pa.float32()),
+        "s": ["a", "it's", None, "", "ß", '"q" \\'],
+        "m": pa.array(
+            [Decimal("1.10"), Decimal("-9.99"), None, Decimal(0), Decimal(5), Decimal(6)]
+        ),
+        "day": [
+            date(2026, 1, 1),
+            date(1, 1, 1),
+            None,
+            date(9999, 12, 31),
+            date(1969, 12, 31),
+            None,
+        ],
+        "t": pa.array([NOON, datetime(1960, 1, 1, tzinfo=UTC), None, NOON, NOON, None]),
+        "w": pa.array([NOON.replace(tzinfo=None), None, None, datetime(1, 1, 1), None, None]),
+        "x": [b"a", b"", None, b"\x00\xff", b"b", b"c"],
+        "st": [{"in": {"n": 1}, "s": "a"}, None, {"in": None, "s": None}, *[{"in": {"n": 4}}] * 3],
+        "l": [[1, None], None, [], [3], [4], [5]],
+        'a "b"': [1, 2, 3, 4, 5, 6],
+    }
+)
+CONDITIONS = (
+    *("i > 1", "i IN (1, 4, 99)", "NOT (i = 1)", "i <=> 4", "i IS NULL", "1 < i", "i <> 5"),
+    *("u > 6", "u = 18446744073709551615", "b", "NOT b", "b IS NULL"),
+    *("d > 0", "d >= double('NaN')", "d < 0.1", "d = 0", "d <= 0.1", "NOT (d > 0)", "d <> 0.1"),
+    *("f > float(0.1)", "f = float(0.1)", "f <= float(0.1)", "f > 0.1", "f < 1e300"),
+    *("s = 'it\\'s'", "s = ''", "s > 'a'", "s IN ('ß', '\"q\" \\\\')", "s LIKE 'i%'"),
+    *("m = 1.1", "m < 0", "m >= 5.00", "m IN (1.10, 6)", "m > 5.123"),
+    *("day = date'2026-01-01'", "day < date'1970-01-01'", "day > date'9999-01-01'"),
+    *("t = timestamp'2026-01-01 12:00:00.00025Z'", "t < timestamp'1970-01-01 00:00:00Z'"),
+    *("w = timestamp_ntz'2026-01-01 12:00:00.00025'", "w < timestamp_ntz'0001-01-01 00:00:01'"),
+    *("x = X'61'", "x IS NULL", "st.in.n = 4", "st.s = 'a'", "st.in IS NULL", "st IS NULL"),
+    *("l IS NULL", "size(l) = 1", '`a "b"` > 4', "i > 1 AND (s = '' OR d = 0)", "i = 1 OR x = X''"),
+)
+
+
+@pytest.fixture(scope="module")
+def awkward(tmp_path_factory: pytest.TempPathFactory) -> lw.Table:
+    """Every value that conditions stumble over, in two fragments with a deletion."""
+    path = tmp_path_factory.mktemp("columnar") / "awkward.lance"
+    made = lw.create(path, AWKWARD, max_rows_per_file=4, fsync=False)
+    more = AWKWARD.slice(0, 1).set_column(0, "i", pa.array([100], pa.int64()))
+    return made.append(more).delete("i = 100")
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> lw.Table:
+    """A million rows in four fragments, with texts."""
+    path = tmp_path_factory.mktemp("columnar") / "many.lance"
+    rows = pa.table({"n": range(1_000_000), "s": [f"text {n}" for n in range(1_000_000)]})
+    return lw.create(path, rows, max_rows_per_file=250_000, fsync=False)
+
+
+def shown(frame: Any) -> str:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        frame.explain(True)
+    return out.getvalue()
+
+
+def scanned(frame: Any) -> str:
+    """What the physical plan says of the scan."""
+    (line,) = [each for each in shown(frame).splitlines() if "+- BatchScan" in each]
+    return line
+
+
+def bytes_of(frame: Any) -> int:
+    """How large Spark takes it to be."""
+    return int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+
+
+def texts(frame: Any) -> list[str]:
+    return sorted(str(each) for each in frame.collect())
+
+
+def pythons(mark: str = "") -> set[int]:
+    """Servers and workers of this user; only those with a mark in their environment."""
+    found = set()
+    for each in Path("/proc").iterdir():
+        if each.name.isdigit():
+            with contextlib.suppress(OSError):
+                is_one = MODULE.encode() in (each / "cmdline").read_bytes().split(b"\0")
+                if is_one and mark.encode() in (each / "environ").read_bytes():
+                    found.add(int(each.name))
+    return found
+
+
+def workers_below(spark: Any) -> set[int]:
+    """The workers of a session, without their server."""
+    java = int(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
+    parents = {}
+    for each in pythons():
+        with contextlib.suppress(OSError):
+            stat = Path(f"/proc/{each}/stat").read_text()
+            parents[each] = int(stat.rpartition(")")[2].split()[1])
+    servers = {each for each, parent in parents.items() if parent == java}
+    return {each for each, parent in parents.items() if parent in servers}
+
+
+def test_a_session_of_this_machine_has_the_door(spark: Any) -> None:
+    assert door(spark) is not None
+    assert why_closed(spark) is None
+
+
+@pytest.fixture(scope="module")
+def judged(spark: Any, awkward: lw.Table) -> Any:
+    """The same rows as Spark itself keeps them."""
+    rows = read(spark, awkward.uri)
+    return spark.createDataFrame(rows.collect(), rows.schema)
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_conditions_mean_what_they_mean_to_spark(
+    spark: Any, awkward: lw.Table, judged: Any, condition: str
+) -> None:
+    frame = read(spark, awkward.uri).where(condition)
+    assert texts(frame) == texts(judged.where(condition))
+
+
+def test_rows_are_those_of_the_other_way(
+    spark: Any, awkward: lw.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    through = read(spark, awkward.uri)
+    monkeypatch.setenv(VARIABLE, "0")
+    around = read(spark, awkward.uri)
+    assert "BatchScan" in shown(through)
+    assert "MapInArrow" in shown(around)
+    assert through.schema == around.schema
+    assert [str(each) for each in through.collect()] == [str(each) for each in around.collect()]
+
+
+def test_columns_conditions_and_limits_are_pushed(spark: Any, awkward: lw.Table) -> None:
+    frame = read(spark, awkward.uri)
+    plan = scanned(frame.where("i > 1 AND st.in.n = 4 AND x = X'61'").select("s"))
+    assert '("i" > 1) AND ("st"."in"."n" = 4)' in plan
+    assert '"x" =' not in plan
+    assert plan.split("[")[1].split("]")[0].split(", ")[0].startswith("s#")
+    assert "LIMIT 3" in scanned(frame.limit(3))
+    assert len(frame.where("i > 0").limit(2).collect()) == 2
+    named = read(spark, awkward.uri, columns={"twice": "i * 2", "i": "i"})
+    plan = scanned(named.where("twice = 8 AND i = 4").select("twice"))
+    assert ('"i" = 4' in plan, '"twice"' in plan) == (True, False)
+    assert [each.twice for each in named.where("twice = 8").collect()] == [8]
+
+
+def test_conditions_of_the_reader_and_of_spark_hold_together(spark: Any, awkward: lw.Table) -> None:
+    frame = read(spark, awkward.uri, where="i > ? -- not the first", parameters=[1])
+    assert [each.i for each in frame.where("i < 6").select("i").collect()] == [4, 5]
+    frame = read(spark, awkward.uri, columns=["st.s", "i"], with_row_id=True)
+    assert [each.i for each in frame.where("_rowid = 3").select("i").collect()] == [4]
+    assert frame.select("st").collect()[0].st.asDict() == {"s": "a"}
+
+
+def test_rows_are_counted_by_the_manifest(spark: Any, awkward: lw.Table) -> None:
+    frame = read(spark, awkward.uri)
+    counting = frame.groupBy().count()
+    assert "LocalTableScan" in shown(counting)
+    assert (counting.collect()[0][0], frame.count()) == (6, 6)
+    assert frame.where("i > 1").count() == 3
+    assert read(spark, awkward.uri, where="i > 1").count() == 3
+    assert read(spark, awkward.uri, limit=4).count() == 4
+    assert read(spark, awkward.uri, where="i > 1", limit=2).count() == 2
+    assert spark.sql("SELECT count(*), count(1), count(i) FROM {t}", t=frame).first()[:] == (
+        6,
+        6,
+        5,
+    )
+
+
+def test_a_large_table_is_not_broadcast_and_a_small_one_is(
+    spark: Any, many: lw.Table, awkward: lw.Table
+) -> None:
+    large, small = read(spark, many.uri), read(spark, awkward.uri, columns=["i"])
+    assert "SortMergeJoin" in shown(large.alias("a").join(large.alias("b"), "n"))
+    assert "BroadcastHashJoin" in shown(large.join(small, large.n == small.i))
+    assert 15_000_000 < bytes_of(large) < 50_000_000
+    assert bytes_of(large.select("n")) == 8_000_000
+
+
+def test_a_limit_ends_no_worker(spark: Any, many: lw.Table) -> None:
+    frame = read(spark, many.uri)
+    assert len(frame.limit(5).collect()) == 5
+    before = workers_below(spark)
+    for _ in range(3):
+        assert frame.head(1)[0].n == 0
+        assert len(frame.limit(5).collect()) == 5
+    assert before
+    assert workers_below(spark) == before
+
+
+def test_an_idle_worker_that_died_is_passed_over(spark: Any, many: lw.Table) -> None:
+    frame = read(spark, many.uri)
+    for _ in range(3):
+        frame.first()
+        for each in workers_below(spark):
+            os.kill(each, signal.SIGKILL)
+        assert frame.where("n > 999990").select("n").collect()[0].n == 999_991
+
+
+def test_a_worker_that_dies_in_the_middle_fails_its_task_which_is_run_again(
+    spark: Any, many: lw.Table
+) -> None:
+    frame = read(spark, many.uri).selectExpr("n", f"{SLEEP}, if(n % 20000 = 0, 100L, 0L)) AS z")
+    spark.sparkContext.setJobGroup("dying", "workers are killed")
+    found: list[Any] = []
+    waiting = in_this_group(lambda: found.append(frame.selectExpr(*TOTALS).first()))
+    waiting.start()
+    until = time.monotonic() + 60
+    while time.monotonic() < until and not failed_tasks(spark, "dying"):
+        for each in workers_below(spark):
+            os.kill(each, signal.SIGKILL)
+        time.sleep(1.0)
+    waiting.join(120)
+    assert found[0][:2] == (1_000_000, 499_999_500_000)
+    assert failed_tasks(spark, "dying")
+
+
+def failed_tasks(spark: Any, group: str) -> int:
+    """How many tasks of a job group failed."""
+    tracker = spark.sparkContext.statusTracker()
+    jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(group)]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+    return sum(each.numFailedTasks for each in stages if each)
+
+
+def in_this_group(target: Any) -> Any:
+    """A thread whose jobs are of the same group as this one's."""
+    from pyspark import InheritableThread
+
+    return InheritableThread(target=target)
+
+
+def test_a_task_that_is_cancelled_gives_its_worker_up(spark: Any, many: lw.Table) -> None:
+    import threading
+
+    frame, failed = read(spark, many.uri), []
+    slow = frame.selectExpr(f"{SLEEP}, 100L)", "n")
+    context = spark.sparkContext
+
+    def run() -> None:
+        try:
+            slow.write.format("noop").mode("overwrite").save()
+        except Exception as error:
+            failed.append(str(error))
+
+    waiting = threading.Thread(target=run)
+    waiting.start()
+    time.sleep(2)
+    context.cancelAllJobs()
+    waiting.join(60)
+    assert "cancelled" in failed[0]
+    assert len(frame.where("n < 5").collect()) == 5
+
+
+def test_errors_of_python_are_told(spark: Any, many: lw.Table, tmp_path: Path) -> None:
+    from pyspark.errors import PythonException
+
+    made = lw.create(tmp_path / "t.lance", pa.table({"n": range(10)}), fsync=False)
+    frame = read(spark, made.uri)
+    for each in (tmp_path / "t.lance" / "data").iterdir():
+        each.unlink()
+    with pytest.raises(PythonException, match=r"lancewood\.errors\.NotFoundError: version 1 of"):
+        frame.collect()
+    assert read(spark, many.uri).where("n = 7").count() == 1
+
+
+def test_the_door_can_be_switched_off(
+    spark: Any, awkward: lw.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spark.conf.set(SETTING, "false")
+    try:
+        assert (door(spark), why_closed(spark)) == (None, f"{SETTING} is false")
+        assert "MapInArrow" in shown(read(spark, awkward.uri))
+    finally:
+        spark.conf.unset(SETTING)
+    monkeypatch.setenv(VARIABLE, "0")
+    assert why_closed(spark) == f"{VARIABLE} is 0"
+    monkeypatch.delenv(VARIABLE)
+    assert "BatchScan" in shown(read(spark, awkward.uri))
+
+
+LEFT_BEHIND = """
+import os, sys
+from lancewood.spark import read, session
+spark = session("local[2]")
+print(read(spark, sys.argv[1]).where("n < 9").count(), *os.listdir(os.environ["TMPDIR"]))
+os.kill(spark.sparkContext._gateway.proc.pid, 9) if sys.argv[2] == "killed" else spark.stop()
+"""
+
+
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_nothing_is_left_behind(many: lw.Table, tmp_path: Path, how: str) -> None:
+    mark, folder = uuid4().hex, tmp_path / "t"
+    folder.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", LEFT_BEHIND, many.uri, how],
+        env=of_a_quick_shell(TMPDIR=str(folder), LANCEWOOD_TEST_MARK=mark),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.stdout.startswith("9 "), done.stderr
+    assert "lancewood-" in done.stdout
+    until = time.monotonic() + 20
+    while time.monotonic() < until and pythons(mark):
+        time.sleep(0.1)
+    assert not pythons(mark)
+    assert not [each for each in os.listdir(folder) if each.startswith("lancewood-")]
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_batches_larger_than_a_place_are_handed_over(
+    sessions: Any, tmp_path: Path, is_streamed: bool
+) -> None:
+    conf = {"spark.executorEnv.LANCEWOOD_SPARK_STREAM": "1"} if is_streamed else {}
+    spark = sessions.use("local", conf)
+    values = [bytes([n]) * (n * 3_000_000) for n in (1, 9, 2, 0, 5)]
+    made = lw.create(tmp_path / "t.lance", pa.table({"x": values}), fsync=False)
+    frame = read(spark, made.uri)
+    for _ in range(2):
+        assert [each.x for each in frame.collect()] == values
+    sessions.use("local")
