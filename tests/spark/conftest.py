@@ -18,9 +18,11 @@ from tests.spark.clusters.kinds import CONNECT, KINDS, LOCAL, on
 NOT_OURS = (
     "ignore:PySpark does not yet fully support pandas:FutureWarning",
     "ignore:lance is not fork-safe:UserWarning",
+    "ignore:unclosed <socket:ResourceWarning",
+    "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning",
 )
-"""What PySpark and lance warn about whatever is done. A session silences it for a process, but
-pytest forgets that after each test."""
+"""What PySpark and lance warn about whatever is done, and sockets that PySpark 4.0 leaves open. A
+session silences it for a process, but pytest forgets that after each test."""
 
 
 @pytest.hookimpl(tryfirst=True)

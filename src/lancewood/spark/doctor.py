@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from lancewood.errors import LancewoodError, UnsupportedError
+from lancewood.spark.abilities import MISSED, NEWEST, OLDEST, SOURCES, parse_release, shown
 from lancewood.spark.java import OLDEST_JAVA, WAY_OUT, look_for_java
 from lancewood.spark.session import is_connect_address, without_token
 from lancewood.store.checkup import CheckStatus, StoreCheck
@@ -33,8 +34,6 @@ _PATIENCE = 300
 _LAST_WORDS = 600
 _LEAST_SECRET = 4
 """Shorter texts occur in many words and are no tokens."""
-SUPPORTED = "4.3"
-"""The oldest supported pyspark; the next major release has not been tried."""
 _PIP = f"run {how_to_install('spark')}"
 _PIP_CONNECT = f"run {how_to_install('connect')}"
 _CONNECT = ("grpcio", "grpcio-status", "googleapis-common-protos", "zstandard")
@@ -62,7 +61,7 @@ def _found_here(environ: Mapping[str, str], needs_java: bool) -> Iterator[StoreC
     python = ".".join(map(str, sys.version_info[:3]))
     yield StoreCheck("python", CheckStatus.OK, f"{python} ({sys.executable})")
     yield StoreCheck("lancewood", CheckStatus.OK, RELEASE)
-    yield _pyspark()
+    yield from _pyspark()
     yield from _java(environ, needs_java)
     yield _package("pandas", (2, 2), "mapInArrow refuses to run without it")
     yield _package("pyarrow", (18,), "rows travel as Arrow batches")
@@ -72,17 +71,25 @@ def _found_here(environ: Mapping[str, str], needs_java: bool) -> Iterator[StoreC
     yield from _variables(environ)
 
 
-def _pyspark() -> StoreCheck:
+def _pyspark() -> Iterator[StoreCheck]:
     found = installed_pyspark()
     if found is None:
-        return StoreCheck("pyspark", CheckStatus.FAIL, "not installed", _PIP)
-    if _numbers(found) < _numbers(SUPPORTED):
-        advice = f"Lancewood needs {SUPPORTED} or newer: {_PIP} --upgrade"
-        return StoreCheck("pyspark", CheckStatus.FAIL, found, advice)
-    if _numbers(found)[0] > _numbers(SUPPORTED)[0]:
-        advice = f"Lancewood has been tried with {SUPPORTED} and its successors below 5"
-        return StoreCheck("pyspark", CheckStatus.WARN, found, advice)
-    return StoreCheck("pyspark", CheckStatus.OK, found)
+        yield StoreCheck("pyspark", CheckStatus.FAIL, "not installed", _PIP)
+        return
+    release = parse_release(found)
+    if release < OLDEST:
+        advice = f"Lancewood needs {shown(OLDEST)} or newer: {_PIP} --upgrade"
+        yield StoreCheck("pyspark", CheckStatus.FAIL, found, advice)
+        return
+    if release[:1] > NEWEST[:1]:
+        advice = f"Lancewood has been tried with {shown(OLDEST)} to {shown(NEWEST)}"
+        yield StoreCheck("pyspark", CheckStatus.WARN, found, advice)
+    else:
+        yield StoreCheck("pyspark", CheckStatus.OK, found)
+    for each in MISSED:
+        if not each.is_in(release):
+            figure = f"{each.what}: Spark has it from {shown(each.since)} on"
+            yield StoreCheck("lacking", CheckStatus.SKIP, figure, each.without)
 
 
 def _java(environ: Mapping[str, str], is_needed: bool) -> Iterator[StoreCheck]:
@@ -105,7 +112,7 @@ def _package(name: str, oldest: tuple[int, ...], why: str) -> StoreCheck:
     found = installed(name)
     if found is None:
         return StoreCheck(name, CheckStatus.FAIL, "not installed", f"{why}: {_PIP}")
-    if _numbers(found) < oldest:
+    if parse_release(found) < oldest:
         wanted = ".".join(map(str, oldest))
         return StoreCheck(
             name, CheckStatus.FAIL, found, f"{wanted} or newer is needed: {_PIP} --upgrade"
@@ -114,6 +121,9 @@ def _package(name: str, oldest: tuple[int, ...], why: str) -> StoreCheck:
 
 
 def _format() -> StoreCheck:
+    release = parse_release(installed_pyspark() or "")
+    if release and not SOURCES.is_in(release):
+        return StoreCheck('format("lance")', CheckStatus.SKIP, "not in this Spark", SOURCES.without)
     if find_spec("pyspark_lance") is None:
         advice = "install lancewood itself with pip, here and on the executors"
         return StoreCheck('format("lance")', CheckStatus.FAIL, "Spark will not find it", advice)
@@ -158,16 +168,6 @@ def _spark_of(home: Path) -> str | None:
     """The version of the Spark in a directory, from the name of its core jar."""
     found = sorted((home / "jars").glob("spark-core_*.jar"))
     return found[0].stem.rpartition("-")[2] if found else None
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    found: list[int] = []
-    for part in text.split("."):
-        digits = part[: len(part) - len(part.lstrip("0123456789"))]
-        if not digits:
-            break
-        found.append(int(digits))
-    return tuple(found)
 
 
 def installed(package: str) -> str | None:

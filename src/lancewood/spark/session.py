@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
+from lancewood.spark.abilities import BOUNDED_BATCHES, release_here
 from lancewood.spark.java import find_java
 from lancewood.spark.redaction import OF_SETTINGS, hide_secrets
 from lancewood.spark.tasks import is_connect
-from lancewood.spark.writing.work import ADVISED_BYTES
+from lancewood.spark.writing.work import ADVISED_BYTES, BYTES, ROWS
 from lancewood.version import how_to_install
 
 if TYPE_CHECKING:
@@ -35,12 +36,14 @@ ADVISED_SQL = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.timeType.enabled": "true",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
-    "spark.sql.execution.arrow.maxBytesPerBatch": ADVISED_BYTES,
+    ROWS: "50000",
+    BYTES: ADVISED_BYTES,
 }
 """Settings of every session, over Connect too; what the caller gives wins over them. Batches on
 their way to Python have many rows if those are narrow, and few if they are wide; a write knows
 its rows and does better."""
+
+_BATCHES = (ROWS, BYTES)
 
 _ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 """Spark asks whether a value is null and stays within its vectors: Arrow need not look again."""
@@ -149,7 +152,9 @@ def _start(builder: Any, master: str, app_name: str, given: Mapping[str, str]) -
 def _set_up(running: Any, given: Mapping[str, str]) -> None:
     """Make a session that runs already as good as one of ours, and say what that cannot change."""
     if is_connect(running):
-        _set_over_connect(running, running.client._builder.endpoint, {**ADVISED_SQL, **given})
+        _set_over_connect(
+            running, running.client._builder.endpoint, {**_fitting(ADVISED_SQL), **given}
+        )
         return
     check_python(running.sparkContext.master, running.sparkContext.pythonExec)
     for name, value in changed_settings(running, given).items():
@@ -256,9 +261,15 @@ def checked_settings(
     return found
 
 
+def _fitting(advised: Mapping[str, str]) -> dict[str, str]:
+    """What this Spark can keep to: many rows in a batch only where bytes are bounded."""
+    is_bounded = BOUNDED_BATCHES.is_in(release_here())
+    return {name: each for name, each in advised.items() if is_bounded or name not in _BATCHES}
+
+
 def advised_settings(master: str, given: Mapping[str, str]) -> dict[str, str]:
     """The caller's settings, and ours where the caller says nothing."""
-    return {**ADVISED, **(ADVISED_LOCALLY if _is_local(master) else {}), **given}
+    return {**_fitting(ADVISED), **(ADVISED_LOCALLY if _is_local(master) else {}), **given}
 
 
 def changed_settings(running: Any, given: Mapping[str, str]) -> dict[str, str]:
@@ -268,7 +279,7 @@ def changed_settings(running: Any, given: Mapping[str, str]) -> dict[str, str]:
     value and go on with the old one.
     """
     started = running.sparkContext.getConf()
-    changed = dict(ADVISED_SQL)
+    changed = _fitting(ADVISED_SQL)
     for name, value in given.items():
         if _is_changeable(running, name, value):
             changed[name] = value
@@ -368,7 +379,7 @@ def _connect(builder: Any, master: str) -> SparkSession:
     from pyspark.errors import PySparkImportError, PySparkValueError
 
     _check_that_someone_listens(str(connect_endpoint(master)))
-    for name, value in ADVISED_SQL.items():
+    for name, value in _fitting(ADVISED_SQL).items():
         builder = builder.config(name, value)
     try:
         running: SparkSession = builder.getOrCreate()

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError
+from lancewood.spark.abilities import ARROW_FRAMES, PLACING, release_here, release_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 TASK, MESSAGE = "task", "message"
 _SCHEMA = pa.schema([pa.field(TASK, pa.int32(), False), pa.field(MESSAGE, pa.binary(), False)])
 _MANY_ROWS = 1 << 20
+_SEED = 42
 _slots_over_connect: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 
 
@@ -66,15 +70,56 @@ def spread(spark: SparkSession, messages: Sequence[bytes]) -> DataFrame:
     numbers = pa.array(range(len(messages)), pa.int32())
     rows = pa.Table.from_arrays([numbers, pa.array(messages, pa.binary())], schema=_SCHEMA)
     frame = frame_of(spark, rows, f"{TASK} int not null, {MESSAGE} binary not null")
-    return frame.repartitionById(max(1, len(messages)), TASK)
+    return placed(spark, frame, len(messages))
+
+
+def placed(spark: SparkSession, frame: DataFrame, tasks: int) -> DataFrame:
+    """The rows of each task in the partition that has its number."""
+    count = max(1, tasks)
+    if PLACING.is_in(release_of(spark)):
+        return frame.repartitionById(count, TASK)
+    from pyspark.sql import functions
+
+    keys = functions.split(functions.lit(",".join(map(str, leading_keys(count)))), ",")
+    key = functions.element_at(keys, functions.col(TASK) + 1)
+    return frame.repartition(count, key.cast("int"))
+
+
+def leading_keys(partitions: int) -> list[int]:
+    """For each partition a number that Spark's hash puts there."""
+    found = np.full(partitions, -1, np.int64)
+    first, many = 0, 4 * partitions
+    while (found < 0).any():
+        keys = np.arange(first, first + many)
+        numbers, at = np.unique(_hashed(keys) % partitions, return_index=True)
+        isnew = found[numbers] < 0
+        found[numbers[isnew]] = keys[at[isnew]]
+        first += many
+    return found.tolist()
+
+
+def _hashed(keys: Any) -> Any:
+    """Spark's hash of whole numbers of 32 bits: Murmur3 with its seed."""
+    mixed = keys.astype(np.uint32) * np.uint32(0xCC9E2D51)
+    mixed = _rotated(mixed, 15) * np.uint32(0x1B873593)
+    mixed = _rotated(mixed ^ np.uint32(_SEED), 13) * np.uint32(5) + np.uint32(0xE6546B64)
+    mixed ^= np.uint32(4)  # bytes of a number
+    mixed = (mixed ^ (mixed >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+    mixed = (mixed ^ (mixed >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+    return (mixed ^ (mixed >> np.uint32(16))).view(np.int32).astype(np.int64)
+
+
+def _rotated(values: Any, bits: int) -> Any:
+    return (values << np.uint32(bits)) | (values >> np.uint32(32 - bits))
 
 
 def frame_of(spark: SparkSession, rows: pa.Table, columns: str) -> DataFrame:
     """A few rows of the driver as a frame."""
-    try:
-        return spark.createDataFrame(rows, columns)
-    except ValueError:  # arrow.maxRecordsPerBatch is 0, no limit: PySpark cuts by it nevertheless
-        return spark.createDataFrame([tuple(each.values()) for each in rows.to_pylist()], columns)
+    if ARROW_FRAMES.is_in(release_here()):
+        # With arrow.maxRecordsPerBatch 0, no limit, PySpark cuts by it nevertheless.
+        with suppress(ValueError):
+            return spark.createDataFrame(rows, columns)
+    return spark.createDataFrame([tuple(each.values()) for each in rows.to_pylist()], columns)
 
 
 def messages_of(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:

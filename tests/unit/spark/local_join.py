@@ -37,8 +37,8 @@ class Settings:
     def __init__(self, values: dict[str, str]) -> None:
         self._values = values
 
-    def get(self, name: str) -> str:
-        return self._values[name]
+    def get(self, name: str, default: str | None = None) -> str:
+        return self._values[name] if default is None else self._values.get(name, default)
 
     def set(self, name: str, value: str) -> None:
         self._values[name] = value

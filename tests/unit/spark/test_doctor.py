@@ -73,7 +73,7 @@ def test_machine_that_has_everything_has_no_failed_check(
     ("package", "found", "status"),
     [
         ("pyspark", None, CheckStatus.FAIL),
-        ("pyspark", "4.2.9", CheckStatus.FAIL),
+        ("pyspark", "3.4.4", CheckStatus.FAIL),
         ("pyspark", "5.0.0.dev1", CheckStatus.WARN),
         ("pandas", None, CheckStatus.FAIL),
         ("pandas", "2.1.4", CheckStatus.FAIL),
@@ -94,6 +94,20 @@ def test_package_that_will_not_do_is_named_with_the_way_out(
     assert check.advice
     if status is CheckStatus.FAIL:
         assert "pip install '.[spark]' in a checkout" in check.advice
+
+
+def test_what_an_older_spark_lacks_is_told_and_is_no_failure(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lacking = {"4.3.0": 0, "4.2.1": 0, "4.1.4": 1, "4.0.5": 2, "3.5.9": 4}
+    for spark, count in lacking.items():
+        install(monkeypatch, pyspark=spark)
+        found = [each for each in examine_spark(environ) if each.name == "lacking"]
+        assert len(found) == count
+        assert all(each.status is CheckStatus.SKIP and each.advice for each in found)
+        assert checks(environ)["pyspark"].status is CheckStatus.OK
+    assert found[0].figure == 'format("lance"): Spark has it from 4.0 on'
+    assert checks(environ)['format("lance")'].status is CheckStatus.SKIP
 
 
 def test_what_connect_needs_may_be_missing(

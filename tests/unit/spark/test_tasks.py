@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lancewood.spark.tasks import frame_of, messages_of
+from lancewood.spark.tasks import frame_of, leading_keys, messages_of
 
 
 class NoLimit:
@@ -40,3 +40,18 @@ def test_after_its_first_task_a_worker_does_not_look_through_all_modules_again(
 
 def batch_of_tasks() -> pa.RecordBatch:
     return pa.record_batch({"task": pa.array([7], pa.int32()), "message": [b"seven"]})
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 1000])
+def test_each_partition_has_a_key_of_its_own(count: int) -> None:
+    assert len(set(leading_keys(count))) == count
+
+
+def test_keys_lead_where_the_hash_of_spark_does() -> None:
+    """``hash(0)`` to ``hash(3)`` are what Spark's SQL answers."""
+    hashes = [933211791, -559580957, 1765031574, -1823081949]
+    keys = leading_keys(3)
+    assert [hashes[key] % 3 for key in keys if key < 4] == [
+        number for number, key in enumerate(keys) if key < 4
+    ]
+    assert min(keys) == 0

@@ -26,7 +26,7 @@ from lancewood.spark.runner import last_attempt
 from lancewood.spark.running.answers import Shared
 from lancewood.spark.running.arriving import Arriving, all_in_order
 from lancewood.spark.running.failures import as_our_error
-from lancewood.spark.tasks import MESSAGE, TASK, frame_of, slots, spread
+from lancewood.spark.tasks import MESSAGE, TASK, frame_of, placed, slots, spread
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -213,13 +213,13 @@ class KeyJoin:
         finished, as far as they are known.
         """
         count = len(tasks.messages)
-        frame = self._placed(tasks, wanted).repartitionById(max(1, count), TASK)
+        frame = placed(self._spark, self._all_rows(tasks, wanted), count)
         shared = Shared.of(work, last_attempt(self._spark))
         answering = partial(answer_with_rows, shared)
         arriving = Arriving(self._spark, frame, answering, tasks=count, what=what)
         return all_in_order(arriving, what, leftover)
 
-    def _placed(self, tasks: ChangeTasks, wanted: Wanted) -> DataFrame:
+    def _all_rows(self, tasks: ChangeTasks, wanted: Wanted) -> DataFrame:
         """The rows of all tasks, each with the number of its task."""
         no_address, no_message = "cast(null as bigint)", f"cast(null as binary) as {MESSAGE}"
         frame = self._message_rows(tasks.messages)

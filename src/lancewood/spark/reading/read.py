@@ -21,7 +21,13 @@ from lancewood.external.base import ManifestStore
 from lancewood.spark.columnar import door
 from lancewood.spark.reading.columnar_read import columnar_read
 from lancewood.spark.reading.plan import ReadPlan, plan_read
-from lancewood.spark.reading.task import COUNT_SCHEMA, count_rows, read_tasks
+from lancewood.spark.reading.task import (
+    COUNT_SCHEMA,
+    MARK_SCHEMA,
+    count_rows,
+    mark_rows,
+    read_tasks,
+)
 from lancewood.spark.tasks import slots, spread
 from lancewood.table.by_uri import open as open_table
 
@@ -117,9 +123,12 @@ def read_frame(spark: SparkSession, plan: ReadPlan) -> DataFrame:
     if way_in is not None and plan.scan is not None:
         frame = way_in.frame(columnar_read(plan, plan.scan, slots(spark)))
         return frame if plan.limit is None else frame.limit(plan.limit)
-    work: Any = partial(read_tasks, plan.work)
+    # Spark 4.0 loses rows that have no column.
+    read, schema = (read_tasks, plan.spark) if plan.spark.fields else (mark_rows, MARK_SCHEMA)
+    work: Any = partial(read, plan.work)
     work.__name__ = plan.work.name
-    frame = spread(spark, plan.messages).mapInArrow(work, plan.spark)
+    frame = spread(spark, plan.messages).mapInArrow(work, schema)
+    frame = frame if plan.spark.fields else frame.drop(*frame.columns)
     return frame if plan.limit is None else taken_whole(frame, plan.limit).limit(plan.limit)
 
 

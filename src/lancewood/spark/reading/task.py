@@ -40,6 +40,8 @@ FEW_ROWS = 8_192
 WORKERS = 1
 COUNT_SCHEMA = "rows long not null"
 _COUNTS = pa.schema([pa.field("rows", pa.int64(), False)])
+MARK_SCHEMA = "mark boolean"
+_MARKS = pa.schema([pa.field("mark", pa.bool_())])
 
 
 @dataclass(frozen=True)
@@ -232,6 +234,13 @@ def read_tasks(work: ReadWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
     """For mapInArrow over a spread frame: the rows of its tasks."""
     for _, message in messages_of(batches):
         yield from read_task(work, message)
+
+
+def mark_rows(work: ReadWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """For mapInArrow over a spread frame: one empty column for rows that have none."""
+    for batch in read_tasks(work, batches):
+        marks = pa.nulls(batch.num_rows, pa.bool_())
+        yield pa.RecordBatch.from_arrays([marks], schema=_MARKS)
 
 
 def count_rows(work: ReadWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -30,6 +30,7 @@ from lancewood.jobs.job import TASKS_PER_SLOT, CommitOptions
 from lancewood.model.ids import Version
 from lancewood.model.manifest import ManifestHead
 from lancewood.model.revision import OnBranch, parse_revision
+from lancewood.spark.abilities import LIMITED_STREAMS, release_here, require
 from lancewood.spark.reading.plan import MOST, plan_read
 from lancewood.spark.reading.task import narrowed_request
 from lancewood.spark.source import stream_reader as readers
@@ -41,6 +42,8 @@ from lancewood.spark.source.options import SourceOptions, Use, check_use, parse_
 from lancewood.spark.source.shape import BatchShape, check_names, shape_of, spark_class
 from lancewood.spark.streaming.fitting import StreamColumns, stream_schema
 from lancewood.spark.streaming.options import (
+    MAX_ROWS,
+    MAX_VERSIONS,
     STARTING_TAG,
     STARTING_VERSION,
     OnChange,
@@ -158,13 +161,16 @@ class TableSource:
     def streamReader(self, schema: StructType) -> Any:
         """A stream of the changes of versions."""
         check_use(self._asked, Use.READ_STREAM)
+        for each in (MAX_ROWS, MAX_VERSIONS):
+            if each in self._asked.streaming:
+                require(f"option {each!r}", LIMITED_STREAMS, release_here(), option=each)
         partitions = self._asked.partitions
         tasks = TaskSize(_slots(partitions), MOST_BYTES if partitions is None else MOST)
         opened = self._found()
         _check_path(opened, self._asked)
         options = StreamOptions.parsed(self._asked.streaming)
         columns = _stream_columns(self._asked, options)
-        return readers.LanceStreamReader(opened, schema, columns, options, tasks)
+        return _stream_reader()(opened, schema, columns, options, tasks)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
         """A sink; each batch is planned before its rows are written."""
@@ -239,8 +245,9 @@ class Reader:
         return [InputPartition(each) for each in self._messages]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """The rows of a partition. Spark asks for one without a value where there is none."""
-        if partition.value is None:
+        """The rows of a partition. Where there is none, Spark asks for one without a value, and
+        Spark 4.0 for None."""
+        if partition is None or partition.value is None:
             return
         for batch in self._work(partition.value):
             yield batch if self._shape is None else self._shape.fit(batch)
@@ -308,6 +315,13 @@ def _narrowed(scan: ScanPlan, schema: StructType) -> ScanPlan:
     names = check_names(schema, known)
     request = narrowed_request(scan.request, known, names)
     return ScanPlan(scan.snapshot, request)
+
+
+def _stream_reader() -> Any:
+    """The class of readers that this Spark knows how to ask."""
+    if LIMITED_STREAMS.is_in(release_here()):
+        return readers.LanceStreamReader
+    return readers.UnlimitedStreamReader
 
 
 def _stream_columns(asked: SourceOptions, options: StreamOptions) -> StreamColumns:

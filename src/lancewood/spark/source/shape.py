@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError, UnsupportedError
+from lancewood.spark.types import handed_over
 from lancewood.version import how_to_install
 
 if TYPE_CHECKING:
@@ -94,10 +95,6 @@ def shape_of(asked: StructType, given: StructType) -> BatchShape | None:
     """
     if asked == given:
         return None
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    wanted: Any = to_arrow_schema(asked, timezone="UTC")
-    there: Any = to_arrow_schema(given, timezone="UTC")
     types = {each.name: each.dataType.simpleString() for each in given.fields}
     for each in asked.fields:
         if each.dataType.simpleString() != types[each.name]:
@@ -106,7 +103,9 @@ def shape_of(asked: StructType, given: StructType) -> BatchShape | None:
                 f"is {types[each.name]}; leave the schema out, and cast the column afterwards",
                 column=each.name,
             )
-        _check_nulls(each.name, wanted.field(each.name), there.field(each.name))
+    wanted, there = handed_over(asked), handed_over(given)
+    for field in wanted:
+        _check_nulls(field.name, field, there.field(field.name))
     return None if wanted.equals(there) else BatchShape(wanted)
 
 

@@ -9,6 +9,7 @@ batch is planned, and from then on every offset carries it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -49,7 +50,6 @@ class StreamReader:
         self._walk = Walk(
             self._history, StreamFitting.of(opened, columns, schema), options.on_change
         )
-        self._last: Version | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Executors need nothing of it: a partition says all."""
@@ -57,6 +57,36 @@ class StreamReader:
 
     def initialOffset(self) -> OffsetMap:
         return beginning()
+
+    def partitions(self, start: OffsetMap, end: OffsetMap) -> list[Any]:
+        """The tasks of the batch between two offsets."""
+        until = decode_offset(end)
+        if until is None:
+            raise InvalidInputError(
+                "a batch is to end at the beginning of the stream: the checkpoint is damaged. "
+                "Start the query with a new checkpointLocation"
+            )
+        since = decode_offset(start) or Offset.start(until.origin)
+        rows = self._walk.rows(since, until)
+        messages = plan_tasks(rows, self._walk.fitting, self._tasks)
+        return [__getattr__("StreamPartition")(each) for each in messages]
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """On an executor: the rows of a partition."""
+        return read_stream_task(partition.value)
+
+    def commit(self, end: OffsetMap) -> None:
+        """Nothing to let go of: a table keeps its versions until cleanup."""
+
+    def stop(self) -> None:
+        """Nothing is held open."""
+
+
+class LimitedReader(StreamReader):
+    """For a Spark that says where a batch begins, and how much it may hold."""
+
+    _last: Version | None = None
+    """The newest version for a trigger that stops where it began."""
 
     def getDefaultReadLimit(self) -> Any:
         """Rows if the user says so, else versions, which Spark calls files."""
@@ -86,35 +116,43 @@ class StreamReader:
         )
         return end.encode()
 
-    def partitions(self, start: OffsetMap, end: OffsetMap) -> list[Any]:
-        """The tasks of the batch between two offsets."""
-        until = decode_offset(end)
-        if until is None:
-            raise InvalidInputError(
-                "a batch is to end at the beginning of the stream: the checkpoint is damaged. "
-                "Start the query with a new checkpointLocation"
-            )
-        since = decode_offset(start) or Offset.start(until.origin)
-        rows = self._walk.rows(since, until)
-        messages = plan_tasks(rows, self._walk.fitting, self._tasks)
-        return [__getattr__("StreamPartition")(each) for each in messages]
-
-    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """On an executor: the rows of a partition."""
-        return read_stream_task(partition.value)
-
-    def commit(self, end: OffsetMap) -> None:
-        """Nothing to let go of: a table keeps its versions until cleanup."""
-
-    def stop(self) -> None:
-        """Nothing is held open."""
-
     def _newest(self, at: Offset) -> Version:
-        """The newest version that may be read now, for a trigger that stops where it began."""
+        """The newest version that may be read now."""
         newest = self._history.newest()
         if self._last is None:
             return newest
         return min(newest, max(self._last, Version(at.version - 1)))
+
+
+class UnlimitedReader(StreamReader):
+    """For Spark 4.0 and 4.1: asked for the newest offset, the reader has to know by itself where
+    the batch begins, and Spark takes all that there is for what a trigger may hold.
+
+    The offset is that of the last batch that was planned. A query that goes on names it before it
+    asks, except with the trigger ``availableNow``. Then, and at the very beginning, the batch
+    ends with the newest version, whatever is in between; where it begins its plan says.
+    """
+
+    _at: Offset | None = None
+
+    def latestOffset(self) -> OffsetMap:
+        """The end of what is there."""
+        newest = self._history.newest()
+        if self._at is not None:
+            return self._walk.advance(self._at, newest, max_rows=None, max_versions=None).encode()
+        origin = self._history.origin(self._options)
+        newest = max(newest, Version(origin.version - 1))
+        uuid = self._history.identity(newest)
+        return Offset(Version(newest + 1), 0, origin, uuid).encode()
+
+    def partitions(self, start: OffsetMap, end: OffsetMap) -> list[Any]:
+        """The tasks of the batch between two offsets, which becomes the last one."""
+        since, until = decode_offset(start), decode_offset(end)
+        if since is not None and until is not None:
+            end = replace(until, origin=since.origin).encode()
+        planned = super().partitions(start, end)
+        self._at = until
+        return planned
 
 
 class Message:
@@ -128,8 +166,9 @@ class Message:
 
 
 _CLASSES: dict[str, tuple[type, *tuple[str, ...]]] = {
+    "UnlimitedStreamReader": (UnlimitedReader, "pyspark.sql.datasource.DataSourceStreamReader"),
     "LanceStreamReader": (
-        StreamReader,
+        LimitedReader,
         "pyspark.sql.datasource.DataSourceStreamReader",
         "pyspark.sql.streaming.datasource.SupportsTriggerAvailableNow",
     ),

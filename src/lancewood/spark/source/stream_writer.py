@@ -140,8 +140,13 @@ def _check_latest(job: WriteJob, applied: AppliedBatch) -> None:
         )
 
 
-_CLASSES = {
-    "LanceStreamWriter": (StreamWriter, "pyspark.sql.datasource.DataSourceStreamArrowWriter"),
+_CLASSES: dict[str, tuple[type, *tuple[str, ...]]] = {
+    # By the second, Spark 4.0 knows already that the sink takes Arrow batches.
+    "LanceStreamWriter": (
+        StreamWriter,
+        "pyspark.sql.datasource.DataSourceStreamWriter",
+        "pyspark.sql.datasource.DataSourceArrowWriter",
+    ),
     "BatchWritten": (BatchPart, "pyspark.sql.datasource.WriterCommitMessage"),
 }
 

@@ -21,7 +21,7 @@ from lancewood.model.ids import Version
 from lancewood.model.schema import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS
 from lancewood.spark.reading.task import ReadWork
 from lancewood.spark.streaming.options import OnChange
-from lancewood.spark.types import Reading
+from lancewood.spark.types import Reading, handed_over
 from lancewood.table.changes import CHANGE
 
 if TYPE_CHECKING:
@@ -151,15 +151,12 @@ class StreamFitting:
 
         Raises InvalidInputError for one that the table does not have.
         """
-        from pyspark.sql.pandas.types import to_arrow_schema
-
         check_changes(opened, columns)
         names = set(schema.fieldNames())
         if columns.columns is None:
             stored = [each for each in opened.schema.names if each in names]
             columns = replace(columns, columns=stored)
-        target: Any = to_arrow_schema(schema, timezone="UTC")
-        fitting = cls(opened, columns, target, _types(schema))
+        fitting = cls(opened, columns, handed_over(schema), _types(schema))
         fitting.view(opened)
         return fitting
 

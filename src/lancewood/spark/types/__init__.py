@@ -6,7 +6,8 @@ file and needs no running Spark. Importing this does not load pyspark.
 
 from __future__ import annotations
 
+from lancewood.spark.types.new_table import handed_over, leaf_type
 from lancewood.spark.types.reading import Reading, spark_schema
 from lancewood.spark.types.writing import Writing, kept_columns
 
-__all__ = ["Reading", "Writing", "kept_columns", "spark_schema"]
+__all__ = ["Reading", "Writing", "handed_over", "kept_columns", "leaf_type", "spark_schema"]

@@ -68,7 +68,7 @@ def _new_field(field: Any, path: str) -> pa.Field:
 
 
 def _new_type(spark: Any, path: str) -> pa.DataType:
-    from pyspark.sql.types import ArrayType, MapType, StructType, TimeType
+    from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(spark, ArrayType):
         return pa.list_(pa.field("item", _new_type(spark.elementType, f"{path}.element")))
@@ -80,8 +80,12 @@ def _new_type(spark: Any, path: str) -> pa.DataType:
         return pa.map_(key, value)
     if isinstance(spark, StructType) and spark.fields:
         return pa.struct([_new_field(each, f"{path}.{each.name}") for each in spark.fields])
-    if isinstance(spark, TimeType):
+    if type(spark).__name__ == "TimeType":
         return _time(spark.precision)
+    return _leaf(spark, path)
+
+
+def _leaf(spark: Any, path: str) -> pa.DataType:
     kind = leaf_type(spark)
     if kind is None:
         raise UnsupportedError(
@@ -111,25 +115,30 @@ def way_out(spark: Any) -> str:
 
 
 def handed_over(frame: StructType) -> pa.Schema:
-    """The schema of the batches of a frame whose types all fit a table."""
-    return pa.schema(_wire_fields(frame))
+    """The schema of the batches in which Spark hands over a frame, and takes one.
+
+    Raises UnsupportedError that names a column which no table can hold.
+    """
+    return pa.schema([_wire_field(each, each.name) for each in frame.fields])
 
 
-def _wire_fields(struct: Any) -> list[pa.Field]:
-    return [pa.field(each.name, _wire_type(each.dataType), each.nullable) for each in struct.fields]
+def _wire_field(field: Any, path: str) -> pa.Field:
+    return pa.field(field.name, _wire_type(field.dataType, path), field.nullable)
 
 
-def _wire_type(spark: Any) -> pa.DataType:
+def _wire_type(spark: Any, path: str) -> pa.DataType:
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(spark, ArrayType):
-        return pa.list_(pa.field("element", _wire_type(spark.elementType), spark.containsNull))
+        element = _wire_type(spark.elementType, f"{path}.element")
+        return pa.list_(pa.field("element", element, spark.containsNull))
     if isinstance(spark, MapType):
-        value = pa.field("value", _wire_type(spark.valueType), spark.valueContainsNull)
-        return pa.map_(_wire_type(spark.keyType), value)
+        key = _wire_type(spark.keyType, f"{path}.key")
+        value = _wire_type(spark.valueType, f"{path}.value")
+        return pa.map_(key, pa.field("value", value, spark.valueContainsNull))
     if isinstance(spark, StructType):
-        return pa.struct(_wire_fields(spark))
-    return leaf_type(spark)
+        return pa.struct([_wire_field(each, f"{path}.{each.name}") for each in spark.fields])
+    return _leaf(spark, path)
 
 
 def leaf_type(spark: Any) -> pa.DataType | None:

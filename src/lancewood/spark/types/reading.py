@@ -15,6 +15,7 @@ from lancewood.errors import UnsupportedError
 from lancewood.format.arrow import RESERVED_NAMES
 from lancewood.format.logical_type import BFLOAT16
 from lancewood.model.field_keys import EXTENSION_NAME
+from lancewood.spark.abilities import TIMES, release_here, require
 from lancewood.spark.types.leaves import (
     Converter,
     Decoded,
@@ -199,6 +200,7 @@ def _read_leaf(kind: pa.DataType, column: ColumnPath) -> _Read | None:
         target = pa.timestamp("us", "UTC" if instant else None)
         return _cast(spark, column, target, checks=kind.unit != "us")
     if pa.types.is_time(kind):
+        require(f"column {column.path!r}", TIMES, release_here(), column=column.path)
         return _cast(types.TimeType(_TIME_DIGITS[kind.unit]), column, pa.time64("ns"))
     if pa.types.is_duration(kind):
         spark = types.DayTimeIntervalType()

@@ -38,7 +38,7 @@ from lancewood.model.fragment import Fragment
 from lancewood.proto import table_pb2
 from lancewood.spark.running.failures import our_error
 from lancewood.spark.tasks import keep_loaded
-from lancewood.spark.types import Writing, kept_columns
+from lancewood.spark.types import Writing, kept_columns, leaf_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,6 +59,8 @@ NO_BOUND = str((1 << 31) - 1)
 NUMBER_ROWS = 10_000
 TEXT_ROWS = 2_048
 """A batch of Arrow's holds 2 GiB of text: a megabyte for each of these rows."""
+_FIXED = (pa.types.is_primitive, pa.types.is_decimal, pa.types.is_null)
+"""Arrow types whose values all take the same few bytes."""
 
 _NOT_CHOSEN = frozenset({ADVISED_BYTES, "64MB", "67108864b"})
 """Bounds by bytes that nobody chose: Lancewood's advice and Spark's default. Others are kept."""
@@ -294,8 +296,9 @@ def rows_at_once(schema: DataType) -> int | None:
         return None if None in found else min(filter(None, found), default=NUMBER_ROWS)
     if isinstance(schema, types.StringType):
         return TEXT_ROWS
-    fixed = (types.NumericType, types.BooleanType, types.DatetimeType, types.NullType)
-    return NUMBER_ROWS if isinstance(schema, fixed) else None
+    kind = leaf_type(schema)
+    is_fixed = kind is not None and any(each(kind) for each in _FIXED)
+    return NUMBER_ROWS if is_fixed else None
 
 
 @contextmanager
@@ -331,7 +334,7 @@ def batches_for(df: DataFrame) -> Iterator[None]:
 def _lift(spark: Any, writes: _Writes, rows: int) -> None:
     if writes.wide:
         return
-    own = writes.saved or (spark.conf.get(ROWS), spark.conf.get(BYTES))
+    own = writes.saved or (spark.conf.get(ROWS), spark.conf.get(BYTES, NO_BOUND))
     if own[1] not in _NOT_CHOSEN:
         return
     now = int(spark.conf.get(ROWS))
