@@ -185,10 +185,36 @@ def test_overwrite_replaces_rows_and_columns_and_keeps_the_old_version(
     spark: Any, table: lw.Table
 ) -> None:
     rows = spark.range(3).selectExpr("id AS i", "'x' AS other")
-    rows.write.format("lance").mode("overwrite").save(table.uri)
+    writer = rows.write.format("lance").mode("overwrite")
+    with pytest.raises(Exception, match="overwriteSchema"):
+        writer.save(table.uri)
+    writer.option("overwriteschema", "true").save(table.uri)
     assert rows_by_pylance(table.uri) == [0, 1, 2]
     assert lw.open(table.uri).schema.names == ["i", "other"]
     assert rows_by_pylance(table.uri, version=table.version) == list(range(20))
+
+
+def test_options_add_columns_and_replace_the_rows_that_meet_a_condition(
+    spark: Any, table: lw.Table
+) -> None:
+    wider = spark.range(20, 22).selectExpr("id AS i", "id * 2 AS n")
+    with pytest.raises(Exception, match="mergeSchema"):
+        wider.write.format("lance").mode("append").save(table.uri)
+    wider.write.format("lance").mode("append").option("MERGESCHEMA", "True").save(table.uri)
+    found = by_pylance(table.uri).to_table(columns=["i", "n"]).to_pylist()
+    assert found[-2:] == [{"i": 20, "n": 40}, {"i": 21, "n": 42}]
+    assert {each["n"] for each in found[:-2]} == {None}
+    assert lw.open(table.uri).version == table.version + 1
+    replacing = wider.write.format("lance").mode("overwrite")
+    with pytest.raises(Exception, match="'i': 20"):
+        replacing.option("replaceWhere", "i > 20").save(table.uri)
+    replacing.option("replaceWhere", "i >= 10").save(table.uri)
+    assert rows_by_pylance(table.uri) == [*range(10), 20, 21]
+    assert lw.open(table.uri).version == table.version + 2
+    with pytest.raises(Exception, match="takes true or false, got 'yes'"):
+        wider.write.format("lance").mode("append").option("mergeSchema", "yes").save(table.uri)
+    with pytest.raises(Exception, match="replace_where is for mode 'overwrite'"):
+        wider.write.format("lance").mode("append").option("replaceWhere", "true").save(table.uri)
 
 
 def test_vectors_are_restored_and_rows_go_to_a_branch(spark: Any, table: lw.Table) -> None:

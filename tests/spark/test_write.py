@@ -16,7 +16,7 @@ from tests.spark.environment import of_a_quick_shell
 
 import lancewood as lw
 from lancewood.jobs.counts import RowCounts
-from lancewood.spark import Written, write
+from lancewood.spark import Written, count, read, write
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
@@ -62,13 +62,95 @@ def test_all_modes(spark: Any, uri: Path) -> None:
     assert write(numbers(spark, 5, 9), uri, "append").version == 2
     assert sorted(ids(uri)) == list(range(9))
     new = spark.range(3).selectExpr("id", "id * 0.5d as half")
-    assert write(new, uri, "overwrite").counts == RowCounts(inserted=3)
+    with pytest.raises(lw.InvalidInputError, match="overwrite_schema"):
+        write(new, uri, "overwrite")
+    assert write(new, uri, "overwrite", overwrite_schema=True).counts == RowCounts(inserted=3)
     assert sorted(ids(uri)) == [0, 1, 2]
     assert lw.open(uri).schema.names == ["id", "half"]
     assert sorted(lw.open(uri, version=2).to_arrow()["id"].to_pylist()) == list(range(9))
     told = {int(each.version): each for each in lw.open(uri).versions()}
     assert told[1].message == "first"
     assert told[1].properties["k"] == "v"
+
+
+def test_columns_come_with_rows_and_rows_replace_those_that_meet_a_condition(
+    spark: Any, uri: Path
+) -> None:
+    write(numbers(spark, 0, 6), uri, partitions=2)
+    vector = pa.schema([("v", pa.list_(pa.float32(), 2))])
+    frame = spark.range(6, 8).selectExpr(
+        "id", "array(0.5f, 1.5f) AS v", "named_struct('a', id) AS t"
+    )
+    added = write(frame, uri, "append", merge_schema=True, schema=vector)
+    assert (added.version, added.counts) == (2, RowCounts(inserted=2))
+    deeper = spark.range(8, 9).selectExpr("id", "named_struct('b', 'x', 'a', id) AS t")
+    write(deeper, uri, "append", merge_schema=True)
+    schema = lw.open(uri).schema
+    assert schema.names == ["id", "s", "v", "t"]
+    assert schema.field("v").type == pa.list_(pa.float32(), 2)
+    assert sorted(ids(uri)) == list(range(9))
+    found = {each["id"]: each for each in lance.dataset(str(uri)).to_table().to_pylist()}
+    assert found[0] == {"id": 0, "s": "0", "v": None, "t": None}
+    assert found[7] == {"id": 7, "s": None, "v": [0.5, 1.5], "t": {"a": 7, "b": None}}
+    assert found[8]["t"] == {"a": 8, "b": "x"}
+    with pytest.raises(lw.InvalidInputError, match="'id': 4"):
+        write(numbers(spark, 4, 7), uri, "overwrite", replace_where="id > 4")
+    done = write(numbers(spark, 5, 6), uri, "overwrite", replace_where="id > 4")
+    assert (done.version, done.counts) == (4, RowCounts(inserted=1, deleted=4))
+    assert sorted(ids(uri)) == list(range(6))
+    none = write(numbers(spark, 0, 0), uri, "overwrite", replace_where="id > 50")
+    assert none.skipped
+    assert none.version == 4
+
+
+def test_a_frame_goes_to_a_handle_on_a_branch_and_is_read_from_one(spark: Any, uri: Path) -> None:
+    write(numbers(spark, 0, 3), uri)
+    exp = lw.open(uri).branches.create("exp")
+    done = write(numbers(spark, 3, 5), exp, "append")
+    assert (done.branch, done.version) == ("exp", exp.version + 1)
+    assert sorted(ids(uri, "exp")) == list(range(5))
+    assert sorted(ids(uri)) == [0, 1, 2]
+    assert count(spark, exp.latest()) == 5
+    assert read(spark, exp).count() == 3
+    with pytest.raises(lw.InvalidInputError, match="branch="):
+        write(numbers(spark, 3, 5), exp, "append", branch="exp")
+    with pytest.raises(lw.InvalidInputError, match="version="):
+        read(spark, exp, version=1)
+    with pytest.raises(lw.AlreadyExistsError):
+        write(numbers(spark, 3, 5), exp)
+
+
+def test_frames_are_part_of_a_transaction_of_a_repository(spark: Any, tmp_path: Path) -> None:
+    repo = lw.Repository.init(tmp_path / "r")
+    with repo.transaction(message="first") as tx:
+        tx.create_table("photos", pa.schema([("id", pa.int64()), ("s", pa.string())]))
+        tx.create_table("labels", pa.table({"id": [1]}))
+    with repo.transaction(message="load") as tx:
+        done = write(numbers(spark, 0, 4), tx.table("photos"), "append")
+        assert done.counts == RowCounts(inserted=4)
+        merged = numbers(spark, 3, 6).selectExpr("id", "'new' AS s")
+        write(merged, tx.table("photos"), "merge", on="id")
+        write(numbers(spark, 9, 10), tx.table("photos"), "overwrite", replace_where="id > 4")
+        wider = spark.range(2, 3).selectExpr("id", "1.5d AS n")
+        write(wider, tx.table("labels"), "append", merge_schema=True)
+        staged = read(spark, tx.table("photos"))
+        assert sorted(each.id for each in staged.collect()) == [0, 1, 2, 3, 4, 9]
+        assert repo.at().table("photos").count_rows() == 0
+    assert sorted(repo.at().table("photos").to_arrow()["id"].to_pylist()) == [0, 1, 2, 3, 4, 9]
+    assert repo.at().table("labels").to_arrow().to_pylist() == [
+        {"id": 1, "n": None},
+        {"id": 2, "n": 1.5},
+    ]
+    assert sorted(ids(tmp_path / "r/tables/photos.lance")) == [0, 1, 2, 3, 4, 9]
+    tip = repo.at().commit
+    tx = repo.transaction(message="no")
+    write(numbers(spark, 20, 22), tx.table("photos"), "append")
+    tx.abandon()
+    assert repo.at().commit == tip
+    assert repo.at().table("photos").count_rows() == 6
+    assert lw.open(tmp_path / "r/tables/photos.lance").count_rows() == 6
+    with pytest.raises(lw.InvalidInputError, match="over"):
+        write(numbers(spark, 20, 22), tx.table("photos"), "append")
 
 
 def test_merge_is_a_mode_too(spark: Any, uri: Path) -> None:

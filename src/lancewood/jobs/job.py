@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
 from lancewood.engine.commit import CommitPolicy
@@ -81,13 +81,16 @@ def execute(
     snapshot: Snapshot,
     prepare: Callable[[Snapshot], Change[R]],
     commit_options: CommitOptions | None = None,
+    *,
+    uuid: str | None = None,
 ) -> tuple[Snapshot, R]:
     """The version after the change (the same one if there was nothing to do), and its result.
 
     ``prepare`` is called with the version to change: first the caller's, after a conflict the
     newest. Raises RetryableConflictError after too many conflicts, or after the first one if the
     change is serializable. If work must not be repeated, ``prepare`` itself raises: see
-    ``jobs.columns``.
+    ``jobs.columns``. ``uuid`` is the identity of the transaction, by default a new one for every
+    attempt.
     """
     commit_options = commit_options or CommitOptions()
     limit = 1 if commit_options.policy.serializable else commit_options.retry.attempts
@@ -105,6 +108,8 @@ def execute(
         transaction = Transaction.new(
             snapshot.manifest.version, change.operation, properties=commit_options.properties
         )
+        if uuid is not None:
+            transaction = replace(transaction, uuid=uuid)
         try:
             return snapshot.commit(transaction, commit_options.policy), change.result
         except CommitUnknownError:

@@ -100,7 +100,8 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """A new schema and the final list of fragments: columns were added or replaced."""
+    """A new schema and the final list of fragments: columns were added or replaced, and rows may
+    have come with them."""
 
     fragments: tuple[Fragment, ...]
     fields: FieldMessages

@@ -13,7 +13,7 @@ from lancewood.model.operations import DataReplacement, FieldMessages, Merge, Pr
 from lancewood.model.patch import HeadChanges, ManifestPatch
 from lancewood.model.rowids import RowVersions
 from lancewood.rules.indices import changed_fields, on_live_fields, uncovered, with_relatives
-from lancewood.rules.numbering import check_field_ids, field_mark
+from lancewood.rules.numbering import check_field_ids, check_row_mark, field_mark, hand_out_ids
 from lancewood.rules.patching import make_patch
 
 
@@ -33,10 +33,15 @@ def apply_project(manifest: Manifest, operation: Project) -> ManifestPatch:
 
 
 def apply_merge(manifest: Manifest, operation: Merge) -> ManifestPatch:
-    """Another schema, and fragments with other files; all their rows count as updated."""
+    """Another schema, and fragments with other files; all their rows count as updated.
+
+    Fragments listed beyond those of the manifest are new rows, and get the next free ids.
+    """
     old, new = _ids(manifest.fields), _ids(operation.fields)
     check_field_ids(manifest, new - old)
-    images = _images(manifest, operation.fragments)
+    last = max((each.id for each in manifest.fragments), default=-1)
+    images = _images(manifest, [each for each in operation.fragments if each.id <= last])
+    added, marks = _added(manifest, [each for each in operation.fragments if each.id > last])
     indices = on_live_fields(manifest.indices, new)
     stamps: dict[int, RowVersions] = {}
     rewritten: dict[frozenset[FieldId], list[FragmentId]] = {}
@@ -59,9 +64,11 @@ def apply_merge(manifest: Manifest, operation: Merge) -> ManifestPatch:
         fields=operation.fields,
         schema_metadata=operation.schema_metadata,
         indices=None if indices == manifest.indices else indices,
+        max_fragment_id=marks.max_fragment_id,
+        next_row_id=marks.next_row_id,
         max_allocated_field_id=field_mark(manifest, operation.fields),
     )
-    return make_patch(manifest, changes, changed=changed)
+    return make_patch(manifest, changes, changed=changed, add=added)
 
 
 def apply_data_replacement(manifest: Manifest, operation: DataReplacement) -> ManifestPatch:
@@ -96,6 +103,16 @@ def _check_files_are_left(manifest: Manifest, live: frozenset[FieldId]) -> None:
                 "left; run it again on the newest version, and write a file for it",
                 fragment=each.id,
             )
+
+
+def _added(
+    manifest: Manifest, fragments: Sequence[Fragment]
+) -> tuple[tuple[Fragment, ...], HeadChanges]:
+    """New fragments with their ids, and the new marks."""
+    if not fragments:
+        return (), HeadChanges()
+    check_row_mark(manifest)
+    return hand_out_ids(manifest, fragments)
 
 
 def _images(manifest: Manifest, images: Sequence[Fragment]) -> Sequence[Fragment]:

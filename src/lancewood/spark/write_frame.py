@@ -16,8 +16,15 @@ import pyarrow as pa
 from lancewood.engine.base import check_number
 from lancewood.engine.location import Bases, NewBase
 from lancewood.engine.schema import Parameters
-from lancewood.engine.snapshot import Access, load_snapshot
-from lancewood.engine.write import PlannedWrite, WriteMode, WriteRequest, not_for, plan_write
+from lancewood.engine.snapshot import Access
+from lancewood.engine.write import (
+    PlannedWrite,
+    WriteMode,
+    WriteRequest,
+    not_for,
+    plan_on,
+    plan_write,
+)
 from lancewood.errors import BatchAppliedError, InvalidInputError
 from lancewood.external.base import ManifestStore
 from lancewood.external.lock import CommitLock
@@ -25,6 +32,8 @@ from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.merging.source import Choices, Matched, NotMatched, NotMatchedBySource
 from lancewood.jobs.rows.updating import Rewriting
 from lancewood.spark.merging.merge import FrameMerge
+from lancewood.spark.opening import snapshot_in
+from lancewood.spark.runner import runner
 from lancewood.spark.writing.job import WriteJob
 from lancewood.spark.writing.work import (
     Written,
@@ -34,6 +43,7 @@ from lancewood.spark.writing.work import (
     is_nothing,
     write_rows,
 )
+from lancewood.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -43,7 +53,7 @@ _MOST_PARTITIONS = 1_000_000
 
 def write(
     df: DataFrame,
-    uri: str | os.PathLike[str],
+    uri: str | os.PathLike[str] | Table,
     mode: WriteMode = "error",
     *,
     on: str | Sequence[str] | None = None,
@@ -56,6 +66,9 @@ def write(
     max_bytes_per_file: int | None = None,
     into: Bases = None,
     schema: pa.Schema | None = None,
+    merge_schema: bool = False,
+    overwrite_schema: bool = False,
+    replace_where: str | None = None,
     stable_row_ids: bool | None = None,
     file_version: str | None = None,
     bases: Sequence[NewBase] = (),
@@ -82,8 +95,8 @@ def write(
 
     ``mode`` is "error" by default, as everywhere in Spark: AlreadyExistsError if there is a table,
     before anything runs. "ignore" leaves such a table alone. "append" adds the rows to it, and
-    "overwrite" replaces rows and columns in a new version; older versions stay. All four make a
-    table that does not exist. "merge" updates and inserts rows by key into an existing table;
+    "overwrite" replaces them in a new version; older versions stay. All four make a table that
+    does not exist. "merge" updates and inserts rows by key into an existing table;
     ``on``, ``matched``, ``not_matched``, ``not_matched_by_source``, ``matched_where``,
     ``parameters`` and ``rewrite`` are only for it, and mean what they mean for ``Table.merge``. So
     is ``deleted``: it names a boolean column that only the frame has, and a row in which it is true
@@ -92,8 +105,15 @@ def write(
     Columns are matched by name and checked before Spark runs anything. A table's own types win: an
     array becomes a fixed-size list again, and a number too large for its column is an error. For a
     new table ``schema`` gives types that the frame cannot express, such as the length of a vector.
-    An overwritten column keeps its Arrow type if the frame has the same Spark type.
+    A table keeps its columns, and what does not fit them is refused, unless ``merge_schema`` adds
+    columns, and fields of structs, that only the frame has: they are null in the rows that are
+    there, and come in the same version as the rows. An "overwrite" with ``overwrite_schema``
+    replaces the columns, too; one that the frame has with the same Spark type keeps its Arrow type.
+    An "overwrite" with ``replace_where`` replaces only the rows that meet this condition, in the
+    SQL of the table; every row of the frame has to meet it, too.
 
+    ``uri`` may also be a table that is open: a state of a transaction of a repository
+    (``tx.table("photos")``), where the rows are part of the transaction, or a handle on a branch.
     ``branch``, or a uri such as ``photos.lance@exp``, writes to a branch. ``app`` and ``batch``
     load once: the version records the newest batch of an application, and a batch that is already
     there is skipped, even if a driver died after its commit. ``partitions`` first spreads the rows
@@ -133,6 +153,9 @@ def write(
         stable_row_ids=stable_row_ids,
         file_version=file_version,
         bases=bases,
+        merge_schema=merge_schema,
+        overwrite_schema=overwrite_schema,
+        replace_where=replace_where,
     )
     choices = Choices(
         on=on,
@@ -147,15 +170,15 @@ def write(
     commit_options = CommitOptions.of(
         message, properties, serializable=serializable, app=app, batch=batch
     )
-    access = Access(
-        uri,
-        storage_options=storage_options,
-        base_storage_options=base_storage_options,
-        manifest_store=manifest_store,
-        commit_lock=commit_lock,
-        unsafe=unsafe,
-        fsync=fsync,
-    )
+    how: dict[str, Any] = {
+        "storage_options": storage_options,
+        "base_storage_options": base_storage_options,
+        "manifest_store": manifest_store,
+        "commit_lock": commit_lock,
+        "unsafe": unsafe,
+        "fsync": fsync,
+    }
+    opened = snapshot_in(uri, branch=branch, **how)
     if partitions is not None:
         partitions = check_number("partitions", partitions, least=1)
         if partitions > _MOST_PARTITIONS:
@@ -164,7 +187,14 @@ def write(
                 "writes a file"
             )
     columns = _sort_columns(df, sort_by)
-    plan = plan_write(access, request, commit_options.policy.applied)
+    applied = commit_options.policy.applied
+    if opened is None:
+        assert not isinstance(uri, Table)
+        plan = plan_write(Access(uri, **how), request, applied)
+    else:
+        opened.check_writable()
+        opened.check_open()
+        plan = plan_on(opened, request, applied)
     if plan.kind == "nothing":
         return as_skipped(plan.before, dry_run=dry_run)
     spread = df if partitions is None else df.repartition(partitions)
@@ -187,7 +217,8 @@ def _run(df: DataFrame, job: WriteJob, *, skip_empty: bool) -> Written:
     if skip_empty and is_nothing(answers):
         return as_skipped(job.base)
     try:
-        return job.commit(answers)
+        looking = runner(df.sparkSession) if job.plan.kind == "replace" else None
+        return job.commit(answers, looking)
     except Exception:
         job.abort(answers)
         raise
@@ -197,7 +228,7 @@ def _merge(merge: FrameMerge, plan: PlannedWrite, commit_options: CommitOptions)
     try:
         after, counts = merge.run(commit_options)
     except BatchAppliedError:
-        return as_skipped(load_snapshot(plan.before.location))
+        return as_skipped(plan.before.newest())
     return as_written(after, counts)
 
 

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from lancewood.data.blob_file import BlobFile
 from lancewood.data.lance_dataset import open_with_pylance
-from lancewood.engine.base import FileLimits
 from lancewood.engine.commit import CommitPolicy
 from lancewood.engine.location import Bases, check_not_moved
 from lancewood.engine.rows import Numbers, plan_scan, take_blobs, take_positions, take_row_ids
@@ -26,20 +25,13 @@ from lancewood.engine.schema import (
     text_update,
 )
 from lancewood.engine.snapshot import TableStats, table_stats
-from lancewood.engine.write import (
-    WriteRequest,
-    commit_written,
-    rows_to_append,
-    rows_to_overwrite,
-)
 from lancewood.errors import InvalidInputError, UnsupportedError
-from lancewood.jobs.counts import RowCounts
 from lancewood.jobs.job import CommitOptions
 from lancewood.model.applied import AppliedBatch, marks
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version
 from lancewood.model.index import Index
-from lancewood.model.operations import Append, Operation, Overwrite, UpdateConfig
+from lancewood.model.operations import Operation, UpdateConfig
 from lancewood.model.transaction import Transaction
 from lancewood.table.blames import BlameVerbs
 from lancewood.table.changes import ChangeVerbs
@@ -51,10 +43,12 @@ from lancewood.table.naming import NamingVerbs
 from lancewood.table.rows import MergeVerbs, RowVerbs
 from lancewood.table.scan import Scan
 from lancewood.table.storage import BaseVerbs, CloneVerbs, CompactVerbs, MoveVerbs, UpkeepVerbs
+from lancewood.table.writes import WriteVerbs
 
 
 class Table(
     TravelVerbs,
+    WriteVerbs,
     RowVerbs,
     MergeVerbs,
     ColumnVerbs,
@@ -261,79 +255,6 @@ class Table(
 
     # Write
 
-    def append(
-        self,
-        data: Any,
-        *,
-        into: Bases = None,
-        dry_run: bool = False,
-        message: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        max_rows_per_file: int = FileLimits().max_rows,
-        max_bytes_per_file: int = FileLimits().max_bytes,
-        serializable: bool = False,
-        app: str | None = None,
-        batch: int | None = None,
-    ) -> Self:
-        """Add rows. Columns are matched by name; a missing nullable one becomes null.
-
-        ``into`` says where the new files go, to one root after the other: the names, ids or paths
-        of base paths, None in a list for the own root, or ``"all"``. By default that is the own
-        root, and on a branch the main root. Bytes of blobs in files of version 2.1 are found in
-        a base path by us, but not by pylance 14. ``counts.inserted`` is the number of rows;
-        ``dry_run`` checks all of them and writes nothing, so that a stream is read to its end.
-
-        ``app`` and ``batch`` load a batch once: the version also notes it, and a batch that is
-        there already, or comes before one that is, is a BatchAppliedError.
-        """
-        request = WriteRequest(
-            max_rows_per_file=max_rows_per_file, max_bytes_per_file=max_bytes_per_file, into=into
-        )
-        commit_options = CommitOptions.of(
-            message, properties, serializable=serializable, app=app, batch=batch
-        )
-        self._snapshot.check_new(commit_options.policy.applied)
-        rows = rows_to_append(self._snapshot, data, request)
-        if dry_run:
-            return self._after(self._snapshot, RowCounts(inserted=rows.check()))
-        return self._commit_written(rows.write(), commit_options)
-
-    def overwrite(
-        self,
-        data: Any,
-        *,
-        schema: pa.Schema | None = None,
-        file_version: str | None = None,
-        into: Bases = None,
-        dry_run: bool = False,
-        message: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        max_rows_per_file: int = FileLimits().max_rows,
-        max_bytes_per_file: int = FileLimits().max_bytes,
-        serializable: bool = False,
-        app: str | None = None,
-        batch: int | None = None,
-    ) -> Self:
-        """Replace schema and rows. Configuration, metadata and base paths stay; older versions too.
-
-        ``into``, ``dry_run``, ``app`` and ``batch`` are as for ``append``.
-        """
-        request = WriteRequest(
-            schema=schema,
-            file_version=file_version,
-            max_rows_per_file=max_rows_per_file,
-            max_bytes_per_file=max_bytes_per_file,
-            into=into,
-        )
-        commit_options = CommitOptions.of(
-            message, properties, serializable=serializable, app=app, batch=batch
-        )
-        self._snapshot.check_new(commit_options.policy.applied)
-        rows = rows_to_overwrite(self._snapshot, data, request)
-        if dry_run:
-            return self._after(self._snapshot, RowCounts(inserted=rows.check()))
-        return self._commit_written(rows.write(), commit_options)
-
     def set_config(
         self,
         values: Mapping[str, str | None],
@@ -388,24 +309,6 @@ class Table(
 
     # Low level
 
-    def write_fragments(
-        self,
-        data: Any,
-        *,
-        into: Bases = None,
-        max_rows_per_file: int = FileLimits().max_rows,
-        max_bytes_per_file: int = FileLimits().max_bytes,
-    ) -> tuple[Fragment, ...]:
-        """Write rows that a later ``commit`` of an Append will name; nothing is visible yet.
-
-        Fragments pickle, so that other processes can write and one can commit. ``into`` is as for
-        ``append``.
-        """
-        request = WriteRequest(
-            max_rows_per_file=max_rows_per_file, max_bytes_per_file=max_bytes_per_file, into=into
-        )
-        return rows_to_append(self._snapshot, data, request).write().fragments
-
     def transaction(
         self,
         *operations: Operation,
@@ -438,12 +341,6 @@ class Table(
             self._snapshot.check_commit(transaction, policy)
             return self._after(self._snapshot)
         return self._after(self._snapshot.commit(transaction, policy))
-
-    def _commit_written(self, operation: Append | Overwrite, commit_options: CommitOptions) -> Self:
-        transaction = self.transaction(operation, properties=commit_options.properties)
-        after = commit_written(self._snapshot, transaction, commit_options.policy)
-        rows = sum(each.physical_rows for each in operation.fragments)
-        return self._after(after, RowCounts(inserted=rows, fragments=len(operation.fragments)))
 
     def __repr__(self) -> str:
         branch = f" branch {self.branch}" if self.branch else ""

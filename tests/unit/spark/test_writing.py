@@ -43,6 +43,7 @@ def frame(text: str) -> Any:
 
 
 TWO = "id bigint, s string"
+ANEW: dict[str, Any] = {"overwrite_schema": True}
 
 
 def ran(job: WriteJob, *partitions: pa.Table) -> list[bytes]:
@@ -110,12 +111,16 @@ def test_nothing_is_there_until_the_commit(uri: Path) -> None:
     assert lw.exists(uri)
 
 
-def test_append_adds_rows_and_overwrite_replaces_rows_and_columns(uri: Path) -> None:
+def test_append_adds_rows_and_overwrite_replaces_rows_and_columns_where_told(uri: Path) -> None:
     done(uri, ROWS)
     assert done(uri, MORE).version == 2
     assert rows(uri) == [*ROWS.to_pylist(), *MORE.to_pylist()]
     new = pa.table({"x": [1.5]})
-    assert done(uri, new, text="x double", mode="overwrite").version == 3
+    with pytest.raises(lw.InvalidInputError, match="overwriteSchema") as refused:
+        done(uri, new, text="x double", mode="overwrite")
+    assert "mergeSchema" in str(refused.value)
+    anew = done(uri, new, text="x double", mode="overwrite", overwrite_schema=True)
+    assert anew.version == 3
     assert rows(uri) == new.to_pylist()
     assert lw.open(uri, version=2).count_rows() == 5
 
@@ -210,7 +215,7 @@ def test_columns_that_a_frame_does_not_have_are_null_and_not_in_its_files(uri: P
     assert rows(uri) == [*ROWS.to_pylist(), {"id": 4, "s": None}, {"id": 5, "s": None}]
     assert [len(each.files[0].fields) for each in lw.open(uri).fragments] == [2, 1]
     wider = pa.schema([("id", pa.int64()), ("more", pa.string())])
-    done(uri, MORE.select(["id"]), text="id bigint", mode="overwrite", schema=wider)
+    done(uri, MORE.select(["id"]), text="id bigint", mode="overwrite", schema=wider, **ANEW)
     assert rows(uri) == [{"id": 4, "more": None}, {"id": 5, "more": None}]
 
 
@@ -226,7 +231,7 @@ def test_overwriting_keeps_the_type_of_a_column_that_spark_sees_unchanged(uri: P
     arrays = pa.table(
         {"v": pa.array([[3, 4]], pa.list_(pa.float32())), "id": pa.array(["a"]), "n": [1]}
     )
-    done(uri, arrays, text="v array<float>, id string, n bigint", mode="overwrite")
+    done(uri, arrays, text="v array<float>, id string, n bigint", mode="overwrite", **ANEW)
     schema = lw.open(uri).schema
     assert [str(each.type) for each in schema] == [
         "fixed_size_list<item: float>[2]",
@@ -257,10 +262,11 @@ def test_overwriting_with_a_frame_that_says_it_has_no_nulls_changes_no_column(ur
         "m": kinds.MapType(kinds.StringType(), kinds.IntegerType(), False),
     }
     fields = [kinds.StructField(name, kind, False) for name, kind in columns.items()]
-    plan_write(uri, kinds.StructType(fields), mode="overwrite").commit([])
-    assert lw.open(uri).schema.equals(schema)
+    for how in ({}, ANEW):
+        plan_write(uri, kinds.StructType(fields), mode="overwrite", **how).commit([])
+        assert lw.open(uri).schema.equals(schema)
     looser = [kinds.StructField("never", kinds.LongType(), True)]
-    plan_write(uri, kinds.StructType(looser), mode="overwrite").commit([])
+    plan_write(uri, kinds.StructType(looser), mode="overwrite", **ANEW).commit([])
     assert lw.open(uri).schema.field("never").nullable
 
 
@@ -370,14 +376,14 @@ def test_appends_go_together_and_a_serializable_one_does_not(uri: Path) -> None:
 
 def test_overwriting_is_judged_by_what_landed_meanwhile(uri: Path) -> None:
     done(uri, ROWS)
-    job = plan_write(uri, frame("x double"), mode="overwrite")
+    job = plan_write(uri, frame("x double"), mode="overwrite", **ANEW)
     messages = ran(job, pa.table({"x": [1.5]}))
     lw.open(uri).overwrite(MORE)
     with pytest.raises(lw.RetryableConflictError):
         job.commit(messages)
     assert rows(uri) == MORE.to_pylist()
     assert len(data_files(uri)) == 2
-    job = plan_write(uri, frame("x double"), mode="overwrite")
+    job = plan_write(uri, frame("x double"), mode="overwrite", **ANEW)
     messages = ran(job, pa.table({"x": [1.5]}))
     lw.open(uri).append(MORE)
     job.commit(messages)

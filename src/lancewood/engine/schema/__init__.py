@@ -15,6 +15,7 @@ from lancewood.engine.schema.evolve import (
 from lancewood.engine.schema.new_columns import (
     Drop,
     NewColumns,
+    missing_columns,
     nulls_of,
     plan_new_columns,
     stored_fields,
@@ -48,6 +49,7 @@ __all__ = [
     "field_metadata_update",
     "find_column",
     "find_earlier",
+    "missing_columns",
     "next_field_id",
     "nulls_of",
     "plan_new_columns",

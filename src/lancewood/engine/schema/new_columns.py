@@ -105,6 +105,35 @@ def plan_new_columns(
     return NewColumns(after, written, new, tuple(parents))
 
 
+def missing_columns(table: pa.Schema, rows: pa.Schema) -> pa.Schema:
+    """The columns, and the fields of structs by their dotted names, that rows have and a table has
+    not; all of them nullable, for the rows that are there have none.
+
+    Raises InvalidInputError for a name that differs from a known one in case alone, or has a dot.
+    """
+    return pa.schema(_missing(table, rows, ""))
+
+
+def _missing(known: Iterable[pa.Field], given: Iterable[pa.Field], above: str) -> list[pa.Field]:
+    names = {each.name: each for each in known}
+    folded = {each.casefold(): each for each in names}
+    found = []
+    for each in given:
+        path, there = above + each.name, names.get(each.name)
+        if there is not None:
+            if pa.types.is_struct(there.type) and pa.types.is_struct(each.type):
+                found += _missing(there.type, each.type, f"{path}.")
+            continue
+        alike = folded.get(each.name.casefold())
+        if alike is not None or "." in each.name:
+            why = "a name has no '.' in it" if alike is None else f"there is {above + alike!r}"
+            raise InvalidInputError(
+                f"column {path!r} cannot be added: {why}; rename it", column=path
+            )
+        found.append(each.with_name(path).with_nullable(True))
+    return found
+
+
 def _check_free(schema: Schema, name: str, above: str) -> None:
     siblings: Iterable[Field] = schema.fields
     if "." in name:

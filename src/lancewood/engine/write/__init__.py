@@ -15,12 +15,13 @@ from lancewood.engine.write.cloning import (
 )
 from lancewood.engine.write.column_file import ColumnFileWriter, laid_over, mark_deleted
 from lancewood.engine.write.file_copies import CopiedFile, CopiedFragment, Residents, copy_fragments
+from lancewood.engine.write.file_writer import FileWriter
 from lancewood.engine.write.plan import (
-    FileWriter,
     PlannedWrite,
     WriteMode,
     WriteRequest,
     not_for,
+    plan_on,
     plan_write,
     table_exists,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "mark_deleted",
     "not_for",
     "owns_its_space",
+    "plan_on",
     "plan_write",
     "rows_to_append",
     "rows_to_overwrite",

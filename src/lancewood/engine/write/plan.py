@@ -6,16 +6,15 @@ Everything is checked here and no file is written, so that Python, Spark and a d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
 
-from lancewood.data.align import Alignment, align_schema
 from lancewood.data.encodings import check_encoding_keys
 from lancewood.data.file_root import FileRoot
-from lancewood.data.writer import check_columns, write_fragments
+from lancewood.data.writer import check_columns
 from lancewood.engine.base import FileLimits, as_list, check_choice, check_file_version
 from lancewood.engine.commit import PutIfAbsent, manifest_store_mark
 from lancewood.engine.location import (
@@ -28,30 +27,41 @@ from lancewood.engine.location import (
     own_file_root,
     uri_of_base,
 )
+from lancewood.engine.schema import missing_columns, next_field_id, plan_new_columns
 from lancewood.engine.snapshot import TAG, Access, Snapshot, is_table, open_revision
-from lancewood.errors import AlreadyExistsError, InvalidInputError, NotFoundError
-from lancewood.format.arrow import schema_from_arrow
+from lancewood.engine.write.file_writer import FileWriter
+from lancewood.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+    RetryableConflictError,
+)
+from lancewood.expr import Predicate, parse_predicate
+from lancewood.format.arrow import schema_from_arrow, to_arrow_schema, to_scan_schema
 from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest
 from lancewood.format.schema import encode_schema
 from lancewood.model.applied import AppliedBatch
 from lancewood.model.file_version import DEFAULT_FILE_VERSION
 from lancewood.model.fragment import Fragment
+from lancewood.model.ids import FragmentId
 from lancewood.model.manifest import (
     FLAG_FIELD_IDS_NOT_REUSED,
     FLAG_STABLE_ROW_IDS,
     Manifest,
     ManifestHead,
 )
-from lancewood.model.operations import Append, Overwrite
+from lancewood.model.operations import Append, Merge, Overwrite, Project
 from lancewood.model.refs import MAIN
 from lancewood.model.revision import AtTag, OnBranch, parse_revision
 from lancewood.model.schema import Schema
 from lancewood.proto import table_pb2
 from lancewood.rules.applied import is_applied
+from lancewood.rules.numbering import next_fragment_id
 
 WriteMode: TypeAlias = Literal["append", "overwrite", "ignore", "error", "merge"]
-WriteKind: TypeAlias = Literal["create", "append", "overwrite", "merge", "nothing"]
+WriteKind: TypeAlias = Literal["create", "append", "overwrite", "replace", "merge", "nothing"]
+"""``replace`` is an overwrite of the rows that meet a condition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +83,16 @@ class WriteRequest:
     file_version: str | None = None
     bases: Iterable[NewBase] = ()
     """Other roots for the files of a new table, that are declared with it."""
+    merge_schema: bool = False
+    """Columns that only the rows have are added to the table."""
+    overwrite_schema: bool = False
+    """An overwrite replaces the columns, too; otherwise the table keeps its own."""
+    replace_where: str | None = None
+    """An overwrite replaces the rows that meet this condition, which new rows have to meet."""
 
     def __post_init__(self) -> None:
         check_choice("mode", self.mode, WriteMode)
+        self._check_columns()
         object.__setattr__(self, "bases", tuple(as_list("bases", self.bases)))
         for each in fields(self)[2:] if self.mode == "merge" else ():
             if getattr(self, each.name) is not each.default:
@@ -87,6 +104,32 @@ class WriteRequest:
         if self.file_version is not None:
             check_file_version(self.file_version)
         _ = self.limits
+
+    def _check_columns(self) -> None:
+        """Raise InvalidInputError for what is said of columns and does not go together."""
+        for name in ("merge_schema", "overwrite_schema"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidInputError(f"{name} is True or False, got {getattr(self, name)!r}")
+        where = self.replace_where
+        if where is not None and not isinstance(where, str):
+            raise InvalidInputError(f"replace_where takes a condition in SQL, got {where!r}")
+        if self.merge_schema and self.mode not in ("append", "overwrite"):
+            raise not_for("merge_schema", self.mode)
+        for name in ("overwrite_schema", "replace_where"):
+            if getattr(self, name) and self.mode != "overwrite":
+                raise InvalidInputError(f"{name} is for mode 'overwrite', not for {self.mode!r}")
+        if self.merge_schema and self.overwrite_schema:
+            raise InvalidInputError(
+                "merge_schema keeps the table's columns and adds to them, overwrite_schema "
+                "replaces them: say one of the two"
+            )
+        for name in ("merge_schema", "overwrite_schema", "schema", "file_version"):
+            if where is not None and getattr(self, name):
+                raise InvalidInputError(
+                    f"{name} is not for an overwrite with replace_where, which keeps the other "
+                    "rows as they are; add columns first (add_columns, or mode 'append' with "
+                    "merge_schema), or leave it out"
+                )
 
     @property
     def limits(self) -> FileLimits:
@@ -100,45 +143,6 @@ class WriteRequest:
 def not_for(name: str, mode: WriteMode) -> InvalidInputError:
     """The error for an argument that another mode takes."""
     return InvalidInputError(f"{name} is not for mode {mode!r}; leave it out")
-
-
-@dataclass(frozen=True)
-class FileWriter:
-    """Writes rows into new files, which nothing names yet. Small, and pickles."""
-
-    schema: Schema
-    """The table's, with the ids of its fields."""
-    alignment: Alignment
-    file_roots: tuple[FileRoot, ...] = field(repr=False)
-    file_version: str
-    limits: FileLimits
-
-    @classmethod
-    def of(
-        cls,
-        schema: Schema,
-        rows: pa.Schema,
-        file_roots: Sequence[FileRoot],
-        file_version: str,
-        limits: FileLimits,
-    ) -> FileWriter:
-        """For rows with the columns ``rows``; raises InvalidInputError if they do not fit."""
-        alignment = align_schema(schema, rows)
-        return cls(schema, alignment, tuple(file_roots), file_version, limits)
-
-    def write(self, rows: pa.RecordBatchReader) -> tuple[Fragment, ...]:
-        """New fragments without ids; on any error there is no file."""
-        return tuple(
-            write_fragments(
-                rows,
-                self.alignment.schema,
-                alignment=self.alignment,
-                file_roots=self.file_roots,
-                file_version=self.file_version,
-                max_rows=self.limits.max_rows,
-                max_bytes=self.limits.max_bytes,
-            )
-        )
 
 
 @dataclass(frozen=True)
@@ -168,19 +172,104 @@ class PlannedWrite:
         Raises InvalidInputError for columns that do not fit, UnsupportedError for a type that the
         file version cannot hold, and for a store that could not be trusted with the commit.
         """
-        before = self.before
-        version = self.request.file_version or before.manifest.file_version
-        schema = before.schema
-        if self.kind != "append":
-            schema = _new_schema(rows if table is None else table, first_field_id(before.manifest))
-        made = FileWriter.of(schema, rows, self._file_roots(schema), version, self.request.limits)
+        before, request = self.before, self.request
+        version = request.file_version or before.manifest.file_version
+        schema = self._schema(rows, table)
+        condition, roots = self._condition(schema), self._file_roots(schema)
+        try:
+            made = FileWriter.of(schema, rows, roots, version, request.limits, condition)
+        except InvalidInputError as refused:
+            raise self.misfit(refused) from None
         check_columns(made.alignment.schema, version)
         PutIfAbsent().check_trust(before.location.store)
         return made
 
-    def operation(self, files: FileWriter, fragments: tuple[Fragment, ...]) -> Append | Overwrite:
-        """What a commit of written fragments does."""
-        return Append(fragments) if self.kind == "append" else self.overwrite(files, fragments)
+    def misfit(self, refused: InvalidInputError) -> InvalidInputError:
+        """The error for columns that do not fit, with what this write might be told."""
+        ways = []
+        if self.keeps_columns and not self.request.merge_schema and self.kind != "replace":
+            ways.append("merge_schema (option mergeSchema) adds columns that are new")
+        if self.keeps_columns and self.kind == "overwrite":
+            ways.append("overwrite_schema (option overwriteSchema) replaces the table's columns")
+        if "problems" not in refused.facts or not ways:
+            return refused
+        return InvalidInputError(f"{refused.message}; {', '.join(ways)}", **refused.facts)
+
+    @property
+    def follows_newest(self) -> bool:
+        """Whether its commit has to be prepared again where another one came first: it names what
+        is in the version before it."""
+        return self.kind == "replace" or (self.kind == "append" and self.request.merge_schema)
+
+    @property
+    def keeps_columns(self) -> bool:
+        """Whether the table has its own columns afterwards, perhaps with new ones beside them."""
+        if self.kind == "overwrite":
+            return not self.request.overwrite_schema
+        return self.kind in ("append", "replace")
+
+    def with_columns(self, new: pa.Schema) -> Schema:
+        """The table's own columns, and new ones, as ``missing_columns`` gives them, that hold
+        nulls in the rows that are there.
+
+        Raises InvalidInputError for names that cannot be, UnsupportedError for types that the
+        table's files cannot hold and for a struct that takes no new field.
+        """
+        before = self.before
+        if not len(new):
+            return before.schema
+        return plan_new_columns(
+            before.schema,
+            new,
+            first_id=next_field_id(before.manifest),
+            file_version=before.manifest.file_version,
+            are_null=True,
+        ).schema
+
+    def _schema(self, rows: pa.Schema, table: pa.Schema | None) -> Schema:
+        """The columns of the table after the write."""
+        first_id = first_field_id(self.before.manifest)
+        if not self.keeps_columns:
+            return _new_schema(rows if table is None else table, first_id)
+        known = self.before.arrow_schema
+        new = missing_columns(known, rows) if self.request.merge_schema else pa.schema([])
+        kept = self.with_columns(new)
+        return kept if self.kind != "overwrite" else _new_schema(to_arrow_schema(kept), first_id)
+
+    def _condition(self, schema: Schema) -> Predicate | None:
+        where = self.request.replace_where
+        return None if where is None else parse_predicate(where, to_scan_schema(schema))
+
+    def operation(
+        self, files: FileWriter, fragments: tuple[Fragment, ...], base: Snapshot | None = None
+    ) -> Append | Overwrite | Merge | Project:
+        """What a commit of written fragments does to ``base``, a version with the columns that the
+        write was planned for; by default that version itself.
+
+        Raises RetryableConflictError if columns are to be added to others than those.
+        """
+        if self.kind not in ("append", "replace"):
+            return self.overwrite(files, fragments)
+        if files.schema is self.before.schema or files.schema == self.before.schema:
+            return Append(fragments)
+        return self._with_rows(files, fragments, (base or self.before).manifest)
+
+    def _with_rows(
+        self, files: FileWriter, fragments: tuple[Fragment, ...], base: Manifest
+    ) -> Merge | Project:
+        """New columns, which the rows that are there hold nulls in, and new rows."""
+        if base.fields != self.before.manifest.fields:
+            raise RetryableConflictError(
+                f"columns were to be added to {self.before.location.uri}, and others have changed "
+                f"its columns up to version {base.version}; write again on that version",
+                version=base.version,
+            )
+        fields = tuple(encode_schema(files.schema))
+        if not fragments:
+            return Project(fields, preserves_nullability=True)
+        first = next_fragment_id(base)
+        new = (each.numbered(FragmentId(first + at)) for at, each in enumerate(fragments))
+        return Merge((*base.fragments, *new), fields, base.schema_metadata, True)
 
     def overwrite(self, files: FileWriter, fragments: tuple[Fragment, ...]) -> Overwrite:
         """The same where a table is made or replaced."""
@@ -223,12 +312,20 @@ def plan_write(
                 table=location.uri,
             )
         return plan_first(location, request)
+    return plan_on(there, request, applied)
+
+
+def plan_on(
+    there: Snapshot, request: WriteRequest, applied: AppliedBatch | None = None
+) -> PlannedWrite:
+    """The same for a table that is there, at one of its versions."""
     if request.mode == "error":
         raise table_exists(there.location.uri)
     if request.mode == "ignore" or is_applied(there.manifest.config, applied):
         return PlannedWrite("nothing", there, request)
     _check_same(there, request)
-    return PlannedWrite(request.mode, there, request)
+    kind: WriteKind = request.mode if request.replace_where is None else "replace"
+    return PlannedWrite(kind, there, request)
 
 
 def plan_first(location: Location, request: WriteRequest) -> PlannedWrite:
@@ -304,7 +401,8 @@ def _check_same(there: Snapshot, request: WriteRequest) -> None:
             f"made {'with' if has_ids else 'without'} them, and that does not change; leave it out"
         )
     there.location.settle(there.manifest)
-    known = {uri_of_base(there.location, each) for each in there.manifest.base_paths}
+    bases = there.manifest.base_paths if request.bases else ()
+    known = {uri_of_base(there.location, each) for each in bases}
     for each in request.bases:
         path = (each if isinstance(each, BasePath) else BasePath(each)).path
         if path not in known:
@@ -313,7 +411,13 @@ def _check_same(there: Snapshot, request: WriteRequest) -> None:
                 "declare it; do so with add_base first",
                 path=path,
             )
+    has_schema = request.schema is None or request.schema.equals(there.arrow_schema)
     if request.mode != "append":
+        if not has_schema and not (request.overwrite_schema or request.merge_schema):
+            raise InvalidInputError(
+                f"schema= is not the schema of {uri}, and an overwrite keeps that one; give "
+                "overwrite_schema=True to replace the columns, or leave it out"
+            )
         return
     version = there.manifest.file_version
     if request.file_version not in (None, version):
@@ -322,7 +426,7 @@ def _check_same(there: Snapshot, request: WriteRequest) -> None:
             f"files of version {version}, and new ones are like them; leave it out, or overwrite "
             "the table"
         )
-    if request.schema is not None and not request.schema.equals(there.arrow_schema):
+    if not has_schema and not request.merge_schema:
         raise InvalidInputError(
             f"schema= is not the schema of {uri}, and rows that are added keep "
             "that one; leave it out, or overwrite the table"

@@ -19,12 +19,13 @@ from lancewood.engine.commit import CommitPolicy
 from lancewood.engine.location import Location, discard, new_data_files
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.versions import newest_version
-from lancewood.engine.write.plan import FileWriter, PlannedWrite, WriteRequest, plan_first
+from lancewood.engine.write.file_writer import FileWriter
+from lancewood.engine.write.plan import PlannedWrite, WriteRequest, plan_first, plan_on
 from lancewood.errors import AlreadyExistsError, CommitUnknownError, ConflictError, LancewoodError
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version
 from lancewood.model.manifest import ManifestHead
-from lancewood.model.operations import Append, Overwrite
+from lancewood.model.operations import Append, Merge, Overwrite, Project
 from lancewood.model.transaction import Transaction, commit_properties
 
 
@@ -36,7 +37,7 @@ class RowsToWrite:
     files: FileWriter
     reader: pa.RecordBatchReader
 
-    def write(self) -> Append | Overwrite:
+    def write(self) -> Append | Overwrite | Merge | Project:
         """Write them; the operation that a commit makes visible."""
         return self.plan.operation(self.files, self.files.write(self.reader))
 
@@ -48,7 +49,9 @@ class RowsToWrite:
         alignment, rows = self.files.alignment, 0
         plan = WritePlan(alignment.schema, self.files.file_version)
         for batch in self.reader:
-            plan.check_values(alignment.cast(batch))
+            fitting = alignment.cast(batch)
+            plan.check_values(fitting)
+            self.files.check(fitting)
             rows += batch.num_rows
         return rows
 
@@ -57,20 +60,27 @@ def rows_to_append(
     snapshot: Snapshot, data: Any, request: WriteRequest | None = None
 ) -> RowsToWrite:
     """Rows for the table's own schema; raises InvalidInputError if the columns do not fit."""
-    snapshot.check_writable()
-    snapshot.check_open()
-    plan = PlannedWrite("append", snapshot, request or WriteRequest())
-    reader = as_reader(data, snapshot.arrow_schema)
-    return RowsToWrite(plan, plan.files(reader.schema), reader)
+    return _rows_for(snapshot, data, request or WriteRequest(mode="append"))
 
 
 def rows_to_overwrite(
     snapshot: Snapshot, data: Any, request: WriteRequest | None = None
 ) -> RowsToWrite:
-    """Rows that will replace everything, under the data's schema or the one asked for."""
+    """Rows that will replace everything, or what meets a condition, as the request says; by default
+    under the data's schema."""
+    return _rows_for(
+        snapshot, data, request or WriteRequest(mode="overwrite", overwrite_schema=True)
+    )
+
+
+def _rows_for(snapshot: Snapshot, data: Any, request: WriteRequest) -> RowsToWrite:
     snapshot.check_writable()
     snapshot.check_open()
-    return _rows_anew(PlannedWrite("overwrite", snapshot, request or WriteRequest()), data)
+    plan = plan_on(snapshot, request)
+    if not plan.keeps_columns:
+        return _rows_anew(plan, data)
+    reader = as_reader(data, None if request.merge_schema else snapshot.arrow_schema)
+    return RowsToWrite(plan, plan.files(reader.schema), reader)
 
 
 def _rows_anew(plan: PlannedWrite, data: Any) -> RowsToWrite:

@@ -155,7 +155,7 @@ class _Loading:
         schema = new_schema(
             frame.schema, stored_types(self._target), self._location.opened().schema
         )
-        return self._write("overwrite", schema=schema, **self._limits)
+        return self._write("overwrite", schema=schema, overwrite_schema=True, **self._limits)
 
     def _merge(self) -> Written:
         from pyspark.sql import functions

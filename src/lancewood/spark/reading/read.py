@@ -19,6 +19,7 @@ from lancewood.engine.snapshot import At, Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.external.base import ManifestStore
 from lancewood.spark.columnar import door
+from lancewood.spark.opening import snapshot_in
 from lancewood.spark.reading.columnar_read import columnar_read
 from lancewood.spark.reading.plan import ReadPlan, plan_read
 from lancewood.spark.reading.task import (
@@ -30,6 +31,7 @@ from lancewood.spark.reading.task import (
 )
 from lancewood.spark.tasks import slots, spread
 from lancewood.table.by_uri import open as open_table
+from lancewood.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,7 +43,7 @@ _FEW_ROWS = 10_000
 
 def read(
     spark: SparkSession,
-    uri: str | os.PathLike[str],
+    uri: str | os.PathLike[str] | Table,
     *,
     branch: str | None = None,
     version: int | None = None,
@@ -63,7 +65,8 @@ def read(
 ) -> DataFrame:
     """The rows of one version as a DataFrame, whose partitions are in the order of the table.
 
-    The version is given as for ``lancewood.open``; ``columns``, ``where``, ``parameters`` and
+    The version is given as for ``lancewood.open``, or by a table that is open, such as a state of
+    a transaction; ``columns``, ``where``, ``parameters`` and
     ``in_bases`` are as for ``Table.scan``, and all of them are checked now. Only the columns and
     rows that are asked for here leave Python: what Spark selects and filters later is read before
     it is dropped. ``limit`` gives so many rows, the first ones if there is no filter. Row ids and
@@ -75,20 +78,19 @@ def read(
     if a cleanup has taken them: a tag keeps a version.
     Raises NotFoundError, InvalidInputError, UnsupportedError for a type that Spark does not have.
     """
-    table = open_table(
-        uri,
-        branch=branch,
-        version=version,
-        tag=tag,
-        as_of=as_of,
-        at=at,
-        storage_options=storage_options,
-        base_storage_options=base_storage_options,
-        manifest_store=manifest_store,
-        allowed_bases=allowed_bases,
-    )
+    how: dict[str, Any] = {
+        "branch": branch,
+        "version": version,
+        "tag": tag,
+        "as_of": as_of,
+        "at": at,
+        "storage_options": storage_options,
+        "base_storage_options": base_storage_options,
+        "manifest_store": manifest_store,
+        "allowed_bases": allowed_bases,
+    }
     scan = plan_scan(
-        table._snapshot,
+        _opened(uri, how),
         columns=columns,
         where=where,
         parameters=parameters,
@@ -99,6 +101,15 @@ def read(
         bases=in_bases,
     )
     return read_frame(spark, plan_read(scan.snapshot, scan.request, slots(spark)))
+
+
+def _opened(uri: str | os.PathLike[str] | Table, how: Mapping[str, Any]) -> Snapshot:
+    """The version that is asked for, or that a handle is on."""
+    opened = snapshot_in(uri, **how)
+    if opened is not None:
+        return opened
+    assert not isinstance(uri, Table)
+    return open_table(uri, **how)._snapshot
 
 
 def read_snapshot(
@@ -144,7 +155,7 @@ def taken_whole(frame: DataFrame, rows: int) -> DataFrame:
 
 def count(
     spark: SparkSession,
-    uri: str | os.PathLike[str],
+    uri: str | os.PathLike[str] | Table,
     *,
     branch: str | None = None,
     version: int | None = None,
@@ -164,19 +175,18 @@ def count(
     read the columns of the condition, and each task answers with a number.
     Raises what ``read`` raises.
     """
-    table = open_table(
-        uri,
-        branch=branch,
-        version=version,
-        tag=tag,
-        as_of=as_of,
-        at=at,
-        storage_options=storage_options,
-        base_storage_options=base_storage_options,
-        manifest_store=manifest_store,
-        allowed_bases=allowed_bases,
-    )
-    scan = plan_scan(table._snapshot, columns=(), where=where, parameters=parameters)
+    how: dict[str, Any] = {
+        "branch": branch,
+        "version": version,
+        "tag": tag,
+        "as_of": as_of,
+        "at": at,
+        "storage_options": storage_options,
+        "base_storage_options": base_storage_options,
+        "manifest_store": manifest_store,
+        "allowed_bases": allowed_bases,
+    }
+    scan = plan_scan(_opened(uri, how), columns=(), where=where, parameters=parameters)
     known = scan.snapshot.manifest.row_count
     if where is None and known is not None:
         return known

@@ -198,6 +198,9 @@ class TableSource:
             max_bytes_per_file=asked.max_bytes_per_file,
             stable_row_ids=asked.stable_row_ids,
             file_version=asked.file_version,
+            merge_schema=asked.merge_schema,
+            overwrite_schema=asked.overwrite_schema,
+            replace_where=asked.replace_where,
         )
         commit_options = CommitOptions.of(
             asked.message,

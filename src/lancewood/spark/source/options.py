@@ -22,6 +22,8 @@ only tunes with is taken and not used. Spark gives every name in lower case. Ope
 | ``app`` ``batch`` | | writing exactly once |
 | ``message`` ``properties`` | | kept with the version; properties as a JSON object |
 | ``serializable`` | | writing only if nobody else did meanwhile |
+| ``mergeSchema`` ``overwriteSchema`` | | columns that the table does not have |
+| ``replaceWhere`` | | overwriting the rows that meet a condition |
 | ``credentials`` | | a named set of storage options, see ``credentials`` |
 | ``storage.…``, ``aws_…``, ``azure_…``, ``google_…`` | | storage options |
 | ``baseStorageOptions`` | | storage options of base paths, as a JSON object of objects |
@@ -77,6 +79,9 @@ class SourceOptions:
     message: str | None = None
     properties: dict[str, str] | None = None
     serializable: bool = False
+    merge_schema: bool = False
+    overwrite_schema: bool = False
+    replace_where: str | None = None
     streaming: Mapping[str, str] = field(default_factory=dict)
     """What is said to streams that read, not yet looked at: see ``spark.streaming.options``."""
     credentials: str | None = None
@@ -155,6 +160,9 @@ _OPTIONS: dict[str, _Option] = {
     "message": _Option("message", values.text, _WRITES),
     "properties": _Option("properties", values.texts, _WRITES),
     "serializable": _Option("serializable", values.flag, _WRITES),
+    "mergeSchema": _Option("merge_schema", values.flag, _WRITES),
+    "overwriteSchema": _Option("overwrite_schema", values.flag, _WRITES),
+    "replaceWhere": _Option("replace_where", values.text, _ONE_WRITE),
     "credentials": _Option("credentials", values.text, _ALL),
     "baseStorageOptions": _Option("base_storage_options", values.nested_texts, _ALL),
     "manifestStore": _Option("manifest_store", values.text, _ALL),
@@ -173,6 +181,7 @@ _INSTEAD = {
     "limit": "a stream has no end; maxRowsPerTrigger bounds a batch",
     "metadata": "metadata tables are read at once, with spark.read",
     "batch": "Spark numbers its batches itself",
+    "replaceWhere": "a batch has no condition of its own; write in foreachBatch",
 }
 """What to do in a stream, where an option is for one read or one write."""
 _ALSO_CALLED = {

@@ -8,6 +8,14 @@ from __future__ import annotations
 
 from lancewood.spark.types.new_table import handed_over, leaf_type
 from lancewood.spark.types.reading import Reading, spark_schema
-from lancewood.spark.types.writing import Writing, kept_columns
+from lancewood.spark.types.writing import Writing, kept_columns, named_columns
 
-__all__ = ["Reading", "Writing", "handed_over", "kept_columns", "leaf_type", "spark_schema"]
+__all__ = [
+    "Reading",
+    "Writing",
+    "handed_over",
+    "kept_columns",
+    "leaf_type",
+    "named_columns",
+    "spark_schema",
+]

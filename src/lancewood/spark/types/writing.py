@@ -337,6 +337,25 @@ def kept_columns(frame: StructType, table: pa.Schema) -> pa.Schema:
     return pa.schema(fields)
 
 
+def named_columns(frame: StructType, table: Iterable[pa.Field]) -> list[pa.Field]:
+    """The columns of a frame that a table has, as it has them, and the others as a new table would
+    have them; so with the fields of structs.
+
+    Raises UnsupportedError for a new column of a type that no table can hold.
+    """
+    from pyspark.sql.types import StructType
+
+    known, fields = {each.name: each for each in table}, []
+    for column in frame.fields:
+        there = known.get(column.name)
+        if there is None:
+            there = arrow_schema(StructType([column])).field(0)
+        elif isinstance(column.dataType, StructType) and pa.types.is_struct(there.type):
+            there = there.with_type(pa.struct(named_columns(column.dataType, there.type)))
+        fields.append(there)
+    return fields
+
+
 def _holds(known: Any, given: Any) -> bool:
     """Whether two Spark types are equal, except that the first may allow more nulls."""
     from pyspark.sql.types import ArrayType, MapType, StructType

@@ -35,7 +35,9 @@ from lancewood.errors import (
 )
 from lancewood.format.layout import transaction_key, transaction_name
 from lancewood.jobs.counts import RowCounts
-from lancewood.jobs.job import CommitOptions
+from lancewood.jobs.job import CommitOptions, execute
+from lancewood.jobs.rows.writing import WrittenRows
+from lancewood.jobs.runner import LocalRunner, Runner
 from lancewood.model.applied import AppliedBatch
 from lancewood.model.fragment import Fragment
 from lancewood.model.transaction import Transaction
@@ -107,7 +109,7 @@ def read_again(base: Snapshot) -> Snapshot:
     Raises NotFoundError if it is gone, or if another one has its number.
     """
     then, uri = base.manifest, base.location.uri
-    if not then.version:
+    if not then.version or base.unlanded(then.version) is not None:
         return base
     try:
         now = load_manifest(base.location.store, then.version, base.scheme)
@@ -186,9 +188,10 @@ class WriteJob:
         """
         return NOTHING if self.work is None else self.work.run(batches)
 
-    def commit(self, answers: Sequence[bytes | None]) -> Written:
+    def commit(self, answers: Sequence[bytes | None], runner: Runner | None = None) -> Written:
         """On the driver: make all that was written visible at once, or raise what a task answered.
 
+        ``runner`` looks for the rows that are replaced, by default in threads of this process.
         A commit that is proven to have failed removes its files. A second call with the same
         answers does not add the rows twice, and raises CommitUnknownError unless the first one
         landed. Raises AlreadyExistsError or RetryableConflictError if another writer made the table
@@ -212,10 +215,7 @@ class WriteJob:
             base = self.base if self.is_whole else read_again(self.base)
             if not was_tried:
                 self.work.check_there(found.fragments)
-            # A table can be made only once, whatever others do.
-            serializable = self.serializable or self.is_new
-            policy = CommitPolicy(serializable=serializable, applied=self.applied)
-            after = base.commit(self._transaction(self.work, found), policy)
+            after, counts = self._land(base, self.work, found, runner or LocalRunner())
         except CommitUnknownError:
             raise
         except LancewoodError as refused:
@@ -225,7 +225,9 @@ class WriteJob:
             if skipped is None:
                 raise
             return skipped
-        return as_written(after, RowCounts(inserted=found.rows), found.files, found.bytes)
+        if self.plan.kind == "replace" and counts == RowCounts():
+            return as_skipped(after)
+        return as_written(after, counts, found.files, found.bytes)
 
     def abort(self, answers: Sequence[bytes | None]) -> None:
         """On the driver: remove the files of a job that will not be committed, as far as possible.
@@ -242,9 +244,21 @@ class WriteJob:
             return
         self._discard(found.fragments)
 
-    def _transaction(self, work: WriteWork, answers: Answers) -> Transaction:
-        operation = self.plan.operation(work.files, answers.fragments)
-        return Transaction(self.base.manifest.version, self.uuid, (operation,), self.properties)
+    def _land(
+        self, base: Snapshot, work: WriteWork, answers: Answers, runner: Runner
+    ) -> tuple[Snapshot, RowCounts]:
+        """The version after the write, and what it did; ``base`` if there was nothing to do."""
+        # A table can be made only once, whatever others do.
+        serializable = self.serializable or self.is_new
+        policy = CommitPolicy(serializable=serializable, applied=self.applied)
+        fragments = answers.fragments
+        if self.plan.follows_newest:
+            written = WrittenRows(self.plan, work.files, fragments, runner)
+            options = CommitOptions(self.properties, policy)
+            return execute(base, written.prepare, options, uuid=self.uuid)
+        operation = self.plan.operation(work.files, fragments)
+        made = Transaction(base.manifest.version, self.uuid, (operation,), self.properties)
+        return base.commit(made, policy), RowCounts(inserted=answers.rows)
 
     @property
     def _trace(self) -> Trace:

@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
+from lancewood.engine.schema import missing_columns
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.write import FileWriter, PlannedWrite
 from lancewood.errors import (
@@ -33,12 +34,13 @@ from lancewood.errors import (
     NotFoundError,
     StorageError,
 )
+from lancewood.format.arrow import to_arrow_schema
 from lancewood.jobs.counts import RowCounts
 from lancewood.model.fragment import Fragment
 from lancewood.proto import table_pb2
 from lancewood.spark.running.failures import our_error
 from lancewood.spark.tasks import keep_loaded
-from lancewood.spark.types import Writing, kept_columns, leaf_type
+from lancewood.spark.types import Writing, kept_columns, leaf_type, named_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -123,12 +125,16 @@ class WriteWork:
     def of(cls, plan: PlannedWrite, frame: StructType) -> WriteWork:
         """For a frame with these columns; raises InvalidInputError if they do not fit.
 
-        Rows that are added get the table's own types. A table that is made or replaced has those of
-        the request or of the frame, and a column that the table had under the same name keeps its
-        Arrow type if Spark reads that type as the frame's, so vectors stay vectors.
+        Rows of a table that keeps its columns get its types. A table that is made, or whose columns
+        are replaced, has those of the request or of the frame, and a column that the table had
+        under the same name keeps its Arrow type if Spark reads that type as the frame's, so vectors
+        stay vectors.
         """
-        if plan.kind == "append":
-            writing = Writing(frame, plan.before.arrow_schema)
+        if plan.keeps_columns:
+            try:
+                writing = Writing(frame, _table_columns(plan, frame))
+            except InvalidInputError as refused:
+                raise plan.misfit(refused) from None
             return cls(writing, plan.files(writing.schema))
         wanted = plan.request.schema
         if wanted is None and plan.kind == "overwrite":
@@ -174,6 +180,16 @@ class WriteWork:
         for each in batches:
             if each.num_rows:
                 yield self.writing.convert(each)
+
+
+def _table_columns(plan: PlannedWrite, frame: StructType) -> pa.Schema:
+    """The columns of a table that keeps them, with those that the frame adds."""
+    known = plan.before.arrow_schema
+    if not plan.request.merge_schema:
+        return known
+    types = [*known, *(plan.request.schema or ())]
+    new = missing_columns(known, pa.schema(named_columns(frame, types)))
+    return to_arrow_schema(plan.with_columns(new))
 
 
 def write_task(work: WriteWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,166 @@
+"""Verbs on a table: add rows, and replace them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Self
+
+import pyarrow as pa
+
+from lancewood.engine.base import FileLimits
+from lancewood.engine.location import Bases
+from lancewood.engine.write import (
+    RowsToWrite,
+    WriteRequest,
+    commit_written,
+    rows_to_append,
+    rows_to_overwrite,
+)
+from lancewood.jobs.counts import RowCounts
+from lancewood.jobs.job import CommitOptions
+from lancewood.jobs.runner import LocalRunner
+from lancewood.model.fragment import Fragment
+from lancewood.model.transaction import Transaction
+from lancewood.table.handle import Handle
+
+
+class WriteVerbs(Handle):
+    """Verbs on a table: append and overwrite."""
+
+    def append(
+        self,
+        data: Any,
+        *,
+        merge_schema: bool = False,
+        into: Bases = None,
+        dry_run: bool = False,
+        message: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        max_rows_per_file: int = FileLimits().max_rows,
+        max_bytes_per_file: int = FileLimits().max_bytes,
+        serializable: bool = False,
+        app: str | None = None,
+        batch: int | None = None,
+    ) -> Self:
+        """Add rows. Columns are matched by name; a missing nullable one becomes null.
+
+        With ``merge_schema`` columns, and fields of structs, that only the data has are added to
+        the table in the same version; they are nullable, and null in the rows that are there.
+
+        ``into`` says where the new files go, to one root after the other: the names, ids or paths
+        of base paths, None in a list for the own root, or ``"all"``. By default that is the own
+        root, and on a branch the main root. Bytes of blobs in files of version 2.1 are found in
+        a base path by us, but not by pylance 14. ``counts.inserted`` is the number of rows;
+        ``dry_run`` checks all of them and writes nothing, so that a stream is read to its end.
+
+        ``app`` and ``batch`` load a batch once: the version also notes it, and a batch that is
+        there already, or comes before one that is, is a BatchAppliedError.
+        """
+        request = WriteRequest(
+            mode="append",
+            merge_schema=merge_schema,
+            max_rows_per_file=max_rows_per_file,
+            max_bytes_per_file=max_bytes_per_file,
+            into=into,
+        )
+        commit_options = CommitOptions.of(
+            message, properties, serializable=serializable, app=app, batch=batch
+        )
+        self._snapshot.check_new(commit_options.policy.applied)
+        rows = rows_to_append(self._snapshot, data, request)
+        return self._write(rows, commit_options, dry_run=dry_run)
+
+    def overwrite(
+        self,
+        data: Any,
+        *,
+        schema: pa.Schema | None = None,
+        merge_schema: bool = False,
+        replace_where: str | None = None,
+        file_version: str | None = None,
+        into: Bases = None,
+        dry_run: bool = False,
+        message: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        max_rows_per_file: int = FileLimits().max_rows,
+        max_bytes_per_file: int = FileLimits().max_bytes,
+        serializable: bool = False,
+        app: str | None = None,
+        batch: int | None = None,
+    ) -> Self:
+        """Replace schema and rows. Configuration, metadata and base paths stay; older versions too.
+
+        With ``merge_schema`` the columns stay, and those that only the data has are added, as for
+        ``append``. With ``replace_where`` the columns and the other rows stay: only rows that meet
+        this condition are replaced, in one commit, and a new row that does not meet it is an error.
+        ``counts`` says how many rows were deleted and inserted; if there are none there is no new
+        version. ``into``, ``dry_run``, ``app`` and ``batch`` are as for ``append``.
+        """
+        request = WriteRequest(
+            mode="overwrite",
+            schema=schema,
+            merge_schema=merge_schema,
+            overwrite_schema=not merge_schema and replace_where is None,
+            replace_where=replace_where,
+            file_version=file_version,
+            max_rows_per_file=max_rows_per_file,
+            max_bytes_per_file=max_bytes_per_file,
+            into=into,
+        )
+        commit_options = CommitOptions.of(
+            message, properties, serializable=serializable, app=app, batch=batch
+        )
+        self._snapshot.check_new(commit_options.policy.applied)
+        rows = rows_to_overwrite(self._snapshot, data, request)
+        return self._write(rows, commit_options, dry_run=dry_run)
+
+    def write_fragments(
+        self,
+        data: Any,
+        *,
+        into: Bases = None,
+        max_rows_per_file: int = FileLimits().max_rows,
+        max_bytes_per_file: int = FileLimits().max_bytes,
+    ) -> tuple[Fragment, ...]:
+        """Write rows that a later ``commit`` of an Append will name; nothing is visible yet.
+
+        Fragments pickle, so that other processes can write and one can commit. ``into`` is as for
+        ``append``.
+        """
+        request = WriteRequest(
+            mode="append",
+            max_rows_per_file=max_rows_per_file,
+            max_bytes_per_file=max_bytes_per_file,
+            into=into,
+        )
+        rows = rows_to_append(self._snapshot, data, request)
+        return rows.files.write(rows.reader)
+
+    def _write(self, rows: RowsToWrite, commit_options: CommitOptions, *, dry_run: bool) -> Self:
+        """The handle after rows were written and committed; a dry run only checks them."""
+        if dry_run:
+            return self._after(self._snapshot, self._checked(rows))
+        written = rows.files.write(rows.reader)
+        if rows.plan.follows_newest:
+            from lancewood.jobs.rows.writing import WrittenRows
+
+            job = WrittenRows(rows.plan, rows.files, written, LocalRunner())
+            return self._after(*job.commit(self._snapshot, commit_options))
+        operation = rows.plan.operation(rows.files, written)
+        transaction = Transaction.new(
+            self._snapshot.manifest.version, operation, properties=commit_options.properties
+        )
+        after = commit_written(self._snapshot, transaction, commit_options.policy)
+        inserted = sum(each.physical_rows for each in written)
+        return self._after(after, RowCounts(inserted=inserted, fragments=len(written)))
+
+    def _checked(self, rows: RowsToWrite) -> RowCounts:
+        """What a write would do. Reads all rows, and of the table what is asked about."""
+        inserted, where = rows.check(), rows.plan.request.replace_where
+        if where is None:
+            return RowCounts(inserted=inserted)
+        from lancewood.jobs.rows.delete import DeleteRows
+
+        gone = DeleteRows(where, None, LocalRunner()).plan(self._snapshot)
+        return replace(gone, inserted=inserted)
