@@ -185,7 +185,17 @@ EXAMPLES = {
     "properties": '{"a": "b"}',
     "baseStorageOptions": '{"a": {"region": "b"}}',
     "metadata": "versions",
-    **dict.fromkeys(("withRowId", "withRowAddress", "serializable", "stableRowIds"), "true"),
+    **dict.fromkeys(
+        (
+            "withRowId",
+            "withRowAddress",
+            "serializable",
+            "stableRowIds",
+            "mergeSchema",
+            "overwriteSchema",
+        ),
+        "true",
+    ),
 }
 
 
