@@ -50,7 +50,9 @@ class RootGroup(LazyGroup):
         **VERBS,
         "run": CommandEntry("pipeline.run:run_command", "Run a pipeline: load, check, publish."),
         "runs": CommandEntry("groups:runs_group", "Look after the runs of pipelines."),
-        "sql": CommandEntry("commands.sql:sql_command", "Ask tables with SQL, at any revision."),
+        "sql": CommandEntry(
+            "commands.sql:sql_command", "Ask and change tables with SQL, at any revision."
+        ),
         "table": CommandEntry("groups:table_group", "Make, fill, read and look after a table."),
         "items": CommandEntry(
             "groups:items_group", "Look at, and tag, all small repositories below a folder."

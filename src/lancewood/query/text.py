@@ -43,6 +43,7 @@ _STEPS_PER_TOKEN = 200
 _INSTEAD = {
     "EXPLAIN": "ask for the plan with explain_sql, or with lw sql --explain",
     "TABLE": "write SELECT * FROM it",
+    "DROP": "a table is dropped by lw table drop, or by lancewood.drop",
 }
 
 
@@ -291,9 +292,9 @@ def _check_inside(sql: str, tree: Any) -> None:
 
 
 def _no_query(sql: str, word: str) -> InvalidInputError:
-    instead = _INSTEAD.get(word, "tables are changed by the verbs of Table, not by SQL")
+    instead = _INSTEAD.get(word, "the statements that change tables are in docs/sql.md")
     return InvalidInputError(
-        f"{shown(sql)} is no query: only SELECT, WITH, VALUES and what joins them are taken, "
+        f"{shown(sql)} is no query: only SELECT, WITH, VALUES and what joins them are queries, "
         f"found {word}; {instead}",
         found=word,
     )

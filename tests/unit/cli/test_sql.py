@@ -1,4 +1,5 @@
-"""``lw sql``: answers without Spark, what is found before one starts, how a plan is told."""
+"""``lw sql``: answers and changes without Spark, what is found before one starts, how a plan is
+told."""
 
 from __future__ import annotations
 
@@ -62,7 +63,12 @@ def test_tables_of_the_repository_are_those_of_head_or_of_a_revision(lw_ok: Lw) 
     [
         (["SELECT * FROM photo"], ExitCode.NOT_FOUND, "did you mean 'photos'"),
         (["SELECT * FROM photos@no"], ExitCode.NOT_FOUND, "no tag or branch called 'no'"),
-        (["DROP TABLE photos"], ExitCode.INVALID_INPUT, "found DROP"),
+        (["DROP TABLE photos"], ExitCode.INVALID_INPUT, "found DROP; a table is dropped by lw"),
+        (["DELETE photos"], ExitCode.INVALID_INPUT, "expected FROM, found 'photos'"),
+        (["DELETE FROM photos@:1"], ExitCode.INVALID_INPUT, "only a branch can be changed"),
+        (["SELECT 1", "-f", "x.sql"], ExitCode.USAGE, "give a query, or --file"),
+        ([], ExitCode.USAGE, "give a query, or --file"),
+        (["-f", "x.sql"], ExitCode.NOT_FOUND, "cannot read the script 'x.sql': No such file"),
         (["SELECT 1", "--csv", "--json"], ExitCode.USAGE, "two forms"),
         (["SELECT 1", "-t", "photos"], ExitCode.USAGE, "NAME=URI"),
         (["SELECT 1", "-t", "photos=x"], ExitCode.INVALID_INPUT, "twice"),
@@ -95,6 +101,65 @@ def test_a_query_is_answered_without_spark(lw_ok: Lw, lw_run: Lw) -> None:
     failed = lw_run("sql", "SELECT stddev(id) FROM photos", "-t", "photos=photos.lance")
     assert failed.code == ExitCode.UNSUPPORTED
     assert "--spark" in failed.err
+
+
+PHOTOS = ("-t", "photos=photos.lance")
+
+
+def test_a_script_changes_tables_and_says_what_it_did(lw_ok: Lw) -> None:
+    script = "INSERT INTO photos VALUES (4, 'owl'); DELETE FROM photos WHERE id < 3"
+    assert lw_ok("sql", script, *PHOTOS).out.splitlines() == [
+        "statement  table   inserted  updated  deleted  version",
+        "insert     photos         1        0        0        2",
+        "delete     photos         0        0        2        3",
+    ]
+    assert sorted(lw.open("photos.lance").to_arrow()["id"].to_pylist()) == [3, 4]
+
+
+def test_a_script_comes_from_a_file_or_from_stdin(lw_ok: Lw, location: Path) -> None:
+    (location / "a.sql").write_text("-- ü\nUPDATE photos@exp SET label = 'x'\nWHERE id = 1;\n")
+    (told,) = lw_ok("sql", "-f", "a.sql", *PHOTOS, "--json").lines
+    assert (told["table"], told["updated"], told["version"]) == ("photos@exp", 2, 3)
+    for how in (["-"], ["-f", "-"]):
+        query = "DELETE FROM photos; SELECT count(*) AS n FROM photos; "
+        assert lw_ok("sql", *how, *PHOTOS, "--json", input=query).lines == [{"n": 0}]
+
+
+def test_the_answer_is_that_of_a_query_at_the_end(lw_ok: Lw) -> None:
+    script = "DELETE FROM photos WHERE id = 1; SELECT id FROM photos ORDER BY id"
+    assert lw_ok("sql", script, *PHOTOS, "-n", 1, "--csv").out.splitlines() == ['"id"', "2"]
+
+
+def test_what_a_script_would_do_is_told(lw_ok: Lw, location: Path) -> None:
+    script = "DELETE FROM photos WHERE id = 1; SELECT label FROM photos; EXPLAIN DELETE FROM photos"
+    told = lw_ok("sql", script, *PHOTOS, "--explain").out
+    assert told.splitlines() == [
+        "would delete rows of photos, version 1 of main, where id = 1",
+        "  0 rows inserted, 0 updated, 1 deleted",
+        "photos",
+        f"  version  1 of main, {location / 'photos.lance'}",
+        "  columns  label (1 of 2)",
+        "  where    all rows",
+        "would delete all rows of photos, version 1 of main",
+        "  0 rows inserted, 0 updated, 3 deleted",
+    ]
+    assert lw.open("photos.lance").version == 1
+
+
+def test_a_transaction_is_one_commit_of_the_repository(lw_ok: Lw, lw_run: Lw) -> None:
+    repo = lw.Repository.init("repo", fsync=False)
+    with repo.transaction("main", message="one") as changes:
+        changes.create_table("a", ROWS)
+        changes.create_table("b", ROWS)
+    script = "BEGIN; DELETE FROM a WHERE id = 1; INSERT INTO b SELECT * FROM a; COMMIT 'two'"
+    *_, last = lw_ok("-C", "repo", "sql", script, "--json").lines
+    head = next(iter(repo.log()))
+    assert (last["commit"], head.message.strip()) == (str(head.hash), "two")
+    assert lw_ok("-C", "repo", "sql", "SELECT count(*) AS n FROM b", "--json").lines == [{"n": 5}]
+    failed = lw_run("-C", "repo", "sql", "BEGIN; DELETE FROM a; DELETE FROM c; COMMIT 'no'")
+    assert failed.code == ExitCode.NOT_FOUND
+    assert "nothing that stands after BEGIN was done" in failed.err
+    assert next(iter(repo.log())).hash == head.hash
 
 
 @pytest.mark.parametrize("how", [["--spark"], ["--master", "local[2]"]])

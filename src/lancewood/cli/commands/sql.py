@@ -1,4 +1,5 @@
-"""``lw sql``: a query over the tables of a repository, or of any place, at any revision.
+"""``lw sql``: a query over tables of a repository, or of any place, at any revision, or a script
+that changes them.
 
 Knows the options and what is printed. DuckDB answers in this process, Spark where it is asked for;
 what can be found without Spark is found before it starts, which takes seconds.
@@ -8,7 +9,8 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -20,7 +22,7 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.commands.rows import print_rows
+from lancewood.cli.commands.rows import ReadableRows, print_rows
 from lancewood.cli.file_options import check_safe
 from lancewood.cli.output import note
 from lancewood.cli.repository.names import find_repository, warnings_shown
@@ -29,9 +31,14 @@ from lancewood.files.formats import FileFormat
 from lancewood.files.sinks import STDOUT, writing
 from lancewood.query.answer import Answer, InProcess
 from lancewood.query.answer import answer as answer_here
-from lancewood.query.plan import QueryPlan, plan_query
+from lancewood.query.here import Here
+from lancewood.query.plan import QueryPlan, Surroundings, plan_query
 from lancewood.query.settings import Settings
 from lancewood.query.sources import Sources
+from lancewood.query.statements.model import Begin, Commit, Explain, Rollback
+from lancewood.query.statements.script import is_query, parse_script
+from lancewood.query.statements.sequence import Script, run_script
+from lancewood.query.statements.workplace import Workplace
 from lancewood.spark.querying import OfSession, answer, session_settings
 from lancewood.spark.running.failures import as_our_error, quiet
 from lancewood.spark.session import session
@@ -39,8 +46,13 @@ from lancewood.spark.session import session
 
 def sql_command(
     query: Annotated[
-        str, typer.Argument(metavar="QUERY", help="The query, or - to read it from stdin.")
-    ],
+        str | None,
+        typer.Argument(metavar="[QUERY]", help="The query or script, or - to read it from stdin."),
+    ] = None,
+    file: Annotated[
+        str | None,
+        typer.Option("--file", "-f", metavar="FILE", help="Read the script from this file."),
+    ] = None,
     table: Annotated[
         list[str] | None,
         typer.Option(
@@ -53,14 +65,17 @@ def sql_command(
     at: Annotated[
         str | None,
         typer.Option(
-            "--at", metavar="REVISION", help="Where tables are read that name no revision."
+            "--at",
+            metavar="REVISION",
+            help="Where tables are read, and written, that name no revision.",
         ),
     ] = None,
     limit: options.Limit = None,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     safe: options.Safe = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say what would be read of each table, and stop.")
+        bool,
+        typer.Option("--explain", help="Say what would be read, or changed, and stop."),
     ] = False,
     pushdown: Annotated[
         bool,
@@ -79,55 +94,49 @@ def sql_command(
     *,
     given: options.StoreOptions,
 ) -> None:
-    """Ask tables with SQL, at any revision.
+    """Ask and change tables with SQL, at any revision.
 
     Tables are those of the repository, as HEAD has them, and those of --table. A name may carry a
     revision: photos@exp (a branch, a tag, a commit), photos@main~1, photos@:12 and photos@exp:12
     (versions of the table), photos VERSION AS OF 12, photos TIMESTAMP AS OF '2026-11-15'. Where
     there is no repository and no --table, a quoted name may be a path: 'photos.lance@v1'.
 
-    The SQL is Spark's; only queries are taken. DuckDB answers in this process, and what it has not,
-    or means otherwise, is refused: that is for --spark, whose answer has to fit into memory.
+    The SQL is Spark's. DuckDB answers in this process, and what it has not, or means otherwise, is
+    refused: that is for --spark, whose answer has to fit into memory.
+
+    INSERT, UPDATE, DELETE, MERGE INTO, CREATE TABLE, ALTER TABLE, CREATE BRANCH and their like
+    change tables, photos@exp among them: each is one commit, and in a repository all that stands
+    between BEGIN and COMMIT 'message' is one. Semicolons separate statements. The answer is that of
+    the last one, if it is a query; else a row for each statement says what it did.
 
     JSON lines, with a key for each column. With --explain one document with the key plan.
     """
     if csv and given.json:
         raise typer.BadParameter("--csv and --json are two forms: give one of them")
     check_safe(safe, FileFormat.CSV if csv else None)
-    sql = sys.stdin.read() if query == STDOUT else query
-    tables = _tables(table)
-    with warnings_shown():
-        repository, storage = _repository(), given.storage
-        engine = _Spark(master) if spark or master is not None else InProcess()
-
-        def planned(settings: Settings) -> QueryPlan:
-            sources = Sources(tables or None, repository, at, storage, settings)
-            return plan_query(sql, sources, settings, engine)
-
-        try:
-            plan = planned(Settings())
-        except NotFoundError as error:
-            if repository is None and not tables:
-                error.add_note("there is no repository around; --table NAME=URI names a table")
-            raise
+    asked = _Asked(_text(query, file), _tables(table) or None, _repository(), at, given.storage)
+    script = parse_script(asked.text, Settings())
+    on_spark = _Spark(master) if spark or master is not None else None
+    with warnings_shown(), asked.noted():
         if explain:
-            text = plan.explain()
-            given.output.document({"plan": text}, text or "no table of ours is read")
+            told = asked.explained(script, on_spark)
+            given.output.document({"plan": told}, told or "no table of ours is read")
             return
-        if isinstance(engine, _Spark):
-            settings = session_settings(engine.running)
-            plan = plan if settings == plan.settings else planned(settings)
-            found = _answered(engine.running, plan, limit, pushdown=pushdown, as_json=given.json)
+        if is_query(script):
+            found = asked.answer(on_spark, pushdown=pushdown)
+        elif on_spark is not None:
+            raise typer.BadParameter("scripts run in this process: leave --spark and --master out")
         else:
-            found = _Limited(answer_here(plan, pushdown=pushdown), limit)
-            if given.json:
-                check_keys(found.schema.names)
+            found = asked.run(script, pushdown=pushdown)
+            if isinstance(found, pa.Table) and not given.json and not csv:
+                found = _without_empty(found)
+        rows = _taken(found, limit, as_json=given.json)
         if csv:
-            with writing(STDOUT, FileFormat.CSV, found.schema, force=False, safe=safe) as sink:
-                for batch in found.to_batches():
+            with writing(STDOUT, FileFormat.CSV, rows.schema, force=False, safe=safe) as sink:
+                for batch in rows.to_batches():
                     sink.write(batch)
             return
-        print_rows(found, given.output)
+        print_rows(rows, given.output)
 
 
 class _Spark:
@@ -152,10 +161,64 @@ class _Spark:
 
 
 @dataclass(frozen=True)
+class _Asked:
+    """A text, and the tables that it may name."""
+
+    text: str
+    tables: Mapping[str, str | lw.Table] | None
+    repository: Path | None
+    at: str | None
+    storage: Mapping[str, str] | None
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Say how tables are named where none could be found."""
+        try:
+            yield
+        except NotFoundError as error:
+            if self.repository is None and not self.tables:
+                error.add_note("there is no repository around; --table NAME=URI names a table")
+            raise
+
+    def answer(self, spark: _Spark | None, *, pushdown: bool) -> Any:
+        """The rows of a query; what can be wrong in it is told before Spark starts."""
+        plan = self._plan(Settings(), spark or InProcess())
+        if spark is None:
+            return answer_here(plan, pushdown=pushdown)
+        settings = session_settings(spark.running)
+        plan = plan if settings == plan.settings else self._plan(settings, spark)
+        return answer(spark.running, plan, pushdown=pushdown)
+
+    def run(self, script: Script, *, pushdown: bool) -> Any:
+        """What a script answers: the rows of its last query, or a table of what it did."""
+        engine = Here(pushdown=pushdown)
+        found = run_script(script, self._workplace(engine.settings), engine)
+        return found.report if found.rows is None else found.rows
+
+    def explained(self, script: Script, spark: _Spark | None) -> str:
+        """What a query reads, or each statement would do to the tables as they are."""
+        if is_query(script):
+            return self._plan(Settings(), spark or InProcess()).explain()
+        engine = Here()
+        plans = [
+            run_script((each,), self._workplace(engine.settings), engine).report["plan"]
+            for each in _explaining(script)
+        ]
+        return "\n".join(line for each in plans for line in each.to_pylist())
+
+    def _plan(self, settings: Settings, surroundings: Surroundings) -> QueryPlan:
+        sources = Sources(self.tables, self.repository, self.at, self.storage, settings)
+        return plan_query(self.text, sources, settings, surroundings)
+
+    def _workplace(self, settings: Settings) -> Workplace:
+        return Workplace(self.tables, self.repository, self.at, self.storage, settings)
+
+
+@dataclass(frozen=True)
 class _Limited:
     """The first rows of an answer; all of them without a limit."""
 
-    found: Answer
+    found: ReadableRows
     limit: int | None
 
     @property
@@ -173,18 +236,34 @@ class _Limited:
                 return
 
 
-def _answered(
-    spark: Any, planned: QueryPlan, limit: int | None, *, pushdown: bool, as_json: bool
-) -> pa.Table:
-    frame = answer(spark, planned, pushdown=pushdown)
+def _taken(found: Any, limit: int | None, *, as_json: bool) -> ReadableRows:
+    """The rows of an answer, or of a frame of Spark, which come at once."""
+    is_here = isinstance(found, pa.Table | Answer)
     if as_json:
-        check_keys(frame.columns)
-    frame = frame if limit is None else frame.limit(limit)
+        check_keys(found.schema.names if is_here else found.columns)
+    if is_here:
+        return _Limited(found, limit)
+    frame = found if limit is None else found.limit(limit)
     try:
         with quiet():
-            return frame.toArrow()
+            return _Limited(frame.toArrow(), None)
     except Exception as error:  # of PySpark, of Java and of the tasks, which told sorts out
         raise as_our_error(error, "the query") from error
+
+
+def _without_empty(report: pa.Table) -> pa.Table:
+    """A report without the columns that say nothing about any statement."""
+    names = [each for each in report.column_names if report[each].null_count < len(report)]
+    return report.select(names)
+
+
+def _explaining(script: Script) -> Iterator[Explain]:
+    """The statements that change something, and the queries, to be explained."""
+    for each in script:
+        if isinstance(each, Explain):
+            yield each
+        elif not isinstance(each, Begin | Commit | Rollback):
+            yield Explain(each)
 
 
 def check_keys(names: Sequence[str]) -> None:
@@ -196,6 +275,22 @@ def check_keys(names: Sequence[str]) -> None:
                 "the others with AS, or ask for --csv",
                 column=name,
             )
+
+
+def _text(query: str | None, file: str | None) -> str:
+    """What is asked: from the command, a file or stdin."""
+    if (query is None) == (file is None):
+        raise typer.BadParameter("give a query, or --file with one; - reads it from stdin")
+    if STDOUT in (query, file):
+        return sys.stdin.read()
+    if file is None:
+        return str(query)
+    try:
+        return Path(file).read_text("utf-8")
+    except OSError as error:
+        raise NotFoundError(f"cannot read the script {file!r}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"the script {file!r} is not UTF-8 text: {error}") from error
 
 
 def _repository() -> Path | None:

@@ -72,6 +72,11 @@ def parse_script(text: str, settings: Settings) -> tuple[Statement | Passed, ...
     return found
 
 
+def is_query(script: Sequence[Statement | Passed]) -> bool:
+    """Whether a script is no script, but one text that goes on as it is."""
+    return len(script) == 1 and isinstance(script[0], Passed)
+
+
 def _parts(tokens: Sequence[Any]) -> Iterator[list[Any]]:
     """The tokens of each statement; one of Spark's own scripts is a single statement."""
     part: list[Any] = []
