@@ -28,6 +28,10 @@ def judged(spark: Any, tmp_path: Path) -> Judged:
     return Judged(tmp_path, ask=lambda text, **given: sql(spark, text, **given).toArrow())
 
 
+def data_files(judged: Judged) -> list[str]:
+    return sorted(each.name for each in (Path(judged.uri) / "data").iterdir())
+
+
 def test_rows_are_inserted_deleted_and_updated(judged: Judged) -> None:
     steps = {
         "INSERT INTO t VALUES (9, 'x', 1.25, 3), (10, NULL, NULL, NULL)": (2, 0, 0),
@@ -81,13 +85,14 @@ def test_all_columns_come_from_the_source(spark: Any, judged: Judged) -> None:
 
 def test_a_row_that_two_of_the_source_match_is_an_error(spark: Any, tmp_path: Path) -> None:
     judged = Judged(tmp_path, source=pa.concat_tables([SOURCE, SOURCE.slice(0, 1)]))
-    merge = "MERGE INTO t USING s ON t.id = s.id "
+    merge, before = "MERGE INTO t USING s ON t.id = s.id ", data_files(judged)
     with pytest.raises(InvalidInputError, match="several rows of the source match the same"):
         sql(spark, f"{merge} WHEN MATCHED THEN UPDATE SET label = s.label", tables=judged.tables)
     assert judged.version == 1
+    assert data_files(judged) == before
     found = sql(spark, f"{merge} WHEN MATCHED THEN DELETE", tables=judged.tables).collect()[0]
     assert found["deleted"] == 3
-    assert not [each for each in Path(judged.uri).rglob("*") if each.suffix == ".tmp"]
+    assert data_files(judged) == before
 
 
 def test_rows_are_replaced_and_overwritten(spark: Any, judged: Judged) -> None:
@@ -134,3 +139,47 @@ def test_another_writer_in_between_is_met(
     monkeypatch.setattr(ChangeByFrame, "prepare", meddled)
     sql(spark, "UPDATE t SET score = score * 2 WHERE id * 1 = 2", tables=judged.tables)
     assert lw.open(judged.uri).count_rows("score = 205.0") == 1
+
+
+def test_tables_are_made_and_shaped(spark: Any, judged: Judged, tmp_path: Path) -> None:
+    new = str(tmp_path / "new.lance")
+    script = """
+        CREATE TABLE n AS SELECT id, score FROM t WHERE id > 2;
+        ALTER TABLE n ADD COLUMN twice AS (id * 2);
+        ALTER TABLE n ALTER COLUMN twice TYPE INT;
+        CREATE BRANCH exp ON n;
+        DELETE FROM n@exp;
+        OPTIMIZE n;
+        EXPLAIN MERGE INTO n USING s ON n.id = s.id WHEN MATCHED THEN DELETE
+    """
+    plan = sql(spark, script, tables={**judged.tables, "n": new}).collect()
+    assert plan[-1]["plan"] == "  0 rows inserted, 0 updated, 2 deleted"
+    assert sorted(lw.open(new).to_arrow()["twice"].to_pylist()) == [6, 8, 12]
+    assert lw.open(new, branch="exp").count_rows() == 0
+    with pytest.raises(InvalidInputError, match="statements take values for :name"):
+        sql(spark, "DELETE FROM t WHERE id = ?", tables=judged.tables, args=[1])
+
+
+def test_a_script_is_one_commit_of_a_repository(spark: Any, tmp_path: Path) -> None:
+    repo = lw.Repository.init(tmp_path / "repo")
+    with repo.transaction(message="begin") as changes:
+        changes.create_table("t", TARGET)
+        changes.create_table("s", SOURCE)
+    script = """
+        BEGIN;
+        INSERT INTO t SELECT * FROM s WHERE id = 7;
+        MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET label = s.label
+            WHEN NOT MATCHED AND id = 8 THEN INSERT *;
+        CREATE TABLE n AS SELECT count(*) AS rows, count(label) AS labels FROM t;
+        COMMIT 'day 3'
+    """
+    found = sql(spark, script, repository=repo).collect()
+    assert [each["statement"] for each in found] == ["insert", "merge", "create table", "commit"]
+    assert [each.message.strip() for each in repo.log()] == ["day 3", "begin"]
+    assert found[-1]["commit"] == str(repo.head.hash)
+    view = repo.at("HEAD")
+    assert view.table("n").to_arrow().to_pylist() == [{"rows": 8, "labels": 7}]
+    assert view.table("t").count_rows("label = 'G'") == 1
+    one = sql(spark, "DELETE FROM t WHERE id IN (SELECT id FROM s)", repository=repo).collect()
+    assert one[0]["commit"] == str(repo.head.hash)
+    assert repo.at("HEAD").table("t").count_rows() == 3

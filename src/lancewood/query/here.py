@@ -29,12 +29,14 @@ from lancewood.query.statements.queries import (
     matched_twice,
     not_replaced,
 )
-from lancewood.query.statements.running import Ask
+from lancewood.query.statements.running import Ask, NewPlace
 from lancewood.query.statements.script import parse_script
 from lancewood.query.statements.sequence import run_script
 from lancewood.query.statements.values import stored_reader, stored_table
 from lancewood.query.statements.workplace import Workplace
 from lancewood.repo.repository import Repository
+from lancewood.table.by_uri import create, exists
+from lancewood.table.by_uri import open as open_table
 from lancewood.table.table import Table
 
 
@@ -145,6 +147,55 @@ class Here:
             return row_changes(query, found.to_arrow(), snapshot.arrow_schema)
 
         return table._change(find, dry_run=dry_run, message=message)
+
+    def columns(self, rows: Answer) -> pa.Schema:
+        return rows.schema
+
+    def create(
+        self, place: NewPlace, rows: Answer | None, *, replace: bool, message: str | None
+    ) -> Table:
+        schema, options = place.schema, place.storage_options
+        data: Any = schema
+        if rows is not None:
+            data = stored_reader(rows.to_batches(), schema.names, rows.schema, schema)
+        if replace and exists(place.uri, storage_options=options):
+            there = open_table(place.uri, storage_options=options)
+            new = schema.empty_table() if rows is None else data
+            return there.overwrite(
+                new, schema=schema, file_version=place.file_version, message=message
+            )
+        return create(
+            place.uri,
+            data,
+            schema=schema,
+            stable_row_ids=place.stable_row_ids is not False,
+            file_version=place.file_version,
+            storage_options=options,
+            message=message,
+        )
+
+    def add_columns(
+        self,
+        table: Table,
+        values: Mapping[str, str],
+        ask: Ask,
+        *,
+        dry_run: bool,
+        message: str | None,
+    ) -> Table:
+        _, found = ask(table._snapshot)
+        rows = found.to_arrow()
+        order = pa.array(_scan_order(table._snapshot, rows.column(0).to_numpy()))
+        columns = {name: rows.column(2 + at).take(order) for at, name in enumerate(values)}
+        return table.add_columns(pa.table(columns), dry_run=dry_run, message=message)
+
+
+def _scan_order(snapshot: Snapshot, addresses: Any) -> Any:
+    """The places of rows in the order of a scan: that of the fragments, then that in each."""
+    ranks = {int(each.id): at for at, each in enumerate(snapshot.manifest.fragments)}
+    owners, back = np.unique(addresses >> 32, return_inverse=True)
+    ranked = np.array([ranks[int(each)] for each in owners], np.int64)[back]
+    return np.lexsort((addresses, ranked))
 
 
 def row_changes(query: ChangeQuery, rows: pa.Table, table: pa.Schema) -> RowChanges:

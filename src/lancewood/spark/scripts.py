@@ -18,12 +18,14 @@ from lancewood.engine.location import discard, new_data_files
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.write import PlannedWrite, WriteRequest
 from lancewood.errors import CommitUnknownError, InvalidInputError, LancewoodError
+from lancewood.jobs.columns.add import AddColumns
 from lancewood.jobs.counts import RowCounts
 from lancewood.jobs.job import CommitOptions
 from lancewood.model.transaction import Transaction
 from lancewood.query.plan import QueryPlan
 from lancewood.query.settings import Settings
 from lancewood.query.sources import Source
+from lancewood.query.statements.model import Passed
 from lancewood.query.statements.queries import (
     DELETED,
     INSERTED,
@@ -32,19 +34,23 @@ from lancewood.query.statements.queries import (
     matched_twice,
     not_replaced,
 )
-from lancewood.query.statements.running import Ask
+from lancewood.query.statements.running import Ask, NewPlace
 from lancewood.query.statements.script import parse_script
 from lancewood.query.statements.sequence import run_script
 from lancewood.query.statements.workplace import Workplace
 from lancewood.query.text import shown
 from lancewood.repo.repository import Repository
+from lancewood.spark.columns.add import ExpressionColumns, ExpressionFiles
+from lancewood.spark.columns.expressions import ColumnExpressions
 from lancewood.spark.merging.addressed import ChangeByFrame, FrameChanges
 from lancewood.spark.merging.key_join import KnownChanges
 from lancewood.spark.querying import Args, OfSession, answer, refused, session_settings
 from lancewood.spark.runner import SparkRunner
 from lancewood.spark.tasks import check_running, frame_of
-from lancewood.spark.types import spark_schema
+from lancewood.spark.types import Writing, spark_schema
+from lancewood.spark.write_frame import write
 from lancewood.spark.writing.work import WriteWork, decode_answers, write_rows
+from lancewood.table.by_uri import open as open_table
 from lancewood.table.table import Table
 
 if TYPE_CHECKING:
@@ -88,6 +94,8 @@ def sql(
     check_running(spark)
     engine = OnSpark(spark, args, pushdown=pushdown)
     script = parse_script(query, engine.settings)
+    if isinstance(args, Sequence) and not all(isinstance(each, Passed) for each in script):
+        raise InvalidInputError("statements take values for :name, not a list for ?")
     workplace = Workplace(tables, repository, revision, storage_options, engine.settings)
     found = run_script(script, workplace, engine)
     return engine.report(found.report) if found.rows is None else found.rows
@@ -178,6 +186,41 @@ class OnSpark:
             )
 
         return table._run(ChangeByFrame(find), CommitOptions.of(message), dry_run=dry_run)
+
+    def columns(self, rows: DataFrame) -> pa.Schema:
+        return Writing(rows.schema).table
+
+    def create(
+        self, place: NewPlace, rows: DataFrame | None, *, replace: bool, message: str | None
+    ) -> Table:
+        if rows is None:
+            rows = self._spark.createDataFrame([], spark_schema(place.schema))
+        done = write(
+            rows,
+            place.uri,
+            "overwrite" if replace else "error",
+            schema=place.schema,
+            file_version=place.file_version,
+            stable_row_ids=place.stable_row_ids,
+            message=message,
+            storage_options=place.storage_options,
+        )
+        made = open_table(place.uri, version=done.version, storage_options=place.storage_options)
+        return made._after(made._snapshot, done.counts)
+
+    def add_columns(
+        self,
+        table: Table,
+        values: Mapping[str, str],
+        ask: Ask,
+        *,
+        dry_run: bool,
+        message: str | None,
+    ) -> Table:
+        before = table._snapshot
+        source = ExpressionColumns(self._spark, ColumnExpressions(values))
+        job = AddColumns(before, source, ExpressionFiles(before, source, None, None))
+        return table._run(job, CommitOptions.of(message), dry_run=dry_run)
 
 
 def _stored(frame: DataFrame, table: pa.Schema) -> DataFrame:

@@ -93,6 +93,15 @@ def merge_query(
     return _MergeQuery(statement, table, source, settings).made()
 
 
+def column_query(values: Sequence[str], exposed: str) -> ChangeQuery:
+    """The values of expressions for every row."""
+    name = quoted(exposed)
+    listed = "".join(f", ({sql}\n) AS {_value(at)}" for at, sql in enumerate(values))
+    return ChangeQuery(
+        f"SELECT {_address(name)} AS {ROW}, {UPDATED} AS {CHANGE}{listed} FROM {TARGET} AS {name}"
+    )
+
+
 def replace_query(statement: Insert, names: Sequence[str]) -> ChangeQuery:
     """The rows that give way, and those that come instead; ``names`` are the columns of those."""
     exposed = quoted(statement.target.name)
@@ -162,7 +171,7 @@ def _assigned(
     whole: dict[str, str] = {}
     parts: dict[str, dict[Path, str]] = {}
     for each in assignments:
-        path = _resolved(each.path, table, settings)
+        path = path_in(each.path, table, settings)
         name, below = path[0], path[1:]
         if name in whole or below in parts.get(name, {}) or (not below and name in parts):
             raise InvalidInputError(
@@ -178,8 +187,8 @@ def _assigned(
     return whole
 
 
-def _resolved(path: Path, table: pa.Schema, settings: Settings) -> Path:
-    """The path in the table's own spelling."""
+def path_in(path: Path, table: pa.Schema, settings: Settings) -> Path:
+    """A path in the table's own spelling; raises InvalidInputError if there is no such column."""
     found: list[str] = []
     names, where = table.names, "the table"
     kind: pa.DataType | None = None

@@ -7,9 +7,12 @@ or UPDATE whose condition and values mean the same to a scan needs no engine: th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
+
+import pyarrow as pa
 
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, UnsupportedError
@@ -19,13 +22,13 @@ from lancewood.query.plan import QueryPlan, Surroundings, plan_query
 from lancewood.query.settings import Settings
 from lancewood.query.sources import AddressedSnapshot, Sources
 from lancewood.query.statements.model import (
-    Change,
     Delete,
     Insert,
     InsertMode,
     Merge,
     Target,
     Update,
+    Written,
 )
 from lancewood.query.statements.plain import plain_condition, plain_values
 from lancewood.query.statements.queries import (
@@ -40,6 +43,8 @@ from lancewood.query.statements.queries import (
 from lancewood.query.statements.workplace import Workplace, title
 from lancewood.table.table import Table
 
+RowChange: TypeAlias = Insert | Delete | Update | Merge
+"""What changes the rows of a table."""
 Answered: TypeAlias = tuple[ChangeQuery, Any]
 """A query for changes, and its answer by the engine."""
 Ask: TypeAlias = Callable[[Snapshot], Answered]
@@ -94,6 +99,39 @@ class Engine(Protocol):
         """The table after its rows were changed as asked."""
         ...
 
+    def columns(self, rows: Any) -> pa.Schema:
+        """The columns of a new table with these rows."""
+        ...
+
+    def create(self, place: NewPlace, rows: Any, *, replace: bool, message: str | None) -> Table:
+        """A new table with these rows, or with others where there is one."""
+        ...
+
+    def add_columns(
+        self,
+        table: Table,
+        values: Mapping[str, str],
+        ask: Ask,
+        *,
+        dry_run: bool,
+        message: str | None,
+    ) -> Table:
+        """The table with more columns, computed by expressions over the others; ``ask`` gives their
+        values with the addresses of rows."""
+        ...
+
+
+@dataclass(frozen=True)
+class NewPlace:
+    """Where a table is made, and how."""
+
+    uri: str | os.PathLike[str]
+    storage_options: Mapping[str, str] | None
+    schema: pa.Schema
+    """Its columns."""
+    file_version: str | None = None
+    stable_row_ids: bool | None = None
+
 
 @dataclass(frozen=True)
 class Done:
@@ -112,19 +150,63 @@ class Done:
         return self.counts if isinstance(self.counts, RowCounts) else None
 
 
-class Statements:
-    """Runs the statements of a script that change tables, one by one."""
+class Runs:
+    """What all statements share: where tables are, who computes, and how a commit is made."""
 
     def __init__(self, workplace: Workplace, engine: Engine) -> None:
         self._workplace = workplace
         self._engine = engine
 
-    def run(self, statement: Change, *, dry_run: bool = False) -> Done:
+    @property
+    def _settings(self) -> Settings:
+        return self._engine.settings
+
+    def _planned(self, sql: str, sources: Sources | None = None) -> QueryPlan:
+        engine = self._engine
+        if sources is None:
+            sources = self._workplace.sources()
+        return plan_query(sql, sources, engine.settings, engine.surroundings)
+
+    def _message(self, statement: Written) -> str | None:
+        """What the version says of itself: in a transaction, its own message."""
+        if self._workplace.transaction is not None:
+            return None
+        return title(statement.sql) or None
+
+    def _done(
+        self, word: str, target: Target, sql: str, run: Callable[[], Table], *, dry_run: bool
+    ) -> Done:
+        """Run a statement in its transaction, and say what it did."""
+
+        def noted() -> Table:
+            after = run()
+            if not dry_run:
+                self._workplace.wrote(target, after)
+            return after
+
+        after, commit = self._workplace.alone(target, sql, noted, dry_run=dry_run)
+        made = commit.hash if commit is not None and commit.is_new else None
+        return Done(
+            word,
+            target.written,
+            after.counts,
+            after.version,
+            None if made is None else str(made),
+        )
+
+
+class RowStatements(Runs):
+    """Runs the statements that change the rows of a table."""
+
+    def run(self, statement: RowChange, *, dry_run: bool = False) -> Done:
         """What a statement did, or would do. Raises what the verbs raise."""
-        verb = _VERBS.get(type(statement))
-        if verb is None:
-            raise UnsupportedError(f"{type(statement).__name__} cannot be run yet")
-        return verb(self, statement, dry_run=dry_run)
+        if isinstance(statement, Insert):
+            return self.insert(statement, dry_run=dry_run)
+        if isinstance(statement, Delete):
+            return self.delete(statement, dry_run=dry_run)
+        if isinstance(statement, Update):
+            return self.update(statement, dry_run=dry_run)
+        return self.merge(statement, dry_run=dry_run)
 
     def insert(self, statement: Insert, *, dry_run: bool) -> Done:
         if statement.schema_evolution:
@@ -219,7 +301,7 @@ class Statements:
 
     def _change(
         self,
-        statement: Insert | Delete | Update | Merge,
+        statement: RowChange,
         query: Callable[[Snapshot, Sources], ChangeQuery],
         plain: Callable[[Table], Table | None] = lambda _: None,
         *,
@@ -246,33 +328,6 @@ class Statements:
         word = type(statement).__name__.lower()
         return self._done(word, target, statement.sql, run, dry_run=dry_run)
 
-    def _done(
-        self, word: str, target: Target, sql: str, run: Callable[[], Table], *, dry_run: bool
-    ) -> Done:
-        """Run a statement in its transaction, and say what it did."""
-
-        def noted() -> Table:
-            after = run()
-            if not dry_run:
-                self._workplace.wrote(target, after)
-            return after
-
-        after, commit = self._workplace.alone(target, sql, noted, dry_run=dry_run)
-        made = commit.hash if commit is not None and commit.is_new else None
-        return Done(
-            word,
-            target.written,
-            after.counts,
-            after.version,
-            None if made is None else str(made),
-        )
-
-    def _planned(self, sql: str, sources: Sources | None = None) -> QueryPlan:
-        engine = self._engine
-        if sources is None:
-            sources = self._workplace.sources()
-        return plan_query(sql, sources, engine.settings, engine.surroundings)
-
     def _inserted(
         self, statement: Insert, table: Sequence[str], given: Sequence[str]
     ) -> tuple[str, ...]:
@@ -291,21 +346,3 @@ class Statements:
                 table=statement.target.name,
             )
         return names
-
-    def _message(self, statement: Insert | Delete | Update | Merge) -> str | None:
-        """What the version says of itself: in a transaction, its own message."""
-        if self._workplace.transaction is not None:
-            return None
-        return title(statement.sql) or None
-
-    @property
-    def _settings(self) -> Settings:
-        return self._engine.settings
-
-
-_VERBS: Mapping[type, Callable[..., Done]] = {
-    Insert: Statements.insert,
-    Delete: Statements.delete,
-    Update: Statements.update,
-    Merge: Statements.merge,
-}

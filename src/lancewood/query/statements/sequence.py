@@ -12,19 +12,25 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from lancewood.errors import InvalidInputError
+from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.model.refs import called
 from lancewood.query.plan import plan_query
 from lancewood.query.statements.model import (
     Begin,
+    Change,
     Commit,
+    Delete,
     Explain,
+    Insert,
+    Merge,
     Passed,
     Rollback,
     Statement,
     Target,
+    Update,
 )
-from lancewood.query.statements.running import Done, Engine, Statements
+from lancewood.query.statements.running import Done, Engine, RowStatements
+from lancewood.query.statements.shaping import TableStatements
 from lancewood.query.statements.words import explained
 from lancewood.query.statements.workplace import Workplace, title
 
@@ -66,7 +72,8 @@ class _Running:
         self._script = script
         self._workplace = workplace
         self._engine = engine
-        self._statements = Statements(workplace, engine)
+        self._rows = RowStatements(workplace, engine)
+        self._tables = TableStatements(workplace, engine)
         self._done: list[Done] = []
         self._before = 0
         """How many statements were done before BEGIN."""
@@ -107,15 +114,20 @@ class _Running:
             del self._done[self._before :]
             self._done.append(Done("rollback", None))
         else:
-            self._done.append(self._statements.run(statement))
+            self._done.append(self._run(statement))
         return None
+
+    def _run(self, statement: Change, *, dry_run: bool = False) -> Done:
+        if isinstance(statement, Insert | Delete | Update | Merge):
+            return self._rows.run(statement, dry_run=dry_run)
+        return self._tables.run(statement, dry_run=dry_run)
 
     def _plan(self, statement: Explain) -> str:
         asked = statement.statement
         if isinstance(asked, Passed):
             return self._planned(asked.text).explain() or "no table of ours is read"
         text = explained(asked, _Known(self._workplace))
-        counts = self._statements.run(asked, dry_run=True).rows
+        counts = self._run(asked, dry_run=True).rows
         if counts is None:
             return text
         return (
@@ -156,9 +168,10 @@ class _Known:
     def version(self, target: Target | None) -> str | None:
         if target is None:
             return None
-        if not self.workplace.exists(target):
+        try:
+            found = self.workplace.table(target, dry_run=True)
+        except NotFoundError:
             return None
-        found = self.workplace.table(target, dry_run=True)
         return f"version {found.version} of {called(found.branch)}"
 
 

@@ -1,0 +1,430 @@
+"""Running statements about tables as a whole: made, restored, compacted, with other columns, under
+other names. Branches and tags without a table are those of the repository."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedError,
+)
+from lancewood.model.field_keys import PRIMARY_KEY, PRIMARY_KEY_POSITION
+from lancewood.query.sources import AddressedSnapshot
+from lancewood.query.statements.model import (
+    AddColumns,
+    At,
+    Change,
+    ChangeType,
+    Column,
+    CreateBranch,
+    CreateTable,
+    CreateTag,
+    DropBranch,
+    DropColumns,
+    DropTag,
+    Existing,
+    Moment,
+    Optimize,
+    Path,
+    RenameColumn,
+    Restore,
+    Target,
+)
+from lancewood.query.statements.queries import TARGET, column_query, path_in
+from lancewood.query.statements.running import Answered, Done, NewPlace, Runs
+from lancewood.query.statements.types import arrow_schema, arrow_type
+from lancewood.table.table import Table
+
+_OPTIONS = {"fileversion": "file_version", "stablerowids": "stable_row_ids"}
+_COMMENT = "comment"
+
+
+class TableStatements(Runs):
+    """Runs them, one by one."""
+
+    def run(self, statement: Change, *, dry_run: bool = False) -> Done:
+        """What a statement did, or would do. Raises what the verbs raise."""
+        verb: Callable[..., Done] = _VERBS[type(statement)]
+        return verb(self, statement, dry_run=dry_run)
+
+    # Columns
+
+    def add_columns(self, statement: AddColumns, *, dry_run: bool) -> Done:
+        def run(table: Table, message: str | None) -> Table:
+            columns = self._missing(statement, table.schema)
+            if not columns:
+                return table
+            if any(each.value is not None for each in columns):
+                return self._computed(statement, table, columns, dry_run=dry_run, message=message)
+            fields = [_field(each, self._settings) for each in columns]
+            return table.add_columns(fields, dry_run=dry_run, message=message)
+
+        return self._verb("alter table", statement, run, dry_run=dry_run)
+
+    def _missing(self, statement: AddColumns, table: pa.Schema) -> list[Column]:
+        """The columns that are added: with IF NOT EXISTS, those that are not there."""
+        if not statement.if_not_exists:
+            return list(statement.columns)
+        return [each for each in statement.columns if not self._has(each.path, table)]
+
+    def _has(self, path: Path, table: pa.Schema) -> bool:
+        try:
+            path_in(path, table, self._settings)
+        except InvalidInputError:
+            return False
+        return True
+
+    def _computed(
+        self,
+        statement: AddColumns,
+        table: Table,
+        columns: list[Column],
+        *,
+        dry_run: bool,
+        message: str | None,
+    ) -> Table:
+        if any(each.value is None or len(each.path) > 1 for each in columns):
+            raise UnsupportedError(
+                "ADD COLUMNS computes whole columns, and all of them: add others, and fields of "
+                "structs, in a statement of their own"
+            )
+        values = {
+            each.path[0]: f"({each.value}\n)"
+            if each.type is None
+            else f"CAST(({each.value}\n) AS {each.type})"
+            for each in columns
+        }
+        name = statement.target.name
+
+        def ask(snapshot: Snapshot) -> Answered:
+            sources = self._workplace.sources()
+            sources.put(TARGET, None, AddressedSnapshot.of(snapshot))
+            query = column_query(list(values.values()), name)
+            return query, self._engine.answer(self._planned(query.sql, sources))
+
+        return self._engine.add_columns(table, values, ask, dry_run=dry_run, message=message)
+
+    def drop_columns(self, statement: DropColumns, *, dry_run: bool) -> Done:
+        def run(table: Table, message: str | None) -> Table:
+            paths = statement.paths
+            if statement.if_exists:
+                paths = tuple(each for each in paths if self._has(each, table.schema))
+            if not paths:
+                return table
+            names = [".".join(path_in(each, table.schema, self._settings)) for each in paths]
+            runner = self._engine.runner
+            return table.drop_columns(names, dry_run=dry_run, message=message, runner=runner)
+
+        return self._verb("alter table", statement, run, dry_run=dry_run)
+
+    def rename_column(self, statement: RenameColumn, *, dry_run: bool) -> Done:
+        def run(table: Table, message: str | None) -> Table:
+            old = ".".join(path_in(statement.path, table.schema, self._settings))
+            return table.rename_column(old, statement.name, dry_run=dry_run, message=message)
+
+        return self._verb("alter table", statement, run, dry_run=dry_run)
+
+    def change_type(self, statement: ChangeType, *, dry_run: bool) -> Done:
+        kind = arrow_type(statement.type, self._settings)
+
+        def run(table: Table, message: str | None) -> Table:
+            name = ".".join(path_in(statement.path, table.schema, self._settings))
+            return table.cast_column(
+                name, kind, dry_run=dry_run, message=message, runner=self._engine.runner
+            )
+
+        return self._verb("alter table", statement, run, dry_run=dry_run)
+
+    def optimize(self, statement: Optimize, *, dry_run: bool) -> Done:
+        if statement.where is not None:
+            raise UnsupportedError(
+                "OPTIMIZE takes no WHERE: files are joined by their size, and those that are large "
+                "enough are left alone"
+            )
+
+        def run(table: Table, message: str | None) -> Table:
+            return table.compact(dry_run=dry_run, message=message, runner=self._engine.runner)
+
+        return self._verb("optimize", statement, run, dry_run=dry_run)
+
+    def restore(self, statement: Restore, *, dry_run: bool) -> Done:
+        def run(table: Table, message: str | None) -> Table:
+            at = self._state(statement.target, statement.at)
+            if isinstance(at, int):
+                return table.restore(at, dry_run=dry_run, message=message)
+            return table.restore(at=at, dry_run=dry_run, message=message)
+
+        return self._verb("restore", statement, run, dry_run=dry_run)
+
+    def _state(self, target: Target, at: At) -> int | str | datetime:
+        """The state that is meant; in a repository, the version that a commit of it has."""
+        if isinstance(at, Moment):
+            return self._engine.surroundings.moment(at.sql)
+        if isinstance(at, int) or not self._workplace.is_in_repository(target):
+            return at
+        landed = self._workplace.sources().landed(target.name, at).landed_version
+        if landed is None:
+            raise UnsupportedError(
+                f"{target.name}@{at} has not landed in the history of the table yet, and cannot be "
+                "restored; write to it once, or name a version"
+            )
+        return int(landed)
+
+    def _verb(
+        self,
+        word: str,
+        statement: AddColumns | DropColumns | RenameColumn | ChangeType | Restore | Optimize,
+        verb: Callable[[Table, str | None], Table],
+        *,
+        dry_run: bool,
+    ) -> Done:
+        target = statement.target
+
+        def run() -> Table:
+            table = self._workplace.table(target, dry_run=dry_run)
+            return verb(table, self._message(statement))
+
+        return self._done(word, target, statement.sql, run, dry_run=dry_run)
+
+    # New tables
+
+    def create_table(self, statement: CreateTable, *, dry_run: bool) -> Done:
+        word, target = "create table", statement.target
+        if dry_run:
+            if not self._is_kept(statement):
+                self._new(statement)
+            return Done(word, target.written)
+        return self._done(word, target, statement.sql, lambda: self._made(statement), dry_run=False)
+
+    def _is_kept(self, statement: CreateTable) -> bool:
+        """Whether there is such a table, which stays; raises AlreadyExistsError if it may not."""
+        if not self._workplace.exists(statement.target):
+            return False
+        if statement.existing is Existing.FAIL:
+            raise AlreadyExistsError(
+                f"there is a table {statement.target.written} already: write to it with INSERT, or "
+                "CREATE OR REPLACE TABLE",
+                table=statement.target.name,
+            )
+        return statement.existing is Existing.KEEP
+
+    def _new(self, statement: CreateTable) -> _NewTable:
+        """What is made; raises InvalidInputError for what cannot be."""
+        options = dict(_options(statement.options))
+        if statement.query is None:
+            schema = arrow_schema(statement.columns, statement.primary_key, self._settings)
+            return _NewTable(schema, None, options)
+        rows = self._engine.answer(self._planned(statement.query))
+        schema = _with_key(self._engine.columns(rows), statement.primary_key)
+        return _NewTable(schema, rows, options)
+
+    def _made(self, statement: CreateTable) -> Table:
+        workplace, target = self._workplace, statement.target
+        if self._is_kept(statement):
+            return workplace.table(target)
+        new = self._new(statement)
+        if workplace.transaction is not None and workplace.is_in_repository(target):
+            table = self._staged(statement, new)
+        else:
+            uri = statement.location or workplace.uri(target)
+            assert uri is not None
+            place = NewPlace(uri, workplace.storage_options, new.schema, **new.options)
+            replaces = statement.existing is Existing.REPLACE
+            message = self._message(statement)
+            table = self._engine.create(place, new.rows, replace=replaces, message=message)
+        if statement.properties:
+            table = table.set_config(dict(statement.properties))
+        if statement.comment is not None:
+            table = table.set_metadata({_COMMENT: statement.comment})
+        return table
+
+    def _staged(self, statement: CreateTable, new: _NewTable) -> Table:
+        """A table of the repository, in its transaction."""
+        transaction = self._workplace.transaction
+        assert transaction is not None
+        if statement.location is not None:
+            raise InvalidInputError(
+                "a table of the repository has its place there: leave LOCATION out"
+            )
+        table: Table
+        if self._workplace.exists(statement.target):
+            table = self._workplace.table(statement.target).overwrite(new.schema.empty_table())
+        else:
+            table = transaction.create_table(statement.target.name, new.schema, **new.options)
+        if new.rows is None:
+            return table
+        return self._engine.insert(
+            table, new.rows, new.schema.names, overwrite=False, dry_run=False, message=None
+        )
+
+    # Names
+
+    def create_branch(self, statement: CreateBranch, *, dry_run: bool) -> Done:
+        return self._named(statement, "branch", dry_run=dry_run)
+
+    def create_tag(self, statement: CreateTag, *, dry_run: bool) -> Done:
+        return self._named(statement, "tag", dry_run=dry_run)
+
+    def drop_branch(self, statement: DropBranch, *, dry_run: bool) -> Done:
+        return self._dropped(statement, "branch", dry_run=dry_run)
+
+    def drop_tag(self, statement: DropTag, *, dry_run: bool) -> Done:
+        return self._dropped(statement, "tag", dry_run=dry_run)
+
+    def _named(self, statement: CreateBranch | CreateTag, kind: str, *, dry_run: bool) -> Done:
+        names, at = self._names(statement, kind), self._at(statement)
+        is_there = statement.existing is not Existing.FAIL and names.has(statement.name)
+        if dry_run or (is_there and statement.existing is Existing.KEEP):
+            return Done(f"create {kind}", names.table)
+        return names.moved(statement.name, at) if is_there else names.made(statement.name, at)
+
+    def _dropped(self, statement: DropBranch | DropTag, kind: str, *, dry_run: bool) -> Done:
+        names = self._names(statement, kind)
+        done = Done(f"drop {kind}", names.table)
+        if statement.if_exists and not names.has(statement.name):
+            return done
+        if not dry_run:
+            names.drop(statement.name)
+        elif not names.has(statement.name):
+            raise NotFoundError(f"{kind} {statement.name!r} not found", name=statement.name)
+        return done
+
+    def _names(
+        self, statement: CreateBranch | DropBranch | CreateTag | DropTag, kind: str
+    ) -> _Names:
+        """The branches or tags that a statement is about."""
+        if self._workplace.transaction is not None:
+            raise InvalidInputError(
+                f"a {kind} cannot be part of a transaction: make or drop it before BEGIN, or after "
+                "COMMIT"
+            )
+        target = statement.target
+        if target is None:
+            repository = self._workplace.repository
+            found: Any = repository.branches if kind == "branch" else repository.tags
+            return _Names(kind, None, found)
+        if self._workplace.is_in_repository(target):
+            raise InvalidInputError(
+                f"{target.name!r} is a table of the repository, which has the branches and tags: "
+                f"leave the table out of the statement, or give it in tables= for its own",
+                table=target.name,
+            )
+        table = self._workplace.table(target, dry_run=True)
+        return _Names(kind, target.name, table.branches if kind == "branch" else table.tags)
+
+    def _at(self, statement: CreateBranch | CreateTag) -> int | str | datetime | None:
+        at = statement.at
+        if isinstance(at, Moment):
+            at_moment = self._engine.surroundings.moment(at.sql)
+            if statement.target is None:
+                raise InvalidInputError("commits of a repository are named, not found by a time")
+            return at_moment
+        if isinstance(at, int) and statement.target is None:
+            raise InvalidInputError("a repository has commits, not versions: name one")
+        return at
+
+
+@dataclass(frozen=True)
+class _NewTable:
+    """A table that is to be made."""
+
+    schema: pa.Schema
+    rows: Any
+    """Those of a query, by the engine; None for an empty table."""
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class _Names:
+    """The branches or the tags of a table, or of the repository."""
+
+    kind: str
+    table: str | None
+    names: Any
+
+    def has(self, name: str) -> bool:
+        return name in self.names.list()
+
+    def made(self, name: str, at: int | str | datetime | None) -> Done:
+        if self.table is None:
+            commit = self.names.create(name, "HEAD" if at is None else at)
+            return Done(f"create {self.kind}", None, commit=str(commit))
+        found = self.names.create(name, at)
+        return Done(f"create {self.kind}", self.table, version=int(found.version))
+
+    def moved(self, name: str, at: int | str | datetime | None) -> Done:
+        """The same where there is one of the name already."""
+        if self.table is None:
+            raise UnsupportedError(
+                f"OR REPLACE does not move {self.kind} {name!r} of the repository: drop it first, "
+                "or reset the branch with lw reset"
+            )
+        found = self.names.reset(name, at) if self.kind == "branch" else self.names.update(name, at)
+        return Done(f"create {self.kind}", self.table, version=int(found.version))
+
+    def drop(self, name: str) -> None:
+        self.names.delete(name)
+
+
+def _field(column: Column, settings: Any) -> pa.Field:
+    (field,) = arrow_schema([column], (), settings)
+    return field.with_name(".".join(column.path))
+
+
+def _with_key(schema: pa.Schema, key: tuple[str, ...]) -> pa.Schema:
+    """A schema that names its primary key."""
+    fields = []
+    for each in schema:
+        if each.name in key:
+            position = str(key.index(each.name) + 1)
+            marks = {PRIMARY_KEY: "true", PRIMARY_KEY_POSITION: position}
+            each = each.with_metadata(marks).with_nullable(False)
+        fields.append(each)
+    missing = [each for each in key if each not in schema.names]
+    if missing:
+        raise InvalidInputError(
+            f"the primary key names {missing[0]!r}, which the query does not give: "
+            f"{', '.join(schema.names)}",
+            column=missing[0],
+        )
+    return pa.schema(fields)
+
+
+def _options(options: tuple[tuple[str, str], ...]) -> Iterator[tuple[str, str | bool]]:
+    """OPTIONS in the words of the verbs."""
+    for name, value in options:
+        known = _OPTIONS.get(name.lower().replace("_", ""))
+        if known is None:
+            raise InvalidInputError(
+                f"OPTIONS has {name!r}, and takes file_version and stable_row_ids", option=name
+            )
+        if known == "file_version":
+            yield known, value
+        elif value.lower() in ("true", "false"):
+            yield known, value.lower() == "true"
+        else:
+            raise InvalidInputError(f"option {name!r} is true or false, not {value!r}")
+
+
+_VERBS: Mapping[type, Callable[..., Done]] = {
+    AddColumns: TableStatements.add_columns,
+    ChangeType: TableStatements.change_type,
+    CreateBranch: TableStatements.create_branch,
+    CreateTable: TableStatements.create_table,
+    CreateTag: TableStatements.create_tag,
+    DropBranch: TableStatements.drop_branch,
+    DropColumns: TableStatements.drop_columns,
+    DropTag: TableStatements.drop_tag,
+    Optimize: TableStatements.optimize,
+    RenameColumn: TableStatements.rename_column,
+    Restore: TableStatements.restore,
+}

@@ -1,0 +1,285 @@
+"""Statements about tables as a whole, and scripts over a repository, in this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lancewood as lw
+from lancewood.errors import (
+    AlreadyExistsError,
+    IncompatibleConflictError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedError,
+)
+from lancewood.query.here import Here
+
+ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "label": ["a", "b", "c"]})
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    return str(lw.create(tmp_path / "t.lance", ROWS, max_rows_per_file=1).uri)
+
+
+def run(sql: str, **given: Any) -> dict[str, Any]:
+    found = lw.sql(sql, **given).to_arrow().to_pylist()
+    return dict(found[-1])
+
+
+def test_a_table_is_created_from_a_query(uri: str, tmp_path: Path) -> None:
+    new = str(tmp_path / "new.lance")
+    tables = {"t": uri, "n": new}
+    made = run("CREATE TABLE n AS SELECT id, upper(label) AS name FROM t", tables=tables)
+    assert (made["statement"], made["table"], made["version"]) == ("create table", "n", 1)
+    assert lw.open(new).to_arrow().to_pydict() == {"id": [1, 2, 3], "name": ["A", "B", "C"]}
+    with pytest.raises(AlreadyExistsError, match="CREATE OR REPLACE TABLE"):
+        run("CREATE TABLE n AS SELECT 1 AS x", tables=tables)
+    assert run("CREATE TABLE IF NOT EXISTS n AS SELECT 1 AS x", tables=tables)["version"] == 1
+    assert run("CREATE OR REPLACE TABLE n AS SELECT 1 AS x", tables=tables)["version"] == 2
+    assert lw.open(new).to_arrow().to_pydict() == {"x": [1]}
+
+
+def test_a_table_is_created_with_columns(tmp_path: Path) -> None:
+    new = tmp_path / "new.lance"
+    run(
+        f"CREATE TABLE '{new}' (id BIGINT NOT NULL, v FLOAT[2], PRIMARY KEY (id)) "
+        "TBLPROPERTIES ('owner' = 'me')"
+    )
+    table = lw.open(new)
+    assert table.schema.field("v").type == pa.list_(pa.float32(), 2)
+    assert not table.schema.field("id").nullable
+    assert table.config["owner"] == "me"
+    assert table.merge(pa.table({"id": [1]})).counts is not None
+    with pytest.raises(InvalidInputError, match="it is not known where table 'x' is to be"):
+        run("CREATE TABLE x (id INT)", tables={})
+
+
+def test_columns_are_added_dropped_renamed_and_cast(uri: str) -> None:
+    tables = {"t": uri}
+    steps = [
+        "ALTER TABLE t ADD COLUMNS (score DOUBLE, tag STRING)",
+        "ALTER TABLE t ADD COLUMN IF NOT EXISTS SCORE DOUBLE",
+        "ALTER TABLE t RENAME COLUMN label TO name",
+        "ALTER TABLE t ALTER COLUMN ID TYPE INT",
+        "ALTER TABLE t DROP COLUMN IF EXISTS nope",
+        "ALTER TABLE t DROP COLUMN tag",
+    ]
+    versions = [run(each, tables=tables)["version"] for each in steps]
+    assert versions == [2, 2, 3, 4, 4, 5]
+    found = lw.open(uri).to_arrow()
+    assert found.to_pydict() == {"id": [1, 2, 3], "name": ["a", "b", "c"], "score": [None] * 3}
+    assert found.schema.field("id").type == pa.int32()
+    with pytest.raises(InvalidInputError, match="'nope' is not there"):
+        run("ALTER TABLE t DROP COLUMN nope", tables=tables)
+
+
+def test_a_new_column_is_computed_from_others(uri: str) -> None:
+    table = lw.open(uri).delete("id = 2").append(ROWS.slice(0, 1))
+    table.compact()
+    run("ALTER TABLE t ADD COLUMN twice AS (id * 2 + length(label))", tables={"t": uri})
+    for each in lw.open(uri).to_arrow().to_pylist():
+        assert each["twice"] == each["id"] * 2 + 1
+
+
+def test_branches_tags_and_older_versions(uri: str) -> None:
+    tables = {"t": uri}
+    run("CREATE TAG v1 ON t", tables=tables)
+    run("CREATE BRANCH exp ON t", tables=tables)
+    run("DELETE FROM t@exp WHERE id = 1", tables=tables)
+    run("DELETE FROM t WHERE id > 1", tables=tables)
+    assert run("CREATE TAG IF NOT EXISTS v1 ON t", tables=tables)["statement"] == "create tag"
+    with pytest.raises(AlreadyExistsError):
+        run("CREATE TAG v1 ON t", tables=tables)
+    assert run("RESTORE TABLE t TO VERSION AS OF 1", tables=tables)["version"] == 3
+    assert lw.open(uri).count_rows() == 3
+    assert lw.open(uri, branch="exp").count_rows() == 2
+    run("DROP BRANCH exp ON t", tables=tables)
+    run("DROP TAG v1 ON t; DROP TAG IF EXISTS v1 ON t", tables=tables)
+    assert not lw.open(uri).branches.list()
+    assert not lw.open(uri).tags.list()
+
+
+def test_small_files_are_joined(uri: str) -> None:
+    assert len(lw.open(uri).fragments) == 3
+    assert run("OPTIMIZE t", tables={"t": uri})["version"] > 1
+    assert len(lw.open(uri).fragments) == 1
+    with pytest.raises(UnsupportedError, match="takes no WHERE"):
+        run("OPTIMIZE t WHERE id > 1", tables={"t": uri})
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM t WHERE id * 2 = 2",
+        "INSERT INTO t SELECT * FROM t",
+        "UPDATE t SET label = upper(label)",
+        "MERGE INTO t USING t AS s ON t.id = s.id WHEN MATCHED THEN DELETE",
+        "ALTER TABLE t ADD COLUMNS (x INT)",
+        "ALTER TABLE t DROP COLUMN label",
+        "ALTER TABLE t RENAME COLUMN label TO x",
+        "ALTER TABLE t ALTER COLUMN id TYPE INT",
+        "CREATE TABLE n AS SELECT * FROM t",
+        "CREATE TAG v9 ON t",
+        "CREATE BRANCH b9 ON t",
+        "RESTORE TABLE t TO VERSION AS OF 1",
+        "OPTIMIZE t",
+    ],
+)
+def test_explain_changes_nothing(uri: str, tmp_path: Path, sql: str) -> None:
+    tables = {"t": uri, "n": str(tmp_path / "n.lance")}
+    before = sorted(str(each) for each in tmp_path.rglob("*"))
+    plan = lw.sql(f"EXPLAIN {sql}", tables=tables).to_arrow()
+    assert plan.column_names == ["plan"]
+    assert plan["plan"][0].as_py().startswith("would ")
+    assert sorted(str(each) for each in tmp_path.rglob("*")) == before
+
+
+# Repositories
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> lw.Repository:
+    found = lw.Repository.init(tmp_path / "repo")
+    with found.transaction(message="begin") as changes:
+        changes.create_table("photos", ROWS)
+        changes.create_table("labels", pa.table({"label": ["a", "b"], "n": [0, 0]}))
+    return found
+
+
+def messages(repo: lw.Repository, branch: str = "main") -> list[str]:
+    return [each.message.strip() for each in repo.log(branch)]
+
+
+def test_one_statement_is_one_commit(repo: lw.Repository) -> None:
+    found = run("DELETE FROM photos WHERE id * 2 = 2", repository=repo)
+    assert found["commit"] == str(repo.head.hash)
+    assert found["deleted"] == 1
+    assert messages(repo)[0] == "DELETE FROM photos WHERE id * 2 = 2"
+    assert repo.at("HEAD").table("photos").count_rows() == 2
+
+
+def test_what_stands_between_begin_and_commit_is_one_commit(repo: lw.Repository) -> None:
+    script = """
+        BEGIN;
+        INSERT INTO photos VALUES (4, 'b'), (5, 'b');
+        UPDATE labels SET n = (SELECT count(*) FROM photos p WHERE p.label = labels.label);
+        CREATE TABLE counts AS SELECT label, n FROM labels WHERE n > 1;
+        ALTER TABLE counts RENAME COLUMN n TO many;
+        MERGE INTO photos USING counts ON photos.label = counts.label
+            WHEN MATCHED AND photos.id > 4 THEN DELETE;
+        COMMIT 'day 3'
+    """
+    found = lw.sql(script, repository=repo).to_arrow().to_pylist()
+    assert [each["statement"] for each in found] == [
+        *("insert", "update", "create table", "alter table", "merge", "commit")
+    ]
+    assert messages(repo) == ["day 3", "begin"]
+    assert found[-1]["commit"] == str(repo.head.hash)
+    view = repo.at("HEAD")
+    assert view.table("counts").to_arrow().to_pydict() == {"label": ["b"], "many": [3]}
+    assert sorted(view.table("photos").to_arrow()["id"].to_pylist()) == [1, 2, 3, 4]
+    assert {e["label"]: e["n"] for e in view.table("labels").to_arrow().to_pylist()} == {
+        "a": 1,
+        "b": 3,
+    }
+
+
+def test_an_error_leaves_nothing_of_a_transaction(repo: lw.Repository) -> None:
+    script = "BEGIN; DELETE FROM photos; INSERT INTO labels VALUES (1); COMMIT 'never'"
+    with pytest.raises(InvalidInputError) as caught:
+        lw.sql(script, repository=repo)
+    assert "nothing that stands after BEGIN was done" in caught.value.__notes__
+    assert messages(repo) == ["begin"]
+    assert lw.sql("SELECT count(*) AS n FROM photos", repository=repo).to_arrow()["n"][0].as_py()
+
+
+def test_a_rollback_and_an_end_without_commit_change_nothing(repo: lw.Repository) -> None:
+    found = lw.sql("BEGIN; DELETE FROM photos; ROLLBACK", repository=repo).to_arrow()
+    assert found["statement"].to_pylist() == ["rollback"]
+    with pytest.raises(InvalidInputError, match="COMMIT"):
+        lw.sql("BEGIN; DELETE FROM photos", repository=repo)
+    assert messages(repo) == ["begin"]
+    assert repo.at("HEAD").table("photos").count_rows() == 3
+
+
+def test_a_branch_of_the_repository_is_written_by_its_name(repo: lw.Repository) -> None:
+    run("CREATE BRANCH exp", repository=repo)
+    run("DELETE FROM photos@exp WHERE id = 1", repository=repo)
+    script = "BEGIN; DELETE FROM photos@exp WHERE id = 2; INSERT INTO labels VALUES ('z', 1); "
+    lw.sql(f"{script} COMMIT 'more'", repository=repo, revision="exp")
+    assert repo.at("exp").table("photos").count_rows() == 1
+    assert repo.at("exp").table("labels").count_rows() == 3
+    assert repo.at("main").table("photos").count_rows() == 3
+    assert messages(repo) == ["begin"]
+    with pytest.raises(InvalidInputError, match="on another branch than the transaction"):
+        lw.sql(f"{script} COMMIT 'more'", repository=repo)
+    run("CREATE TAG v1", repository=repo)
+    with pytest.raises(InvalidInputError, match="is no branch of the repository"):
+        run("DELETE FROM photos@v1", repository=repo)
+    run("DROP TAG v1", repository=repo)
+
+
+def test_tables_elsewhere_are_no_part_of_a_transaction(repo: lw.Repository, uri: str) -> None:
+    with pytest.raises(InvalidInputError, match="is no table of the repository"):
+        lw.sql("BEGIN; DELETE FROM t; COMMIT 'no'", repository=repo, tables={"t": uri})
+    assert run("DELETE FROM t", repository=repo, tables={"t": uri})["commit"] is None
+    with pytest.raises(InvalidInputError, match="only a repository has transactions"):
+        lw.sql("BEGIN; DELETE FROM t; COMMIT 'no'", tables={"t": uri})
+    with pytest.raises(InvalidInputError, match="cannot be part of a transaction"):
+        lw.sql("BEGIN; CREATE BRANCH b; COMMIT 'no'", repository=repo)
+    with pytest.raises(NotFoundError, match="table 'nope' not found"):
+        run("DELETE FROM nope", repository=repo)
+
+
+def test_explain_leaves_a_repository_alone(repo: lw.Repository) -> None:
+    before = messages(repo)
+    plan = lw.sql("EXPLAIN UPDATE photos SET label = upper(label)", repository=repo).to_arrow()
+    assert "3 updated" in plan["plan"].to_pylist()[-1]
+    assert messages(repo) == before
+
+
+def test_a_statement_meets_a_commit_of_another_writer(
+    repo: lw.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, left = Here.answer, [True]
+
+    def answer(self: Here, planned: Any) -> Any:
+        if left and "__lancewood_target" in planned.query.sql:
+            left.pop()
+            with lw.Repository.open(repo.path).transaction(message="other") as changes:
+                changes.table("photos").update({"label": "'mine'"}, "id = 2")
+        return asked(self, planned)
+
+    monkeypatch.setattr(Here, "answer", answer)
+    run("UPDATE photos SET label = concat(label, '!') WHERE id * 1 = 2", repository=repo)
+    assert messages(repo)[1:] == ["other", "begin"]
+    labels = repo.at("HEAD").table("photos").to_arrow().to_pylist()
+    assert {each["id"]: each["label"] for each in labels}[2] == "mine!"
+
+
+def test_a_transaction_is_all_or_nothing_against_another(
+    repo: lw.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, left = Here.answer, [True]
+
+    def answer(self: Here, planned: Any) -> Any:
+        if left and "__lancewood_target" in planned.query.sql:
+            left.pop()
+            with lw.Repository.open(repo.path).transaction(message="other") as changes:
+                changes.table("photos").overwrite(ROWS.slice(0, 1))
+        return asked(self, planned)
+
+    monkeypatch.setattr(Here, "answer", answer)
+    script = (
+        "BEGIN; INSERT INTO labels VALUES ('q', 1); UPDATE photos SET id = id + 1 WHERE id * 1 = 2;"
+        " COMMIT 'mine'"
+    )
+    with pytest.raises((IncompatibleConflictError, lw.RetryableConflictError)):
+        lw.sql(script, repository=repo)
+    assert messages(repo) == ["other", "begin"]
+    assert repo.at("HEAD").table("labels").count_rows() == 2
