@@ -164,7 +164,8 @@ def test_a_transaction_is_one_commit_of_the_repository(lw_ok: Lw, lw_run: Lw) ->
 
 @pytest.mark.parametrize("how", [["--spark"], ["--master", "local[2]"]])
 def test_spark_answers_where_it_is_asked_for(lw_run: Lw, how: list[str]) -> None:
-    assert "Spark was started" in lw_run("sql", "SELECT 1", *how).err
+    for script in ("SELECT 1", "DELETE FROM photos"):
+        assert "Spark was started" in lw_run("sql", script, *PHOTOS, *how).err
 
 
 class Answered:

@@ -41,6 +41,7 @@ from lancewood.query.statements.sequence import Script, run_script
 from lancewood.query.statements.workplace import Workplace
 from lancewood.spark.querying import OfSession, answer, session_settings
 from lancewood.spark.running.failures import as_our_error, quiet
+from lancewood.spark.scripts import OnSpark
 from lancewood.spark.session import session
 
 
@@ -124,10 +125,8 @@ def sql_command(
             return
         if is_query(script):
             found = asked.answer(on_spark, pushdown=pushdown)
-        elif on_spark is not None:
-            raise typer.BadParameter("scripts run in this process: leave --spark and --master out")
         else:
-            found = asked.run(script, pushdown=pushdown)
+            found = asked.run(on_spark, pushdown=pushdown)
             if isinstance(found, pa.Table) and not given.json and not csv:
                 found = _without_empty(found)
         rows = _taken(found, limit, as_json=given.json)
@@ -189,9 +188,10 @@ class _Asked:
         plan = plan if settings == plan.settings else self._plan(settings, spark)
         return answer(spark.running, plan, pushdown=pushdown)
 
-    def run(self, script: Script, *, pushdown: bool) -> Any:
+    def run(self, spark: _Spark | None, *, pushdown: bool) -> Any:
         """What a script answers: the rows of its last query, or a table of what it did."""
-        engine = Here(pushdown=pushdown)
+        engine = _engine(spark, pushdown=pushdown)
+        script = parse_script(self.text, engine.settings)
         found = run_script(script, self._workplace(engine.settings), engine)
         return found.report if found.rows is None else found.rows
 
@@ -199,7 +199,7 @@ class _Asked:
         """What a query reads, or each statement would do to the tables as they are."""
         if is_query(script):
             return self._plan(Settings(), spark or InProcess()).explain()
-        engine = Here()
+        engine = _engine(spark)
         plans = [
             run_script((each,), self._workplace(engine.settings), engine).report["plan"]
             for each in _explaining(script)
@@ -234,6 +234,13 @@ class _Limited:
             left = None if left is None else left - batch.num_rows
             if left is not None and left <= 0:
                 return
+
+
+def _engine(spark: _Spark | None, *, pushdown: bool = True) -> Here | OnSpark:
+    """Who runs a script: this process, or Spark, which starts now."""
+    if spark is None:
+        return Here(pushdown=pushdown)
+    return OnSpark(spark.running, None, pushdown=pushdown)
 
 
 def _taken(found: Any, limit: int | None, *, as_json: bool) -> ReadableRows:
