@@ -5,25 +5,21 @@ One set for ``lw table diff`` and ``lw diff --rows``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from lancewood.cli import options
-from lancewood.cli.file_options import ToStdout, check_safe
-from lancewood.cli.option_sets import OptionSet
+from lancewood.cli.file_options import DifferingRows
 from lancewood.cli.output import Output
 from lancewood.cli.showing_diffs import ShownDiff
 from lancewood.table import Diff
 
-DIFFERENT = 1
-"""The exit code of ``--exit-code``, as that of ``git diff``."""
-
 
 @dataclass(frozen=True, kw_only=True)
-class DiffOptions(OptionSet):
+class DiffOptions(DifferingRows):
     """Which rows of a diff are shown, and how."""
 
     columns: options.Columns = None
@@ -55,12 +51,6 @@ class DiffOptions(OptionSet):
     cells: Annotated[bool, typer.Option("--cells", help="One line for each cell that differs.")] = (
         False
     )
-    limit: options.Limit = None
-    exit_code: Annotated[
-        bool, typer.Option("--exit-code", help="Exit with 1 if there are differences, as git does.")
-    ] = False
-    format: ToStdout = None
-    safe: options.Safe = False
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -86,9 +76,9 @@ class DiffOptions(OptionSet):
 
     def check(self, *, as_json: bool) -> None:
         """Raise BadParameter for options that do not go together."""
-        if self.format is not None and (as_json or self.stat):
-            raise typer.BadParameter("--format stands alone, without --json and --stat")
-        check_safe(self.safe, self.format)
+        if self.format is not None and self.stat:
+            raise typer.BadParameter("--format stands alone, without --stat")
+        super().check(as_json=as_json)
 
     def show(
         self, found: Diff, output: Output, about: Mapping[str, Any], title: str | None = None
@@ -105,8 +95,3 @@ class DiffOptions(OptionSet):
         else:
             shown.rows()
         return shown
-
-    def end(self, differences: Iterable[bool]) -> None:
-        """End as ``--exit-code`` asks for: only then it is looked whether there are any."""
-        if self.exit_code and any(differences):
-            raise typer.Exit(DIFFERENT)

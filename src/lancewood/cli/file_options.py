@@ -5,7 +5,7 @@ One name and one meaning each, in ``import`` and wherever else files come in. Do
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
@@ -23,6 +23,8 @@ Files: TypeAlias = Annotated[
     list[str],
     typer.Argument(metavar="FILES...", help="Files, directories and patterns, or - for stdin."),
 ]
+DIFFERENT = 1
+"""The exit code of ``--exit-code``, as that of ``git diff``."""
 ToStdout: TypeAlias = Annotated[
     FileFormat | None, typer.Option("--format", help="Write a file of this format to stdout.")
 ]
@@ -85,6 +87,40 @@ class FileOptions(OptionSet):
         nulls, names = list(self.null_value or ()), options.names(self.names)
         csv = CsvOptions(self._delimiter, self.header, names, nulls)
         return SourceFiles(paths, ImportOptions(self.format, types, table, csv))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownRows(OptionSet):
+    """How many rows are shown, and as what."""
+
+    limit: options.Limit = None
+    format: ToStdout = None
+    safe: options.Safe = False
+
+    @property
+    def kind(self) -> FileFormat | None:
+        """The format of the file that is written; None if rows are shown to people."""
+        return self.format
+
+    def check(self, *, as_json: bool) -> None:
+        """Raise BadParameter for options that do not go together."""
+        if self.format is not None and as_json:
+            raise typer.BadParameter("--format stands alone, without --json")
+        check_safe(self.safe, self.kind)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DifferingRows(ShownRows):
+    """The same of rows that differ, or are in conflict."""
+
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="Exit with 1 if there are any, as git diff does.")
+    ] = False
+
+    def end(self, found: Iterable[object]) -> None:
+        """End as ``--exit-code`` asks for: only then it is looked whether there are any."""
+        if self.exit_code and any(found):
+            raise typer.Exit(DIFFERENT)
 
 
 def check_safe(safe: bool, format: FileFormat | None) -> None:

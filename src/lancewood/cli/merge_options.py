@@ -15,8 +15,7 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.diff_options import DIFFERENT
-from lancewood.cli.file_options import ToStdout, check_safe
+from lancewood.cli.file_options import DifferingRows
 from lancewood.cli.option_sets import OptionSet
 from lancewood.cli.output import Output, counted, note
 from lancewood.cli.showing_conflicts import Conflicts, ShownConflicts, note_stale, show_columns
@@ -164,7 +163,7 @@ class MergeOptions(Deciding):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConflictOptions(MergeOptions):
+class ConflictOptions(MergeOptions, DifferingRows):
     """Which conflicts of a merge are shown, and how."""
 
     output: Annotated[
@@ -177,12 +176,6 @@ class ConflictOptions(MergeOptions):
         ),
     ] = None
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False
-    limit: options.Limit = None
-    exit_code: Annotated[
-        bool, typer.Option("--exit-code", help="Exit with 1 if there are conflicts.")
-    ] = False
-    format: ToStdout = None
-    safe: options.Safe = False
 
     @property
     def kind(self) -> FileFormat | None:
@@ -192,11 +185,9 @@ class ConflictOptions(MergeOptions):
     def check(self, *, as_json: bool) -> None:
         """Raise BadParameter for options that do not go together, and the error of a file that
         cannot be written."""
-        if self.format is not None and as_json:
-            raise typer.BadParameter("--format stands alone, without --json")
         if self.output is None and self.force:
             raise typer.BadParameter("--force is for -o FILE")
-        check_safe(self.safe, self.kind)
+        super().check(as_json=as_json)
         if self.output is not None:
             check_target(self.output, force=self.force)
 
@@ -222,11 +213,6 @@ class ConflictOptions(MergeOptions):
             names.update(given.decisions.column("_conflict").to_pylist())
         used = (each.decided() for each in found) if names else ()
         note_stale(len(names.difference(*used)))
-
-    def end(self, count: int) -> None:
-        """End as ``--exit-code`` asks for."""
-        if self.exit_code and count:
-            raise typer.Exit(DIFFERENT)
 
 
 def _shown(shown: ShownConflicts, output: Output, title: str | None) -> int:

@@ -12,8 +12,7 @@ import pyarrow as pa
 import typer
 
 from lancewood.cli import options
-from lancewood.cli.file_options import ToStdout, check_safe
-from lancewood.cli.option_sets import OptionSet
+from lancewood.cli.file_options import ShownRows
 from lancewood.cli.output import Output, cell, note, padded, width
 from lancewood.files.sinks import STDOUT, writing
 from lancewood.files.text_forms import plain_batch
@@ -27,7 +26,7 @@ _UNKNOWN = "?"
 
 
 @dataclass(frozen=True, kw_only=True)
-class BlameOptions(OptionSet):
+class BlameOptions(ShownRows):
     """What is asked of a blame, and how it is shown."""
 
     where: options.Where = None
@@ -41,15 +40,10 @@ class BlameOptions(OptionSet):
         ),
     ] = None
     cells: Annotated[bool, typer.Option("--cells", help="One line for each cell.")] = False
-    limit: options.Limit = None
-    format: ToStdout = None
-    safe: options.Safe = False
 
     def show(self, ask: Callable[..., Blame], schema: pa.Schema, output: Output) -> None:
         """Ask for it, and print it. ``ask`` takes what ``Table.blame`` takes."""
-        if self.format is not None and output.as_json:
-            raise typer.BadParameter("--format stands alone, without --json")
-        check_safe(self.safe, self.format)
+        self.check(as_json=output.as_json)
         asked: dict[str, Any] = {
             "where": self.where,
             "columns": options.names(self.columns),

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from lancewood.cli.output import Output, cell, counted, note
+from lancewood.cli.showing_diffs import Shown
 from lancewood.files.formats import FileFormat
 from lancewood.files.sinks import writing
-from lancewood.files.text_forms import plain_batch
 from lancewood.table import Merged
 
 _HEAD = ("row", "column", "base", "ours", "theirs", "conflict")
@@ -33,26 +33,23 @@ class Conflicts(Protocol):
     def decided(self) -> frozenset[str]: ...
 
 
-class ShownConflicts:
-    """Conflicts of one table, shown in one of the ways, which says how many were shown.
-
-    Where several tables are shown, each has its name as the title.
-    """
+class ShownConflicts(Shown):
+    """Conflicts of one table, shown in one of the ways, which says how many were shown."""
 
     def __init__(
         self, found: Conflicts, output: Output, limit: int | None, title: str | None = None
     ) -> None:
-        self._found, self._output, self._limit, self._title = found, output, limit, title
-        self._count = 0
+        super().__init__(output, limit, title)
+        self._found = found
 
     def rows(self) -> int:
         """A line for each cell; JSON lines of whole conflicts for programs."""
         with self._found.to_reader() as reader:
-            names = reader.schema.names
-            rows = (dict(zip(names, each, strict=True)) for each in self._plain(reader))
+            names, found = reader.schema.names, self._plain(reader)
             if self._output.as_json:
-                self._json_lines(names, rows)
-                return self._count
+                self._json_lines(names, found)
+                return self._seen
+            rows = (dict(zip(names, each, strict=True)) for each in found)
             lines = (line for each in rows for line in _lines(each))
             head = next(lines, None)
             if head is None:
@@ -62,7 +59,7 @@ class ShownConflicts:
             if self._title is not None:
                 self._output.title(self._title)
             self._output.rows(_HEAD, _after(head, lines), cut=True)
-        return self._count
+        return self._seen
 
     def file(self, path: str, kind: FileFormat, *, force: bool = False, safe: bool = False) -> int:
         """As a file, with a column to decide them in."""
@@ -76,29 +73,7 @@ class ShownConflicts:
                             [batch.column(0), empty, *batch.columns[1:]], schema=schema
                         )
                     )
-        return self._count
-
-    def _json_lines(self, names: Sequence[str], rows: Iterator[dict[str, Any]]) -> None:
-        about = {} if self._title is None else {"table": self._title}
-        values = ((*about.values(), *each.values()) for each in rows)
-        self._output.rows([*about, *names], values)
-
-    def _said(self, line: str) -> str:
-        return line if self._title is None else f"{self._title}: {line}"
-
-    def _cut(self, batches: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-        """Not more conflicts than asked for."""
-        for batch in batches:
-            left = batch.num_rows if self._limit is None else self._limit - self._count
-            if left <= 0:
-                return
-            self._count += min(left, batch.num_rows)
-            yield batch.slice(0, left)
-
-    def _plain(self, batches: pa.RecordBatchReader) -> Iterator[tuple[Any, ...]]:
-        for batch in self._cut(batches):
-            columns = [each.to_pylist() for each in plain_batch(batch).columns]
-            yield from zip(*columns, strict=True)
+        return self._seen
 
 
 def show_columns(

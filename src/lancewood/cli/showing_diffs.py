@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -18,17 +18,44 @@ _SIGNS = {"deleted": "-", "inserted": "+", "updated": "~"}
 _STYLES = {"-": "red", "+": "green", "~": "yellow"}
 
 
-class ShownDiff:
-    """One diff, shown in one of the ways; afterwards it is known whether something differs.
+class Shown:
+    """Rows of one table, not more than asked for. Where several tables are shown, each has its name
+    as the title."""
 
-    Where several tables are shown, each has its name as the title.
-    """
+    def __init__(self, output: Output, limit: int | None, title: str | None) -> None:
+        self._output, self._limit, self._title = output, limit, title
+        self._seen = 0
+
+    def _json_lines(self, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        about = {} if self._title is None else {"table": self._title}
+        self._output.rows([*about, *names], ((*about.values(), *each) for each in rows))
+
+    def _said(self, line: str) -> str:
+        return line if self._title is None else f"{self._title}: {line}"
+
+    def _cut(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Not more rows than asked for."""
+        for batch in batches:
+            left = batch.num_rows if self._limit is None else self._limit - self._seen
+            if left <= 0:
+                return
+            self._seen += min(left, batch.num_rows)
+            yield batch.slice(0, left)
+
+    def _plain(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
+        for batch in self._cut(batches):
+            columns = [each.to_pylist() for each in plain_batch(batch).columns]
+            yield from zip(*columns, strict=True)
+
+
+class ShownDiff(Shown):
+    """One diff, shown in one of the ways; afterwards it is known whether something differs."""
 
     def __init__(
         self, found: Diff, output: Output, limit: int | None, title: str | None = None
     ) -> None:
-        self._found, self._output, self._limit, self._title = found, output, limit, title
-        self._seen = 0
+        super().__init__(output, limit, title)
+        self._found = found
 
     @cached_property
     def is_different(self) -> bool:
@@ -57,7 +84,7 @@ class ShownDiff:
     def rows(self) -> None:
         """Row by row; JSON lines for programs."""
         if self._output.as_json:
-            self._json_lines(self._found)
+            self._lines_of(self._found)
             return
         lines = _lines(self._found)
         for line in lines if self._title is None else ():
@@ -95,7 +122,7 @@ class ShownDiff:
         """Cell by cell."""
         found = self._found.cells()
         if self._output.as_json:
-            self._json_lines(found)
+            self._lines_of(found)
         elif (
             not self._print(found.arrow_schema.names, self._plain(found.to_batches()))
             and self._limit != 0
@@ -109,28 +136,8 @@ class ShownDiff:
             for batch in self._cut(found.to_batches()):
                 sink.write(batch)
 
-    def _json_lines(self, found: Diff | DiffCells) -> None:
-        names, rows = found.arrow_schema.names, self._plain(found.to_batches())
-        if self._title is not None:
-            names, rows = ["table", *names], ((self._title, *each) for each in rows)
-        self._output.rows(names, rows)
-
-    def _said(self, line: str) -> str:
-        return line if self._title is None else f"{self._title}: {line}"
-
-    def _cut(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Not more rows than asked for."""
-        for batch in batches:
-            left = batch.num_rows if self._limit is None else self._limit - self._seen
-            if left <= 0:
-                return
-            self._seen += min(left, batch.num_rows)
-            yield batch.slice(0, left)
-
-    def _plain(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
-        for batch in self._cut(batches):
-            columns = [each.to_pylist() for each in plain_batch(batch).columns]
-            yield from zip(*columns, strict=True)
+    def _lines_of(self, found: Diff | DiffCells) -> None:
+        self._json_lines(found.arrow_schema.names, self._plain(found.to_batches()))
 
 
 def _in_columns(

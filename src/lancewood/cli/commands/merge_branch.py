@@ -95,4 +95,4 @@ def conflicts_command(
     with paged(given.output, is_text=asked.kind is None):
         count = asked.show(found, given.output)
     asked.note_stale([found], facts["resolve"])
-    asked.end(count)
+    asked.end([count])

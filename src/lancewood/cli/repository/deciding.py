@@ -112,7 +112,7 @@ def conflicts_command(
             here.note(_NO_CONFLICT)
         kept = _kept(repo, name, into, table) if verb == "merge" else ()
         asked.note_stale(found.values(), facts["resolve"], kept)
-    asked.end(count)
+    asked.end([count])
 
 
 def _kept(repo: lw.Repository, name: str, into: str | None, table: str | None) -> Iterator[str]:

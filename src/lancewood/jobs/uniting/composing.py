@@ -103,7 +103,8 @@ class Union:
 
     def _plan(self, newest: Manifest) -> Composition:
         check_writable(newest, self.ours.location.repository)
-        if _settings(newest) != _settings(self.ours.manifest):
+        ours = self.ours.manifest
+        if settings(newest, newest.config) != settings(ours, ours.config):
             raise RetryableConflictError("columns or settings were changed meanwhile")
         self.copies.begin()
         attempt = _Attempt(self, newest)
@@ -162,9 +163,9 @@ class Union:
         return on_live_fields(indices, frozenset(FieldId(each.id) for each in fields))
 
 
-def _settings(head: Manifest) -> tuple[object, ...]:
-    """What a merge writes as a whole, so that it must be what the merge was made of."""
-    return [*head.fields], head.schema_metadata, head.config, head.table_metadata
+def settings(head: Manifest, config: Mapping[str, str]) -> tuple[object, ...]:
+    """What a version has besides rows, with this of its configuration."""
+    return [*head.fields], head.schema_metadata, config, head.table_metadata
 
 
 def _check_held(fragments: Iterable[Fragment], live: frozenset[FieldId]) -> None:

@@ -13,14 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lancewood.data.differing import Mask, differing
-from lancewood.engine.base import check_choice
 from lancewood.engine.rows import Ints, nameless
 from lancewood.engine.schema import Path
 from lancewood.errors import InvalidInputError
@@ -40,7 +39,6 @@ from lancewood.jobs.uniting.conflicts import (
 from lancewood.jobs.uniting.resolving import DELETE, Resolve, Rules
 from lancewood.model.schema import ROW_ID
 
-Detect: TypeAlias = Literal["cells", "rows"]
 Codes: TypeAlias = npt.NDArray[np.int8]
 
 _KINDS = pa.array([None, UPDATE_UPDATE, UPDATE_DELETE, DELETE_UPDATE, INSERT_INSERT])
@@ -49,7 +47,7 @@ _FROM_BASE, _FROM_OURS, _FROM_THEIRS, _GIVEN = range(len(SIDES) + 1)
 """Where a cell comes from: a side, or after those the values that were given for it."""
 
 
-class Outcome(IntEnum):
+class Fate(IntEnum):
     """What becomes of a row."""
 
     OURS = 0
@@ -67,8 +65,8 @@ class Outcome(IntEnum):
 class Decided:
     """What becomes of some rows."""
 
-    outcomes: Codes
-    """An ``Outcome`` for each."""
+    fates: Codes
+    """An ``Fate`` for each."""
     written: pa.RecordBatch
     """The rows that are written, in order; without opaque columns."""
     opaque: Mapping[str, Codes]
@@ -93,8 +91,8 @@ class Deciding:
     key: tuple[Path, ...] = ()
     table: str = ""
     """The name that conflicts are known by."""
-    detect: Detect = "cells"
-    """``rows`` makes a conflict of every row that both changed, whichever cells."""
+    by_rows: bool = False
+    """Whether every row that both changed is a conflict, whichever cells."""
     opaque: frozenset[str] = frozenset()
     """Columns whose values are not given: of their cells it is only known where they differ."""
     fresh: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
@@ -102,7 +100,6 @@ class Deciding:
     of the former have no other side."""
 
     def __post_init__(self) -> None:
-        check_choice("detect", self.detect, Detect)
         _ = self.rules  # raises for a bad rule now
 
     def __getstate__(self) -> dict[str, Any]:
@@ -135,20 +132,20 @@ class Deciding:
     def decide(self, sides: Sides) -> Decided:
         """What becomes of the rows; raises InvalidInputError if a rule gives what cannot be."""
         cells = _Cells.of(self.schema.names, sides)
-        states = _States.of(sides, cells, self._fresh, by_rows=self.detect == "rows")
+        states = _States.of(sides, cells, self._fresh, by_rows=self.by_rows)
         rows = np.flatnonzero(states.is_open)
         merging = _Merging(self, sides.take(rows), cells.take(rows), states.take(rows))
         merging.apply_rules()
-        outcomes = states.outcomes.copy()
-        outcomes[rows] = merging.outcomes
+        fates = states.fates.copy()
+        fates[rows] = merging.fates
         is_free = merging.kinds == _FREE
         return Decided(
-            outcomes=outcomes,
+            fates=fates,
             written=merging.written(),
             opaque=merging.opaque_choice(),
             conflicts=merging.conflicts(),
             resolved=int((~is_free & ~merging.is_open).sum()),
-            joined=int((is_free & (outcomes[rows] == Outcome.WRITTEN)).sum()),
+            joined=int((is_free & (fates[rows] == Fate.WRITTEN)).sum()),
             used=merging.used,
         )
 
@@ -193,7 +190,7 @@ def _compared(name: str, sides: Sides) -> tuple[Mask, Mask, Mask]:
 class _States:
     """What both sides did to each row."""
 
-    outcomes: Codes
+    fates: Codes
     """What becomes of those that are not open."""
     kinds: Codes
     """The kind of the conflict; ``_FREE`` where there is none."""
@@ -210,9 +207,9 @@ class _States:
         known, old = ~fresh[0], ~(fresh[0] | fresh[1])
         changed_here, changed_there = (each[old].any(axis=0) for each in (cells.ours, cells.theirs))
         apart = cells.apart.any(axis=0)
-        outcomes = np.full(len(sides), Outcome.OURS, np.int8)
-        outcomes[(~base & ~ours & theirs) | (everywhere & ~here & there)] = Outcome.THEIRS
-        outcomes[base & ours & ~theirs & ~changed_here] = Outcome.GONE
+        fates = np.full(len(sides), Fate.OURS, np.int8)
+        fates[(~base & ~ours & theirs) | (everywhere & ~here & there)] = Fate.THEIRS
+        fates[base & ours & ~theirs & ~changed_here] = Fate.GONE
         changed = everywhere & here & there & apart
         inserted = ~base & ours & theirs & apart
         met = cells.apart & cells.ours & cells.theirs
@@ -224,12 +221,10 @@ class _States:
         kinds[base & ours & ~theirs & changed_here] = _DELETED_THERE
         kinds[base & ~ours & theirs & changed_there] = _DELETED_HERE
         kinds[inserted & left.any(axis=0)] = _INSERTED
-        return cls(outcomes, kinds, left, changed | inserted | (kinds != _FREE))
+        return cls(fates, kinds, left, changed | inserted | (kinds != _FREE))
 
     def take(self, rows: Ints) -> _States:
-        return _States(
-            self.outcomes[rows], self.kinds[rows], self.left[:, rows], self.is_open[rows]
-        )
+        return _States(self.fates[rows], self.kinds[rows], self.left[:, rows], self.is_open[rows])
 
 
 class _Merging:
@@ -277,19 +272,19 @@ class _Merging:
             self._take(resolve.rows, self.is_open)
 
     @cached_property
-    def outcomes(self) -> Codes:
+    def fates(self) -> Codes:
         """What becomes of each row, after all rules."""
         ours = self._sides.ours.there
-        found = np.full(len(self._sides), Outcome.WRITTEN, np.int8)
-        found[self._is_as_in(_FROM_THEIRS, self._cells.theirs)] = Outcome.THEIRS
-        found[self._is_as_in(_FROM_OURS, self._cells.ours)] = Outcome.OURS
-        found[self._absent] = np.where(ours, Outcome.GONE, Outcome.OURS)[self._absent]
-        found[self.is_open] = Outcome.CONFLICT
+        found = np.full(len(self._sides), Fate.WRITTEN, np.int8)
+        found[self._is_as_in(_FROM_THEIRS, self._cells.theirs)] = Fate.THEIRS
+        found[self._is_as_in(_FROM_OURS, self._cells.ours)] = Fate.OURS
+        found[self._absent] = np.where(ours, Fate.GONE, Fate.OURS)[self._absent]
+        found[self.is_open] = Fate.CONFLICT
         return found
 
     @cached_property
     def _writes(self) -> Ints:
-        return np.flatnonzero(self.outcomes == Outcome.WRITTEN)
+        return np.flatnonzero(self.fates == Fate.WRITTEN)
 
     def written(self) -> pa.RecordBatch:
         """The rows that are written; raises InvalidInputError where a rule made a null that the

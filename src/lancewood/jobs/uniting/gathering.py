@@ -17,7 +17,7 @@ from pyroaring import BitMap
 
 from lancewood.engine.comparing import State
 from lancewood.engine.rows import Ints
-from lancewood.jobs.uniting.deciding import Outcome
+from lancewood.jobs.uniting.deciding import Fate
 from lancewood.jobs.uniting.meeting import NOWHERE, Graft, Met, MetRows, Placed
 from lancewood.jobs.uniting.tasks import UnitedPortion, expanded
 from lancewood.model.bitmap import bitmap_of
@@ -120,13 +120,13 @@ class Gathered:
         self.used.update(done.used)
         begin, places = 0, list[Placed]()
         for ids, found in expanded(rows, _AT_ONCE):
-            outcomes = done.outcomes[begin : begin + len(ids)]
+            fates = done.fates[begin : begin + len(ids)]
             begin += len(ids)
             ones = np.ones(len(ids), np.int64)
             single = MetRows(ids, ones, found, ones.astype(np.bool_))
-            self.take(met, single.at(outcomes == Outcome.THEIRS))
-            self.drop(met, single.at((outcomes == Outcome.GONE) & single.ours.there))
-            written = single.at(outcomes == Outcome.WRITTEN)
+            self.take(met, single.at(fates == Fate.THEIRS))
+            self.drop(met, single.at((fates == Fate.GONE) & single.ours.there))
+            written = single.at(fates == Fate.WRITTEN)
             ours = _by_id(met.states[1], written.ours)
             self._leave(ours, written.counts)
             self.written_rows += len(written)

@@ -34,7 +34,7 @@ from lancewood.jobs.runner import Runner
 from lancewood.jobs.uniting.bases import Bases
 from lancewood.jobs.uniting.column_checks import checked_columns
 from lancewood.jobs.uniting.columns import UnitedColumns, combined, with_columns_first
-from lancewood.jobs.uniting.composing import Union
+from lancewood.jobs.uniting.composing import Union, settings
 from lancewood.jobs.uniting.conflicts import TO_DECIDE, stale_words
 from lancewood.jobs.uniting.gathering import Gathered, Moved, WrittenRows
 from lancewood.jobs.uniting.grafting import with_grafts
@@ -110,7 +110,7 @@ class Uniting:
             self.table,
             () if self._key is None else self._key.key.paths,
             self.resolve,
-            "rows" if self.detect == "rows" else "cells",
+            self.detect == "rows",
         )
         _ = made.deciding
         return made
@@ -369,9 +369,11 @@ class Preparing:
         ours, theirs = uniting.ours.manifest, uniting.theirs.manifest
         bases = uniting.base.each(lambda each: each.manifest)
         columns, favour = uniting.columns, uniting.resolve.rows
-        self.brings = bool(bases.others) or _settings(bases.first) != _settings(theirs)
-        settings = combined(bases.each(open_config))
-        merged = favoured_map("configuration", settings, open_config(theirs), ours.config, favour)
+        first = bases.first
+        is_same = settings(first, open_config(first)) == settings(theirs, open_config(theirs))
+        self.brings = bool(bases.others) or not is_same
+        known = combined(bases.each(open_config))
+        merged = favoured_map("configuration", known, open_config(theirs), ours.config, favour)
         now = {**(ours.config if merged is None else merged), **config}
         return HeadChanges(
             fields=columns.fields if columns.is_changed else None,
@@ -389,11 +391,6 @@ class Preparing:
 
 def _differs(compared: Comparison) -> bool:
     return bool(compared.doubts or len(compared.inserted.counts) or len(compared.deleted.counts))
-
-
-def _settings(head: Manifest) -> tuple[object, ...]:
-    """What a version has besides rows."""
-    return tuple(head.fields), head.schema_metadata, open_config(head), head.table_metadata
 
 
 @dataclass

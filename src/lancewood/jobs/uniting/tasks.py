@@ -28,7 +28,7 @@ from lancewood.jobs.diffing.portions import Sending, SentFragments
 from lancewood.jobs.rows.matching import MovingRows, read_moving, write_moved
 from lancewood.jobs.uniting.bases import Bases
 from lancewood.jobs.uniting.conflicts import COLUMNS, KIND, SideRows, Sides
-from lancewood.jobs.uniting.deciding import Decided, Deciding, Detect, Outcome
+from lancewood.jobs.uniting.deciding import Decided, Deciding, Fate
 from lancewood.jobs.uniting.meeting import Met, MetRows, Placed
 from lancewood.jobs.uniting.resolving import Resolve
 from lancewood.jobs.uniting.sides import ReadRows, SideReader, fitting, opaque_cells, with_blobs
@@ -59,7 +59,7 @@ class UnitingShape:
     """Its name, for conflicts."""
     key: tuple[Path, ...]
     resolve: Resolve
-    detect: Detect
+    by_rows: bool
     writes: bool = True
     """False if nothing is to be written."""
 
@@ -79,7 +79,7 @@ class UnitingShape:
             self.resolve,
             self.key,
             self.table,
-            self.detect,
+            self.by_rows,
             self.opaque,
             (self._added_by(1), self._added_by(2)),
         )
@@ -142,7 +142,7 @@ class UnitingPortion:
 class UnitedPortion:
     """What became of the rows of a portion."""
 
-    outcomes: npt.NDArray[np.int8]
+    fates: npt.NDArray[np.int8]
     """One for each row, in the order of the portion."""
     written: tuple[Fragment, ...] = ()
     """With the ids of their rows, in the order of the portion."""
@@ -229,7 +229,7 @@ class _Writing:
         ]
         fields = [side for _, sides in shape.columns for side in sides[:2] if side is not None]
         self._most = min(each.portion_rows(fields) for each in states)
-        self._outcomes: list[npt.NDArray[np.int8]] = []
+        self._fates: list[npt.NDArray[np.int8]] = []
         self._kinds, self._columns = Counter[str](), Counter[str]()
         self._some: list[Mapping[str, Any]] = []
         self._used: list[str] = []
@@ -245,7 +245,7 @@ class _Writing:
             if self._portion.rewrites or self._portion.keeps_ids:
                 decided = _rewritten(sides, decided, stay=not self._portion.rewrites)
             self._note(decided)
-            chosen = np.flatnonzero(decided.outcomes == Outcome.WRITTEN)
+            chosen = np.flatnonzero(decided.fates == Fate.WRITTEN)
             if not len(chosen) or not self._shape.writes:
                 continue
             theirs, ours, base, *_ = found
@@ -259,7 +259,7 @@ class _Writing:
 
     def done(self, written: tuple[Fragment, ...]) -> UnitedPortion:
         return UnitedPortion(
-            np.concatenate([np.empty(0, np.int8), *self._outcomes]),
+            np.concatenate([np.empty(0, np.int8), *self._fates]),
             written,
             new_data_files(written),
             self._joined,
@@ -277,7 +277,7 @@ class _Writing:
             yield found, sides, self._shape.deciding.decide(sides)
 
     def _note(self, decided: Decided) -> None:
-        self._outcomes.append(decided.outcomes)
+        self._fates.append(decided.fates)
         self._joined += decided.joined
         self._resolved += decided.resolved
         self._used += decided.used
@@ -290,35 +290,35 @@ class _Writing:
 
 def _result(sides: Sides, decided: Decided) -> SideRows:
     """The rows as they were decided."""
-    outcomes, count = decided.outcomes, len(sides.ids)
+    fates, count = decided.fates, len(sides.ids)
     at = np.arange(count)
-    at[outcomes == Outcome.THEIRS] += count
-    written = np.flatnonzero(outcomes == Outcome.WRITTEN)
+    at[fates == Fate.THEIRS] += count
+    written = np.flatnonzero(fates == Fate.WRITTEN)
     at[written] = 2 * count + np.arange(len(written))
     parts = [sides.ours.values, sides.theirs.values, decided.written]
     values = pa.concat_batches(parts)
-    there = np.where(outcomes == Outcome.THEIRS, sides.theirs.there, sides.ours.there)
-    there = np.where(outcomes == Outcome.WRITTEN, True, there)
-    there = np.where(outcomes == Outcome.GONE, False, there)
+    there = np.where(fates == Fate.THEIRS, sides.theirs.there, sides.ours.there)
+    there = np.where(fates == Fate.WRITTEN, True, there)
+    there = np.where(fates == Fate.GONE, False, there)
     return SideRows(values.take(pa.array(at, mask=~there)), there)
 
 
 def _rewritten(sides: Sides, decided: Decided, *, stay: bool) -> Decided:
     """The same with rows that would be taken as they are, although ours has them, written instead;
     and unless those may stay, with all others that are there."""
-    result, outcomes = _result(sides, decided), decided.outcomes.copy()
+    result, fates = _result(sides, decided), decided.fates.copy()
     if stay:
-        outcomes[(outcomes == Outcome.THEIRS) & sides.ours.there] = Outcome.WRITTEN
+        fates[(fates == Fate.THEIRS) & sides.ours.there] = Fate.WRITTEN
     else:
-        outcomes[(outcomes <= Outcome.WRITTEN) & result.there] = Outcome.WRITTEN
-    chosen = outcomes == Outcome.WRITTEN
+        fates[(fates <= Fate.WRITTEN) & result.there] = Fate.WRITTEN
+    chosen = fates == Fate.WRITTEN
     opaque = {}
     for name, codes in decided.opaque.items():
-        whose = np.where(decided.outcomes == Outcome.THEIRS, np.int8(2), np.int8(1))
-        whose[decided.outcomes == Outcome.WRITTEN] = codes
+        whose = np.where(decided.fates == Fate.THEIRS, np.int8(2), np.int8(1))
+        whose[decided.fates == Fate.WRITTEN] = codes
         opaque[name] = whose[chosen]
     written = result.values.filter(pa.array(chosen))
-    return replace(decided, outcomes=outcomes, written=written, opaque=opaque)
+    return replace(decided, fates=fates, written=written, opaque=opaque)
 
 
 def expanded(rows: MetRows, most: int) -> Iterator[tuple[Ids, tuple[Placed, ...]]]:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancewood.jobs.uniting.conflicts import SideRows, Sides
-from lancewood.jobs.uniting.deciding import Decided, Outcome
+from lancewood.jobs.uniting.deciding import Decided, Fate
 from lancewood.jobs.uniting.resolving import Resolve
 
 Row: TypeAlias = Mapping[str, Any] | None
@@ -36,17 +36,17 @@ def results(decided: Decided, rows: Sequence[Three]) -> list[Any]:
     written = iter(decided.written.to_pylist())
     conflicts = iter(decided.conflicts.to_pylist())
     found: list[Any] = []
-    for outcome, (_, ours, theirs) in zip(decided.outcomes.tolist(), rows, strict=True):
-        if outcome == Outcome.OURS:
+    for fate, (_, ours, theirs) in zip(decided.fates.tolist(), rows, strict=True):
+        if fate == Fate.OURS:
             found.append(ours)
-        elif outcome == Outcome.THEIRS:
+        elif fate == Fate.THEIRS:
             assert theirs is not None
             found.append(theirs)
-        elif outcome == Outcome.WRITTEN:
+        elif fate == Fate.WRITTEN:
             found.append(next(written))
             assert not same_rows(found[-1], ours)
             assert not same_rows(found[-1], theirs)
-        elif outcome == Outcome.GONE:
+        elif fate == Fate.GONE:
             assert ours is not None
             found.append(None)
         else:

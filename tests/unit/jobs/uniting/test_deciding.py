@@ -15,9 +15,8 @@ import pytest
 from tests.unit.jobs.uniting.sides import Row, Three, merged, results, same_results, sides_of
 
 from lancewood.engine.rows import Ids
-from lancewood.errors import InvalidInputError
 from lancewood.jobs.uniting.conflicts import OpaqueCells, SideRows, Sides
-from lancewood.jobs.uniting.deciding import Decided, Deciding, Detect, Outcome
+from lancewood.jobs.uniting.deciding import Decided, Deciding, Fate
 from lancewood.jobs.uniting.resolving import Resolve
 
 BIRDS = pa.schema([("id", pa.int64()), ("name", pa.string()), ("seen", pa.int64())])
@@ -28,17 +27,17 @@ def bird(name: str | None = "owl", seen: int | None = 1) -> Row:
     return {"id": 7, "name": name, "seen": seen}
 
 
-def decide(*rows: Three, resolve: Any = None, detect: Detect = "cells") -> Decided:
-    deciding = Deciding(BIRDS, Resolve.of(resolve), (("id",),), "birds", detect)
+def decide(*rows: Three, resolve: Any = None, by_rows: bool = False) -> Decided:
+    deciding = Deciding(BIRDS, Resolve.of(resolve), (("id",),), "birds", by_rows)
     return deciding.decide(sides_of(rows, BIRDS))
 
 
 B = bird()
 LINES: dict[str, tuple[Three, Any]] = {
-    "nowhere": ((None, None, None), Outcome.OURS),
-    "inserted by theirs": ((None, None, B), Outcome.THEIRS),
-    "inserted by ours": ((None, B, None), Outcome.OURS),
-    "inserted by both, equal": ((None, B, B), Outcome.OURS),
+    "nowhere": ((None, None, None), Fate.OURS),
+    "inserted by theirs": ((None, None, B), Fate.THEIRS),
+    "inserted by ours": ((None, B, None), Fate.OURS),
+    "inserted by both, equal": ((None, B, B), Fate.OURS),
     "inserted by both, other cells": (
         (None, B, bird(name="auk")),
         ("insert/insert", ["name"]),
@@ -47,27 +46,27 @@ LINES: dict[str, tuple[Three, Any]] = {
         (None, bird(seen=None), B),
         ("insert/insert", ["seen"]),
     ),
-    "same in both": ((B, B, B), Outcome.OURS),
-    "updated by theirs": ((B, B, bird(name="auk")), Outcome.THEIRS),
-    "nulled by theirs": ((B, B, bird(name=None)), Outcome.THEIRS),
-    "deleted by theirs": ((B, B, None), Outcome.GONE),
-    "updated by ours": ((B, bird(name="auk"), B), Outcome.OURS),
+    "same in both": ((B, B, B), Fate.OURS),
+    "updated by theirs": ((B, B, bird(name="auk")), Fate.THEIRS),
+    "nulled by theirs": ((B, B, bird(name=None)), Fate.THEIRS),
+    "deleted by theirs": ((B, B, None), Fate.GONE),
+    "updated by ours": ((B, bird(name="auk"), B), Fate.OURS),
     "updated by both, different cells": (
         (B, bird(name="auk"), bird(seen=2)),
         bird(name="auk", seen=2),
     ),
     "updated by both, the same change": (
         (B, bird(name="auk"), bird(name="auk")),
-        Outcome.OURS,
+        Fate.OURS,
     ),
-    "nulled by both": ((B, bird(name=None), bird(name=None)), Outcome.OURS),
+    "nulled by both": ((B, bird(name=None), bird(name=None)), Fate.OURS),
     "updated by both, theirs did more": (
         (B, bird(name="auk"), bird(name="auk", seen=2)),
-        Outcome.THEIRS,
+        Fate.THEIRS,
     ),
     "updated by both, ours did more": (
         (B, bird(name="auk", seen=2), bird(name="auk")),
-        Outcome.OURS,
+        Fate.OURS,
     ),
     "updated by both, other cells": (
         (B, bird(name="auk"), bird(name="hen", seen=2)),
@@ -83,8 +82,8 @@ LINES: dict[str, tuple[Three, Any]] = {
     ),
     "updated by ours, deleted by theirs": ((B, bird(seen=2), None), ("update/delete", [])),
     "deleted by ours, updated by theirs": ((B, None, bird(seen=2)), ("delete/update", [])),
-    "deleted by ours, only rewritten by theirs": ((B, None, B), Outcome.OURS),
-    "deleted by both": ((B, None, None), Outcome.OURS),
+    "deleted by ours, only rewritten by theirs": ((B, None, B), Fate.OURS),
+    "deleted by both": ((B, None, None), Fate.OURS),
 }
 
 
@@ -92,15 +91,15 @@ LINES: dict[str, tuple[Three, Any]] = {
 def test_each_line_of_the_table_of_row_states(line: str) -> None:
     three, expected = LINES[line]
     decided = decide(three)
-    (outcome,) = decided.outcomes.tolist()
-    if isinstance(expected, Outcome):
-        assert outcome == expected
+    (fate,) = decided.fates.tolist()
+    if isinstance(expected, Fate):
+        assert fate == expected
         assert (decided.written.num_rows, decided.conflicts.num_rows) == (0, 0)
     elif isinstance(expected, tuple):
-        assert outcome == Outcome.CONFLICT
+        assert fate == Fate.CONFLICT
         assert results(decided, [three]) == [expected]
     else:
-        assert outcome == Outcome.WRITTEN
+        assert fate == Fate.WRITTEN
         assert decided.written.to_pylist() == [expected]
         assert decided.joined == 1
 
@@ -138,16 +137,16 @@ def test_by_rows_every_row_that_both_changed_is_a_conflict_in_all_cells_that_dif
     different = (B, bird(name="auk"), bird(seen=2))
     equal = (B, bird(name="auk"), bird(name="auk"))
     only_one = (B, B, bird(seen=2))
-    found = decide(different, equal, only_one, detect="rows")
-    assert found.outcomes.tolist() == [Outcome.CONFLICT, Outcome.OURS, Outcome.THEIRS]
+    found = decide(different, equal, only_one, by_rows=True)
+    assert found.fates.tolist() == [Fate.CONFLICT, Fate.OURS, Fate.THEIRS]
     assert found.conflicts.column("_columns").to_pylist() == [["name", "seen"]]
-    taken = decide(different, detect="rows", resolve="theirs")
-    assert taken.outcomes.tolist() == [Outcome.THEIRS]
+    taken = decide(different, by_rows=True, resolve="theirs")
+    assert taken.fates.tolist() == [Fate.THEIRS]
 
 
 def test_rows_without_any_are_decided_too() -> None:
     found = decide()
-    assert len(found.outcomes) == 0
+    assert len(found.fates) == 0
     assert found.written.schema.equals(BIRDS)
     assert found.written.num_rows == found.conflicts.num_rows == 0
 
@@ -211,9 +210,9 @@ def random_rows(chance: random.Random, schema: pa.Schema, count: int) -> list[Th
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=range(len(STRATEGIES)))
-@pytest.mark.parametrize("detect", ["cells", "rows"])
+@pytest.mark.parametrize("by_rows", [False, True])
 def test_random_rows_of_all_types_become_what_a_plain_rule_says(
-    strategy: Any, detect: Detect
+    strategy: Any, by_rows: bool
 ) -> None:
     for seed in range(25):
         chance = random.Random(seed)
@@ -222,10 +221,10 @@ def test_random_rows_of_all_types_become_what_a_plain_rule_says(
         )
         rows = random_rows(chance, schema, chance.randrange(40))
         resolve = Resolve.of(strategy)
-        decided = Deciding(schema, resolve, detect=detect).decide(sides_of(rows, schema))
+        decided = Deciding(schema, resolve, by_rows=by_rows).decide(sides_of(rows, schema))
         found = results(decided, shown_again(rows, schema))
         for three, result in zip(shown_again(rows, schema), found, strict=True):
-            expected = merged(three, resolve, by_rows=detect == "rows")
+            expected = merged(three, resolve, by_rows=by_rows)
             assert same_results(result, expected), (seed, three, result, expected)
 
 
@@ -260,10 +259,10 @@ def test_rows_may_be_slices_of_others_and_dictionaries_in_any_order() -> None:
     other = Sides(plain.ids, plain.base, ours, plain.theirs)
     deciding = Deciding(schema, table="t")
     expected = deciding.decide(plain)
-    assert expected.outcomes.tolist() == [Outcome.CONFLICT, Outcome.CONFLICT, Outcome.WRITTEN]
+    assert expected.fates.tolist() == [Fate.CONFLICT, Fate.CONFLICT, Fate.WRITTEN]
     for each in (sliced, other):
         found = deciding.decide(each)
-        assert found.outcomes.tolist() == expected.outcomes.tolist()
+        assert found.fates.tolist() == expected.fates.tolist()
         assert found.conflicts.to_pylist() == expected.conflicts.to_pylist()
         assert found.written.to_pylist() == expected.written.to_pylist()
 
@@ -299,7 +298,7 @@ def test_a_conflict_keeps_its_name_wherever_its_row_and_its_columns_stand() -> N
     )
     mixed = pa.schema([schema.field(each) for each in order])
     assert names_in(Deciding(mixed, table="t").decide(other)) == names
-    by_rows = names_in(Deciding(schema, table="t", detect="rows").decide(sides))
+    by_rows = names_in(Deciding(schema, table="t", by_rows=True).decide(sides))
     assert [each for each in by_rows if each in names] == names
 
 
@@ -379,15 +378,13 @@ def test_opaque_cells_are_chosen_and_not_read() -> None:
     sides = opaque_sides(rows, cells)
     deciding = Deciding(PHOTOS, opaque=frozenset({"photo"}))
     found = deciding.decide(sides)
-    assert found.outcomes.tolist() == [
-        *(Outcome.WRITTEN, Outcome.WRITTEN, Outcome.CONFLICT, Outcome.OURS)
-    ]
+    assert found.fates.tolist() == [*(Fate.WRITTEN, Fate.WRITTEN, Fate.CONFLICT, Fate.OURS)]
     assert found.opaque["photo"].tolist() == [2, 1]
     assert found.written.schema.names == found.conflicts.schema.field("ours").type.names
     assert found.conflicts.column("_columns").to_pylist() == [["photo"]]
     taken = Deciding(PHOTOS, Resolve.of({"photo": "base"}), opaque=frozenset({"photo"}))
     decided = taken.decide(sides)
-    assert decided.outcomes[2] == Outcome.WRITTEN
+    assert decided.fates[2] == Fate.WRITTEN
     assert decided.opaque["photo"].tolist() == [2, 1, 0]
 
 
@@ -398,9 +395,9 @@ def test_rows_that_are_opaque_as_a_whole_are_decided() -> None:
     sides = Sides(np.arange(2, dtype=np.uint64), side, side, side, cells)
     schema = pa.schema([("photo", pa.large_binary())])
     found = Deciding(schema, opaque=frozenset({"photo"})).decide(sides)
-    assert found.outcomes.tolist() == [Outcome.CONFLICT, Outcome.THEIRS]
+    assert found.fates.tolist() == [Fate.CONFLICT, Fate.THEIRS]
     taken = Deciding(schema, Resolve.of("base"), opaque=frozenset({"photo"})).decide(sides)
-    assert taken.outcomes.tolist() == [Outcome.WRITTEN, Outcome.THEIRS]
+    assert taken.fates.tolist() == [Fate.WRITTEN, Fate.THEIRS]
     assert (taken.written.num_rows, taken.opaque["photo"].tolist()) == (1, [0])
 
 
@@ -411,9 +408,4 @@ def test_it_decides_the_same_after_it_travelled() -> None:
     sides = sides_of(rows, BIRDS)
     there = pickle.loads(pickle.dumps(deciding)).decide(sides)
     assert there.written.to_pylist() == [bird(name="HEN", seen=4)]
-    assert there.outcomes.tolist() == deciding.decide(sides).outcomes.tolist()
-
-
-def test_another_word_for_detect_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match="detect is one of 'cells', 'rows'"):
-        Deciding(BIRDS, detect="files")  # type: ignore[arg-type]
+    assert there.fates.tolist() == deciding.decide(sides).fates.tolist()

@@ -12,7 +12,7 @@ from tests.unit.jobs.uniting.sides import Row, Three, results, sides_of
 
 import lancewood as lw
 from lancewood.errors import InvalidInputError
-from lancewood.jobs.uniting.deciding import Decided, Deciding, Outcome
+from lancewood.jobs.uniting.deciding import Decided, Deciding, Fate
 from lancewood.jobs.uniting.resolving import Resolve
 
 BIRDS = pa.schema(
@@ -75,8 +75,8 @@ def test_a_side_decides_cells_in_conflict_and_whole_rows_where_one_deleted() -> 
     ]
     assert become("theirs", *EACH) == [BOTH[2], None, bird("hen"), bird("hen", 5)]
     assert become("base", *EACH) == [bird(day=THEIR_DAY), B, B, None]
-    assert decide("base", *EACH).outcomes.tolist() == [
-        *(Outcome.WRITTEN, Outcome.WRITTEN, Outcome.WRITTEN, Outcome.GONE)
+    assert decide("base", *EACH).fates.tolist() == [
+        *(Fate.WRITTEN, Fate.WRITTEN, Fate.WRITTEN, Fate.GONE)
     ]
     assert decide("ours", *EACH).resolved == 4
 
@@ -84,7 +84,7 @@ def test_a_side_decides_cells_in_conflict_and_whole_rows_where_one_deleted() -> 
 def test_whole_rows_take_the_cells_that_are_not_in_conflict_along() -> None:
     whole = Resolve(rows="ours", whole_rows=True)
     assert become(whole, BOTH) == [BOTH[1]]
-    assert decide(whole, BOTH).outcomes.tolist() == [Outcome.OURS]
+    assert decide(whole, BOTH).fates.tolist() == [Fate.OURS]
 
 
 def test_rules_for_columns_compute_cells_of_the_rows_in_conflict() -> None:
@@ -98,7 +98,7 @@ def test_rules_for_columns_compute_cells_of_the_rows_in_conflict() -> None:
 
 def test_a_row_is_decided_when_all_of_its_cells_are() -> None:
     found = decide({"name": "theirs"}, BOTH)
-    assert found.outcomes.tolist() == [Outcome.CONFLICT]
+    assert found.fates.tolist() == [Fate.CONFLICT]
     assert found.conflicts.column("_columns").to_pylist() == [["seen"]]
     assert found.conflicts.column("_conflict").to_pylist() == names_of(BOTH)
     assert found.resolved == 0
@@ -111,11 +111,9 @@ def test_the_rule_for_each_cell_speaks_of_the_cell() -> None:
 
 
 def test_computed_rows_that_a_side_has_already_are_not_written() -> None:
-    assert decide({"*": "coalesce(theirs, ours)"}, BOTH).outcomes.tolist() == [Outcome.THEIRS]
+    assert decide({"*": "coalesce(theirs, ours)"}, BOTH).fates.tolist() == [Fate.THEIRS]
     same = (B, bird("auk"), bird("hen"))
-    assert decide({"name": "least(ours.name, theirs.name)"}, same).outcomes.tolist() == [
-        Outcome.OURS
-    ]
+    assert decide({"name": "least(ours.name, theirs.name)"}, same).fates.tolist() == [Fate.OURS]
 
 
 def test_constants_are_values_of_the_column() -> None:
@@ -207,7 +205,7 @@ def test_rows_of_one_column_are_decided_by_values_and_by_rules() -> None:
 def test_a_stale_decision_decides_nothing() -> None:
     decisions = [{"_conflict": names_of(BOTH)[0], "take": "theirs"}]
     found = decide(decisions, (B, bird("auk", 4), BOTH[2]))
-    assert found.outcomes.tolist() == [Outcome.CONFLICT]
+    assert found.fates.tolist() == [Fate.CONFLICT]
 
 
 def test_conflicts_that_were_shown_come_back_as_decisions() -> None:
