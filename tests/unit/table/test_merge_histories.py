@@ -293,6 +293,23 @@ def test_a_conflict_that_was_decided_against_a_branch_that_is_gone_stays_decided
     assert scene.rows() == [*FIRST[:1], (2, 21, "y"), *FIRST[2:]]
 
 
+def test_what_both_decided_against_a_branch_that_is_gone_is_a_conflict_where_it_cannot_be_told(
+    scene: Scene,
+) -> None:
+    third = scene.branch("third").update({"a": "0"}, "k = 1")
+    for into in ("main", "exp"):
+        scene.merge("third", into)
+    scene.on().update({"a": "1"}, "k = 1").delete("k = 3")
+    scene.on("exp").update({"a": "10"}, "k = 1").delete("k = 3")
+    third.update({"a": "2"}, "k = 1").update({"a": "31"}, "k = 3")
+    scene.merge("third", resolve=lw.Resolve(columns={"a": "theirs"}, deletes="win"))
+    scene.merge("third", "exp", resolve=lw.Resolve(columns={"a": "ours"}, deletes="lose"))
+    scene.on().branches.delete("third")
+    assert sorted(scene.conflicts()) == [("delete/update",), ("update/update", "a")]
+    scene.merge(resolve="theirs")
+    assert scene.rows() == [(1, 10, "x"), FIRST[1], (3, 31, "z")]
+
+
 def test_what_a_branch_brought_that_is_gone_must_be_told_by_the_merges_of_both(
     scene: Scene,
 ) -> None:

@@ -114,11 +114,12 @@ class _Bases:
         return found, {line: missing for line, missing in gone.items() if line in left}
 
     def steps(self, line: str) -> list[Step] | None:
-        """The steps in which each side took over a line as far as both hold it, oldest first; None
-        if they are not to be found."""
+        """The steps in which each side took over a line as far as both hold it, those first that
+        took over less; None if they are not to be found."""
         common = dict(self._candidates())
         with contextlib.suppress(NotFoundError):
-            return [step for side in self._sides for step in [*_steps(side, line, common)][::-1]]
+            found = [step for side in self._sides for step in _steps(side, line, common)]
+            return sorted(found, key=lambda each: held_by(each.after.manifest)[line].version)
         return None
 
     def _candidates(self) -> Iterator[tuple[str, Reached]]:
@@ -178,8 +179,8 @@ def _beginning(head: Snapshot) -> Snapshot | None:
 
 
 def _steps(side: Snapshot, line: str, common: Vector) -> Iterator[Step]:
-    """The steps in which a side took over a line, newest first; raises NotFoundError if it took
-    over more in one of them than is common to both sides."""
+    """The steps in which a side took over a line; raises NotFoundError if it took over more in one
+    of them than is common to both sides."""
     wanted = common[line].version
     while wanted:
         after = _first_with(side, line, wanted)

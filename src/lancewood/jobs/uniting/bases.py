@@ -23,6 +23,9 @@ class Bases(Generic[T]):
 
     first: T
     others: tuple[tuple[T, Bases[T]], ...] = ()
+    steps: int = 0
+    """So many of the last ones are no bases: each stands for what lies between what is below it and
+    itself."""
 
     @classmethod
     def of(
@@ -44,8 +47,9 @@ class Bases(Generic[T]):
 
     def followed_by(self, steps: Iterable[tuple[T, T]]) -> Bases[T]:
         """The same with what lies between two states, for each pair: as if that had been done to
-        the first base, and nothing else."""
-        return Bases(self.first, (*self.others, *((after, Bases(old)) for old, after in steps)))
+        the base, and nothing else."""
+        added = tuple((after, Bases(before)) for before, after in steps)
+        return Bases(self.first, (*self.others, *added), len(added))
 
     @property
     def all(self) -> tuple[T, ...]:
@@ -67,17 +71,17 @@ class Bases(Generic[T]):
         for number, (_, low) in enumerate(self.others, start + 1):
             others.append((number, low.numbered(at)))
             at += len([*low])
-        return Bases(start, tuple(others))
+        return Bases(start, tuple(others), self.steps)
 
     def each(self, read: Callable[[T], U]) -> Bases[U]:
         """The same with what is read of each."""
-        return Bases(
-            read(self.first), tuple((read(one), low.each(read)) for one, low in self.others)
-        )
+        others = tuple((read(one), low.each(read)) for one, low in self.others)
+        return Bases(read(self.first), others, self.steps)
 
-    def joined(self, join: Callable[[T, T, T], T]) -> T:
-        """What they add up to; ``join`` merges two that come from a third, which is given first."""
-        found = self.first
-        for other, low in self.others:
-            found = join(low.joined(join), found, other)
+    def joined(self, join: Callable[[T, T, T], T], add: Callable[[T, T, T], T] | None = None) -> T:
+        """What they add up to; ``join`` merges two that come from a third, which is given first,
+        and ``add`` those that stand for a step, if that is something else."""
+        found, bases = self.first, len(self.others) - self.steps
+        for at, (other, low) in enumerate(self.others):
+            found = (join if at < bases else add or join)(low.joined(join), found, other)
         return found

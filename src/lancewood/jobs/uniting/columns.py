@@ -107,7 +107,7 @@ def with_columns_first(bases: Bases[Snapshot], ours: Snapshot, theirs: Snapshot)
 
     if has_them(bases.first):
         return bases
-    if len(bases.others) == 1 and has_them(bases.others[0][0]):
+    if len(bases.others) == 1 and not bases.steps and has_them(bases.others[0][0]):
         ((other, low),) = bases.others
         return Bases(other, ((bases.first, low),))
     raise UnsupportedError(

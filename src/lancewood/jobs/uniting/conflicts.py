@@ -92,6 +92,9 @@ class Sides:
     ours: SideRows
     theirs: SideRows
     opaque: Mapping[str, OpaqueCells] = field(default_factory=lambda: MappingProxyType({}))
+    unsure: Mask | None = None
+    """Rows of which it is not known what the base was: where the sides differ, both changed them.
+    None for none."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -105,7 +108,8 @@ class Sides:
         """Some of the rows."""
         opaque = {name: cells.take(rows) for name, cells in self.opaque.items()}
         base, ours, theirs = (each.take(rows) for each in self.each)
-        return Sides(self.ids[rows], base, ours, theirs, opaque)
+        unsure = None if self.unsure is None else self.unsure[rows]
+        return Sides(self.ids[rows], base, ours, theirs, opaque, unsure)
 
 
 @dataclass(frozen=True)

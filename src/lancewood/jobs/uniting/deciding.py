@@ -166,10 +166,20 @@ class _Cells:
         for at, name in enumerate(names):
             for lines, line in zip(found, _compared(name, sides), strict=True):
                 lines[at] = line
+        if sides.unsure is not None and sides.unsure.any():
+            _differ_where_unsure(sides, *found)
         return cls(*found)
 
     def take(self, rows: Ints) -> _Cells:
         return _Cells(self.ours[:, rows], self.theirs[:, rows], self.apart[:, rows])
+
+
+def _differ_where_unsure(sides: Sides, ours: Mask, theirs: Mask, apart: Mask) -> None:
+    """Where the base is not known, and the sides differ, both differ from it."""
+    rows = sides.unsure
+    for lines, side in ((ours, sides.ours), (theirs, sides.theirs)):
+        lines[:, rows] = (apart | (sides.ours.there != sides.theirs.there))[:, rows]
+        lines[:, rows] &= side.there[rows]
 
 
 def _compared(name: str, sides: Sides) -> tuple[Mask, Mask, Mask]:
@@ -202,6 +212,8 @@ class _States:
     @classmethod
     def of(cls, sides: Sides, cells: _Cells, fresh: tuple[Mask, Mask], *, by_rows: bool) -> _States:
         base, ours, theirs = (each.there for each in sides.each)
+        if sides.unsure is not None:
+            base = base | sides.unsure
         everywhere = base & ours & theirs
         here, there = cells.ours.any(axis=0), cells.theirs.any(axis=0)
         known, old = ~fresh[0], ~(fresh[0] | fresh[1])

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lancewood.data.differing import Mask
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.comparing import State
 from lancewood.engine.location import NewFile, new_data_files
@@ -96,33 +97,51 @@ class UnitingShape:
     def _among_bases(self) -> Deciding:
         """How bases are put together. A value in a new column counts as a change here: a row that
         one of them deleted would else come back as a new one, from the side that still has it."""
-        values = pa.schema([each for each in self.arrow if each.name not in self.opaque])
-        return Deciding(values, Resolve(rows="base"), self.key, self.table)
+        return Deciding(self._values, Resolve(rows="base"), self.key, self.table)
+
+    @cached_property
+    def _in_steps(self) -> tuple[Deciding, Deciding]:
+        """What is left open, and what is taken, where a step meets what is there already."""
+        return Deciding(self._values), Deciding(self._values, Resolve(rows="theirs"))
+
+    @cached_property
+    def _values(self) -> pa.Schema:
+        return pa.schema([each for each in self.arrow if each.name not in self.opaque])
 
     def sides(self, ids: Ids, found: Sequence[ReadRows]) -> Sides:
         """The rows side by side."""
         theirs, ours, *others = found
         bases = [others[each] for each in self.bases.all]
+        base, unsure = self._base(ids, [each.rows for each in others])
         return Sides(
             ids,
-            base=self._base(ids, [each.rows for each in others]),
+            base=base,
             ours=ours.rows,
             theirs=theirs.rows,
             opaque={name: opaque_cells(name, bases, ours, theirs) for name in self.opaque},
+            unsure=unsure,
         )
 
-    def _base(self, ids: Ids, found: Sequence[SideRows]) -> SideRows:
+    def _base(self, ids: Ids, found: Sequence[SideRows]) -> tuple[SideRows, Mask]:
         """The rows as the base has them, or what several bases add up to: where two do not go
-        together, what is below both counts."""
+        together, what is below both counts. And of which rows that cannot be told, as somebody
+        decided a conflict in a step."""
+        unsure = np.zeros(len(ids), np.bool_)
 
         def join(low: SideRows, one: SideRows, other: SideRows) -> SideRows:
             sides = Sides(ids, base=low, ours=one, theirs=other)
             return _result(sides, self._among_bases.decide(sides))
 
-        return self.bases.each(found.__getitem__).joined(join)
+        def add(low: SideRows, one: SideRows, other: SideRows) -> SideRows:
+            sides = Sides(ids, base=low, ours=one, theirs=other)
+            left_open, taken = (each.decide(sides) for each in self._in_steps)
+            unsure[left_open.fates == Fate.CONFLICT] = True
+            return _result(sides, taken)
+
+        return self.bases.each(found.__getitem__).joined(join, add), unsure
 
     def __getstate__(self) -> dict[str, Any]:
-        cached = ("arrow", "opaque", "deciding", "_among_bases")
+        cached = ("arrow", "opaque", "deciding", "_among_bases", "_in_steps", "_values")
         return {name: value for name, value in self.__dict__.items() if name not in cached}
 
 
