@@ -86,7 +86,7 @@ INNER_ROOMS = {
         "merging": "reading running types writing",
         "diffing": "reading merging types",
         "streaming": "reading types",
-        "source": "reading streaming types writing",
+        "source": "columnar reading streaming types writing",
     },
     "items": {"plain": "", "spark": "plain"},
     "pipeline": {

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.spark.abilities import BOUNDED_BATCHES, release_here
+from lancewood.spark.columnar import prepare
 from lancewood.spark.java import find_java
 from lancewood.spark.redaction import OF_SETTINGS, hide_secrets
 from lancewood.spark.tasks import is_connect
@@ -131,6 +132,7 @@ def session(
         # The process may have a context without a session.
         _check_master_of(running, master)
     hide_secrets(running, given)
+    prepare(running)
     return running
 
 

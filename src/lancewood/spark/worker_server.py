@@ -6,11 +6,14 @@ Run by Java as ``python -m lancewood.spark.worker_server``.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from importlib import import_module
 from typing import BinaryIO
 
+from lancewood.spark.columnar.planned import PythonCommand
 from lancewood.spark.columnar.server import Serve, run
 from lancewood.spark.columnar.worker import Worker
+from lancewood.spark.source.columnar_source import plan_source
 
 _LOADED = (
     "lance.file",
@@ -33,9 +36,14 @@ def load() -> Serve:
         import_module(each)
 
     def serve(incoming: BinaryIO, out: BinaryIO) -> None:
-        Worker(incoming, out, lambda options, slots: None).serve()
+        Worker(incoming, out, _planned).serve()
 
     return serve
+
+
+def _planned(options: Mapping[str, str], slots: int) -> bytes | None:
+    found = plan_source(options, slots)
+    return None if found is None else found.encode(PythonCommand())
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
-from lancewood.spark.columnar.jar import compiled, jar_path, keep_jar, kept_jar
+from lancewood.spark.columnar.jar import compiled, format_jar, jar_path, keep_jar, kept_jar
 from lancewood.spark.columnar.planned import PlannedRead, PythonCommand
 from lancewood.spark.tasks import is_connect
 
@@ -70,15 +70,13 @@ def why_closed(spark: SparkSession) -> str | None:
 
 
 def prepare(spark: SparkSession) -> None:
-    """Bring the door into a session without waiting for it."""
-    if _switched_off(spark) is None:
-        threading.Thread(target=_prepare, args=(spark,), daemon=True).start()
-
-
-def _prepare(spark: SparkSession) -> None:
-    found = _look(spark)
-    if isinstance(found, Door) and str(spark.sparkContext.master).startswith("local["):
-        _warm(spark.sparkContext)
+    """Bring the door into a session that was started here; does not wait for the compiler."""
+    if is_connect(spark) or _switched_off(spark) is not None:
+        return
+    if kept_jar(_jar_path(spark)) is not None:
+        _look(spark)
+    else:
+        threading.Thread(target=_look, args=(spark,), daemon=True).start()
 
 
 def _look(spark: SparkSession) -> Door | ClosedError:
@@ -116,10 +114,14 @@ def _opened(spark: SparkSession) -> Door | ClosedError:
 
 
 def _jar(spark: SparkSession) -> Path:
-    context: Any = spark.sparkContext
-    java = str(context._jvm.java.lang.System.getProperty("java.version"))
-    path = jar_path(spark.version, java, os.environ)
-    return kept_jar(path) or keep_jar(path, compiled(context._gateway))
+    path = _jar_path(spark)
+    return kept_jar(path) or keep_jar(path, compiled(spark.sparkContext._gateway))
+
+
+def _jar_path(spark: SparkSession) -> Path:
+    jvm: Any = spark.sparkContext._jvm
+    java = str(jvm.java.lang.System.getProperty("java.version"))
+    return jar_path(spark.version, java, os.environ)
 
 
 def _attach(spark: SparkSession, jar: Path) -> None:
@@ -131,24 +133,22 @@ def _attach(spark: SparkSession, jar: Path) -> None:
         loader = loader.getParent()
     if loader is None:
         raise ClosedError("the driver of this Spark takes no classes while it runs")
-    loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
+    loader.addURL(_url(jvm, jar))
     context._jsc.addJar(str(jar))
+    source = getattr(jvm, _SOURCE)
+    is_local = str(context.master).startswith("local[") or context.master == "local"
+    source.introduce(python_of(context).encode(), is_local)
+    if not source.isNameTaken():
+        loader.addURL(_url(jvm, format_jar(jar)))
+
+
+def _url(jvm: Any, path: Path) -> Any:
+    return jvm.java.io.File(str(path)).toURI().toURL()
 
 
 def python_of(context: Any) -> PythonCommand:
     """The Python of a session's workers."""
     return PythonCommand(context.pythonExec, dict(context.environment), context._python_includes)
-
-
-def _warm(context: Any) -> None:
-    python, strings = python_of(context), context._jvm.java.lang.String
-    made = []
-    for given in (list(python.environment), list(python.environment.values())):
-        array = context._gateway.new_array(strings, len(given))
-        for at, each in enumerate(given):
-            array[at] = each
-        made.append(array)
-    getattr(context._jvm, _SOURCE).warm(python.executable, *made)
 
 
 def encoded_option(planned: PlannedRead) -> str:

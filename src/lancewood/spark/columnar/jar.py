@@ -23,8 +23,8 @@ from typing import Any
 from lancewood.spark.java import cache_directory
 
 _REGISTER = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
-REGISTERED: tuple[str, ...] = ()
-"""Classes that Spark finds by a short name."""
+_FORMAT = "io.lancewood.spark.Lance"
+"""The class that Spark finds by its short name."""
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 _JANINO = "org.codehaus.janino"
 _RESOURCES = "org.codehaus.commons.compiler.util.resource"
@@ -40,7 +40,7 @@ def sources() -> Mapping[str, str]:
 def jar_path(spark: str, java: str, environ: Mapping[str, str]) -> Path:
     """Where the jar for a release of Spark and a Java is, or would be."""
     mark = hashlib.sha256()
-    for each in (spark, java, *REGISTERED, *(part for file in sources().items() for part in file)):
+    for each in (spark, java, *(part for file in sources().items() for part in file)):
         mark.update(each.encode() + b"\0")
     name = f"lancewood-spark-{spark}-{mark.hexdigest()[:16]}.jar"
     return cache_directory(environ) / "spark" / name
@@ -67,14 +67,17 @@ def keep_jar(path: Path, classes: Mapping[str, bytes]) -> Path:
         return _put(Path(folder, path.name), classes)
 
 
+def format_jar(jar: Path) -> Path:
+    """Beside a jar, the one by which Spark finds ``format("lance")`` in it."""
+    path = jar.with_name(f"{jar.stem}-format.jar")
+    return kept_jar(path) or _put(path, {_REGISTER: f"{_FORMAT}\n".encode()})
+
+
 def _put(path: Path, classes: Mapping[str, bytes]) -> Path:
     handle, fresh = tempfile.mkstemp(prefix=".new-", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as jar:
-            contents = dict(classes)
-            if REGISTERED:
-                contents[_REGISTER] = "".join(f"{each}\n" for each in REGISTERED).encode()
-            for name, content in sorted(contents.items()):
+            for name, content in sorted(classes.items()):
                 jar.writestr(zipfile.ZipInfo(name, _LONG_AGO), content, zipfile.ZIP_DEFLATED)
         os.replace(fresh, path)
     except BaseException:

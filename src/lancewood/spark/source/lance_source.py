@@ -128,6 +128,15 @@ class TableSource:
                 self._found()
         return {**self.__dict__, "_is_copy": True}
 
+    @property
+    def asked(self) -> SourceOptions:
+        """What the options say."""
+        return self._asked
+
+    def scan(self) -> ScanPlan:
+        """What is read of the version, if all of its columns are wanted."""
+        return _scan(self._found(), self._asked)
+
     def schema(self) -> StructType:
         """The schema of a read, in Spark's types."""
         snapshot = self._found()
@@ -150,7 +159,7 @@ class TableSource:
         scan = _narrowed(_scan(snapshot, self._asked), schema)
         partitions = self._asked.partitions
         most_bytes = MOST_BYTES if partitions is None else MOST
-        plan = plan_read(snapshot, scan.request, _slots(partitions), most_bytes=most_bytes)
+        plan = plan_read(snapshot, scan.request, assumed_slots(partitions), most_bytes=most_bytes)
         if plan.limit is not None:
             raise InvalidInputError(
                 "option 'limit' cannot be kept to here together with 'filter': each task would "
@@ -165,7 +174,7 @@ class TableSource:
             if each in self._asked.streaming:
                 require(f"option {each!r}", LIMITED_STREAMS, release_here(), option=each)
         partitions = self._asked.partitions
-        tasks = TaskSize(_slots(partitions), MOST_BYTES if partitions is None else MOST)
+        tasks = TaskSize(assumed_slots(partitions), MOST_BYTES if partitions is None else MOST)
         opened = self._found()
         _check_path(opened, self._asked)
         options = StreamOptions.parsed(self._asked.streaming)
@@ -356,7 +365,7 @@ def _check_path(opened: Snapshot, asked: SourceOptions) -> None:
         )
 
 
-def _slots(partitions: int | None) -> int:
+def assumed_slots(partitions: int | None) -> int:
     """How many tasks are assumed to run at once: by default the driver's own cores.
 
     There is no session here to ask.

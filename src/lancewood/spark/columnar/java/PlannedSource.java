@@ -1,6 +1,14 @@
 package io.lancewood.spark;
 
+import java.io.ByteArrayInputStream;
+import java.io.DataInputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.net.URL;
+import java.nio.charset.StandardCharsets;
 import java.util.Base64;
+import java.util.Enumeration;
+import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.sql.connector.catalog.Table;
@@ -18,6 +26,9 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 public class PlannedSource implements TableProvider {
   static final String TOKEN = "plan";
   static final String ENCODED = "secret";
+  private static final String REGISTER =
+      "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister";
+  private static final String OURS = "io.lancewood.spark.lance";
   private static final Map LEFT = new ConcurrentHashMap();
 
   /** Leave a plan for the frame that is made next; Python calls this. */
@@ -30,15 +41,20 @@ public class PlannedSource implements TableProvider {
     LEFT.remove(token);
   }
 
-  /** Start the server of the Python that a plan would use, without waiting for it. */
-  public static void warm(final String python, final String[] names, final String[] values) {
-    final PythonCommand command = new PythonCommand(python, names, values, new String[0]);
+  /** The Python of this driver; with {@code isWarm} its server is started, without waiting. */
+  public static void introduce(byte[] encoded, boolean isWarm) throws IOException {
+    final PythonCommand command =
+        PythonCommand.decode(new DataInputStream(new ByteArrayInputStream(encoded)));
+    PythonCommand.introduced = command;
+    if (!isWarm) {
+      return;
+    }
     Thread starting = new Thread("lancewood-warm") {
       @Override
       public void run() {
         try {
           WorkerPool.of(command).warm();
-        } catch (java.io.IOException later) {
+        } catch (IOException later) {
           // The first task will say it.
           return;
         }
@@ -46,6 +62,24 @@ public class PlannedSource implements TableProvider {
     };
     starting.setDaemon(true);
     starting.start();
+  }
+
+  /** Whether another source of this Spark's is called lance; its name tells. */
+  public static boolean isNameTaken() throws IOException {
+    ClassLoader loader = Thread.currentThread().getContextClassLoader();
+    Enumeration files = loader.getResources(REGISTER);
+    while (files.hasMoreElements()) {
+      InputStream in = ((URL) files.nextElement()).openStream();
+      try {
+        String text = new String(in.readAllBytes(), StandardCharsets.UTF_8);
+        if (text.toLowerCase(Locale.ROOT).replace(OURS, "").contains("lance")) {
+          return true;
+        }
+      } finally {
+        in.close();
+      }
+    }
+    return false;
   }
 
   @Override

@@ -22,6 +22,9 @@ final class PythonCommand implements Serializable {
   private static final String PATH = "PYTHONPATH";
   private static final String EXECUTOR = "spark.executorEnv.";
 
+  /** What the driver's own Python said of itself, where there is one. */
+  static volatile PythonCommand introduced;
+
   private final String executable;
   private final String[] names;
   private final String[] values;
@@ -43,8 +46,11 @@ final class PythonCommand implements Serializable {
     return executable == null ? ofThisSpark() : new PythonCommand(executable, names, values, includes);
   }
 
-  /** What a driver knows without its Python: as Spark Connect starts its own. */
+  /** The one of this driver's Python; without one, as Spark Connect starts its own. */
   static PythonCommand ofThisSpark() {
+    if (introduced != null) {
+      return introduced;
+    }
     SparkConf conf = SparkContext.getOrCreate().getConf();
     String fallback = System.getenv("PYSPARK_DRIVER_PYTHON");
     String common = System.getenv("PYSPARK_PYTHON");

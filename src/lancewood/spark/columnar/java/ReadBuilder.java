@@ -114,6 +114,11 @@ class ReadBuilder
         read.add(references[j].fieldNames()[0]);
       }
     }
+    return scan(plan, columns, condition, limit, read);
+  }
+
+  /** The scan of what was found out. */
+  Scan scan(PlannedRead plan, StructType columns, String condition, long limit, Set read) {
     return new ReadScan(plan, columns, condition, limit, read);
   }
 

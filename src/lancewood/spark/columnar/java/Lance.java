@@ -1,0 +1,113 @@
+package io.lancewood.spark;
+
+import java.io.DataOutputStream;
+import java.io.IOException;
+import java.util.Map;
+import org.apache.spark.SparkContext;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableProvider;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.sources.DataSourceRegister;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * {@code format("lance")}: a table is read in columns, if a worker on the driver can plan that from
+ * the options; everything else is left to Python's source of the same name.
+ *
+ * <p>The version is found when the schema is asked for, and kept by the table that is made next.
+ * Who brings a schema of their own, or writes, does not ask.
+ */
+public class Lance implements TableProvider, DataSourceRegister {
+  private static final String NAME = "lance";
+  private static final String SETTING = "spark.lancewood.columnar";
+
+  private final TableProvider python = PythonSource.named(NAME);
+  private PlannedRead plan;
+
+  @Override
+  public String shortName() {
+    return NAME;
+  }
+
+  @Override
+  public boolean supportsExternalMetadata() {
+    return true;
+  }
+
+  @Override
+  public StructType inferSchema(CaseInsensitiveStringMap options) {
+    plan = isOff() ? null : planned(options.asCaseSensitiveMap());
+    return plan == null ? python().inferSchema(options) : plan.schema;
+  }
+
+  @Override
+  public Table getTable(StructType schema, Transform[] partitioning, Map properties) {
+    Table other = python == null ? null : python.getTable(schema, partitioning, properties);
+    if (plan == null) {
+      return other == null ? python().getTable(schema, partitioning, properties) : other;
+    }
+    return other == null ? new ReadTable(plan) : new LanceTable(plan, other);
+  }
+
+  private static boolean isOff() {
+    return SQLConf.get().getConfString(SETTING, "true").equalsIgnoreCase("false");
+  }
+
+  private TableProvider python() {
+    if (python == null) {
+      throw new UnsupportedOperationException(
+          "this Spark has no sources in Python: use lancewood.spark.read and lancewood.spark.write");
+    }
+    return python;
+  }
+
+  /** The read that options describe; null if Python's source is to do it, or to say what is wrong. */
+  private PlannedRead planned(Map options) {
+    WorkerPool pool = WorkerPool.of(PythonCommand.ofThisSpark());
+    Worker worker = null;
+    try {
+      worker = pool.take();
+      request(worker.out, options);
+      PlannedRead found = answer(worker);
+      pool.give(worker);
+      return found;
+    } catch (IOException failed) {
+      if (worker != null) {
+        pool.drop(worker);
+      }
+      if (python == null) {
+        throw new IllegalStateException(failed);
+      }
+      return null;
+    }
+  }
+
+  private static void request(DataOutputStream out, Map options) throws IOException {
+    String[] names = (String[]) options.keySet().toArray(new String[0]);
+    String[] values = new String[names.length];
+    for (int i = 0; i < names.length; i++) {
+      values[i] = (String) options.get(names[i]);
+    }
+    out.write(Protocol.PLAN);
+    Wire.writeTexts(out, names);
+    Wire.writeTexts(out, values);
+    out.writeInt(SparkContext.getOrCreate().defaultParallelism());
+    out.flush();
+  }
+
+  private PlannedRead answer(Worker worker) throws IOException {
+    int kind = worker.in.readInt();
+    if (kind == Protocol.PLANNED) {
+      return PlannedRead.decode(Wire.readBytes(worker.in));
+    }
+    if (kind == Protocol.ERROR) {
+      String traceback = Wire.readText(worker.in);
+      if (python == null) {
+        throw new IOException(traceback);
+      }
+    }
+    return null;
+  }
+}
