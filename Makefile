@@ -8,10 +8,10 @@ STAMP := $(VENV)/.installed
 # Tests start hundreds of processes: Python may keep what it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-spark test-others test-pythons campaigns lint fuzz histories bench docs lock proto clean
+.PHONY: help setup demo test test-spark test-spark-doors test-others test-pythons campaigns lint fuzz histories bench docs lock proto clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 setup: $(STAMP) ## make .venv with the exact versions of requirements.lock
 
@@ -39,6 +39,10 @@ test-spark: setup $(ARCHIVE)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --durations=25 \
 	  --reruns 2 --only-rerun "Python worker failed to connect back" tests/spark
 
+test-spark-doors: setup $(ARCHIVE) ## the tests of Spark without the columnar door, which `make test` has
+	LANCEWOOD_SPARK_COLUMNAR=0 $(BIN)/python -m pytest -n 2 --dist loadgroup \
+	  --reruns 2 --only-rerun "Python worker failed to connect back" tests/spark
+
 # Nicer than Spark, which has less time. pylance gives up a commit after thirty seconds. Collecting
 # once compiles the tests, which each worker would do. Many of them wait, so that there are three.
 test-others: setup
@@ -55,6 +59,7 @@ campaigns: setup ## every case and every step of the tests that take a slice eve
 	  --ignore tests/spark
 	LANCEWOOD_EVERY_CASE=1 $(BIN)/python -m pytest -n 2 --dist loadgroup -o timeout=3600 \
 	  -o faulthandler_timeout=3500 tests/spark
+	$(MAKE) --no-print-directory test-spark-doors
 
 lint: setup ## ruff and mypy over everything
 	$(BIN)/ruff check .

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from tests.spark.clusters.kinds import CONNECT, KINDS, LOCAL, on
+from tests.spark.ways import WAYS, by_way
 
 NOT_OURS = (
     "ignore:PySpark does not yet fully support pandas:FutureWarning",
@@ -66,6 +67,13 @@ def sessions() -> Iterator[Any]:
 def spark(sessions: Any) -> Any:
     """A classic session on two threads of this machine."""
     return sessions.use(LOCAL)
+
+
+@pytest.fixture(params=WAYS)
+def both_ways(request: pytest.FixtureRequest, spark: Any) -> Iterator[None]:
+    """Frames of that session get their rows in one way after the other."""
+    with by_way(spark, request.param):
+        yield
 
 
 @pytest.fixture(scope="session", params=[on(each) for each in KINDS])

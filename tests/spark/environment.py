@@ -23,8 +23,9 @@ PRELOADED = "--conf spark.python.daemon.module=tests.spark.preloaded pyspark-she
 
 def of_a_shell(**more: str) -> dict[str, str]:
     """Without what sessions of this worker have set, such as that the last one was of Connect,
-    and without what a ``make`` that runs the tests has."""
+    and without what a ``make`` that runs the tests has. What is ours stays."""
     own = {name for name in os.environ if "SPARK_" in name or "MAKE" in name}
+    own = {name for name in own if not name.startswith("LANCEWOOD_")}
     return {name: os.environ[name] for name in os.environ.keys() - own} | more
 
 

@@ -7,7 +7,7 @@ into them. Knows tables and views; knows no queries.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -25,6 +25,8 @@ from lancewood.spark import read, sql
 PHOTOS = ("photos", "trial", "former", "oldest", "newest", "empty", "part")
 """Relations with the same columns."""
 LABELS = "labels"
+FAST, FAMILIAR, SQL = DOORS = ("fast", "familiar", "sql")
+"""``lancewood.spark.read``, ``format("lance")``, ``lancewood.spark.sql``."""
 WORDS = (
     *("cat", "dog", "Dog", "it's", '"q"', "50%", "a_b", "a\\b", "é", "e\u0301", "日本", "🦊"),
     *("", "line\nend", "NaN", " cat ", "cat\x00", "ß"),
@@ -52,7 +54,6 @@ _CLOCKS = tuple(
         (2024, 2, 29),
     )
 )
-_ROW_ID = "_rowid"
 _TOKEN = re.compile(r"#(\w+)#")
 
 
@@ -206,51 +207,55 @@ def make_relations(where: Path, seed: int = 0) -> dict[str, Relation]:
     }
 
 
-class Doors:
-    """Every relation as a view of the session: through two doors, and as the judge has it.
-
-    Each is one frame, of which all queries are asked.
-    """
+class Judge:
+    """Every relation as Parquet files, in which nothing is looked for."""
 
     def __init__(self, spark: Any, relations: Mapping[str, Relation], where: Path) -> None:
         self._spark = spark
-        self._relations = relations
-        self.frames: dict[str, Any] = {}
         for name, each in relations.items():
             parquet = where / f"{name}.parquet"
             pq.write_table(each.judged(), parquet, row_group_size=32)
-            self._register("judge", name, spark.read.parquet(str(parquet)))
-            self._register("fast", name, read(spark, each.uri, where=each.where, **each.revision))
-            source = spark.read.format("lance").options(**each.revision)
-            source = source if each.where is None else source.option("filter", each.where)
-            self._register("familiar", name, source.load(each.uri))
+            spark.read.parquet(str(parquet)).createOrReplaceTempView(f"judge_{name}")
+
+    def ask(self, query: str) -> Any:
+        return self._spark.sql(_TOKEN.sub(r"judge_\1", query))
+
+    def frame(self, name: str) -> Any:
+        return self._spark.table(f"judge_{name}")
+
+
+class Doors:
+    """Every relation through every door.
+
+    Each is one frame for either of two doors, of which all queries are asked. The third makes its
+    own for each query; a version and a part are views of the session there.
+    """
+
+    def __init__(self, spark: Any, relations: Mapping[str, Relation], way: str) -> None:
+        self._spark = spark
+        self._way = way
         self._texts = {
             name: each.uri if each.branch is None else f"{each.uri}@{each.branch}"
             for name, each in relations.items()
             if each.where is None and each.version is None
         }
-        self.ask: dict[str, Callable[[str], Any]] = {
-            "fast": self.fast,
-            "familiar": self.familiar,
-            "sql": self.sql,
-        }
+        for name, each in relations.items():
+            fast = read(spark, each.uri, where=each.where, **each.revision)
+            source = spark.read.format("lance").options(**each.revision)
+            source = source if each.where is None else source.option("filter", each.where)
+            for door, frame in ((FAST, fast), (FAMILIAR, source.load(each.uri))):
+                frame.createOrReplaceTempView(self._view(door, name))
 
-    def _register(self, door: str, name: str, frame: Any) -> None:
-        self.frames[f"{door}_{name}"] = frame
-        frame.createOrReplaceTempView(f"{door}_{name}")
+    def ask(self, door: str, query: str) -> Any:
+        if door == SQL:
+            return sql(self._spark, _TOKEN.sub(self._named, query), tables=self._texts)
+        return self._spark.sql(_TOKEN.sub(lambda found: self._view(door, found[1]), query))
 
-    def judge(self, query: str) -> Any:
-        return self._spark.sql(_TOKEN.sub(r"judge_\1", query))
+    def frame(self, door: str, name: str) -> Any:
+        return self._spark.table(self._view(door, name))
 
-    def fast(self, query: str) -> Any:
-        return self._spark.sql(_TOKEN.sub(r"fast_\1", query))
+    def _view(self, door: str, name: str) -> str:
+        return f"{self._way}_{door}_{name}"
 
-    def familiar(self, query: str) -> Any:
-        return self._spark.sql(_TOKEN.sub(r"familiar_\1", query))
-
-    def sql(self, query: str) -> Any:
-        """A version and a part are views of the session here."""
-        named = _TOKEN.sub(
-            lambda found: found[1] if found[1] in self._texts else f"fast_{found[1]}", query
-        )
-        return sql(self._spark, named, tables=self._texts)
+    def _named(self, found: re.Match[str]) -> str:
+        return found[1] if found[1] in self._texts else self._view(FAST, found[1])

@@ -27,7 +27,11 @@ from lancewood.spark import read
 from lancewood.spark.columnar import door, why_closed
 from lancewood.spark.columnar.door import SETTING, VARIABLE
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.skipif(os.environ.get(VARIABLE) == "0", reason="the door is switched off"),
+]
 
 SLEEP = "java_method('java.lang.Thread', 'sleep'"
 TOTALS = ("count(n)", "sum(n)", "max(z)")

@@ -3,7 +3,8 @@ the same queries over the same rows in Parquet files of which all is read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -12,46 +13,52 @@ from tests.breadth import EVERY_CASE, daily
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from tests.spark.pushed_queries import PushedQueries
-from tests.spark.pushed_scene import Doors, make_relations
+from tests.spark.pushed_scene import DOORS, FAMILIAR, FAST, Doors, Judge, Relation, make_relations
+from tests.spark.ways import COLUMNAR, PYTHON, WAYS, by_way, configured
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
-QUERIES = daily(40, of=1000)
+BLOCK = 10
+"""So many queries have the same settings."""
+CASES = [
+    *((COLUMNAR, block) for block in range(daily(3, of=100))),
+    *((PYTHON, block) for block in range(3, daily(4, of=23))),
+]
+"""Blocks of queries, and the way in which they are read."""
 ZONES = ("UTC", "America/Los_Angeles", "Asia/Kathmandu")
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 ALL_IS_READ = {
     "spark.sql.parquet.filterPushdown": "false",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
 }
-BLOCK = 10
-"""So many queries have the same settings."""
+PUSHED = (
+    *("k > 3", "k IN (1, 2)", "NOT (k = 1)", "k IS NULL", "k <=> 2", "k = 1 OR label = 'cat'"),
+    *("label = 'it\\'s'", "label >= 'é'", "price < 1.50", "ok", "box.y = 'cat'", "uu > 3"),
+    *("d < 0.5", "d > 0.5", "f = 0.5", "day >= DATE '2024-02-29'", "box.inside.z = 3"),
+    *("moment < TIMESTAMP '2024-03-10 10:00:00'", "clock = TIMESTAMP_NTZ '2024-03-10 02:30:00'"),
+)
+"""What Spark leaves to us."""
+KEPT = ("isnan(d)", "upper(label) = 'DOG'", "get(tags, 0) = 'cat'", "id % 4 = 1", "raw = X'00'")
+"""What it does itself."""
 
 
 @pytest.fixture(scope="module")
-def doors(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
+def relations(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Relation]:
+    return make_relations(tmp_path_factory.mktemp("pushed"))
+
+
+@pytest.fixture(scope="module")
+def judge(
+    spark: Any, relations: dict[str, Relation], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Judge]:
     with configured(spark, ALL_IS_READ):
-        where = tmp_path_factory.mktemp("pushed")
-        yield Doors(spark, make_relations(where), where)
+        yield Judge(spark, relations, tmp_path_factory.mktemp("judged"))
 
 
-class configured:
-    """Settings of the session for a while."""
-
-    def __init__(self, spark: Any, settings: dict[str, str]) -> None:
-        self._spark = spark
-        self._settings = settings
-
-    def __enter__(self) -> None:
-        self._before = {name: self._spark.conf.get(name, None) for name in self._settings}
-        for name, value in self._settings.items():
-            self._spark.conf.set(name, value)
-
-    def __exit__(self, *failure: object) -> None:
-        for name, value in self._before.items():
-            if value is None:
-                self._spark.conf.unset(name)
-            else:
-                self._spark.conf.set(name, value)
+@pytest.fixture(scope="module")
+def doors_of(spark: Any, relations: dict[str, Relation]) -> Callable[[str], Doors]:
+    """The doors by the way behind them; to be asked for in that way."""
+    return cache(lambda way: Doors(spark, relations, way))
 
 
 def answer(frame: Any, *, is_sorted: bool) -> tuple[str, list[str]]:
@@ -62,32 +69,32 @@ def answer(frame: Any, *, is_sorted: bool) -> tuple[str, list[str]]:
 
 
 def settings_of(block: int) -> dict[str, str]:
-    """Of a block of queries: zones in turn; every other block is compiled in a campaign, one of
-    four every day."""
-    is_compiled = block % (2 if EVERY_CASE else 4) == 1
+    """Of a block of queries: zones in turn, and Spark compiles every other one, or a third."""
     zone = {"spark.sql.session.timeZone": ZONES[block % len(ZONES)]}
-    return zone | (COMPILED if is_compiled else {})
+    return zone | (COMPILED if block % daily(3, of=2) == 1 else {})
 
 
-@pytest.mark.parametrize("block", range(QUERIES // BLOCK))
+@pytest.mark.parametrize(("way", "block"), CASES)
 def test_random_queries_answer_as_if_everything_were_read(
-    spark: Any, doors: Doors, block: int
+    spark: Any, judge: Judge, doors_of: Callable[[str], Doors], way: str, block: int
 ) -> None:
     queries = PushedQueries(block)
-    names = [*doors.ask]
-    with configured(spark, settings_of(block)):
+    with by_way(spark, way), configured(spark, settings_of(block)):
+        doors = doors_of(way)
         for number in range(BLOCK):
             query = queries.draw()
-            expected = answer(doors.judge(query.text), is_sorted=query.is_sorted)
-            chosen = names if EVERY_CASE else [names[(block + number) % len(names)]]
-            for name in chosen:
-                found = answer(doors.ask[name](query.text), is_sorted=query.is_sorted)
-                assert found == expected, f"{name}: {query.text}"
+            expected = answer(judge.ask(query.text), is_sorted=query.is_sorted)
+            for door in DOORS if EVERY_CASE else DOORS[number % 3 :][:1]:
+                found = answer(doors.ask(door, query.text), is_sorted=query.is_sorted)
+                assert found == expected, f"{door}: {query.text}"
 
 
-@pytest.mark.parametrize("door", ["fast", "familiar"])
-def test_filter_of_one_query_does_not_reach_another(doors: Doors, door: str) -> None:
-    frame, judge = doors.frames[f"{door}_photos"], doors.frames["judge_photos"]
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("door", [FAST, FAMILIAR])
+@pytest.mark.sliced(2)
+def test_filter_of_one_query_does_not_reach_another(
+    spark: Any, judge: Judge, doors_of: Callable[[str], Doors], door: str, way: str
+) -> None:
     low, high, odd = "k < 3", "k >= 3", "id % 2 = 1"
 
     def counts(each: Any) -> list[int]:
@@ -97,11 +104,40 @@ def test_filter_of_one_query_does_not_reach_another(doors: Doors, door: str) -> 
         asked = [each.where(low), each, each.where(high), united, joined, few, each]
         return [one.count() for one in asked]
 
-    expected = counts(judge)
-    assert counts(frame) == expected
-    assert len({*expected}) == 6
-    kept = frame.where(low).cache()
-    try:
-        assert [kept.count(), frame.count()] == expected[:2]
-    finally:
-        kept.unpersist()
+    with by_way(spark, way):
+        frame = doors_of(way).frame(door, "photos")
+        expected = counts(judge.frame("photos"))
+        assert counts(frame) == expected
+        assert len({*expected}) == 6
+        kept = frame.where(low).cache()
+        try:
+            assert [kept.count(), frame.count()] == expected[:2]
+        finally:
+            kept.unpersist()
+
+
+def plan_of(frame: Any) -> str:
+    """The physical plan as Spark prints it."""
+    return str(frame._jdf.queryExecution().executedPlan().toString())
+
+
+@pytest.mark.parametrize("door", [FAST])
+def test_columns_conditions_limits_and_counts_are_in_the_plan_of_the_read(
+    spark: Any, doors_of: Callable[[str], Doors], door: str
+) -> None:
+    with by_way(spark, COLUMNAR):
+        frame = doors_of(COLUMNAR).frame(door, "photos")
+    for condition in PUSHED:
+        plan = plan_of(frame.where(condition).select("id"))
+        assert "WHERE" in plan, condition
+        assert "Filter " not in plan, f"{condition}\n{plan}"
+        (scan,) = [each for each in plan.splitlines() if "BatchScan" in each]
+        assert scan.count("#") == 1, "columns that only the condition needs are not handed over"
+    for condition in KEPT:
+        plan = plan_of(frame.where(condition).select("id"))
+        assert "Filter " in plan, condition
+        both = plan_of(frame.where(f"k > 3 AND {condition}"))
+        assert '"k" > 3' in both, condition
+        assert "Filter " in both, condition
+    assert "LIMIT 5" in plan_of(frame.limit(5))
+    assert "LocalTableScan" in plan_of(frame.groupBy().count())

@@ -22,6 +22,7 @@ from lancewood.spark.reading import plan as cutting
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
+    pytest.mark.usefixtures("both_ways"),
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
 ]
 

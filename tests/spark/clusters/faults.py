@@ -26,14 +26,15 @@ class PlantedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What happens when a data file is written to, or has been closed, or an item was written.
+    """What happens when a data file is written to, or has been closed, when an item was written,
+    or some rows have been read.
 
     ``kill`` ends the executor with SIGKILL, ``fail`` raises, ``stall`` waits until Spark ends the
     task, ``hold`` until the test lets it go on, ``pass`` does nothing. ``partition`` and
     ``attempt`` narrow down in which task, ``under`` in which table.
     """
 
-    point: Literal["write", "close", "item"]
+    point: Literal["write", "close", "item", "read"]
     action: Literal["kill", "fail", "stall", "hold", "pass"]
     partition: int | None = None
     attempt: int | None = None
