@@ -1,4 +1,5 @@
-"""A failure, a lost answer or a death at every store call of create, append and overwrite.
+"""A failure, a lost answer or a death at every store call of create, append and overwrite, and of a
+merge in SQL.
 
 Afterwards the table is old or new, never between, and both implementations read it. What was
 reported as failed did not land, and what was reported as done did.
@@ -35,11 +36,24 @@ def append(table: lw.Table) -> object:
     return table.append(ADDED, max_rows_per_file=1)
 
 
+MERGED = pa.table({"a": [2, 1, 7], "s": ["y", "X", "n"]})
+MERGE = (
+    "MERGE INTO t USING (VALUES (1, 'X'), (3, 'z'), (7, 'n')) AS v(a, s) ON t.a = v.a "
+    "WHEN MATCHED AND t.s = v.s THEN DELETE WHEN MATCHED THEN UPDATE SET * "
+    "WHEN NOT MATCHED THEN INSERT *"
+)
+
+
+def merge_by_sql(table: lw.Table) -> object:
+    return lw.sql(MERGE, tables={"t": table})
+
+
 CASES: dict[str, tuple[Callable[[lw.Table], object], pa.Table]] = {
     "append": (append, pa.concat_tables([OLD, ADDED])),
     "overwrite": (lambda table: table.overwrite(NEW), NEW),
     "set_config": (lambda table: table.set_config({"k": "v"}), OLD),
     "restore": (lambda table: table.restore(1), OLD),
+    "sql merge": (merge_by_sql, MERGED),
 }
 
 

@@ -183,3 +183,12 @@ def test_a_script_is_one_commit_of_a_repository(spark: Any, tmp_path: Path) -> N
     one = sql(spark, "DELETE FROM t WHERE id IN (SELECT id FROM s)", repository=repo).collect()
     assert one[0]["commit"] == str(repo.head.hash)
     assert repo.at("HEAD").table("t").count_rows() == 3
+
+
+def test_a_field_of_a_struct_is_computed_alone(spark: Any, tmp_path: Path) -> None:
+    boxes = pa.array([{"x": 1, "y": "a"}, None])
+    uri = str(tmp_path / "t.lance")
+    lw.create(uri, pa.table({"id": [1, 2], "box": boxes}))
+    sql(spark, "UPDATE t SET box.x = box.x + id * 2", tables={"t": uri})
+    found = {each["id"]: each["box"] for each in lw.open(uri).to_arrow().to_pylist()}
+    assert found == {1: {"x": 3, "y": "a"}, 2: None}

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from lancewood.query.predicates import Condition, Conditions, Constants
 from lancewood.query.settings import Settings
-from lancewood.query.statements.model import Assignment
+from lancewood.query.statements.model import Assignment, Path
+from lancewood.query.statements.queries import path_in
 from lancewood.query.text import parse_query
 
 
@@ -48,24 +49,34 @@ def plain_condition(
 def plain_values(
     assignments: Sequence[Assignment], table: pa.Schema, settings: Settings
 ) -> PlainValues | None:
-    """The constants that columns are set to; None where one is no constant of the column's type."""
+    """The constants that columns are set to; None where one is no constant of the column's type.
+    Raises InvalidInputError for a column that is not there."""
     found: dict[str, str] = {}
     parameters: dict[str, Any] = {}
     for each in assignments:
-        field = _named(each.path[0], table, settings) if len(each.path) == 1 else None
-        if field is None or field.name in found or "." in field.name:
+        path = path_in(each.path, table, settings)
+        name, field = ".".join(path), _at(path, table)
+        if name in found or any("." in part for part in path):
             return None
         query = parse_query(f"SELECT {each.value}", settings)
         node = query.tree.expressions[0].unalias().unnest()
         if type(node).__name__ == "Null":
-            found[field.name] = "NULL"
+            found[name] = "NULL"
             continue
         value = Constants(settings, query.unsure).for_type(node, field.type)
         if value is None:
             return None
-        found[field.name] = f":v{len(parameters)}"
+        found[name] = f":v{len(parameters)}"
         parameters[f"v{len(parameters)}"] = value
     return PlainValues(found, parameters)
+
+
+def _at(path: Path, table: pa.Schema) -> pa.Field:
+    """The column, or the field of a struct, at a path."""
+    field = table.field(path[0])
+    for part in path[1:]:
+        field = field.type.field(part)
+    return field
 
 
 def _named(name: str, table: pa.Schema, settings: Settings) -> pa.Field | None:

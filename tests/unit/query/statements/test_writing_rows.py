@@ -242,6 +242,17 @@ def test_values_are_stored_in_the_types_of_the_table(tmp_path: Path) -> None:
             lw.sql(f"UPDATE t SET small = {value}", tables={"t": str(tmp_path / "t.lance")})
 
 
+def test_a_field_of_a_struct_is_set_alone(tmp_path: Path) -> None:
+    boxes = pa.array([{"x": 1, "y": "a"}, None, {"x": 3, "y": "c"}])
+    uri = str(tmp_path / "t.lance")
+    lw.create(uri, pa.table({"id": [1, 2, 3], "box": boxes}))
+    lw.sql("UPDATE t SET box.X = 9, box.y = NULL WHERE id < 3", tables={"t": uri})
+    found = {each["id"]: each["box"] for each in lw.open(uri).to_arrow().to_pylist()}
+    assert found == {1: {"x": 9, "y": None}, 2: None, 3: {"x": 3, "y": "c"}}
+    with pytest.raises(UnsupportedError, match="Spark alone"):
+        lw.sql("UPDATE t SET box.x = id * 2", tables={"t": uri})
+
+
 def test_a_null_is_refused_where_the_table_allows_none(tmp_path: Path) -> None:
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("x", pa.int64())])
     uri = str(tmp_path / "t.lance")

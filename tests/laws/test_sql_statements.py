@@ -1,0 +1,96 @@
+"""Random statements that change a table leave the rows that DuckDB leaves, and count as many."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pytest
+from tests.breadth import daily
+from tests.unit.query.statements.judged import Judged
+
+SCRIPTS = daily(6, of=300)
+SEED = int(os.environ.get("LANCEWOOD_SQL_SEED", "0"))
+STEPS = 5
+
+OF_TARGET = ("t.id > 3", "t.a IS NULL", "t.b <> 'x'", "t.a * 2 < t.id + 4", "t.b = 'y' OR t.id < 2")
+OF_SOURCE = ("s.id > 3", "s.a IS NULL", "s.b <> 'x'", "s.a BETWEEN 1 AND 5", "length(s.b) = 1")
+OF_BOTH = ("t.a < s.a", "t.b = s.b", "s.b IS NULL AND t.a > 1", *OF_TARGET[:2], *OF_SOURCE[:2])
+NUMBERS = ("{0}.a", "{0}.id + 1", "NULL", "7", "{0}.a * 2 - {0}.id", "coalesce({0}.a, -1)")
+TEXTS = ("{0}.b", "'z'", "NULL", "upper({0}.b)", "{0}.b || '!'")
+JOINS = ("t.id = s.id", "t.id = s.id AND t.b = s.b", "s.id + 1 = t.id", "t.id = s.id AND s.a > 2")
+
+
+class Statements:
+    """Statements by chance."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    def rows(self, count: int, *, distinct: bool) -> pa.Table:
+        random = self._random
+        ids: list[int | None] = [random.choice([None, *range(12)]) for _ in range(count)]
+        if distinct:
+            ids = list(random.sample([None, *range(12)], count))
+        return pa.table(
+            {
+                "id": pa.array(ids, pa.int64()),
+                "a": pa.array([random.choice([None, 0, 1, 2, 5, 9]) for _ in ids], pa.int64()),
+                "b": pa.array([random.choice([None, "x", "y", "z"]) for _ in ids], pa.string()),
+            }
+        )
+
+    def statement(self) -> str:
+        return self._random.choice([self._insert, self._delete, self._update, *[self._merge] * 4])()
+
+    def _one(self, *choices: str) -> str:
+        return self._random.choice(choices)
+
+    def _insert(self) -> str:
+        return f"INSERT INTO t SELECT id, a, b FROM s WHERE {self._one(*OF_SOURCE)}"
+
+    def _delete(self) -> str:
+        return f"DELETE FROM t WHERE {self._one(*OF_TARGET, 't.id IN (SELECT id FROM s)')}"
+
+    def _update(self) -> str:
+        return f"UPDATE t SET {self._set('t')} WHERE {self._one(*OF_TARGET)}"
+
+    def _set(self, side: str) -> str:
+        number, text = self._one(*NUMBERS).format(side), self._one(*TEXTS).format(side)
+        return self._one(f"a = {number}", f"b = {text}", f"a = {number}, b = {text}")
+
+    def _merge(self) -> str:
+        clauses = [each for _ in range(3) for each in self._clauses()]
+        self._random.shuffle(clauses)
+        ranked = sorted(clauses or [self._matched(last=True)], key=lambda each: " AND " not in each)
+        return f"MERGE INTO t USING s ON {self._one(*JOINS)} {' '.join(ranked)}"
+
+    def _clauses(self) -> list[str]:
+        made = [self._matched(last=False), self._new(), self._orphan()]
+        return [each for each in made if self._random.random() < 0.4]
+
+    def _matched(self, *, last: bool) -> str:
+        action = self._one("DELETE", f"UPDATE SET {self._set('s')}", f"UPDATE SET {self._set('t')}")
+        return f"WHEN MATCHED{'' if last else f' AND {self._one(*OF_BOTH)}'} THEN {action}"
+
+    def _new(self) -> str:
+        values = f"s.id, {self._one(*NUMBERS).format('s')}, {self._one(*TEXTS).format('s')}"
+        return (
+            f"WHEN NOT MATCHED AND {self._one(*OF_SOURCE)} THEN INSERT (id, a, b) VALUES ({values})"
+        )
+
+    def _orphan(self) -> str:
+        action = self._one("DELETE", f"UPDATE SET {self._set('t')}")
+        return f"WHEN NOT MATCHED BY SOURCE AND {self._one(*OF_TARGET)} THEN {action}"
+
+
+@pytest.mark.parametrize("number", range(SCRIPTS))
+def test_random_statements_leave_the_rows_that_duckdb_leaves(number: int, tmp_path: Path) -> None:
+    made = Statements(Random(f"{SEED}/{number}"))
+    judged = Judged(tmp_path, made.rows(8, distinct=False), made.rows(6, distinct=True))
+    for _ in range(STEPS):
+        before, sql = len(judged.ours()), made.statement()
+        found = judged.run(sql)
+        assert len(judged.ours()) == before + found["inserted"] - found["deleted"], sql
