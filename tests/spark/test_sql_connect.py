@@ -32,3 +32,19 @@ def test_queries_with_revisions_are_answered_over_connect(connected: Any, tmp_pa
     assert [tuple(each) for each in found.collect()] == [("c", 2)]
     with pytest.raises(InvalidInputError, match="`idd`"):
         sql(connected, "SELECT idd FROM t", tables=tables)
+
+
+def test_statements_change_tables_over_connect(connected: Any, tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 2, 3], "s": ["a", "b", "c"]})
+    tables: dict[str, Any] = {"t": lw.create(tmp_path / "t.lance", rows).uri}
+    script = """
+        INSERT INTO t VALUES (4, 'd');
+        UPDATE t SET s = upper(s) WHERE id * 2 = 4;
+        MERGE INTO t USING (VALUES (1, 'x'), (9, 'n')) AS v(id, s) ON t.id = v.id
+            WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *
+            WHEN NOT MATCHED BY SOURCE AND t.id = 3 THEN DELETE
+    """
+    found = sql(connected, script, tables=tables).collect()
+    assert [each[2:6] for each in found] == [(1, 0, 0, 2), (0, 1, 0, 3), (1, 1, 1, 4)]
+    after = lw.open(tables["t"]).to_arrow().to_pylist()
+    assert {each["id"]: each["s"] for each in after} == {1: "x", 2: "B", 4: "d", 9: "n"}
