@@ -21,9 +21,9 @@ HEAD = """\
 <!-- Written by scripts/cli_reference.py from the commands themselves; do not edit. -->
 
 `lw VERB …` works in a repository of many tables, with the verbs of git; `lw table COMMAND URI …`
-works on one table, in a repository or not. `lw sql QUERY` asks tables [with SQL](sql.md), at any
-revision. `lw run FILE` runs [a pipeline](pipeline.md), and `lw runs` looks after its runs. `lw
-items` goes through a folder of [small repositories](items.md), and `lw repo import-plain` makes one
+works on one table, in a repository or not. `lw sql QUERY` asks and changes tables
+[with SQL](sql.md), at any revision. `lw run FILE` runs [a pipeline](pipeline.md), and `lw runs`
+looks after its runs. `lw items` goes through a folder of [small repositories](items.md), and `lw repo import-plain` makes one
 of the plain layout of ADR-019. `lw doctor URI` examines a place, `lw spark doctor` looks at this
 machine. `URI` is a path or a URI of an object store; `lw --install-completion` teaches your shell
 to complete names and options.

@@ -15,5 +15,6 @@ How a text is answered, in order:
    ``aggregates``. Every piece is ``typed`` in the ``kinds`` that Spark would give it; what is not
    known to mean the same in Spark is refused (``typed.only_spark``).
 
-The SQL is Spark's on both engines.
+The SQL is Spark's on both engines. A text may also be a script that changes tables
+(``statements``): ``here`` runs it in this process, ``lancewood.spark.scripts`` on Spark.
 """

@@ -146,6 +146,14 @@ def test_what_a_script_would_do_is_told(lw_ok: Lw, location: Path) -> None:
     assert lw.open("photos.lance").version == 1
 
 
+def test_what_was_done_before_a_failure_is_told(lw_run: Lw) -> None:
+    failed = lw_run("sql", "DELETE FROM photos WHERE id = 1; DELETE FROM nothing", *PHOTOS)
+    assert failed.code == ExitCode.NOT_FOUND
+    assert "table 'nothing' not found" in failed.err
+    assert "what stands before it was done: delete" in failed.err
+    assert lw.open("photos.lance").count_rows() == 2
+
+
 def test_a_transaction_is_one_commit_of_the_repository(lw_ok: Lw, lw_run: Lw) -> None:
     repo = lw.Repository.init("repo", fsync=False)
     with repo.transaction("main", message="one") as changes:

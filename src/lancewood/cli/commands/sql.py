@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import typer
 
 import lancewood as lw
@@ -43,6 +44,8 @@ from lancewood.spark.querying import OfSession, answer, session_settings
 from lancewood.spark.running.failures import as_our_error, quiet
 from lancewood.spark.scripts import OnSpark
 from lancewood.spark.session import session
+
+_SHORT_HASH = 12
 
 
 def sql_command(
@@ -128,7 +131,7 @@ def sql_command(
         else:
             found = asked.run(on_spark, pushdown=pushdown)
             if isinstance(found, pa.Table) and not given.json and not csv:
-                found = _without_empty(found)
+                found = _for_people(found)
         rows = _taken(found, limit, as_json=given.json)
         if csv:
             with writing(STDOUT, FileFormat.CSV, rows.schema, force=False, safe=safe) as sink:
@@ -258,9 +261,12 @@ def _taken(found: Any, limit: int | None, *, as_json: bool) -> ReadableRows:
         raise as_our_error(error, "the query") from error
 
 
-def _without_empty(report: pa.Table) -> pa.Table:
-    """A report without the columns that say nothing about any statement."""
+def _for_people(report: pa.Table) -> pa.Table:
+    """A report without the columns that say nothing about any statement, and with short hashes."""
     names = [each for each in report.column_names if report[each].null_count < len(report)]
+    if "commit" in names:
+        short = pc.utf8_slice_codeunits(report["commit"], 0, _SHORT_HASH)
+        report = report.set_column(report.column_names.index("commit"), "commit", short)
     return report.select(names)
 
 

@@ -84,8 +84,13 @@ class _Running:
             for at, each in enumerate(self._script):
                 found = self._step(at, each)
         except BaseException as error:
+            done = self._done
             if self._abandon():
                 error.add_note("nothing that stands after BEGIN was done")
+                done = self._done[: self._before]
+            if done:
+                words = ", ".join(each.statement for each in done)
+                error.add_note(f"what stands before it was done: {words}")
             raise
         if self._abandon():
             raise InvalidInputError(
