@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 # Tests start hundreds of processes: Python may keep what it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-spark test-spark-doors test-others test-pythons campaigns lint fuzz histories bench docs lock proto clean
+.PHONY: help setup demo test test-spark test-spark-doors test-others test-pythons test-sparks campaigns lint fuzz histories bench docs lock proto clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -52,6 +52,9 @@ test-others: setup
 
 test-pythons: ## the tests without Spark, and a walk with it, on Python 3.12 and 3.13 where they are
 	bash scripts/test_pythons.sh
+
+test-sparks: setup ## a slice of the tests of Spark on SPARKS="3.5 4.0 4.1 4.2", which are fetched
+	bash scripts/test_sparks.sh
 
 campaigns: setup ## every case and every step of the tests that take a slice every day
 	LANCEWOOD_EVERY_CASE=1 LANCEWOOD_EVERY_STEP=1 LANCEWOOD_LAW_EXAMPLES=300 \

@@ -20,9 +20,10 @@ NOT_OURS = (
     "ignore:PySpark does not yet fully support pandas:FutureWarning",
     "ignore:lance is not fork-safe:UserWarning",
     "ignore:unclosed <socket:ResourceWarning",
+    "ignore:distutils Version classes are deprecated:DeprecationWarning",
     "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning",
 )
-"""What PySpark and lance warn about whatever is done, and sockets that PySpark 4.0 leaves open. A
+"""What PySpark and lance warn about whatever is done; older PySparks leave sockets open. A
 session silences it for a process, but pytest forgets that after each test."""
 
 

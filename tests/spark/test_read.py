@@ -18,6 +18,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from lancewood.spark import count, read
 from lancewood.spark.reading import plan
 from lancewood.spark.reading import plan as cutting
+from lancewood.spark.tasks import arrow_of
 
 pytestmark = [
     pytest.mark.spark,
@@ -65,7 +66,7 @@ def plain(found: pa.Table) -> list[dict[str, Any]]:
 
 
 def told(frame: Any) -> list[dict[str, Any]]:
-    return list(frame.toArrow().to_pylist())
+    return list(arrow_of(frame).to_pylist())
 
 
 def numbers(frame: Any) -> list[int]:
@@ -79,7 +80,7 @@ def test_dataframe_has_the_rows_of_the_table_in_its_order(
     from pyspark.sql.functions import spark_partition_id
 
     frame = read(spark, table.uri)
-    found = frame.withColumn("task", spark_partition_id()).toArrow()
+    found = arrow_of(frame.withColumn("task", spark_partition_id()))
     tasks = found["task"].to_pylist()
     assert (tasks, set(tasks)) == (sorted(tasks), set(range(8)))
     judged: Any = lance.dataset(table.uri)

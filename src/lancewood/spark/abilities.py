@@ -39,21 +39,25 @@ class Ability:
 SOURCES = Ability(
     'format("lance")', (4, 0), "lancewood.spark.read() and write() do the same for batches"
 )
+CONNECT = Ability("Spark Connect", (4, 0), "use a session on a cluster of that Spark")
 BOUNDED_BATCHES = Ability(
-    "Arrow batches of bounded bytes",
+    "batches by bytes",
     (4, 0),
     "for wide rows lower spark.sql.execution.arrow.maxRecordsPerBatch",
 )
 TIMES = Ability("the type time", (4, 1), "leave the column out with columns=, or cast it")
+DOUBLED_QUOTES = Ability(
+    "'' in texts of SQL", (4, 1), "such a text is two texts in a row: write \\' for a quote"
+)
 LIMITED_STREAMS = Ability(
-    "streams in batches of limited size",
+    "limits of streams",
     (4, 2),
     "a batch has all that is there; leave the option out",
 )
-MISSED = (SOURCES, BOUNDED_BATCHES, TIMES, LIMITED_STREAMS)
+MISSED = (SOURCES, CONNECT, BOUNDED_BATCHES, TIMES, DOUBLED_QUOTES, LIMITED_STREAMS)
 """What people notice the lack of."""
 
-ARROW_FRAMES = Ability("frames from and to Arrow tables", (4, 0), "they are made of rows")
+ARROW_FRAMES = Ability("frames from and to Arrow tables", (4, 0), "they go by rows or batches")
 PLACING = Ability("rows sent to a partition by its number", (4, 1), "a hash leads them there")
 
 _of_sessions: WeakKeyDictionary[Any, Release] = WeakKeyDictionary()

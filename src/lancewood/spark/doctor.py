@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from lancewood.errors import LancewoodError, UnsupportedError
-from lancewood.spark.abilities import MISSED, NEWEST, OLDEST, SOURCES, parse_release, shown
+from lancewood.spark.abilities import CONNECT, MISSED, NEWEST, OLDEST, SOURCES, parse_release, shown
 from lancewood.spark.java import OLDEST_JAVA, WAY_OUT, look_for_java
 from lancewood.spark.session import is_connect_address, without_token
 from lancewood.store.checkup import CheckStatus, StoreCheck
@@ -66,8 +66,11 @@ def _found_here(environ: Mapping[str, str], needs_java: bool) -> Iterator[StoreC
     yield _package("pandas", (2, 2), "mapInArrow refuses to run without it")
     yield _package("pyarrow", (18,), "rows travel as Arrow batches")
     yield _package("pylance", (14, 0, 2), "it reads and writes data files")
-    yield _format()
-    yield _connect()
+    release = parse_release(installed_pyspark() or shown(NEWEST))
+    if SOURCES.is_in(release):
+        yield _format()
+    if CONNECT.is_in(release):
+        yield _connect()
     yield from _variables(environ)
 
 
@@ -88,8 +91,8 @@ def _pyspark() -> Iterator[StoreCheck]:
         yield StoreCheck("pyspark", CheckStatus.OK, found)
     for each in MISSED:
         if not each.is_in(release):
-            figure = f"{each.what}: Spark has it from {shown(each.since)} on"
-            yield StoreCheck("lacking", CheckStatus.SKIP, figure, each.without)
+            figure = f"Spark has this from {shown(each.since)} on"
+            yield StoreCheck(each.what, CheckStatus.SKIP, figure, each.without)
 
 
 def _java(environ: Mapping[str, str], is_needed: bool) -> Iterator[StoreCheck]:
@@ -121,13 +124,10 @@ def _package(name: str, oldest: tuple[int, ...], why: str) -> StoreCheck:
 
 
 def _format() -> StoreCheck:
-    release = parse_release(installed_pyspark() or "")
-    if release and not SOURCES.is_in(release):
-        return StoreCheck('format("lance")', CheckStatus.SKIP, "not in this Spark", SOURCES.without)
     if find_spec("pyspark_lance") is None:
         advice = "install lancewood itself with pip, here and on the executors"
-        return StoreCheck('format("lance")', CheckStatus.FAIL, "Spark will not find it", advice)
-    return StoreCheck('format("lance")', CheckStatus.OK, "Spark finds it by itself")
+        return StoreCheck(SOURCES.what, CheckStatus.FAIL, "Spark will not find it", advice)
+    return StoreCheck(SOURCES.what, CheckStatus.OK, "Spark finds it by itself")
 
 
 def _connect() -> StoreCheck:

@@ -26,6 +26,7 @@ from lancewood.query.settings import Settings
 from lancewood.query.sources import AddressedSnapshot, Source, Sources
 from lancewood.query.text import shown
 from lancewood.repo.repository import Repository
+from lancewood.spark.abilities import DOUBLED_QUOTES, release_of
 from lancewood.spark.diffing.diff import diff_frame
 from lancewood.spark.reading.plan import plan_read
 from lancewood.spark.reading.read import read_frame, taken_whole
@@ -70,7 +71,7 @@ def answer(
 ) -> DataFrame:
     """The frame of a planned query."""
     given = _checked_args(args)
-    if not pushdown:
+    if not pushdown or not _is_read_alike(spark, planned.query.sql):
         return _Asked(spark, planned, planned.whole_reads, given).frame()
     try:
         return _Asked(spark, planned, planned.reads, given).frame()
@@ -79,6 +80,11 @@ def answer(
             return _Asked(spark, planned, planned.whole_reads, given).frame()
         except UnsupportedError:  # a column that Spark cannot have, and that nobody asked for
             raise found from None
+
+
+def _is_read_alike(spark: SparkSession, query: str) -> bool:
+    """Whether Spark takes every text of the query as we do."""
+    return DOUBLED_QUOTES.is_in(release_of(spark)) or "''" not in query
 
 
 def _checked_args(args: Args) -> Any:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
-from lancewood.spark.abilities import BOUNDED_BATCHES, release_here
+from lancewood.spark.abilities import BOUNDED_BATCHES, CONNECT, release_here, require
 from lancewood.spark.columnar import prepare
 from lancewood.spark.java import find_java
 from lancewood.spark.redaction import OF_SETTINGS, hide_secrets
@@ -380,6 +380,7 @@ def connect_endpoint(master: str) -> str | None:
 def _connect(builder: Any, master: str) -> SparkSession:
     from pyspark.errors import PySparkImportError, PySparkValueError
 
+    require(f"a session on {without_token(master)}", CONNECT, release_here())
     _check_that_someone_listens(str(connect_endpoint(master)))
     for name, value in _fitting(ADVISED_SQL).items():
         builder = builder.config(name, value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from lancewood.errors import InvalidInputError
 from lancewood.spark.abilities import ARROW_FRAMES, PLACING, release_here, release_of
+from lancewood.spark.types import handed_over
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -120,6 +121,14 @@ def frame_of(spark: SparkSession, rows: pa.Table, columns: str) -> DataFrame:
         with suppress(ValueError):
             return spark.createDataFrame(rows, columns)
     return spark.createDataFrame([tuple(each.values()) for each in rows.to_pylist()], columns)
+
+
+def arrow_of(frame: DataFrame) -> pa.Table:
+    """The rows of a frame, on the driver."""
+    if ARROW_FRAMES.is_in(release_here()):
+        return frame.toArrow()
+    batches = cast(Any, frame)._collect_as_arrow()
+    return pa.Table.from_batches(batches, None if batches else handed_over(frame.schema))
 
 
 def messages_of(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:

@@ -99,15 +99,16 @@ def test_package_that_will_not_do_is_named_with_the_way_out(
 def test_what_an_older_spark_lacks_is_told_and_is_no_failure(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lacking = {"4.3.0": 0, "4.2.1": 0, "4.1.4": 1, "4.0.5": 2, "3.5.9": 4}
+    lacking = {"4.3.0": 0, "4.2.1": 0, "4.1.4": 1, "4.0.5": 3, "3.5.9": 6}
     for spark, count in lacking.items():
         install(monkeypatch, pyspark=spark)
-        found = [each for each in examine_spark(environ) if each.name == "lacking"]
-        assert len(found) == count
-        assert all(each.status is CheckStatus.SKIP and each.advice for each in found)
-        assert checks(environ)["pyspark"].status is CheckStatus.OK
-    assert found[0].figure == 'format("lance"): Spark has it from 4.0 on'
-    assert checks(environ)['format("lance")'].status is CheckStatus.SKIP
+        found = checks(environ)
+        told = [each for each in found.values() if "Spark has this from" in each.figure]
+        assert len(told) == count
+        assert all(each.status is CheckStatus.SKIP and each.advice for each in told)
+        assert found["pyspark"].status is CheckStatus.OK
+    assert told[0] == found['format("lance")']
+    assert told[0].figure == "Spark has this from 4.0 on"
 
 
 def test_what_connect_needs_may_be_missing(

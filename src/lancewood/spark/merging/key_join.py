@@ -26,7 +26,7 @@ from lancewood.spark.runner import last_attempt
 from lancewood.spark.running.answers import Shared
 from lancewood.spark.running.arriving import Arriving, all_in_order
 from lancewood.spark.running.failures import as_our_error
-from lancewood.spark.tasks import MESSAGE, TASK, frame_of, placed, slots, spread
+from lancewood.spark.tasks import MESSAGE, TASK, arrow_of, frame_of, placed, slots, spread
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -171,7 +171,7 @@ class KeyJoin:
             .selectExpr(_FRAGMENT, "`sum(pairs)` as pairs", "`sum(alone)` as alone")
         )
         with _in_our_words(what):
-            found = counted.toArrow()
+            found = arrow_of(counted)
         columns = (found[each].to_pylist() for each in (_FRAGMENT, "pairs", "alone"))
         return {each: FoundIn(*counts) for each, *counts in zip(*columns, strict=True)}
 
@@ -193,7 +193,7 @@ class KeyJoin:
             .count()
         )
         with _in_our_words(what):
-            found = counted.toArrow()
+            found = arrow_of(counted)
         numbers, rows = (found[each].to_pylist() for each in (_FRAGMENT, "count"))
         return dict(sorted(zip(numbers, rows, strict=True)))
 

@@ -63,7 +63,8 @@ class Arriving:
             mail.boxes[self._tag] = self._came
             posting = partial(post, mail.accumulator, self._tag, answering)
             collect = partial(self._collect_letters, mail, frame.mapInArrow(posting, SCHEMA))
-        self._thread = InheritableThread(collect, session=spark, daemon=True, name=self._tag)
+        kept = {"session": spark} if is_connect(spark) else {}
+        self._thread = InheritableThread(collect, daemon=True, name=self._tag, **kept)
         self._thread.start()
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:

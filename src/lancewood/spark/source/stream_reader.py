@@ -125,25 +125,21 @@ class LimitedReader(StreamReader):
 
 
 class UnlimitedReader(StreamReader):
-    """For Spark 4.0 and 4.1: asked for the newest offset, the reader has to know by itself where
-    the batch begins, and Spark takes all that there is for what a trigger may hold.
+    """For Spark 4.0 and 4.1, which ask for the newest offset, and say neither where the batch
+    begins nor how large it may be.
 
-    The offset is that of the last batch that was planned. A query that goes on names it before it
-    asks, except with the trigger ``availableNow``. Then, and at the very beginning, the batch
-    ends with the newest version, whatever is in between; where it begins its plan says.
+    A batch begins where the last one that was planned ended, and before a query goes on, Spark has
+    an empty one planned there. Only where ``availableNow`` is made to run several batches it does
+    not: then the end of the first has another origin than its beginning, which counts.
     """
 
     _at: Offset | None = None
 
     def latestOffset(self) -> OffsetMap:
         """The end of what is there."""
+        at = self._at or Offset.start(self._history.origin(self._options))
         newest = self._history.newest()
-        if self._at is not None:
-            return self._walk.advance(self._at, newest, max_rows=None, max_versions=None).encode()
-        origin = self._history.origin(self._options)
-        newest = max(newest, Version(origin.version - 1))
-        uuid = self._history.identity(newest)
-        return Offset(Version(newest + 1), 0, origin, uuid).encode()
+        return self._walk.advance(at, newest, max_rows=None, max_versions=None).encode()
 
     def partitions(self, start: OffsetMap, end: OffsetMap) -> list[Any]:
         """The tasks of the batch between two offsets, which becomes the last one."""
