@@ -230,14 +230,26 @@ def test_a_key_that_another_row_got_is_a_conflict(tmp_path: Path) -> None:
     scene = Scene(tmp_path, rows_of(FIRST, **KEY))
     scene.on().append(rows_of([NEW], **KEY))
     scene.on("exp").update({"k": "4"}, "k = 1")
-    assert scene.refused()["kinds"] == {"key": 1}
+    facts = scene.refused(resolve="ours")
+    assert (facts["kinds"], facts["keys"]) == ({"key": 1}, [{"k": 4}])
 
 
 def test_two_rows_that_got_one_key_are_a_conflict(tmp_path: Path) -> None:
     scene = Scene(tmp_path, rows_of(FIRST, **KEY))
-    scene.on().update({"k": "4"}, "k = 2")
-    scene.on("exp").update({"k": "4"}, "k = 1")
-    assert scene.refused()["kinds"] == {"key": 1}
+    scene.on().update({"k": "4"}, "k = 2").update({"a": "31"}, "k = 3")
+    scene.on("exp").update({"k": "4"}, "k = 1").update({"a": "32"}, "k = 3")
+    facts = scene.refused()
+    assert (facts["kinds"], facts["conflicts"]) == ({"key": 1, "update/update": 1}, 2)
+    shown = scene.on().branches.conflicts("exp").to_arrow().to_pylist()
+    (clash,) = (each for each in shown if each["_kind"] == "key")
+    assert (clash["base"], clash["_columns"], clash["key"]) == (None, [], {"k": 4})
+    assert clash["ours"] == {"k": 4, "a": 20, "b": "y"}
+    assert clash["theirs"] == {"k": 4, "a": 10, "b": "x"}
+    assert clash["_rowid"] == scene.ids()[4]
+    assert scene.refused(resolve="theirs")["kinds"] == {"key": 1}
+    scene.on("exp").update({"k": "5"}, "k = 4")
+    scene.merge(resolve="theirs")
+    assert scene.rows() == [(3, 32, "z"), (4, 20, "y"), (5, 10, "x")]
 
 
 def test_decisions_on_conflicts_that_are_not_there_are_counted(tmp_path: Path) -> None:

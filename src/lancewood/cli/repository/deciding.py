@@ -28,7 +28,7 @@ _SAID = {
     "update/delete": "changed here and deleted there",
     "delete/update": "deleted here and changed there",
     "insert/insert": "inserted on both sides",
-    "key": "inserted on both sides under one primary key",
+    "key": "given the primary key that another row got on the other side",
 }
 _OF_CELLS = ("update/update", "insert/insert")
 _UNCHANGED = ", and nothing has changed"

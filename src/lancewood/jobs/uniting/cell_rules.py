@@ -49,6 +49,29 @@ class CellRule:
             ) from cause
 
 
+@dataclass(eq=False)
+class GivenCells:
+    """Values that were given for cells of a column."""
+
+    parts: list[pa.Array]
+    spots: Ints
+    """Where the value for a row is among all of them."""
+
+    @classmethod
+    def none(cls, rows: int) -> GivenCells:
+        """For so many rows."""
+        return cls([], np.zeros(rows, np.int64))
+
+    def add(self, rows: Ints, values: pa.Array) -> None:
+        """The values of some rows."""
+        self.spots[rows] = sum(map(len, self.parts)) + np.arange(len(rows))
+        self.parts.append(values)
+
+    def at(self, rows: Ints) -> pa.Array:
+        """The values that some rows were given."""
+        return pa.concat_arrays(self.parts).take(pa.array(self.spots[rows]))
+
+
 def compiled(name: str, expression: Expression, field: pa.Field, is_each: bool) -> CellRule:
     """The rule for a column; raises InvalidInputError for values that it can never store."""
     target, constant = field.type, None

@@ -9,6 +9,7 @@ opaque (blobs) are not shown, and count by whether they differ.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,6 +26,7 @@ import pyarrow.types as pt
 from lancewood.data.differing import Mask, bare
 from lancewood.engine.rows import Ids, Ints, nameless
 from lancewood.engine.schema import Path
+from lancewood.errors import MergeConflictError
 from lancewood.jobs.merging.key_hashes import hash_bytes
 from lancewood.model.schema import ROW_ID
 
@@ -32,8 +34,13 @@ CONFLICT, KIND, COLUMNS, KEY = "_conflict", "_kind", "_columns", "key"
 BASE, OURS, THEIRS = SIDES = ("base", "ours", "theirs")
 UPDATE_UPDATE, UPDATE_DELETE = "update/update", "update/delete"
 DELETE_UPDATE, INSERT_INSERT = "delete/update", "insert/insert"
+ONE_KEY = "key"
+"""Different rows of both sides got one primary key."""
 TO_DECIDE = "; conflicts() shows them, resolve= decides them"
 """What the error says after the conflicts of a table."""
+
+MOST_SHOWN = 10
+"""So many conflicts an error has with it."""
 
 _Numbers: TypeAlias = npt.NDArray[np.uint64]
 
@@ -189,6 +196,65 @@ class ConflictShape:
             pa.field(".".join(path), _at_path(column, path[1:]).type)
             for path, column in zip(self.key, empty, strict=True)
         ]
+
+
+@dataclass
+class Left:
+    """What is left to decide of a merge, counted."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    columns: Counter[str] = field(default_factory=Counter)
+    some: list[Mapping[str, Any]] = field(default_factory=list)
+    keys: list[Mapping[str, Any]] = field(default_factory=list)
+    """Some that different rows got."""
+
+    def add(
+        self,
+        kinds: Mapping[str, int],
+        columns: Mapping[str, int],
+        some: Sequence[Mapping[str, Any]],
+    ) -> None:
+        """What a task found: how many conflicts of each kind, of each column, and a few of them."""
+        self.keys += [each[KEY] for each in some if each[KIND] == ONE_KEY]
+        self.kinds.update(kinds)
+        self.columns.update(columns)
+        self.some += some[: MOST_SHOWN - len(self.some)]
+
+    def check(self, stale: int) -> None:
+        """Raise MergeConflictError if there is anything; so many decisions did not apply."""
+        if not self.kinds:
+            return
+        said = "; ".join(filter(None, (self._said_of_keys(), self._said_of_rows())))
+        way_out = TO_DECIDE if self.kinds.keys() - {ONE_KEY} else ""
+        raise MergeConflictError(
+            f"{said}{stale_words(stale)}{way_out}, and nothing has changed",
+            conflicts=self.kinds.total(),
+            kinds=dict(self.kinds),
+            columns=dict(self.columns),
+            some=self.some,
+            keys=self.keys,
+            stale=stale,
+        )
+
+    def _said_of_keys(self) -> str:
+        if not self.keys:
+            return ""
+        shown = ", ".join(f"{name} = {value!r}" for name, value in self.keys[0].items())
+        others = self.kinds[ONE_KEY] - 1
+        more = f" and {others:,} more" if others else ""
+        return (
+            f"different rows of both sides got the same primary key ({shown}{more}); change one of "
+            "them first"
+        )
+
+    def _said_of_rows(self) -> str:
+        found = {kind: number for kind, number in self.kinds.items() if kind != ONE_KEY}
+        if not found:
+            return ""
+        kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(found.items()))
+        columns = ", ".join(f"{name} {number:,}" for name, number in self.columns.most_common(5))
+        where, count = f" (in {columns})" if columns else "", sum(found.values())
+        return f"both sides changed {count:,} {'row' if count == 1 else 'rows'}: {kinds}{where}"
 
 
 def _at_path(column: Any, path: Path) -> Any:

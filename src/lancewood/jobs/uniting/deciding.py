@@ -23,10 +23,11 @@ from lancewood.data.differing import Mask, differing
 from lancewood.engine.rows import Ints, nameless
 from lancewood.engine.schema import Path
 from lancewood.errors import InvalidInputError
-from lancewood.jobs.uniting.cell_rules import CellRule
+from lancewood.jobs.uniting.cell_rules import CellRule, GivenCells
 from lancewood.jobs.uniting.conflicts import (
     DELETE_UPDATE,
     INSERT_INSERT,
+    ONE_KEY,
     OURS,
     SIDES,
     THEIRS,
@@ -149,6 +150,19 @@ class Deciding:
             used=merging.used,
         )
 
+    def clashing(self, sides: Sides) -> Decided:
+        """Rows of both sides that are different ones, and got one key: nothing decides them."""
+        kinds, none = pa.array([ONE_KEY] * len(sides), pa.string()), np.empty(0, np.int64)
+        cells = named_cells([], np.empty((0, len(sides)), np.bool_))
+        return Decided(
+            fates=np.full(len(sides), Fate.CONFLICT, np.int8),
+            written=sides.take(none).ours.values,
+            opaque={},
+            conflicts=self.shape.rows(self.shape.names_of(kinds, sides), kinds, cells, sides),
+            resolved=0,
+            joined=0,
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
@@ -255,7 +269,7 @@ class _Merging:
         self._ruled = np.zeros_like(self._left)
         """Cells that were decided one by one, and not with their row."""
         self._absent = np.zeros(len(sides), np.bool_)
-        self._given = dict[int, _Given]()
+        self._given = dict[int, GivenCells]()
         self.used: Sequence[str] = ()
         """The conflicts on which there were decisions."""
 
@@ -375,7 +389,7 @@ class _Merging:
 
     def _give(self, line: int, rows: Ints, values: pa.Array) -> None:
         """Give cells of a column values of their own."""
-        given = self._given.setdefault(line, _Given.none(len(self._sides)))
+        given = self._given.setdefault(line, GivenCells.none(len(self._sides)))
         given.add(rows, values)
         self._settle(line, rows, _GIVEN)
 
@@ -435,23 +449,3 @@ class _Merging:
             column=name,
             row_id=int(row.ids[0]),
         )
-
-
-@dataclass(eq=False)
-class _Given:
-    """Values that were given for cells of a column."""
-
-    parts: list[pa.Array]
-    spots: Ints
-    """Where the value for a row is among all of them."""
-
-    @classmethod
-    def none(cls, rows: int) -> _Given:
-        return cls([], np.zeros(rows, np.int64))
-
-    def add(self, rows: Ints, values: pa.Array) -> None:
-        self.spots[rows] = sum(map(len, self.parts)) + np.arange(len(rows))
-        self.parts.append(values)
-
-    def at(self, rows: Ints) -> pa.Array:
-        return pa.concat_arrays(self.parts).take(pa.array(self.spots[rows]))

@@ -5,6 +5,8 @@ table anew: that is a change of the row. And what both sides insert under one ke
 keys of rows that a side inserted, and of rows of the base that both sides touched and one of them
 deleted, are read. A key with a null in it is that of no other row. Each of several bases may have
 the row under another id.
+
+Different rows that got one key, because a side changed that of one, stay different: a conflict.
 """
 
 from __future__ import annotations
@@ -18,8 +20,7 @@ import pyarrow as pa
 from lancewood.data.differing import differing
 from lancewood.engine.comparing import Comparison, Places, RowReader, State
 from lancewood.engine.rows import Ids, Ints, LiveRows
-from lancewood.errors import MergeConflictError
-from lancewood.jobs.merging.keys import Key, KeyIndex, shown_key
+from lancewood.jobs.merging.keys import Key, KeyIndex
 from lancewood.jobs.uniting.meeting import NOWHERE, Met, MetRows, Placed
 from lancewood.model.schema import Field
 from lancewood.model.segments import expand
@@ -27,6 +28,7 @@ from lancewood.model.segments import expand
 _THEIRS, _OURS, _BASE = range(3)
 _ONE_BASE = 3
 """So many states there are if there is one base."""
+_NOTHING = Placed(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,21 +41,25 @@ class KeyColumns:
     fields: tuple[tuple[Field, ...], ...]
     """The same of theirs, ours, the bases and what is below them."""
 
-    def changed(self, compared: Comparison, side: int) -> tuple[Ids, list[pa.Array]]:
-        """The rows that a side gave another key: their ids, and the new keys."""
+    def changed(self, compared: Comparison, side: int) -> tuple[Ids, Placed, list[pa.Array]]:
+        """The rows that a side gave another key: their ids, where they are there, and the new
+        keys."""
         tops = {each.id for each in self.fields[side]}
-        ids, keys = list[Ids](), list[list[pa.Array]]()
+        ids, places, keys = list[Ids](), [_NOTHING], list[list[pa.Array]]()
         for doubt in compared.doubts:
             if tops.isdisjoint(each.after.id for each in doubt.columns):
                 continue
             old = self.read(compared.before, _BASE, _places(doubt.before))
-            new = self.read(compared.after, side, _places(doubt.after))
+            there = _places(doubt.after)
+            new = self.read(compared.after, side, there)
             differs = np.logical_or.reduce([*map(differing, old, new)])
+            places.append(there.at(differs))
             ids.append(expand(doubt.after.firsts, doubt.after.counts, 1)[differs])
             keys.append([each.filter(pa.array(differs)) for each in new])
         none = [pa.nulls(0, kind) for kind in self.key.types]
         return (
             np.concatenate([np.empty(0, np.uint64), *ids]),
+            Placed(*map(np.concatenate, zip(*places, strict=True))),
             [pa.concat_arrays(each) for each in zip(none, *keys, strict=True)],
         )
 
@@ -82,14 +88,14 @@ class KeyColumns:
 
 
 def paired_by_key(met: Met, columns: KeyColumns) -> Met:
-    """The same, with rows that are one by their key in ``keyed``."""
+    """The same, with rows that are one by their key in ``keyed``, and different ones that got one
+    key in ``clashing``."""
     is_new = ~met.taken.ours.there & ~met.taken.base.there
     is_partial = ~np.logical_and.reduce([each.there for each in met.both.places])
     fresh, added = met.taken.at(is_new).singles(), met.added.singles()
     partial = MetRows.joined(met.both.at(is_partial), met.vanished).singles()
     if sum(map(bool, map(len, (fresh, added, partial)))) < 2 and len(met.states) == _ONE_BASE:
-        _check_keys(met, columns, fresh, added)
-        return met
+        return replace(met, clashing=_clashing(met, columns, fresh, added))
     rows = MetRows.joined(MetRows.joined(fresh, added), partial)
     groups = _groups(rows, columns.known_by(met, rows))
     is_left = ~np.isin(np.arange(len(rows)), groups.at)
@@ -97,9 +103,9 @@ def paired_by_key(met: Met, columns: KeyColumns) -> Met:
     fresh_left, added_left, partial_left = np.split(is_left, ends)
     partial_left &= partial.ours.there | partial.theirs.there
     fresh, added = fresh.at(fresh_left), added.at(added_left)
-    _check_keys(met, columns, fresh, added)
     return replace(
         met,
+        clashing=_clashing(met, columns, fresh, added),
         taken=MetRows.joined(met.taken.at(~is_new), fresh),
         added=added,
         both=MetRows.joined(met.both.at(~is_partial), partial.at(partial_left)),
@@ -107,37 +113,32 @@ def paired_by_key(met: Met, columns: KeyColumns) -> Met:
     )
 
 
-def _check_keys(met: Met, columns: KeyColumns, fresh: MetRows, added: MetRows) -> None:
-    """Raise MergeConflictError if different rows get one key: one that a side changed, and one that
-    the other inserted or changed."""
+def _clashing(met: Met, columns: KeyColumns, fresh: MetRows, added: MetRows) -> MetRows:
+    """Different rows of both sides that got one key: one that a side changed, and one that the
+    other inserted or changed. Each pair is under the id of ours, as if no base had it."""
     changed = [columns.changed(compared, side) for side, compared in enumerate(met.sides)]
-    if not any(len(ids) for ids, _ in changed):
-        return
-    inserted = (
-        columns.read(met.states[_THEIRS], _THEIRS, fresh.theirs),
-        columns.read(met.states[_OURS], _OURS, added.ours),
-    )
-    theirs, ours = (
-        [pa.concat_arrays(each) for each in zip(keys, others, strict=True)]
-        for (_, keys), others in zip(changed, inserted, strict=True)
-    )
-    their_ids, our_ids = (
-        np.concatenate((ids, rows.firsts))
-        for (ids, _), rows in zip(changed, (fresh, added), strict=True)
-    )
-    found = KeyIndex(ours).find(theirs)
-    at = np.flatnonzero(found >= 0)
-    at = at[our_ids[found[at]] != their_ids[at]]
-    if not len(at):
-        return
-    shown, values = shown_key(columns.key, theirs, int(at[0]))
-    raise MergeConflictError(
-        f"different rows of both sides got the same primary key ({shown}"
-        f"{f' and {len(at) - 1:,} more' if len(at) > 1 else ''}); change one of them first",
-        conflicts=len(at),
-        kinds={"key": len(at)},
-        keys=[values],
-    )
+    if not any(len(ids) for ids, _, _ in changed):
+        return met.keyed.at(slice(0))
+    found = []
+    for side, rows in ((_THEIRS, fresh), (_OURS, added)):
+        ids, places, keys = changed[side]
+        inserted = columns.read(met.states[side], side, rows.places[side])
+        found.append(
+            (
+                np.concatenate((ids, rows.firsts)),
+                Placed(*map(np.concatenate, zip(places, rows.places[side], strict=True))),
+                [pa.concat_arrays(each) for each in zip(keys, inserted, strict=True)],
+            )
+        )
+    (their_ids, theirs, their_keys), (our_ids, ours, our_keys) = found
+    owners = KeyIndex(our_keys).find(their_keys)
+    at = np.flatnonzero(owners >= 0)
+    at = at[our_ids[owners[at]] != their_ids[at]]
+    nowhere = Placed(np.full(len(at), NOWHERE), np.zeros(len(at), np.int64))
+    bases = (nowhere for _ in met.states[_BASE:])
+    ones = np.ones(len(at), np.int64)
+    pairs = (theirs.at(at), ours.at(owners[at]), *bases)
+    return MetRows(our_ids[owners[at]], ones, pairs, ones.astype(np.bool_))
 
 
 def _places(rows: LiveRows) -> Placed:

@@ -150,6 +150,8 @@ class Met:
     """For each stretch of ``both`` which of their doubts it is in, or ``NOWHERE``."""
     keyed: MetRows
     """Those that have different ids, and are one row by their key; see ``keyed``."""
+    clashing: MetRows
+    """Those of theirs and of ours that are different rows, and got one key."""
     grafts: tuple[Graft, ...] = ()
     """Fragments of ours that get columns of theirs; see ``grafting``."""
 
@@ -232,6 +234,7 @@ class Meeting:
             (sides[0], sides[1]),
             (doubts[0][is_both], doubts[1][is_both]),
             keyed=met.at(slice(0)),
+            clashing=met.at(slice(0)),
         )
 
     def _groups(self, made: Sequence[npt.NDArray[np.int8]]) -> tuple[_Mask, ...]:

@@ -10,11 +10,10 @@ Conflicts that nothing decides are an error, and nothing has changed. Theirs is 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +23,7 @@ from lancewood.engine.comparing import Comparison, paired_columns
 from lancewood.engine.location import NewFile, default_file_root
 from lancewood.engine.snapshot import Snapshot, common_version, main_location
 from lancewood.engine.write import claim_space, owns_its_space
-from lancewood.errors import IncompatibleConflictError, MergeConflictError
+from lancewood.errors import IncompatibleConflictError
 from lancewood.jobs.counts import Merged
 from lancewood.jobs.job import TASKS_PER_SLOT, gather, shares
 from lancewood.jobs.merging.keys import key_of, primary_key
@@ -35,7 +34,7 @@ from lancewood.jobs.uniting.bases import Bases
 from lancewood.jobs.uniting.column_checks import checked_columns
 from lancewood.jobs.uniting.columns import UnitedColumns, combined, with_columns_first
 from lancewood.jobs.uniting.composing import Union, settings
-from lancewood.jobs.uniting.conflicts import TO_DECIDE, stale_words
+from lancewood.jobs.uniting.conflicts import Left
 from lancewood.jobs.uniting.gathering import Gathered, Moved, WrittenRows
 from lancewood.jobs.uniting.grafting import with_grafts
 from lancewood.jobs.uniting.keyed import KeyColumns, paired_by_key
@@ -65,7 +64,6 @@ Detect: TypeAlias = Literal["cells", "rows", "tables"]
 _FEW_ROWS = 10_000
 """A fragment with fewer rows comes as a whole, however few of them are taken."""
 _MOST_IN_A_TASK = 100
-_MOST_SHOWN = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +180,7 @@ class Uniting:
         yield from cut(met, stirred, count, rewrites=True)
         yield from cut(met, met.keyed.at(~keyed), count, keeps_ids=True, rewrites=converts)
         yield from cut(met, met.keyed.at(keyed), count, keeps_ids=True, rewrites=True)
+        yield from cut(met, met.clashing, count, is_clashing=True)
 
     @cached_property
     def _converts(self) -> bool:
@@ -308,7 +307,7 @@ class Preparing:
         return claim_space(main_location(ours), mark, line_of(ours.manifest))
 
     def _decide(self) -> None:
-        uniting, found = self.uniting, _Conflicts()
+        uniting, found = self.uniting, Left()
         shape = replace(uniting.shape, writes=self.writes)
         work = partial(unite_portion, shape)
         for met in uniting.met():
@@ -320,7 +319,7 @@ class Preparing:
             done = self._run(work, [portion for _, portion in pairs])
             for (rows, _), each in zip(pairs, done, strict=True):
                 self.gathered.decide(met, rows, each)
-                found.add(each)
+                found.add(each.kinds, each.columns, each.some)
         found.check(self.stale)
 
     def _run(
@@ -391,38 +390,6 @@ class Preparing:
 
 def _differs(compared: Comparison) -> bool:
     return bool(compared.doubts or len(compared.inserted.counts) or len(compared.deleted.counts))
-
-
-@dataclass
-class _Conflicts:
-    """What is left to decide."""
-
-    kinds: Counter[str] = field(default_factory=Counter)
-    columns: Counter[str] = field(default_factory=Counter)
-    some: list[Mapping[str, Any]] = field(default_factory=list)
-
-    def add(self, done: UnitedPortion) -> None:
-        self.kinds.update(done.kinds)
-        self.columns.update(done.columns)
-        self.some += done.some[: _MOST_SHOWN - len(self.some)]
-
-    def check(self, stale: int) -> None:
-        """Raise MergeConflictError if there is anything; so many decisions did not apply."""
-        if not self.kinds:
-            return
-        count = self.kinds.total()
-        kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(self.kinds.items()))
-        columns = ", ".join(f"{name} {number:,}" for name, number in self.columns.most_common(5))
-        where = f" (in {columns})" if columns else ""
-        raise MergeConflictError(
-            f"both sides changed {count:,} {'row' if count == 1 else 'rows'}: {kinds}{where}"
-            f"{stale_words(stale)}{TO_DECIDE}, and nothing has changed",
-            conflicts=count,
-            kinds=dict(self.kinds),
-            columns=dict(self.columns),
-            some=self.some,
-            stale=stale,
-        )
 
 
 def state_name(state: Snapshot) -> str:

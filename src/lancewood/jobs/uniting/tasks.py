@@ -28,7 +28,7 @@ from lancewood.format.arrow import to_arrow_schema
 from lancewood.jobs.diffing.portions import Sending, SentFragments
 from lancewood.jobs.rows.matching import MovingRows, read_moving, write_moved
 from lancewood.jobs.uniting.bases import Bases
-from lancewood.jobs.uniting.conflicts import COLUMNS, KIND, SideRows, Sides
+from lancewood.jobs.uniting.conflicts import COLUMNS, KIND, MOST_SHOWN, SideRows, Sides
 from lancewood.jobs.uniting.deciding import Decided, Deciding, Fate
 from lancewood.jobs.uniting.meeting import Met, MetRows, Placed
 from lancewood.jobs.uniting.resolving import Resolve
@@ -41,7 +41,6 @@ _MOST_STRETCHES = 1 << 16
 """In a portion, so that a message stays small however scattered the rows are."""
 _LEAST_ROWS = 8_192
 """Fewer rows are not worth a task of their own."""
-_MOST_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -155,6 +154,8 @@ class UnitingPortion:
     """Whether rows that ours has keep the ids that they have there, which theirs may not have."""
     rewrites: bool = False
     """Whether rows that stay as they are have to be written anew."""
+    is_clashing: bool = False
+    """Whether the rows of both sides are different ones with one key, and a conflict each."""
 
 
 @dataclass(frozen=True)
@@ -292,8 +293,9 @@ class _Writing:
     def _sides(self) -> Iterator[tuple[Sequence[ReadRows], Sides, Decided]]:
         for ids, places in expanded(self._portion.rows, self._most):
             found = [reader.at(each) for reader, each in zip(self._readers, places, strict=True)]
-            sides = self._shape.sides(ids, found)
-            yield found, sides, self._shape.deciding.decide(sides)
+            sides, deciding = self._shape.sides(ids, found), self._shape.deciding
+            is_clashing = self._portion.is_clashing
+            yield found, sides, deciding.clashing(sides) if is_clashing else deciding.decide(sides)
 
     def _note(self, decided: Decided) -> None:
         self._fates.append(decided.fates)
@@ -304,7 +306,7 @@ class _Writing:
         if conflicts.num_rows:
             self._kinds.update(conflicts.column(KIND).to_pylist())
             self._columns.update(conflicts.column(COLUMNS).flatten().to_pylist())
-            self._some += conflicts.slice(0, _MOST_SHOWN - len(self._some)).to_pylist()
+            self._some += conflicts.slice(0, MOST_SHOWN - len(self._some)).to_pylist()
 
 
 def _result(sides: Sides, decided: Decided) -> SideRows:
@@ -358,7 +360,13 @@ def expanded(rows: MetRows, most: int) -> Iterator[tuple[Ids, tuple[Placed, ...]
 
 
 def cut(
-    met: Met, rows: MetRows, count: int, *, keeps_ids: bool = False, rewrites: bool = False
+    met: Met,
+    rows: MetRows,
+    count: int,
+    *,
+    keeps_ids: bool = False,
+    rewrites: bool = False,
+    is_clashing: bool = False,
 ) -> Iterator[tuple[MetRows, UnitingPortion]]:
     """Rows in about so many portions, in the order of theirs; each also in the terms of the
     whole."""
@@ -373,7 +381,10 @@ def cut(
         high = min(high, low + _MOST_STRETCHES)
         portion = rows.at(np.arange(low, high))
         sent = _sent(met.states, portion)
-        yield portion, replace(sent, keeps_ids=keeps_ids, rewrites=rewrites)
+        yield (
+            portion,
+            replace(sent, keeps_ids=keeps_ids, rewrites=rewrites, is_clashing=is_clashing),
+        )
         low = high
 
 
