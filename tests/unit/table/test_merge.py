@@ -230,7 +230,7 @@ def test_a_key_that_another_row_got_is_a_conflict(tmp_path: Path) -> None:
     scene = Scene(tmp_path, rows_of(FIRST, **KEY))
     scene.on().append(rows_of([NEW], **KEY))
     scene.on("exp").update({"k": "4"}, "k = 1")
-    facts = scene.refused(resolve="ours")
+    facts = scene.refused(resolve={"k": "ours"})
     assert (facts["kinds"], facts["keys"]) == ({"key": 1}, [{"k": 4}])
 
 
@@ -246,10 +246,77 @@ def test_two_rows_that_got_one_key_are_a_conflict(tmp_path: Path) -> None:
     assert clash["ours"] == {"k": 4, "a": 20, "b": "y"}
     assert clash["theirs"] == {"k": 4, "a": 10, "b": "x"}
     assert clash["_rowid"] == scene.ids()[4]
-    assert scene.refused(resolve="theirs")["kinds"] == {"key": 1}
+    assert scene.refused(resolve={"a": "theirs"})["kinds"] == {"key": 1}
     scene.on("exp").update({"k": "5"}, "k = 4")
     scene.merge(resolve="theirs")
     assert scene.rows() == [(3, 32, "z"), (4, 20, "y"), (5, 10, "x")]
+
+
+ONE_KEY: dict[str, tuple[Step, Step, list[Any], list[Any]]] = {
+    "changed here, inserted there": (
+        update("k = 1", k="4", a="11"),
+        append(NEW, **KEY),
+        [(2, 20, "y"), (3, 30, "z"), (4, 11, "x")],
+        [(1, 11, "x"), (2, 20, "y"), (3, 30, "z"), NEW],
+    ),
+    "inserted here, changed there": (
+        append(NEW, **KEY),
+        in_place("k = 1", k="4"),
+        [(1, 10, "x"), (2, 20, "y"), (3, 30, "z"), NEW],
+        [(2, 20, "y"), (3, 30, "z"), (4, 10, "x")],
+    ),
+    "changed on both sides": (
+        both(update("k = 1", k="4"), compact),
+        both(update("k = 2", k="4"), update("k = 1", b="'w'")),
+        [(2, 20, "y"), (3, 30, "z"), (4, 10, "w")],
+        [(1, 10, "w"), (3, 30, "z"), (4, 20, "y")],
+    ),
+    "both changed the same row, to keys of others": (
+        both(update("k = 1", k="4"), append((5, 50, "m"), **KEY)),
+        both(update("k = 1", k="5"), update("k = 2", k="4")),
+        [(2, 20, "y"), (3, 30, "z"), (4, 10, "x"), (5, 50, "m")],
+        [(3, 30, "z"), (4, 20, "y"), (5, 10, "x")],
+    ),
+    "changed here, where the row was deleted there": (
+        update("k = 1", k="4"),
+        both(delete("k = 1"), update("k = 2", k="4")),
+        [(2, 20, "y"), (3, 30, "z"), (4, 10, "x")],
+        [(3, 30, "z"), (4, 20, "y")],
+    ),
+}
+
+
+@pytest.mark.parametrize("line", ONE_KEY)
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+def test_a_side_that_is_taken_keeps_a_key_that_both_gave_to_different_rows(
+    line: str, side: str, tmp_path: Path
+) -> None:
+    scene = Scene(tmp_path, rows_of(FIRST, **KEY))
+    here, there, *expected = ONE_KEY[line]
+    here(scene.on())
+    there(scene.on("exp"))
+    clashes = [each for each in scene.conflicts() if each[0] == "key"]
+    assert clashes
+    assert scene.conflicts(resolve=side) == []
+    before = scene.ids()
+    planned, counts = (
+        counts_of(scene.merge(resolve=side, dry_run=is_dry), lw.Merged) for is_dry in (True, False)
+    )
+    assert planned.resolved == counts.resolved >= len(clashes)
+    assert scene.rows() == expected[side == "theirs"]
+    if side == "ours":
+        assert {key: before[key] for key in scene.ids() if key in before} == {
+            key: number for key, number in scene.ids().items() if key in before
+        }
+
+
+def test_a_key_is_not_given_back_if_another_row_got_it_since(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, rows_of(FIRST, **KEY))
+    scene.on().update({"k": "4"}, "k = 1").append(rows_of([(1, 0, "new")], **KEY))
+    scene.on("exp").append(rows_of([NEW], **KEY))
+    assert scene.refused(resolve="theirs")["kinds"] == {"key": 1}
+    scene.merge(resolve="ours")
+    assert scene.rows() == [(1, 0, "new"), (2, 20, "y"), (3, 30, "z"), (4, 10, "x")]
 
 
 def test_decisions_on_conflicts_that_are_not_there_are_counted(tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ def test_a_key_that_one_side_changed_to_one_that_the_other_inserted_is_a_conflic
     changed.update({"id": "50"}, "id = 1")
     other.append(rows(50).cast(KEYED))
     with pytest.raises(lw.MergeConflictError, match=r"the same primary key \(id = 50\)") as refused:
-        table.latest().branches.merge("trial", resolve="ours")
+        table.latest().branches.merge("trial")
     assert refused.value.facts["kinds"] == {"key": 1}
 
 

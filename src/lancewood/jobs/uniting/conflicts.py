@@ -243,8 +243,8 @@ class Left:
         others = self.kinds[ONE_KEY] - 1
         more = f" and {others:,} more" if others else ""
         return (
-            f"different rows of both sides got the same primary key ({shown}{more}); change one of "
-            "them first"
+            f"different rows of both sides got the same primary key ({shown}{more}); take a side, "
+            "or change one of them first"
         )
 
     def _said_of_rows(self) -> str:

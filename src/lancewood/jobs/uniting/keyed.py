@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -41,11 +42,11 @@ class KeyColumns:
     fields: tuple[tuple[Field, ...], ...]
     """The same of theirs, ours, the bases and what is below them."""
 
-    def changed(self, compared: Comparison, side: int) -> tuple[Ids, Placed, list[pa.Array]]:
-        """The rows that a side gave another key: their ids, where they are there, and the new
-        keys."""
+    def changed(self, compared: Comparison, side: int) -> _Changed:
+        """The rows that a side gave another key."""
         tops = {each.id for each in self.fields[side]}
-        ids, places, keys = list[Ids](), [_NOTHING], list[list[pa.Array]]()
+        ids, places = list[Ids](), [_NOTHING]
+        before, after = list[list[pa.Array]](), list[list[pa.Array]]()
         for doubt in compared.doubts:
             if tops.isdisjoint(each.after.id for each in doubt.columns):
                 continue
@@ -55,12 +56,16 @@ class KeyColumns:
             differs = np.logical_or.reduce([*map(differing, old, new)])
             places.append(there.at(differs))
             ids.append(expand(doubt.after.firsts, doubt.after.counts, 1)[differs])
-            keys.append([each.filter(pa.array(differs)) for each in new])
+            before.append([each.filter(pa.array(differs)) for each in old])
+            after.append([each.filter(pa.array(differs)) for each in new])
         none = [pa.nulls(0, kind) for kind in self.key.types]
-        return (
+        return _Changed(
             np.concatenate([np.empty(0, np.uint64), *ids]),
             Placed(*map(np.concatenate, zip(*places, strict=True))),
-            [pa.concat_arrays(each) for each in zip(none, *keys, strict=True)],
+            *(
+                [pa.concat_arrays(each) for each in zip(none, *keys, strict=True)]
+                for keys in (before, after)
+            ),
         )
 
     def known_by(self, met: Met, rows: MetRows) -> list[pa.Array]:
@@ -87,15 +92,24 @@ class KeyColumns:
         return [pa.concat_arrays(each) for each in zip(*parts, strict=True)]
 
 
-def paired_by_key(met: Met, columns: KeyColumns) -> Met:
-    """The same, with rows that are one by their key in ``keyed``, and different ones that got one
-    key in ``clashing``."""
+class _Changed(NamedTuple):
+    """Rows that got another key."""
+
+    ids: Ids
+    places: Placed
+    before: list[pa.Array]
+    after: list[pa.Array]
+
+
+def paired_by_key(met: Met, columns: KeyColumns) -> tuple[Met, Clashes | None]:
+    """The same, with rows that are one by their key in ``keyed``; and different ones that got one
+    key, which are in ``clashing``."""
     is_new = ~met.taken.ours.there & ~met.taken.base.there
     is_partial = ~np.logical_and.reduce([each.there for each in met.both.places])
     fresh, added = met.taken.at(is_new).singles(), met.added.singles()
     partial = MetRows.joined(met.both.at(is_partial), met.vanished).singles()
     if sum(map(bool, map(len, (fresh, added, partial)))) < 2 and len(met.states) == _ONE_BASE:
-        return replace(met, clashing=_clashing(met, columns, fresh, added))
+        return _with_clashes(met, _clashes(met, columns, fresh, added))
     rows = MetRows.joined(MetRows.joined(fresh, added), partial)
     groups = _groups(rows, columns.known_by(met, rows))
     is_left = ~np.isin(np.arange(len(rows)), groups.at)
@@ -103,42 +117,99 @@ def paired_by_key(met: Met, columns: KeyColumns) -> Met:
     fresh_left, added_left, partial_left = np.split(is_left, ends)
     partial_left &= partial.ours.there | partial.theirs.there
     fresh, added = fresh.at(fresh_left), added.at(added_left)
-    return replace(
+    clashes = _clashes(met, columns, fresh, added)
+    met = replace(
         met,
-        clashing=_clashing(met, columns, fresh, added),
         taken=MetRows.joined(met.taken.at(~is_new), fresh),
         added=added,
         both=MetRows.joined(met.both.at(~is_partial), partial.at(partial_left)),
         keyed=groups.joined(rows),
     )
+    return _with_clashes(met, clashes)
 
 
-def _clashing(met: Met, columns: KeyColumns, fresh: MetRows, added: MetRows) -> MetRows:
+def _with_clashes(met: Met, clashes: Clashes | None) -> tuple[Met, Clashes | None]:
+    return met if clashes is None else replace(met, clashing=clashes.rows), clashes
+
+
+class _Keys(NamedTuple):
+    """The rows that got a key on one side: first those that had another one, then new ones."""
+
+    changed: _Changed
+    ids: Ids
+    places: Placed
+    keys: list[pa.Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Clashes:
     """Different rows of both sides that got one key: one that a side changed, and one that the
-    other inserted or changed. Each pair is under the id of ours, as if no base had it."""
+    other inserted or changed."""
+
+    rows: MetRows
+    """Each pair under the id of ours, as if no base had it."""
+    at: tuple[Ints, Ints]
+    """Which they are among the rows of theirs and of ours that got a key."""
+    sides: tuple[_Keys, _Keys]
+
+    def lost_by(self, side: int) -> tuple[Ids, Ids] | None:
+        """The rows of a side that do not get their key: those that keep the one that they had, and
+        those that it inserted, which go. None if another row of the side has that key by now."""
+        found, at = self.sides[side], self.at[side]
+        count = len(found.changed.ids)
+        back, gone = at[at < count], at[at >= count]
+        others = pa.array(np.setdiff1d(np.arange(len(found.ids)), at))
+        known = KeyIndex([each.take(others) for each in found.keys])
+        if (known.find([each.take(pa.array(back)) for each in found.changed.before]) >= 0).any():
+            return None
+        return found.ids[back], found.ids[gone]
+
+
+def without_inserted(met: Met, side: int, ids: Ids) -> Met:
+    """The same without rows that a side inserted."""
+    if side == _THEIRS:
+        is_new = ~met.taken.ours.there & ~met.taken.base.there
+        fresh = met.taken.at(is_new).singles()
+        fresh = fresh.at(~np.isin(fresh.firsts, ids))
+        return replace(met, taken=MetRows.joined(met.taken.at(~is_new), fresh))
+    added = met.added.singles()
+    is_lost = np.isin(added.firsts, ids)
+    return replace(met, added=added.at(~is_lost), gone=MetRows.joined(met.gone, added.at(is_lost)))
+
+
+def _clashes(met: Met, columns: KeyColumns, fresh: MetRows, added: MetRows) -> Clashes | None:
+    """The rows of both sides that got one key; None if there are none."""
     changed = [columns.changed(compared, side) for side, compared in enumerate(met.sides)]
-    if not any(len(ids) for ids, _, _ in changed):
-        return met.keyed.at(slice(0))
-    found = []
-    for side, rows in ((_THEIRS, fresh), (_OURS, added)):
-        ids, places, keys = changed[side]
-        inserted = columns.read(met.states[side], side, rows.places[side])
-        found.append(
-            (
-                np.concatenate((ids, rows.firsts)),
-                Placed(*map(np.concatenate, zip(places, rows.places[side], strict=True))),
-                [pa.concat_arrays(each) for each in zip(keys, inserted, strict=True)],
-            )
-        )
-    (their_ids, theirs, their_keys), (our_ids, ours, our_keys) = found
-    owners = KeyIndex(our_keys).find(their_keys)
-    at = np.flatnonzero(owners >= 0)
-    at = at[our_ids[owners[at]] != their_ids[at]]
-    nowhere = Placed(np.full(len(at), NOWHERE), np.zeros(len(at), np.int64))
-    bases = (nowhere for _ in met.states[_BASE:])
-    ones = np.ones(len(at), np.int64)
-    pairs = (theirs.at(at), ours.at(owners[at]), *bases)
-    return MetRows(our_ids[owners[at]], ones, pairs, ones.astype(np.bool_))
+    if not any(len(each.ids) for each in changed):
+        return None
+    theirs, ours = (
+        _got_keys(met, columns, side, each, rows)
+        for side, (each, rows) in enumerate(zip(changed, (fresh, added), strict=True))
+    )
+    owners = KeyIndex(ours.keys).find(theirs.keys)
+    there = np.flatnonzero(owners >= 0)
+    there = there[ours.ids[owners[there]] != theirs.ids[there]]
+    if not len(there):
+        return None
+    here = owners[there]
+    nowhere = Placed(np.full(len(there), NOWHERE), np.zeros(len(there), np.int64))
+    ones = np.ones(len(there), np.int64)
+    places = (theirs.places.at(there), ours.places.at(here), *(nowhere for _ in met.states[_BASE:]))
+    rows = MetRows(ours.ids[here], ones, places, ones.astype(np.bool_))
+    return Clashes(rows, (there, here), (theirs, ours))
+
+
+def _got_keys(
+    met: Met, columns: KeyColumns, side: int, changed: _Changed, inserted: MetRows
+) -> _Keys:
+    places = inserted.places[side]
+    keys = columns.read(met.states[side], side, places)
+    return _Keys(
+        changed,
+        np.concatenate((changed.ids, inserted.firsts)),
+        Placed(*map(np.concatenate, zip(changed.places, places, strict=True))),
+        [pa.concat_arrays(each) for each in zip(changed.after, keys, strict=True)],
+    )
 
 
 def _places(rows: LiveRows) -> Placed:

@@ -43,6 +43,7 @@ _KEPT, _INSERTED, _DELETED, _DOUBTFUL = range(4)
 """What a side made of a row, as far as it is known without its values."""
 _UNHELD = -1_000
 """Ids from here downwards are in no data file, so that fields with them are read as null."""
+_NO_IDS: Ids = np.empty(0, np.uint64)
 NOWHERE = -1
 """The fragment of a row that a state does not have."""
 
@@ -152,6 +153,10 @@ class Met:
     """Those that have different ids, and are one row by their key; see ``keyed``."""
     clashing: MetRows
     """Those of theirs and of ours that are different rows, and got one key."""
+    asked: MetRows
+    """Those that were asked for by their ids, in none of the others."""
+    settled: int = 0
+    """So many that got one key were decided: those that lost theirs are asked for."""
     grafts: tuple[Graft, ...] = ()
     """Fragments of ours that get columns of theirs; see ``grafting``."""
 
@@ -183,9 +188,10 @@ class Meeting:
     with_ours: bool = True
     """Whether rows that only ours changed are asked for as well."""
 
-    def whole(self) -> Met:
-        """All rows that theirs changed."""
-        return self._met(ALL_IDS)
+    def whole(self, asked: Ids = _NO_IDS) -> Met:
+        """All rows that theirs changed; those that are asked for by their ids, which a side must
+        have changed, by themselves."""
+        return self._met(ALL_IDS, asked)
 
     def ranges(self) -> Iterator[Met]:
         """The same in ranges of ids: nearly always in one."""
@@ -206,24 +212,26 @@ class Meeting:
         """The first base compared with the others, and with what is below them."""
         return tuple(comparing(self.bases[0], each) for each in (*self.bases[1:], *self.below))
 
-    def _met(self, ids: IdRange) -> Met:
+    def _met(self, ids: IdRange, asked: Ids = _NO_IDS) -> Met:
         compared = (self._there, self._here, *self._crossing)
         theirs = self._there.rows(ids)
         if self.with_ours or self._crossing:
             sides = (theirs, *(each.rows(ids) for each in compared[1:]))
-            firsts, counts = _stretches(sides)
+            firsts, counts = _stretches(sides, asked)
         else:
             firsts, counts = _all_touched(theirs)
             sides = (theirs, self._here.rows(ids, (firsts, counts)))
             firsts, counts = cut_at(_edges(_placed_in(sides[1:])), firsts, counts)
-        groups = self._groups([_made_of(side, firsts) for side in sides])
+        is_asked = np.isin(firsts, asked)
+        found_as = self._groups([_made_of(side, firsts) for side in sides])
+        groups = (*(each & ~is_asked for each in found_as), is_asked)
         wanted = np.logical_or.reduce(groups)
         firsts, counts = firsts[wanted], counts[wanted]
         found = _Places(sides, compared, firsts)
         doubts = _doubt_of(sides[0], firsts), _doubt_of(sides[1], firsts)
         met = MetRows(firsts, counts, found.places, _changes(sides[0], doubts[0], self.ours))
         is_both = groups[2][wanted]
-        taken, gone, both, added, vanished = (met.at(each[wanted]) for each in groups)
+        taken, gone, both, added, vanished, alone = (met.at(each[wanted]) for each in groups)
         return Met(
             found.states,
             taken,
@@ -235,6 +243,7 @@ class Meeting:
             (doubts[0][is_both], doubts[1][is_both]),
             keyed=met.at(slice(0)),
             clashing=met.at(slice(0)),
+            asked=alone,
         )
 
     def _groups(self, made: Sequence[npt.NDArray[np.int8]]) -> tuple[_Mask, ...]:
@@ -331,13 +340,14 @@ def changes_rows(columns: Iterable[ColumnPair], ours: Snapshot) -> bool:
     return not all(is_new(each) and each.name not in ours.schema.by_name for each in columns)
 
 
-def _stretches(sides: Sequence[Comparison]) -> tuple[Ids, Ints]:
-    """Rows that theirs changed, that ours inserted, or in which bases differ, so that all of a
-    stretch are in one place of each state: first ids, and how many."""
-    cuts = distinct(_edges(rows for side in sides for rows in _touched(side)))
+def _stretches(sides: Sequence[Comparison], asked: Ids) -> tuple[Ids, Ints]:
+    """Rows that theirs changed, that ours inserted, in which bases differ, or that are asked for,
+    so that all of a stretch are in one place of each state: first ids, and how many."""
+    edges = _edges(rows for side in sides for rows in _touched(side))
+    cuts = distinct(np.concatenate((edges, asked, asked + np.uint64(1))))
     firsts, counts = cuts[:-1], np.diff(cuts).astype(np.int64)
     theirs, ours, *others = (_made_of(side, firsts) for side in sides)
-    wanted = (theirs != _KEPT) | (ours == _INSERTED)
+    wanted = (theirs != _KEPT) | (ours == _INSERTED) | np.isin(firsts, asked)
     for each in others:
         wanted |= each != _KEPT
     return cut_at(_edges(_placed_in(sides)), firsts[wanted], counts[wanted])

@@ -37,10 +37,11 @@ from lancewood.jobs.uniting.composing import Union, settings
 from lancewood.jobs.uniting.conflicts import Left
 from lancewood.jobs.uniting.gathering import Gathered, Moved, WrittenRows
 from lancewood.jobs.uniting.grafting import with_grafts
-from lancewood.jobs.uniting.keyed import KeyColumns, paired_by_key
+from lancewood.jobs.uniting.keyed import KeyColumns, paired_by_key, without_inserted
 from lancewood.jobs.uniting.meeting import Meeting, Met, MetRows, Placed
 from lancewood.jobs.uniting.resolving import Resolve, decided_names
 from lancewood.jobs.uniting.tasks import (
+    LOSERS,
     UnitedPortion,
     UnitingPortion,
     UnitingShape,
@@ -144,7 +145,22 @@ class Uniting:
         )
         if self._key is None:
             return map(self._looked_at, meeting.ranges())
-        return iter((paired_by_key(self._looked_at(meeting.whole()), self._key),))
+        return iter((self._paired(meeting, self._key),))
+
+    def _paired(self, meeting: Meeting, key: KeyColumns) -> Met:
+        """Rows that are one by their key; of different ones that got one key a side that is taken
+        for all that is left keeps its own."""
+        met, clashes = paired_by_key(self._looked_at(meeting.whole()), key)
+        side = LOSERS.get(self.resolve.rows or "")
+        if clashes is None or side is None or len(self.bases) > 1:
+            return met
+        lost = clashes.lost_by(side)
+        if lost is None:
+            return met
+        changed, inserted = lost
+        met, _ = paired_by_key(self._looked_at(meeting.whole(changed)), key)
+        met = without_inserted(met, side, inserted)
+        return replace(met, clashing=met.clashing.at(slice(0)), settled=len(clashes.rows))
 
     def _looked_at(self, met: Met) -> Met:
         self._check_ids(met)
@@ -181,6 +197,7 @@ class Uniting:
         yield from cut(met, met.keyed.at(~keyed), count, keeps_ids=True, rewrites=converts)
         yield from cut(met, met.keyed.at(keyed), count, keeps_ids=True, rewrites=True)
         yield from cut(met, met.clashing, count, is_clashing=True)
+        yield from cut(met, met.asked, count, rewrites=True, loses_key=True)
 
     @cached_property
     def _converts(self) -> bool:
@@ -315,6 +332,7 @@ class Preparing:
             self.gathered.take(met, met.taken)
             self.gathered.drop(met, met.gone)
             self.gathered.graft(met.grafts)
+            self.gathered.resolved += met.settled
             pairs = list(uniting.cut(met, self.runner.slots))
             done = self._run(work, [portion for _, portion in pairs])
             for (rows, _), each in zip(pairs, done, strict=True):

@@ -69,7 +69,8 @@ class Resolve:
     """Whether a deletion wins against a change of the same row."""
     rows: Side | None = None
     """The side that is taken for all that is left. ``base`` undoes what both did: a row that both
-    inserted goes."""
+    inserted goes. Of different rows that got one primary key, that of the other side gets back the
+    key that it had, or goes if it was inserted."""
     schema: Literal["ours", "theirs"] | Mapping[str, ColumnChoice] | None = None
     """What columns become that both sides changed, or that one dropped and the other changed."""
 

@@ -28,7 +28,15 @@ from lancewood.format.arrow import to_arrow_schema
 from lancewood.jobs.diffing.portions import Sending, SentFragments
 from lancewood.jobs.rows.matching import MovingRows, read_moving, write_moved
 from lancewood.jobs.uniting.bases import Bases
-from lancewood.jobs.uniting.conflicts import COLUMNS, KIND, MOST_SHOWN, SideRows, Sides
+from lancewood.jobs.uniting.conflicts import (
+    COLUMNS,
+    KIND,
+    MOST_SHOWN,
+    OURS,
+    THEIRS,
+    SideRows,
+    Sides,
+)
 from lancewood.jobs.uniting.deciding import Decided, Deciding, Fate
 from lancewood.jobs.uniting.meeting import Met, MetRows, Placed
 from lancewood.jobs.uniting.resolving import Resolve
@@ -41,6 +49,10 @@ _MOST_STRETCHES = 1 << 16
 """In a portion, so that a message stays small however scattered the rows are."""
 _LEAST_ROWS = 8_192
 """Fewer rows are not worth a task of their own."""
+
+
+LOSERS = {OURS: 0, THEIRS: 1}
+"""Which of the states, theirs and ours, gives way if a side is taken."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +151,16 @@ class UnitingShape:
 
         return self.bases.each(found.__getitem__).joined(join, add), unsure
 
+    def with_key_of_base(self, sides: Sides) -> Sides:
+        """The rows as if the side that is not taken had left their keys alone."""
+        side, base = LOSERS[self.resolve.rows or ""], sides.base.values
+        found, names = (sides.theirs, sides.ours)[side], {path[0] for path in self.key}
+        columns = [
+            (base if name in names else found.values).column(name) for name in base.schema.names
+        ]
+        made = SideRows(pa.RecordBatch.from_arrays(columns, schema=base.schema), found.there)
+        return replace(sides, ours=made) if side else replace(sides, theirs=made)
+
     def __getstate__(self) -> dict[str, Any]:
         cached = ("arrow", "opaque", "deciding", "_among_bases", "_in_steps", "_values")
         return {name: value for name, value in self.__dict__.items() if name not in cached}
@@ -156,6 +178,8 @@ class UnitingPortion:
     """Whether rows that stay as they are have to be written anew."""
     is_clashing: bool = False
     """Whether the rows of both sides are different ones with one key, and a conflict each."""
+    loses_key: bool = False
+    """Whether the side that is not taken gets the key back that the base has."""
 
 
 @dataclass(frozen=True)
@@ -295,6 +319,8 @@ class _Writing:
             found = [reader.at(each) for reader, each in zip(self._readers, places, strict=True)]
             sides, deciding = self._shape.sides(ids, found), self._shape.deciding
             is_clashing = self._portion.is_clashing
+            if self._portion.loses_key:
+                sides = self._shape.with_key_of_base(sides)
             yield found, sides, deciding.clashing(sides) if is_clashing else deciding.decide(sides)
 
     def _note(self, decided: Decided) -> None:
@@ -367,6 +393,7 @@ def cut(
     keeps_ids: bool = False,
     rewrites: bool = False,
     is_clashing: bool = False,
+    loses_key: bool = False,
 ) -> Iterator[tuple[MetRows, UnitingPortion]]:
     """Rows in about so many portions, in the order of theirs; each also in the terms of the
     whole."""
@@ -380,11 +407,14 @@ def cut(
         high = max(low + 1, int(np.searchsorted(ends, done + share, side="right")))
         high = min(high, low + _MOST_STRETCHES)
         portion = rows.at(np.arange(low, high))
-        sent = _sent(met.states, portion)
-        yield (
-            portion,
-            replace(sent, keeps_ids=keeps_ids, rewrites=rewrites, is_clashing=is_clashing),
+        sent = replace(
+            _sent(met.states, portion),
+            keeps_ids=keeps_ids,
+            rewrites=rewrites,
+            is_clashing=is_clashing,
+            loses_key=loses_key,
         )
+        yield portion, sent
         low = high
 
 
