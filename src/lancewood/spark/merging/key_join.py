@@ -138,7 +138,7 @@ class KeyJoin:
         columns = f"{TARGET} bigint, {SOURCE} bigint, {_CHANGE} int"
         self._source = spread(self._spark, messages).mapInArrow(read, columns).persist()
         with _in_our_words("finding what changes"):
-            counted = self._source.groupBy(_CHANGE).count().toArrow()
+            counted = arrow_of(self._source.groupBy(_CHANGE).count())
             if not changes.repeats and self._has_repeats():
                 return None
         kinds = dict(zip(*(counted[each].to_pylist() for each in (_CHANGE, "count")), strict=True))
