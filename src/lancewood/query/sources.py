@@ -77,11 +77,6 @@ class Sources:
         self._found: dict[tuple[str, str | None, int | str | datetime | None], Snapshot] = {}
         self._put: set[str] = set()
 
-    @property
-    def takes_uris(self) -> bool:
-        """Whether a name may be a uri."""
-        return self._takes_uris
-
     def put(self, name: str, revision: str | None, found: Snapshot) -> None:
         """Have a name and revision mean this state from now on."""
         self._put.add(name)
@@ -105,7 +100,7 @@ class Sources:
                 )
             if near:
                 return near[0]
-        return name if self._takes_uris and _is_uri(name) else None
+        return name if self._takes_uris and is_uri(name) else None
 
     def unknown(self, name: str) -> NotFoundError:
         """The error for an unknown name."""
@@ -116,7 +111,7 @@ class Sources:
         hint = f"; did you mean {near[0]!r}?" if near else ""
         more = f" and {len(known) - _MOST_LISTED} more" if len(known) > _MOST_LISTED else ""
         listed = ", ".join(known[:_MOST_LISTED]) or "no tables"
-        if _is_uri(name):
+        if is_uri(name):
             hint = "; a path is given a name, with tables= or lw sql --table NAME=PATH"
         return NotFoundError(
             f"table {name!r} not found: there are {listed}{more} here{hint}",
@@ -255,7 +250,7 @@ def _is_branch(revision: str, found: Snapshot) -> bool:
     return isinstance(meant, ByName) and TAG not in found.derived
 
 
-def _is_uri(name: str) -> bool:
+def is_uri(name: str) -> bool:
     """Whether a name can be a path or uri, and not one word."""
     return "/" in name or name.endswith(".lance")
 

@@ -319,18 +319,19 @@ class _MergeQuery:
             yield name, f"({self._from}.{quoted(theirs)}\n)"
 
     def _value(self, branches: Sequence[_Branch], name: str) -> str:
-        """The value of a column, by the clause that acts."""
-        given = {each.values[name] for each in branches if name in each.values}
-        is_everywhere = all(
-            name in each.values for each in branches if each.change in (INSERTED, UPDATED)
-        )
-        if len(given) == 1 and is_everywhere and self._is_plain(next(iter(given))):
-            return given.pop()
-        cases = []
+        """The value of a column, by the clause that acts. Rows that are updated by a clause which
+        does not set it keep theirs; that is asked for only if another one does set it."""
+        changes = {each.change for each in branches if name in each.values}
         old = f"{self._target}.{quoted(name)}"
-        for each in branches:
-            value = each.values.get(name, old if each.change == UPDATED else "NULL")
-            cases.append(f" WHEN {each.condition} THEN {value}")
+
+        def given(each: _Branch) -> str:
+            kept = old if each.change == UPDATED and UPDATED in changes else "NULL"
+            return each.values.get(name, kept)
+
+        values = {given(each) for each in branches if each.change in changes}
+        if len(values) == 1 and self._is_plain(*values):
+            return values.pop()
+        cases = (f" WHEN {each.condition} THEN {given(each)}" for each in branches)
         return f"CASE{''.join(cases)} END"
 
     def _is_plain(self, value: str) -> bool:

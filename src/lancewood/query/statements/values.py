@@ -6,14 +6,12 @@ nothing else is converted: an engine's CAST says what a text means as a number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from lancewood.errors import InvalidInputError
-
-Convert = Callable[[pa.Array], pa.Array]
 
 
 def stored_schema(given: pa.Schema, table: pa.Schema) -> pa.Schema:

@@ -13,7 +13,7 @@ from typing import TypeVar
 from lancewood.engine.snapshot import TAG, Snapshot
 from lancewood.errors import InvalidInputError, RetryableConflictError
 from lancewood.query.settings import Settings
-from lancewood.query.sources import Source, Sources
+from lancewood.query.sources import Source, Sources, is_uri
 from lancewood.query.statements.model import Target
 from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.outcome import Committed
@@ -129,7 +129,7 @@ class Workplace:
             return source
         if self._repository is not None:
             return None
-        if self._tables is None and ("/" in target.name or target.name.endswith(".lance")):
+        if self._tables is None and is_uri(target.name):
             return target.name
         raise InvalidInputError(
             f"it is not known where table {target.name!r} is to be: give it a uri in tables=, a "

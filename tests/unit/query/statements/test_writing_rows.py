@@ -253,6 +253,25 @@ def test_a_field_of_a_struct_is_set_alone(tmp_path: Path) -> None:
         lw.sql("UPDATE t SET box.x = id * 2", tables={"t": uri})
 
 
+def test_blobs_stay_with_their_rows(tmp_path: Path) -> None:
+    blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    schema = pa.schema([("id", pa.int64()), ("x", pa.int64()), blob])
+    rows = pa.table({"id": [1, 2, 3], "x": [1, 2, 3], "b": [b"aa", b"bb", None]}, schema=schema)
+    uri = str(lw.create(tmp_path / "t.lance", rows, file_version="2.1").uri)
+    script = """
+        UPDATE t SET x = x * 10 WHERE id * 1 = 2;
+        MERGE INTO t USING (VALUES (1), (9)) s(id) ON t.id = s.id
+            WHEN MATCHED THEN UPDATE SET x = 77
+            WHEN NOT MATCHED THEN INSERT (id, b) VALUES (s.id, X'CC')
+            WHEN NOT MATCHED BY SOURCE AND id = 3 THEN DELETE;
+    """
+    lw.sql(script, tables={"t": uri})
+    table = lw.open(uri)
+    blobs = [each and each.read() for each in table.take_blobs("b", [0, 1, 2])]
+    ids = table.scan(["id"]).to_arrow()["id"].to_pylist()
+    assert dict(zip(ids, blobs, strict=True)) == {1: b"aa", 2: b"bb", 9: b"\xcc"}
+
+
 def test_a_null_is_refused_where_the_table_allows_none(tmp_path: Path) -> None:
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("x", pa.int64())])
     uri = str(tmp_path / "t.lance")
