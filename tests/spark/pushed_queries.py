@@ -15,6 +15,7 @@ from tests.spark.pushed_scene import LABELS, PHOTOS, WORDS
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 _JOINS = ("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN")
 _ONE_SIDED = ("LEFT SEMI JOIN", "LEFT ANTI JOIN")
+_BRANCHES = 6
 
 _FLOATS = (
     *("0D", "-0D", "0.1D", "0.1", "0.5", "float('0.1')", "-2.5", "1e300", "100", "5e-324D"),
@@ -118,6 +119,7 @@ class PushedQueries:
                 self._sorted,
                 self._sorted,
                 self._united,
+                self._many,
                 self._joined,
                 self._joined,
                 self._compared,
@@ -177,6 +179,14 @@ class PushedQueries:
         kind = rng.choice(("UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT"))
         branches = [f"SELECT {columns} FROM {each}{self._maybe_where()}" for each in relations]
         return f" {kind} ".join(branches)
+
+    def _many(self) -> str:
+        """Many conditions on one relation at once."""
+        relation = self._photos()
+        return " UNION ALL ".join(
+            f"SELECT {number} AS at, id FROM {relation} WHERE {self.condition()}"
+            for number in range(_BRANCHES)
+        )
 
     def _joined(self) -> str:
         rng = self._rng
