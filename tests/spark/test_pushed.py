@@ -121,7 +121,7 @@ def plan_of(frame: Any) -> str:
     return str(frame._jdf.queryExecution().executedPlan().toString())
 
 
-@pytest.mark.parametrize("door", [FAST])
+@pytest.mark.parametrize("door", [FAST, FAMILIAR])
 def test_columns_conditions_limits_and_counts_are_in_the_plan_of_the_read(
     spark: Any, doors_of: Callable[[str], Doors], door: str
 ) -> None:

@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 from tests.breadth import EVERY_CASE
+from tests.spark.ways import PYTHON, by_way
 from tests.sql_meanings import MEANINGS, REFUSED
 from tests.sql_scene import Queries, make_tables
 
@@ -159,9 +160,10 @@ def test_what_is_not_needed_is_not_read(spark: Any, tmp_path: Path) -> None:
 
 
 def test_a_limit_takes_all_that_a_worker_gives(spark: Any, tables: dict[str, str]) -> None:
-    """A worker that is left with rows is ended, and another has to start."""
+    """A worker of Spark's that is left with rows is ended, and another has to start."""
     for where in ("", "WHERE k >= 0"):
-        frame = sql(spark, f"SELECT id, k FROM photos {where} LIMIT 2", tables=tables)
+        with by_way(spark, PYTHON):
+            frame = sql(spark, f"SELECT id, k FROM photos {where} LIMIT 2", tables=tables)
         assert len(rows(frame)) == 2
         plan = frame._jdf.queryExecution().sparkPlan().toString().splitlines()
         worker = next(at for at, line in enumerate(plan) if "MapInArrow" in line)
