@@ -7,14 +7,16 @@ What is wrong is an InvalidInputError with the line, what was expected and what 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NoReturn, TypeVar
 
 from lancewood.errors import InvalidInputError
 from lancewood.model.revision import OnBranch, parse_revision
 from lancewood.query.settings import Settings
 from lancewood.query.statements.model import At, Moment, Path, Target
-from lancewood.query.text import parse_fragment, parse_query, shown
+from lancewood.query.text import Query, parse_fragment, parse_query, shown
+
+T = TypeVar("T")
 
 _QUOTED = frozenset({"IDENTIFIER", "STRING", "RAW_STRING"})
 _OPENING = frozenset({"L_PAREN", "L_BRACKET", "L_BRACE"})
@@ -206,7 +208,7 @@ class Reader:
         first = self._at - 1
         self._skip(frozenset(stops))
         text = self._text(first, self._at)
-        parse_query(f"{self._before(first)}{text} SELECT 1", self.settings)
+        self._query(f"{text} SELECT 1", first)
         return text
 
     def rest(self) -> tuple[str, Sequence[Any], Settings]:
@@ -219,8 +221,7 @@ class Reader:
         from sqlglot import exp
 
         text, first = self._span(frozenset(stops), "a table or a query in parentheses")
-        query = parse_query(f"{self._before(first)[:-1]} SELECT * FROM {text}", self.settings)
-        tree = query.tree
+        tree = self._query(f"SELECT * FROM {text}", first).tree
         source = tree.find(exp.From).this
         is_one = isinstance(tree, exp.Select) and not source.args.get("joins")
         if not is_one or {each for each, found in tree.args.items() if found} > _ALONE:
@@ -234,7 +235,7 @@ class Reader:
         if text.upper() == "DEFAULT":
             self._at = first
             raise self.refused("columns have no DEFAULT: write a value, or NULL")
-        tree = parse_fragment(f"{self._before(first)}{text}", "Condition", self.settings)
+        tree = self._fragment(text, first, "Condition")
         if tree.is_star:
             self._at = first
             raise self.wrong(what)
@@ -265,7 +266,7 @@ class Reader:
             raise self.wrong("a type such as BIGINT")
         text = self._text(first, self._at)
         reason = "expected a type such as BIGINT or ARRAY<FLOAT>"
-        parse_fragment(f"{self._before(first)}{text}", "DataType", self.settings, reason)
+        self._fragment(text, first, "DataType", reason)
         return text
 
     def at(self) -> At | None:
@@ -390,19 +391,33 @@ class Reader:
         if self._at == first:
             raise self.wrong(what)
         text = self._text(first, self._at)
-        parse_query(f"{self._before(first)}{text}", self.settings)
+        self._query(text, first)
         return text
 
     def _text(self, first: int, last: int) -> str:
         text = self._script[self._tokens[first].start : self._tokens[last - 1].end + 1]
         return str(text)
 
-    def _before(self, at: int) -> str:
-        """Blank lines and spaces that put a text where it stands in the script, so that errors say
-        the right line."""
-        start: int = self._tokens[at].start
-        spaces = start - self._script.rfind("\n", 0, start) - 1
-        return "\n" * self._script.count("\n", 0, start) + " " * spaces
+    def _query(self, text: str, first: int) -> Query:
+        return self._placed(text, first, lambda each: parse_query(each, self.settings))
+
+    def _fragment(self, text: str, first: int, kind: str, reason: str = "") -> Any:
+        def parse(each: str) -> Any:
+            return parse_fragment(each, kind, self.settings, reason)
+
+        return self._placed(text, first, parse)
+
+    def _placed(self, text: str, first: int, parse: Callable[[str], T]) -> T:
+        """What is made of a text; an error says where in the script it stands, for which as many
+        lines and spaces are put before the text."""
+        try:
+            return parse(text)
+        except InvalidInputError:
+            start: int = self._tokens[first].start
+            lines = self._script.count("\n", 0, start)
+            spaces = start - self._script.rfind("\n", 0, start) - 1
+            parse("\n" * lines + " " * spaces + text)
+            raise
 
 
 def _can_be_branch(revision: str) -> bool:

@@ -81,7 +81,7 @@ def _parts(tokens: Sequence[Any]) -> Iterator[list[Any]]:
     """The tokens of each statement; one of Spark's own scripts is a single statement."""
     part: list[Any] = []
     for at, each in enumerate(tokens):
-        if not part and _is_compound(tokens[at:]):
+        if not part and _is_compound(tokens, at):
             yield list(tokens[at:])
             return
         if each.token_type.name != "SEMICOLON":
@@ -93,18 +93,18 @@ def _parts(tokens: Sequence[Any]) -> Iterator[list[Any]]:
         yield part
 
 
-def _is_compound(tokens: Sequence[Any]) -> bool:
-    """Whether ``BEGIN … END`` begins here, whose statements are Spark's."""
-    if tokens[0].token_type.name != "BEGIN" or len(tokens) < 2:
+def _is_compound(tokens: Sequence[Any], at: int = 0) -> bool:
+    """Whether ``BEGIN … END`` begins there, whose statements are Spark's."""
+    if tokens[at].token_type.name != "BEGIN" or at + 1 == len(tokens):
         return False
-    if tokens[1].token_type.name == "SEMICOLON":
+    if tokens[at + 1].token_type.name == "SEMICOLON":
         return False
-    words = [each for each in tokens if each.token_type.name != "SEMICOLON"]
-    return bool(words[-1].token_type.name == "END")
+    last = next(each for each in reversed(tokens) if each.token_type.name != "SEMICOLON")
+    return bool(last.token_type.name == "END")
 
 
 def _statement(script: str, tokens: Sequence[Any], settings: Settings) -> Statement | Passed:
-    line = script.count("\n", 0, tokens[0].start) + 1
+    line = tokens[0].line
     text = script[tokens[0].start : tokens[-1].end + 1]
     passed = Passed(text, line)
     words = _begins(tokens)
@@ -201,7 +201,7 @@ def _rollback(reader: Reader) -> Rollback:
 def _explain(reader: Reader) -> Explain:
     if reader.word() in _EXPLAINED_BY_SPARK:
         raise NotOursError
-    if reader.is_done:
+    if reader.is_done or reader.sees("EXPLAIN"):
         raise reader.wrong("a statement or a query")
     script, tokens, settings = reader.rest()
     found = _statement(script, tokens, settings)

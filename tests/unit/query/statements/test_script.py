@@ -245,6 +245,7 @@ WRONG = {
     "BEGIN; COMMIT message": "expected a message in quotes, found 'message'",
     "EXPLAIN": "expected a statement or a query, found the end",
     "EXPLAIN BEGIN": "EXPLAIN is about one statement",
+    "EXPLAIN EXPLAIN DELETE FROM photos": "expected a statement or a query, found 'EXPLAIN'",
     "EXPLAIN DELETE photos": "expected FROM, found 'photos'",
     "SELECT 1; DELETE photos": "line 1, column 18: expected FROM",
     "DELETE FROM photos -- all \\\n WHERE id = 3": "take the backslash away",
