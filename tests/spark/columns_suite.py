@@ -14,6 +14,7 @@ import lancewood as lw
 from lancewood.spark import RowCounts, Written, add_columns
 from lancewood.spark.columns.expressions import ColumnExpressions, check_expressions
 from lancewood.spark.columns.fill import fill_columns
+from lancewood.spark.writing.work import BYTES, NO_BOUND
 
 
 def data_files(uri: Path) -> set[Path]:
@@ -37,14 +38,22 @@ def values_are_those_of_the_rows_and_nothing_else_is_written(spark: Any, root: P
     before = make_table(uri)
     rows, files = rows_of(uri), data_files(uri)
     told: list[tuple[str, int, int]] = []
+    own, bounds = spark.conf.get(BYTES), set()
+
+    def look(*each: Any) -> None:
+        told.append(each)
+        bounds.add(spark.conf.get(BYTES))
+
     done = add_columns(
         spark,
         uri,
         {"y": "x * 2", "u": "upper(s)"},
         message="two columns",
         properties={"k": "v"},
-        progress=lambda *each: told.append(each),
+        progress=look,
     )
+    assert bounds == {NO_BOUND}, "Spark measures no batch while narrow columns are computed"
+    assert spark.conf.get(BYTES) == own
     after = lw.open(uri)
     found = rows_of(uri)
     assert found.drop_columns(["y", "u"]).equals(rows)

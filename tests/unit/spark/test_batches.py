@@ -1,6 +1,5 @@
 """Which bounds Spark's batches have while a frame is written."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,16 +10,12 @@ from lancewood.spark.writing.work import (
     NO_BOUND,
     NUMBER_ROWS,
     TEXT_ROWS,
-    batches_for,
+    batches_of,
     rows_at_once,
 )
 
 NARROW = t.StructType().add("id", t.LongType()).add("name", t.StringType())
 WIDE = t.StructType().add("id", t.LongType()).add("image", t.BinaryType())
-
-
-def frame(spark: Session, schema: t.StructType) -> Any:
-    return SimpleNamespace(sparkSession=spark, schema=schema)
 
 
 @pytest.mark.parametrize(
@@ -48,51 +43,51 @@ def test_rows_of_known_width_go_without_a_look_at_their_bytes(
 
 
 def test_the_bound_by_bytes_is_lifted_for_narrow_rows_and_comes_back() -> None:
-    spark = Session()
-    with batches_for(frame(spark, NARROW)):
+    spark: Any = Session()
+    with batches_of(spark, NARROW):
         assert spark.bounds() == (str(TEXT_ROWS), NO_BOUND)
     assert spark.bounds() == ("50000", "8m")
 
 
 def test_it_comes_back_after_a_failure() -> None:
-    spark = Session()
-    with pytest.raises(ZeroDivisionError), batches_for(frame(spark, NARROW)):
+    spark: Any = Session()
+    with pytest.raises(ZeroDivisionError), batches_of(spark, NARROW):
         _ = 1 / 0
     assert spark.bounds() == ("50000", "8m")
 
 
 @pytest.mark.parametrize(("given", "used"), [("500", "500"), ("0", str(TEXT_ROWS))])
 def test_the_sessions_own_rows_are_not_exceeded(given: str, used: str) -> None:
-    spark = Session(rows=given)
-    with batches_for(frame(spark, NARROW)):
+    spark: Any = Session(rows=given)
+    with batches_of(spark, NARROW):
         assert spark.bounds() == (used, NO_BOUND)
     assert spark.bounds() == (given, "8m")
 
 
 def test_wide_rows_keep_the_bounds() -> None:
-    spark = Session()
-    with batches_for(frame(spark, WIDE)):
+    spark: Any = Session()
+    with batches_of(spark, WIDE):
         assert spark.bounds() == ("50000", "8m")
 
 
 def test_a_bound_that_somebody_chose_is_kept() -> None:
-    spark = Session(size="16m")
-    with batches_for(frame(spark, NARROW)):
+    spark: Any = Session(size="16m")
+    with batches_of(spark, NARROW):
         assert spark.bounds() == ("50000", "16m")
 
 
 def test_wide_rows_get_the_bounds_back_while_narrow_ones_are_written() -> None:
-    spark = Session()
-    with batches_for(frame(spark, NARROW)), batches_for(frame(spark, WIDE)):
+    spark: Any = Session()
+    with batches_of(spark, NARROW), batches_of(spark, WIDE):
         assert spark.bounds() == ("50000", "8m")
-        with batches_for(frame(spark, NARROW)):
+        with batches_of(spark, NARROW):
             assert spark.bounds() == ("50000", "8m")
     assert spark.bounds() == ("50000", "8m")
 
 
 def test_the_last_of_several_narrow_writes_brings_the_bounds_back() -> None:
-    spark = Session()
-    first, second = batches_for(frame(spark, NARROW)), batches_for(frame(spark, NARROW))
+    spark: Any = Session()
+    first, second = batches_of(spark, NARROW), batches_of(spark, NARROW)
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)

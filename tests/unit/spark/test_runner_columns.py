@@ -12,14 +12,14 @@ from lancewood.errors import InvalidInputError
 from lancewood.spark.columns.add import ComputedRows
 from lancewood.spark.columns.expressions import HIDDEN, _check_row_by_row, _columns_in
 
-SCHEMA = pa.schema(
-    [*zip(HIDDEN, (pa.binary(), pa.int32(), pa.int64()), strict=True), ("c0", pa.int64())]
-)
+SCHEMA = pa.schema([*zip(HIDDEN, (pa.binary(), pa.int64()), strict=True), ("c0", pa.int64())])
 
 
 def batches(*rows: tuple[bytes | None, int, int, int], at_once: int = 2) -> Iterator[Any]:
+    """Of each row the task, the fragment, the row in there, and the value."""
+    placed = [(task, (fragment << 40) + row, value) for task, fragment, row, value in rows]
     for start in range(0, len(rows), at_once):
-        columns = zip(*rows[start : start + at_once], strict=True)
+        columns = zip(*placed[start : start + at_once], strict=True)
         yield pa.RecordBatch.from_arrays(
             [pa.array(each, kind) for each, kind in zip(columns, SCHEMA.types, strict=True)],
             schema=SCHEMA,

@@ -2,8 +2,8 @@
 
 Only the new columns are written, one file for each fragment, by the same operation as
 ``Table.add_columns``. Rows are not shuffled. A task reads whole fragments, Spark computes, and the
-same task writes the result. Each row carries the number of its fragment and its place in it, so
-that rows which are lost, doubled or reordered in between are detected.
+same task writes the result. Each row carries a number, which says its fragment and its place in
+it, so that rows which are lost, doubled or reordered in between are detected.
 """
 
 from __future__ import annotations
@@ -41,9 +41,8 @@ from lancewood.model.ids import FieldId
 from lancewood.model.schema import Schema
 from lancewood.rules.applied import is_applied
 from lancewood.spark.columns.expressions import (
-    FRAGMENT,
     HIDDEN,
-    ROW,
+    PLACE,
     TASK,
     Checked,
     ColumnExpressions,
@@ -56,10 +55,19 @@ from lancewood.spark.running.answers import Shared, answered, as_rows, dumps, lo
 from lancewood.spark.running.arriving import Answering
 from lancewood.spark.tasks import messages_of
 from lancewood.spark.types import Reading, Writing
-from lancewood.spark.writing.work import Written, as_planned, as_skipped, as_written
+from lancewood.spark.writing.work import (
+    Written,
+    as_planned,
+    as_skipped,
+    as_written,
+    batches_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+_ROW_BITS = 40
+"""The lower bits of a place, which say the row; those above say the fragment."""
 
 
 def add_columns(
@@ -197,7 +205,8 @@ class ExpressionFiles(ColumnFiles):
         work = WriteComputed(
             bare, writer.written, writer.new, checked.writing, checked.names, writer.mark
         )
-        return gather(runner, work, tasks, what=WHAT, snapshot=writer.snapshot)
+        with batches_of(self._source.spark, checked.moved):
+            return gather(runner, work, tasks, what=WHAT, snapshot=writer.snapshot)
 
 
 class ExpressionRunner(SparkRunner):
@@ -230,7 +239,7 @@ class RowsToRead:
 
     @property
     def schema(self) -> pa.Schema:
-        kinds = (pa.binary(), pa.int32(), pa.int64())
+        kinds = (pa.binary(), pa.int64())
         return pa.schema([*zip(HIDDEN, kinds, strict=True), *self.reading.schema])
 
     def of(
@@ -244,22 +253,19 @@ class RowsToRead:
         shape = RowShape(snapshot=self.snapshot, projection=projection)
         schema = self.schema
         for number, batches in enumerate(scan_each(shape, fragments), first):
-            at = 0
+            at = number << _ROW_BITS
             for batch in sized(map(self.reading.convert, batches), self.batch_rows):
                 if batch.num_rows:
-                    yield _with_locations(schema, batch, task, number, at)
+                    yield _with_places(schema, batch, task, at)
                     at, task = at + batch.num_rows, b""
 
 
-def _with_locations(
-    schema: pa.Schema, batch: pa.RecordBatch, task: bytes, fragment: int, at: int
-) -> pa.RecordBatch:
+def _with_places(schema: pa.Schema, batch: pa.RecordBatch, task: bytes, at: int) -> pa.RecordBatch:
     rows = batch.num_rows
     nulls = pa.nulls(rows - bool(task), pa.binary())
     tasks = pa.concat_arrays([pa.array([task], pa.binary()), nulls]) if task else nulls
-    fragments = pa.array(np.full(rows, fragment, np.int32))
-    locations = pa.array(np.arange(at, at + rows, dtype=np.int64))
-    columns = [tasks, fragments, locations, *batch.columns]
+    places = pa.array(np.arange(at, at + rows, dtype=np.int64))
+    columns = [tasks, places, *batch.columns]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -338,14 +344,15 @@ class ComputedRows:
 
     def of_fragment(self, number: int) -> Iterator[pa.RecordBatch]:
         """The new columns of the rows of one fragment."""
-        at = 0
+        at = number << _ROW_BITS
         while (head := self._head()) is not None:
-            others = np.flatnonzero(head.column(FRAGMENT).to_numpy() != number)
+            places = head.column(PLACE).to_numpy()
+            others = np.flatnonzero(places >> _ROW_BITS != number)
             here = int(others[0]) if len(others) else head.num_rows
             if not here:
                 return
             part, self._rest = head.slice(0, here), head.slice(here)
-            if not np.array_equal(part.column(ROW).to_numpy(), np.arange(at, at + here)):
+            if not np.array_equal(places[:here], np.arange(at, at + here)):
                 raise _mixed_up()
             at += here
             yield part.select([each for each in part.schema.names if each not in HIDDEN])

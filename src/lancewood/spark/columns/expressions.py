@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-TASK, FRAGMENT, ROW = "__lancewood_task", "__lancewood_fragment", "__lancewood_row"
-HIDDEN = (TASK, FRAGMENT, ROW)
-"""Columns of our own that go along with the rows, so that they come back to their places."""
+TASK, PLACE = "__lancewood_task", "__lancewood_place"
+HIDDEN = (TASK, PLACE)
+"""Columns of our own that go along with the rows, so that they come back to their places. Spark
+moves every value by itself, so that there are as few as can be."""
 _ROW_BY_ROW = frozenset(["Project", "LogicalRDD", "LocalRelation"])
 _NODE = re.compile(r"^[ :]*[+:]- (\w+)", re.MULTILINE)
 _CUT_SHORT = re.compile(r"\bmore fields\b|\.\.\.")
@@ -81,6 +82,8 @@ class Checked:
     writing: Writing
     """For columns with plain names, in the order of the expressions."""
     names: tuple[str, ...]
+    moved: StructType
+    """The columns that are read, and those that are computed, as Spark has them."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -96,9 +99,9 @@ def plain_name(number: int) -> str:
 
 def hidden_fields() -> list[Any]:
     """Our own columns, for Spark."""
-    from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField
+    from pyspark.sql.types import BinaryType, LongType, StructField
 
-    kinds = (BinaryType(), IntegerType(), LongType())
+    kinds = (BinaryType(), LongType())
     return [StructField(name, kind, True) for name, kind in zip(HIDDEN, kinds, strict=True)]
 
 
@@ -135,8 +138,9 @@ def check_expressions(
         made.append(StructField(plain_name(number), kind, True))
         stored.append(alone.table.field(0).with_name(plain_name(number)))
     chosen = pa.schema([each for each in readable if each.name in read])
-    writing = Writing(StructType(made), schema=pa.schema(stored))
-    return Checked(tuple(chosen.names), Reading(chosen), writing, asked.names)
+    reading, writing = Reading(chosen), Writing(StructType(made), schema=pa.schema(stored))
+    moved = StructType([*reading.spark, *made])
+    return Checked(tuple(chosen.names), reading, writing, asked.names, moved)
 
 
 def _readable(table: pa.Schema) -> tuple[list[pa.Field], dict[str, str]]:

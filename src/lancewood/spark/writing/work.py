@@ -43,7 +43,7 @@ from lancewood.spark.tasks import keep_loaded
 from lancewood.spark.types import Writing, kept_columns, leaf_type, named_columns
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
 ANSWER = "answer"
@@ -207,7 +207,7 @@ def write_rows(df: DataFrame, work: WriteWork) -> list[bytes]:
     """
     plan = df.mapInArrow(partial(write_task, work), ANSWER_DDL)
     try:
-        with batches_for(df):
+        with batches_of(df.sparkSession, df.schema):
             return [bytes(each[0]) for each in plan.collect()]
     except Exception as failure:
         known = our_error(str(failure))
@@ -318,15 +318,14 @@ def rows_at_once(schema: DataType) -> int | None:
 
 
 @contextmanager
-def batches_for(df: DataFrame) -> Iterator[None]:
-    """Have Spark cut batches as suits this frame, until the block ends.
+def batches_of(spark: SparkSession, schema: DataType) -> Iterator[None]:
+    """Have Spark cut batches as suits rows of this schema, until the block ends.
 
     The setting is the session's: other jobs that are planned in it meanwhile have it too. A write
     of wide rows at the same time gets the bounds of the session, and a bound by bytes that
     somebody chose is not touched.
     """
-    spark = df.sparkSession
-    rows = rows_at_once(df.schema)
+    rows = rows_at_once(schema)
     with _lock:
         writes = _writes.setdefault(spark, _Writes())
         if rows is None:
