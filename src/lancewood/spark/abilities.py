@@ -58,6 +58,7 @@ MISSED = (SOURCES, CONNECT, BOUNDED_BATCHES, TIMES, DOUBLED_QUOTES, LIMITED_STRE
 """What people notice the lack of."""
 
 ARROW_FRAMES = Ability("frames from and to Arrow tables", (4, 0), "they go by rows or batches")
+TAGGED_THREADS = Ability("threads with the tags of a session", (4, 0), "they have none")
 PLACING = Ability("rows sent to a partition by its number", (4, 1), "a hash leads them there")
 
 _of_sessions: WeakKeyDictionary[Any, Release] = WeakKeyDictionary()

@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 
 from lancewood.errors import LancewoodError
+from lancewood.spark.abilities import TAGGED_THREADS, release_here
 from lancewood.spark.running.answers import SCHEMA, result_of
 from lancewood.spark.running.failures import as_our_error
 from lancewood.spark.tasks import is_connect
@@ -63,7 +64,7 @@ class Arriving:
             mail.boxes[self._tag] = self._came
             posting = partial(post, mail.accumulator, self._tag, answering)
             collect = partial(self._collect_letters, mail, frame.mapInArrow(posting, SCHEMA))
-        kept = {"session": spark} if is_connect(spark) else {}
+        kept = {"session": spark} if TAGGED_THREADS.is_in(release_here()) else {}
         self._thread = InheritableThread(collect, daemon=True, name=self._tag, **kept)
         self._thread.start()
 
