@@ -241,11 +241,11 @@ def test_two_rows_that_got_one_key_are_a_conflict(tmp_path: Path) -> None:
     facts = scene.refused()
     assert (facts["kinds"], facts["conflicts"]) == ({"key": 1, "update/update": 1}, 2)
     shown = scene.on().branches.conflicts("exp").to_arrow().to_pylist()
-    (clash,) = (each for each in shown if each["_kind"] == "key")
-    assert (clash["base"], clash["_columns"], clash["key"]) == (None, [], {"k": 4})
-    assert clash["ours"] == {"k": 4, "a": 20, "b": "y"}
-    assert clash["theirs"] == {"k": 4, "a": 10, "b": "x"}
-    assert clash["_rowid"] == scene.ids()[4]
+    (rival,) = (each for each in shown if each["_kind"] == "key")
+    assert (rival["base"], rival["_columns"], rival["key"]) == (None, [], {"k": 4})
+    assert rival["ours"] == {"k": 4, "a": 20, "b": "y"}
+    assert rival["theirs"] == {"k": 4, "a": 10, "b": "x"}
+    assert rival["_rowid"] == scene.ids()[4]
     assert scene.refused(resolve={"a": "theirs"})["kinds"] == {"key": 1}
     scene.on("exp").update({"k": "5"}, "k = 4")
     scene.merge(resolve="theirs")
@@ -295,14 +295,14 @@ def test_a_side_that_is_taken_keeps_a_key_that_both_gave_to_different_rows(
     here, there, *expected = ONE_KEY[line]
     here(scene.on())
     there(scene.on("exp"))
-    clashes = [each for each in scene.conflicts() if each[0] == "key"]
-    assert clashes
+    rivals = [each for each in scene.conflicts() if each[0] == "key"]
+    assert rivals
     assert scene.conflicts(resolve=side) == []
     before = scene.ids()
     planned, counts = (
         counts_of(scene.merge(resolve=side, dry_run=is_dry), lw.Merged) for is_dry in (True, False)
     )
-    assert planned.resolved == counts.resolved >= len(clashes)
+    assert planned.resolved == counts.resolved >= len(rivals)
     assert scene.rows() == expected[side == "theirs"]
     if side == "ours":
         assert {key: before[key] for key in scene.ids() if key in before} == {

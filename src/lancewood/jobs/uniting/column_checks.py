@@ -23,7 +23,7 @@ from lancewood.engine.comparing import (
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import MergeConflictError
 from lancewood.jobs.uniting.columns import UnitedColumns, unite_columns
-from lancewood.jobs.uniting.meeting import comparing
+from lancewood.jobs.uniting.compared import comparing
 from lancewood.jobs.uniting.resolving import ColumnChoice, Resolve
 from lancewood.model.schema import Field
 from lancewood.rules.uniting_columns import LostColumn, SchemaConflict, UnitedColumn

@@ -150,7 +150,7 @@ class Deciding:
             used=merging.used,
         )
 
-    def clashing(self, sides: Sides) -> Decided:
+    def rivals(self, sides: Sides) -> Decided:
         """Rows of both sides that are different ones, and got one key: nothing decides them."""
         kinds, none = pa.array([ONE_KEY] * len(sides), pa.string()), np.empty(0, np.int64)
         cells = named_cells([], np.empty((0, len(sides)), np.bool_))

@@ -14,7 +14,8 @@ import numpy as np
 
 from lancewood.engine.comparing import ColumnPair, Places
 from lancewood.engine.rows import Ints, distinct
-from lancewood.jobs.uniting.meeting import NOWHERE, Graft, Met, MetRows, changes_rows, is_new
+from lancewood.jobs.uniting.compared import changes_rows, is_new
+from lancewood.jobs.uniting.meeting import NOWHERE, Graft, Met, MetRows
 
 _Column: TypeAlias = tuple[bool, int | str]
 

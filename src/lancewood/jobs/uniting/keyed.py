@@ -101,15 +101,15 @@ class _Changed(NamedTuple):
     after: list[pa.Array]
 
 
-def paired_by_key(met: Met, columns: KeyColumns) -> tuple[Met, Clashes | None]:
+def paired_by_key(met: Met, columns: KeyColumns) -> tuple[Met, Rivals | None]:
     """The same, with rows that are one by their key in ``keyed``; and different ones that got one
-    key, which are in ``clashing``."""
+    key, which are in ``rivals``."""
     is_new = ~met.taken.ours.there & ~met.taken.base.there
     is_partial = ~np.logical_and.reduce([each.there for each in met.both.places])
     fresh, added = met.taken.at(is_new).singles(), met.added.singles()
     partial = MetRows.joined(met.both.at(is_partial), met.vanished).singles()
     if sum(map(bool, map(len, (fresh, added, partial)))) < 2 and len(met.states) == _ONE_BASE:
-        return _with_clashes(met, _clashes(met, columns, fresh, added))
+        return _with_rivals(met, _rivals(met, columns, fresh, added))
     rows = MetRows.joined(MetRows.joined(fresh, added), partial)
     groups = _groups(rows, columns.known_by(met, rows))
     is_left = ~np.isin(np.arange(len(rows)), groups.at)
@@ -117,7 +117,7 @@ def paired_by_key(met: Met, columns: KeyColumns) -> tuple[Met, Clashes | None]:
     fresh_left, added_left, partial_left = np.split(is_left, ends)
     partial_left &= partial.ours.there | partial.theirs.there
     fresh, added = fresh.at(fresh_left), added.at(added_left)
-    clashes = _clashes(met, columns, fresh, added)
+    rivals = _rivals(met, columns, fresh, added)
     met = replace(
         met,
         taken=MetRows.joined(met.taken.at(~is_new), fresh),
@@ -125,11 +125,11 @@ def paired_by_key(met: Met, columns: KeyColumns) -> tuple[Met, Clashes | None]:
         both=MetRows.joined(met.both.at(~is_partial), partial.at(partial_left)),
         keyed=groups.joined(rows),
     )
-    return _with_clashes(met, clashes)
+    return _with_rivals(met, rivals)
 
 
-def _with_clashes(met: Met, clashes: Clashes | None) -> tuple[Met, Clashes | None]:
-    return met if clashes is None else replace(met, clashing=clashes.rows), clashes
+def _with_rivals(met: Met, rivals: Rivals | None) -> tuple[Met, Rivals | None]:
+    return met if rivals is None else replace(met, rivals=rivals.rows), rivals
 
 
 class _Keys(NamedTuple):
@@ -142,7 +142,7 @@ class _Keys(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Clashes:
+class Rivals:
     """Different rows of both sides that got one key: one that a side changed, and one that the
     other inserted or changed."""
 
@@ -177,7 +177,7 @@ def without_inserted(met: Met, side: int, ids: Ids) -> Met:
     return replace(met, added=added.at(~is_lost), gone=MetRows.joined(met.gone, added.at(is_lost)))
 
 
-def _clashes(met: Met, columns: KeyColumns, fresh: MetRows, added: MetRows) -> Clashes | None:
+def _rivals(met: Met, columns: KeyColumns, fresh: MetRows, added: MetRows) -> Rivals | None:
     """The rows of both sides that got one key; None if there are none."""
     changed = [columns.changed(compared, side) for side, compared in enumerate(met.sides)]
     if not any(len(each.ids) for each in changed):
@@ -196,7 +196,7 @@ def _clashes(met: Met, columns: KeyColumns, fresh: MetRows, added: MetRows) -> C
     ones = np.ones(len(there), np.int64)
     places = (theirs.places.at(there), ours.places.at(here), *(nowhere for _ in met.states[_BASE:]))
     rows = MetRows(ours.ids[here], ones, places, ones.astype(np.bool_))
-    return Clashes(rows, (there, here), (theirs, ours))
+    return Rivals(rows, (there, here), (theirs, ours))
 
 
 def _got_keys(

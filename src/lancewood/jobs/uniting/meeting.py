@@ -11,8 +11,8 @@ every base, because none of the bases alone says what they were.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -28,21 +28,17 @@ from lancewood.engine.comparing import (
     Part,
     State,
     id_ranges,
-    paired_columns,
 )
 from lancewood.engine.rows import Ids, Ints, LiveRows, RowFacts, cut_at, distinct
-from lancewood.engine.schema import next_field_id
-from lancewood.engine.snapshot import Snapshot, common_version
+from lancewood.engine.snapshot import Snapshot
+from lancewood.jobs.uniting.compared import changes_rows, comparing
 from lancewood.model.ids import FieldId, FragmentId
-from lancewood.model.schema import Field
 from lancewood.model.segments import expand
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 _Chosen: TypeAlias = npt.NDArray[Any] | slice
 _KEPT, _INSERTED, _DELETED, _DOUBTFUL = range(4)
 """What a side made of a row, as far as it is known without its values."""
-_UNHELD = -1_000
-"""Ids from here downwards are in no data file, so that fields with them are read as null."""
 _NO_IDS: Ids = np.empty(0, np.uint64)
 NOWHERE = -1
 """The fragment of a row that a state does not have."""
@@ -151,7 +147,7 @@ class Met:
     """For each stretch of ``both`` which of their doubts it is in, or ``NOWHERE``."""
     keyed: MetRows
     """Those that have different ids, and are one row by their key; see ``keyed``."""
-    clashing: MetRows
+    rivals: MetRows
     """Those of theirs and of ours that are different rows, and got one key."""
     asked: MetRows
     """Those that were asked for by their ids, in none of the others."""
@@ -242,7 +238,7 @@ class Meeting:
             (sides[0], sides[1]),
             (doubts[0][is_both], doubts[1][is_both]),
             keyed=met.at(slice(0)),
-            clashing=met.at(slice(0)),
+            rivals=met.at(slice(0)),
             asked=alone,
         )
 
@@ -266,78 +262,6 @@ class Meeting:
             (ours == _INSERTED) & (theirs == _KEPT) & ~is_crossed,
             is_lost,
         )
-
-
-def comparing(base: Snapshot, state: Snapshot, new: Collection[FieldId] = frozenset()) -> Comparing:
-    """The comparison of a base with a state that comes from it, with all columns of the state.
-
-    Those that the base has not, and such fields inside structs, are compared as if it had them,
-    without a value; so are ``new`` ones of the state, whatever the base has.
-    """
-    common = common_version(base, state)
-    known = _KnownIds(base)
-    paired = [each for each in paired_columns(base, state, common) if each.after.id not in new]
-    names = {each.name for each in paired}
-    fresh = (each for each in state.schema.fields if each.name not in names)
-    columns = (
-        *(replace(each, before=_filled(each, new, known)) for each in paired),
-        *(ColumnPair(_absent(each, known), each) for each in fresh),
-    )
-    return Comparing(base, state, common, columns)
-
-
-def _filled(pair: ColumnPair, new: Collection[FieldId], known: Container[FieldId]) -> Field:
-    """The earlier column with all fields that the later one has inside of its structs."""
-
-    def fill(one: Field, other: Field) -> Field:
-        if {one.logical_type, other.logical_type} != {"struct"} or one.is_blob or other.is_blob:
-            return one
-        by_id = {each.id: each for each in one.children if each.id in pair.kept}
-        claimed = by_id.keys() & {each.id for each in other.children}
-        by_name = {each.name: each for each in one.children if each.id not in claimed}
-        children = []
-        for each in other.children:
-            older = by_id[each.id] if each.id in claimed else by_name.get(each.name)
-            if older is None or each.id in new:
-                children.append(_absent(each, known))
-            else:
-                children.append(fill(older, each))
-        return replace(one, children=tuple(children))
-
-    return fill(pair.before, pair.after)
-
-
-@dataclass(frozen=True, eq=False)
-class _KnownIds:
-    """The ids of fields that a state gave out: its files may hold columns that were dropped."""
-
-    state: Snapshot
-
-    def __contains__(self, number: object) -> bool:
-        is_known = number in self.state.schema.by_id
-        return is_known or (isinstance(number, int) and number < self._next)
-
-    @cached_property
-    def _next(self) -> int:
-        return next_field_id(self.state.manifest)
-
-
-def _absent(field: Field, known: Container[FieldId]) -> Field:
-    """A field under ids that no file of the base has."""
-    if field.id not in known:
-        return field
-    children = tuple(_absent(each, known) for each in field.children)
-    return replace(field, id=FieldId(_UNHELD - field.id), children=children)
-
-
-def is_new(pair: ColumnPair) -> bool:
-    """Whether the base does not have a column that it is compared in."""
-    return pair.before is pair.after or pair.before.id <= _UNHELD
-
-
-def changes_rows(columns: Iterable[ColumnPair], ours: Snapshot) -> bool:
-    """Whether columns of theirs change rows of ours: new ones do not, unless ours has them too."""
-    return not all(is_new(each) and each.name not in ours.schema.by_name for each in columns)
 
 
 def _stretches(sides: Sequence[Comparison], asked: Ids) -> tuple[Ids, Ints]:

@@ -150,17 +150,17 @@ class Uniting:
     def _paired(self, meeting: Meeting, key: KeyColumns) -> Met:
         """Rows that are one by their key; of different ones that got one key a side that is taken
         for all that is left keeps its own."""
-        met, clashes = paired_by_key(self._looked_at(meeting.whole()), key)
+        met, rivals = paired_by_key(self._looked_at(meeting.whole()), key)
         side = LOSERS.get(self.resolve.rows or "")
-        if clashes is None or side is None or len(self.bases) > 1:
+        if rivals is None or side is None or len(self.bases) > 1:
             return met
-        lost = clashes.lost_by(side)
+        lost = rivals.lost_by(side)
         if lost is None:
             return met
         changed, inserted = lost
         met, _ = paired_by_key(self._looked_at(meeting.whole(changed)), key)
         met = without_inserted(met, side, inserted)
-        return replace(met, clashing=met.clashing.at(slice(0)), settled=len(clashes.rows))
+        return replace(met, rivals=met.rivals.at(slice(0)), settled=len(rivals.rows))
 
     def _looked_at(self, met: Met) -> Met:
         self._check_ids(met)
@@ -196,7 +196,7 @@ class Uniting:
         yield from cut(met, stirred, count, rewrites=True)
         yield from cut(met, met.keyed.at(~keyed), count, keeps_ids=True, rewrites=converts)
         yield from cut(met, met.keyed.at(keyed), count, keeps_ids=True, rewrites=True)
-        yield from cut(met, met.clashing, count, is_clashing=True)
+        yield from cut(met, met.rivals, count, are_rivals=True)
         yield from cut(met, met.asked, count, rewrites=True, loses_key=True)
 
     @cached_property

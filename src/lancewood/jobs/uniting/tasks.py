@@ -176,7 +176,7 @@ class UnitingPortion:
     """Whether rows that ours has keep the ids that they have there, which theirs may not have."""
     rewrites: bool = False
     """Whether rows that stay as they are have to be written anew."""
-    is_clashing: bool = False
+    are_rivals: bool = False
     """Whether the rows of both sides are different ones with one key, and a conflict each."""
     loses_key: bool = False
     """Whether the side that is not taken gets the key back that the base has."""
@@ -318,10 +318,10 @@ class _Writing:
         for ids, places in expanded(self._portion.rows, self._most):
             found = [reader.at(each) for reader, each in zip(self._readers, places, strict=True)]
             sides, deciding = self._shape.sides(ids, found), self._shape.deciding
-            is_clashing = self._portion.is_clashing
+            are_rivals = self._portion.are_rivals
             if self._portion.loses_key:
                 sides = self._shape.with_key_of_base(sides)
-            yield found, sides, deciding.clashing(sides) if is_clashing else deciding.decide(sides)
+            yield found, sides, deciding.rivals(sides) if are_rivals else deciding.decide(sides)
 
     def _note(self, decided: Decided) -> None:
         self._fates.append(decided.fates)
@@ -392,7 +392,7 @@ def cut(
     *,
     keeps_ids: bool = False,
     rewrites: bool = False,
-    is_clashing: bool = False,
+    are_rivals: bool = False,
     loses_key: bool = False,
 ) -> Iterator[tuple[MetRows, UnitingPortion]]:
     """Rows in about so many portions, in the order of theirs; each also in the terms of the
@@ -411,7 +411,7 @@ def cut(
             _sent(met.states, portion),
             keeps_ids=keeps_ids,
             rewrites=rewrites,
-            is_clashing=is_clashing,
+            are_rivals=are_rivals,
             loses_key=loses_key,
         )
         yield portion, sent
