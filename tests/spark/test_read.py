@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -15,7 +16,7 @@ from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from lancewood.spark import count, read
+from lancewood.spark import count, read, tasks
 from lancewood.spark.reading import plan
 from lancewood.spark.reading import plan as cutting
 from lancewood.spark.tasks import arrow_of
@@ -161,6 +162,64 @@ def test_count_is_told_by_the_manifest_or_by_tasks(
     assert count(spark, made.uri) == 900
     with pytest.raises(InvalidInputError, match="'no'"):
         count(spark, made.uri, where="no = 1")
+
+
+# What Spark believes about a frame
+
+
+def plan_of(frame: Any) -> str:
+    return str(frame._jdf.queryExecution().executedPlan().toString())
+
+
+def size_of(frame: Any) -> int:
+    return int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> lw.Table:
+    """2,000,000 rows of 16 bytes: more than Spark broadcasts."""
+    numbers = np.arange(2_000_000)
+    path = tmp_path_factory.mktemp("large") / "t.lance"
+    return lw.create(path, pa.table({"n": numbers, "m": numbers % 7}), fsync=False)
+
+
+@pytest.mark.parametrize("inside", [1 << 20, 0])
+def test_large_table_is_not_broadcast_in_a_join_and_a_small_frame_is(
+    spark: Any, large: lw.Table, monkeypatch: pytest.MonkeyPatch, inside: int
+) -> None:
+    """Whether messages travel in the function or, being large, as rows."""
+    monkeypatch.setattr(tasks, "_MOST_INSIDE", inside)
+    few = spark.range(0, 2_000_000, 500_000).withColumnRenamed("id", "n")
+    ours = read(spark, large.uri)
+    assert 16_000_000 <= size_of(ours) <= 64_000_000
+    for joined, side in ((ours.join(few, "n"), "BuildRight"), (few.join(ours, "n"), "BuildLeft")):
+        plan = plan_of(joined)
+        assert "BroadcastHashJoin" in plan
+        assert side in plan
+        assert sorted(numbers(joined)) == [0, 500_000, 1_000_000, 1_500_000]
+
+
+def test_small_table_is_broadcast_in_a_join(spark: Any, table: lw.Table, large: lw.Table) -> None:
+    joined = read(spark, large.uri).join(read(spark, table.uri, columns=["n", "d"]), "n")
+    assert "BuildRight" in plan_of(joined)
+    assert joined.count() == 3600
+    limited = read(spark, large.uri, limit=100)
+    assert size_of(limited) < 100_000
+
+
+def test_tasks_need_no_exchange(spark: Any, table: lw.Table, small_tasks: None) -> None:
+    frame = read(spark, table.uri)
+    assert "Exchange" not in plan_of(frame)
+    assert frame.rdd.getNumPartitions() == 8
+
+
+def test_messages_of_megabytes_travel_as_rows(
+    spark: Any, table: lw.Table, small_tasks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "_MOST_INSIDE", 0)
+    frame = read(spark, table.uri)
+    assert "Exchange" in plan_of(frame)
+    assert told(frame) == plain(table.to_arrow())
 
 
 def test_revision_is_found_once_and_kept_by_later_actions(spark: Any, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.jobs.runner import Progress
 from lancewood.spark.running.answers import MOST_BYTES, Shared, answer_tasks, dumps
 from lancewood.spark.running.arriving import Answering, Arriving, in_order
-from lancewood.spark.tasks import check_running, is_connect, slots, spread
+from lancewood.spark.tasks import Spread, check_running, is_connect, slots, spread
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -96,8 +96,8 @@ class SparkRunner:
         frame, answering = self._planned(spread(self._spark, messages), shared)
         return Arriving(self._spark, frame, answering, tasks=len(messages), what=what)
 
-    def _planned(self, tasks: DataFrame, shared: Shared) -> tuple[DataFrame, Answering]:
-        """What is done with a frame that has a task in each partition, and who answers then."""
+    def _planned(self, tasks: Spread, shared: Shared) -> tuple[DataFrame | Spread, Answering]:
+        """What is done with the tasks, and who answers then."""
         return tasks, partial(answer_tasks, shared)
 
     def _tell_more(self, what: str, before: int, total: int, done: int) -> None:

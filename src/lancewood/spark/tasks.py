@@ -1,15 +1,24 @@
 """Handing tasks to Spark: each in a partition of its own, on classic sessions and over Connect.
 
 A message is bytes that only its own task needs; what all tasks share belongs in the function
-that runs them. Knows nothing of tables.
+that runs them. Partitions carry the numbers of their tasks, and the function all messages, so that
+nothing has to be exchanged before; messages of megabytes travel as rows instead. Knows nothing of
+tables.
+
+What Spark believes about the size of a frame decides how it joins it, and after a function it
+believes what was true before. There, a large result has as many numbers as take its size: all but
+one of a task are dropped where they are made, at a billion a second.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -21,11 +30,20 @@ from lancewood.spark.types import handed_over
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
+Run: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""On an executor: rows for the tasks of a partition, which ``messages_of`` gives."""
 TASK, MESSAGE = "task", "message"
 _SCHEMA = pa.schema([pa.field(TASK, pa.int32(), False), pa.field(MESSAGE, pa.binary(), False)])
 _MANY_ROWS = 1 << 20
 _SEED = 42
+_MOST_INSIDE = 1 << 20
+"""Bytes of messages that a function may carry."""
+_NUMBER_BYTES, _MESSAGE_BYTES = 58, 56
+"""What Spark takes the rows for that carry a number, or a message."""
+_MOST_SIZE = 1 << 30
+"""The largest size that is made known: Spark joins what is larger alike."""
 _slots_over_connect: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 
 
@@ -63,15 +81,71 @@ def slots(spark: SparkSession) -> int:
     return known
 
 
-def spread(spark: SparkSession, messages: Sequence[bytes]) -> DataFrame:
-    """A frame of ``task`` and ``message``, one row in each partition, in the order of the tasks.
+@dataclass(frozen=True)
+class Spread:
+    """Tasks, each in a partition of its own, in their order."""
 
-    Without a message there is no row, and perhaps no task.
-    """
-    numbers = pa.array(range(len(messages)), pa.int32())
-    rows = pa.Table.from_arrays([numbers, pa.array(messages, pa.binary())], schema=_SCHEMA)
-    frame = frame_of(spark, rows, f"{TASK} int not null, {MESSAGE} binary not null")
-    return placed(spark, frame, len(messages))
+    spark: SparkSession
+    messages: Sequence[bytes] = field(repr=False)
+    size: float = 0.0
+    """The estimated bytes of what the tasks give."""
+
+    def mapInArrow(self, run: Run, schema: StructType | str) -> DataFrame:
+        """What a function gives for the tasks, named like DataFrame's. Without a message it is
+        perhaps not called."""
+        if sum(map(len, self.messages)) > _MOST_INSIDE:
+            return self._exchanged().mapInArrow(run, schema)
+        count = max(1, len(self.messages))
+        shift = _shift(self.size / count / _NUMBER_BYTES)
+        numbers = self.spark.range(0, len(self.messages) << shift, 1, count)
+        told: Any = partial(_told, run, tuple(self.messages), shift)
+        told.__name__ = getattr(run, "__name__", type(run).__name__)
+        if shift:
+            # What is null takes no room, and Spark takes it for 100 bytes.
+            numbers = numbers.where(f"(id & {(1 << shift) - 1}) = 0")
+            numbers = numbers.selectExpr("id", "cast(null as binary) as room")
+        return numbers.mapInArrow(told, schema)
+
+    def _exchanged(self) -> DataFrame:
+        """Rows of ``task`` and ``message``, one in each partition."""
+        columns = f"{TASK} int not null, {MESSAGE} binary not null"
+        numbers = pa.array(range(len(self.messages)), pa.int32())
+        rows = [numbers, pa.array(self.messages, pa.binary())]
+        frame = frame_of(self.spark, pa.Table.from_arrays(rows, schema=_SCHEMA), columns)
+        more = 1 << _shift(self.size / _MESSAGE_BYTES)
+        if more > len(self.messages):
+            none = self.spark.range(0, more, 1, 1).where("id < 0")
+            none = none.selectExpr(
+                f"cast(id as int) as {TASK}", f"cast(null as binary) as {MESSAGE}"
+            )
+            frame = frame.unionAll(none)
+        return placed(self.spark, frame, len(self.messages))
+
+
+def spread(spark: SparkSession, messages: Sequence[bytes], size: float = 0.0) -> Spread:
+    """Tasks for a function. A frame of at least about ``size`` bytes is what they become."""
+    return Spread(spark, messages, min(size, _MOST_SIZE))
+
+
+def _shift(wanted: float) -> int:
+    """The power of two nearest to a number; 0 for less than two."""
+    return max(0, round(math.log2(wanted))) if wanted >= 2 else 0
+
+
+def _told(
+    run: Run, messages: Sequence[bytes], shift: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """On an executor: run the tasks whose numbers are in a partition."""
+    return run(_with_messages(messages, shift, batches))
+
+
+def _with_messages(
+    messages: Sequence[bytes], shift: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        numbers = [each >> shift for each in batch["id"].to_pylist()]
+        found = pa.array([messages[each] for each in numbers], pa.binary())
+        yield pa.RecordBatch.from_arrays([pa.array(numbers, pa.int32()), found], schema=_SCHEMA)
 
 
 def placed(spark: SparkSession, frame: DataFrame, tasks: int) -> DataFrame:

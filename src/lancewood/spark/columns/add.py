@@ -53,7 +53,7 @@ from lancewood.spark.reading.task import sized
 from lancewood.spark.runner import SparkRunner
 from lancewood.spark.running.answers import Shared, answered, as_rows, dumps, loads
 from lancewood.spark.running.arriving import Answering
-from lancewood.spark.tasks import messages_of
+from lancewood.spark.tasks import Spread, messages_of
 from lancewood.spark.types import Reading, Writing
 from lancewood.spark.writing.work import (
     Written,
@@ -219,7 +219,7 @@ class ExpressionRunner(SparkRunner):
         self._asked = source.asked
         self._rows = rows
 
-    def _planned(self, tasks: DataFrame, shared: Shared) -> tuple[DataFrame, Answering]:
+    def _planned(self, tasks: Spread, shared: Shared) -> tuple[DataFrame | Spread, Answering]:
         from pyspark.sql.types import StructType
 
         schema = StructType([*hidden_fields(), *self._rows.reading.spark])

@@ -102,16 +102,17 @@ def diff_frame(
     )
     shape, running = replace(rows.shape), slots(spark)
     work = DiffWork(plan.one.bare(), plan.other.bare(), shape, Reading(schema))
-    pairing, messages = _pairing(work, rows), list[bytes]()
+    pairing, messages, size = _pairing(work, rows), list[bytes](), 0
     for found in plan.comparisons(pairs_keys=pairing is None):
         left = found if pairing is None else pairing.without(found)
         cutting = DiffCutting(left, shape, costs(found, shape))
         messages += map(encode, cutting.portions(_share(cutting.cost, running)))
+        size += cutting.cost
     if pairing is not None and not messages:
         return pairing.frame(spark, running)
     run: Any = partial(diff_tasks, work)
     run.__name__ = work.name
-    frame = spread(spark, messages).mapInArrow(run, work.reading.spark)
+    frame = spread(spark, messages, size).mapInArrow(run, work.reading.spark)
     return frame if pairing is None else frame.unionAll(pairing.frame(spark, running))
 
 

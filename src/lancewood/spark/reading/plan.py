@@ -78,6 +78,8 @@ class ReadPlan:
     """What was asked for, with all fragments."""
     rows: int | None = None
     """The rows of all messages before a filter; None if a writer did not record them."""
+    size: float = 0.0
+    """The estimated bytes of all rows that are read, before a filter."""
 
     @property
     def spark(self) -> StructType:
@@ -111,7 +113,9 @@ def plan_read(
     messages = [each.encode() for each in chosen.portions(slots, most_bytes)]
     shared = replace(request, fragments=None, base_ids=None, limit=limit)
     rows = None if chosen.rows is None else sum(chosen.rows)
-    return ReadPlan(ReadWork(snapshot.bare(), shared, reading), messages, limit, scan, rows)
+    work = ReadWork(snapshot.bare(), shared, reading)
+    size = chosen.row_count * chosen.width
+    return ReadPlan(work, messages, limit, scan, rows, size)
 
 
 @dataclass(frozen=True)
@@ -156,6 +160,18 @@ class _Chosen:
         )
         return _Chosen(self.scan, self.raw[: at + 1], [*self.rows[:at], kept], last)
 
+    @property
+    def row_count(self) -> int:
+        """The live rows of all fragments; where they are not known, the fragments."""
+        return len(self.raw) if self.rows is None else sum(self.rows)
+
+    @cached_property
+    def width(self) -> float:
+        """The estimated bytes of a row."""
+        last = len(self.raw) - 1
+        sample = np.unique(np.linspace(0, last, _SAMPLE).astype(int)).tolist() if self.raw else []
+        return row_width(self.scan, map(self._fragment, sample), self.row_count)
+
     def portions(self, slots: int, most_bytes: int) -> Iterator[TablePortion]:
         """The fragments cut into tasks."""
         if not self.raw:
@@ -163,10 +179,8 @@ class _Chosen:
         raw = [each if len(each) < _LARGE_FRAGMENT else self._relieved(each) for each in self.raw]
         sizes = np.fromiter(map(len, raw), np.int64, len(raw))
         rows = np.asarray([1] * len(raw) if self.rows is None else self.rows, np.int64)
-        sample = np.unique(np.linspace(0, len(raw) - 1, _SAMPLE).astype(int)).tolist()
-        width = row_width(self.scan, map(self._fragment, sample), int(rows.sum()))
         split = self.rows is not None
-        cuts = cut_fragments(rows, width, sizes, slots, split=split, most=most_bytes)
+        cuts = cut_fragments(rows, self.width, sizes, slots, split=split, most=most_bytes)
         locations = dict.fromkeys(map(self._location, cuts.tolist()))
         for (first, start), (last, stop) in pairwise(locations):
             spans: dict[FragmentId, tuple[int, int]] = {}

@@ -138,7 +138,7 @@ def read_frame(spark: SparkSession, plan: ReadPlan) -> DataFrame:
     read, schema = (read_tasks, plan.spark) if plan.spark.fields else (mark_rows, MARK_SCHEMA)
     work: Any = partial(read, plan.work)
     work.__name__ = plan.work.name
-    frame = spread(spark, plan.messages).mapInArrow(work, schema)
+    frame = spread(spark, plan.messages, plan.size).mapInArrow(work, schema)
     frame = frame if plan.spark.fields else frame.drop(*frame.columns)
     return frame if plan.limit is None else taken_whole(frame, plan.limit).limit(plan.limit)
 

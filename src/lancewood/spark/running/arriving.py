@@ -23,7 +23,7 @@ from lancewood.errors import LancewoodError
 from lancewood.spark.abilities import TAGGED_THREADS, release_here
 from lancewood.spark.running.answers import SCHEMA, result_of
 from lancewood.spark.running.failures import as_our_error
-from lancewood.spark.tasks import is_connect
+from lancewood.spark.tasks import Spread, is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,7 +43,13 @@ class Arriving:
     """The answers of one job. The job starts when this object is made."""
 
     def __init__(
-        self, spark: SparkSession, frame: DataFrame, answering: Answering, *, tasks: int, what: str
+        self,
+        spark: SparkSession,
+        frame: DataFrame | Spread,
+        answering: Answering,
+        *,
+        tasks: int,
+        what: str,
     ) -> None:
         """``answering`` is called with every partition of the frame; ``tasks`` is the number of
         answers to expect."""

@@ -25,7 +25,7 @@ from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version
 from lancewood.model.manifest import decode_fragment
 from lancewood.model.schema import SYSTEM_COLUMNS
-from lancewood.spark.reading.plan import MOST, OPENING, count_tasks, row_width
+from lancewood.spark.reading.plan import LEAST, MOST, OPENING, count_tasks, row_width
 from lancewood.spark.reading.task import (
     WORKERS,
     ReadWork,
@@ -213,7 +213,8 @@ class RowsBetween:
     def frame(self, spark: SparkSession) -> DataFrame:
         """The rows, with their values in the later version, cut into tasks."""
         messages = plan_tasks(self.rows, self.fitting, TaskSize(slots(spark)))
-        return spread(spark, messages).mapInArrow(_read, self.schema)
+        size = LEAST * (len(messages) - 1)  # or more
+        return spread(spark, messages, size).mapInArrow(_read, self.schema)
 
 
 def find_between(
