@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lancewood.spark.tasks import frame_of, leading_keys, messages_of
+from lancewood.spark.tasks import Spread, frame_of, leading_keys, messages_of, spread
 
 
 class NoLimit:
@@ -55,3 +55,62 @@ def test_keys_lead_where_the_hash_of_spark_does() -> None:
         number for number, key in enumerate(keys) if key < 4
     ]
     assert min(keys) == 0
+
+
+class Frames:
+    """A session whose ranges are lists, and what was asked of it."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.numbers: list[range] = []
+
+    def range(self, start: int, end: int, step: int, parts: int) -> Any:
+        self.asked.append(f"range {end} in {parts}")
+        share = end // parts
+        self.numbers = [range(at * share, (at + 1) * share, step) for at in range(parts)]
+        return self
+
+    def where(self, condition: str) -> Any:
+        mask = int(condition.split("&")[1].split(")")[0])
+        self.numbers = [part[:1] for part in self.numbers]
+        assert all(not part.start & mask for part in self.numbers)
+        self.asked.append("where")
+        return self
+
+    def selectExpr(self, *columns: str) -> Any:
+        self.asked.append(f"select {len(columns)}")
+        return self
+
+    def mapInArrow(self, run: Any, schema: str) -> Any:
+        self.asked.append(run.__name__)
+        batches = ([pa.record_batch({"id": list(part)})] if part else [] for part in self.numbers)
+        return [list(run(iter(each))) for each in batches]
+
+
+def answers(batches: Any) -> Any:
+    return (
+        pa.record_batch({"answer": [f"{task} {text!r}"]}) for task, text in messages_of(batches)
+    )
+
+
+@pytest.mark.parametrize("count", [1, 3, 8])
+@pytest.mark.parametrize("size", [0.0, 1e5, 48e6, 1e15])
+def test_each_partition_runs_its_own_task_however_large_the_result_is_to_be(
+    count: int, size: float
+) -> None:
+    session: Any = Frames()
+    tasks: Spread = spread(session, [b"m%d" % each for each in range(count)], size)
+    found: Any = tasks.mapInArrow(answers, "answer string")
+    texts = [[batch["answer"][0].as_py() for batch in part] for part in found]
+    assert texts == [[f"{each} b'm{each}'"] for each in range(count)]
+    rows = int(session.asked[0].split()[1])
+    assert session.asked[-1] == "answers"
+    assert (
+        rows == count if not size else min(size, 1 << 30) / 2 <= rows * 58 <= 2 * size + 58 * count
+    )
+
+
+def test_without_a_message_nothing_is_run() -> None:
+    session: Any = Frames()
+    found: Any = spread(session, [], 1e9).mapInArrow(answers, "answer string")
+    assert found == [[]]

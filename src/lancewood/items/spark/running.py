@@ -27,7 +27,7 @@ from lancewood.items.outcome import ItemDone, ItemOutcome, Tally
 from lancewood.items.writing import is_passing
 from lancewood.spark.running.answers import is_last_attempt
 from lancewood.spark.running.failures import as_our_error
-from lancewood.spark.tasks import check_running, slots, spread
+from lancewood.spark.tasks import check_running, keep_loaded, slots, spread
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -127,6 +127,7 @@ def _count(working: Working, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
     tally = Tally()
     for each in working(batches):
         tally.add(each)
+    keep_loaded()
     yield _tallied(tally)
 
 
@@ -146,6 +147,7 @@ def _rows(working: Working, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
     outcomes = working(batches)
     while rows := list(islice(outcomes, _DETAILS_AT_ONCE)):
         yield _as_rows(rows)
+    keep_loaded()
 
 
 def _as_rows(rows: list[ItemOutcome]) -> pa.RecordBatch:

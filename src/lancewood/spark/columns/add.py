@@ -53,7 +53,7 @@ from lancewood.spark.reading.task import sized
 from lancewood.spark.runner import SparkRunner
 from lancewood.spark.running.answers import Shared, answered, as_rows, dumps, loads
 from lancewood.spark.running.arriving import Answering
-from lancewood.spark.tasks import Spread, messages_of
+from lancewood.spark.tasks import Spread, keep_loaded, messages_of
 from lancewood.spark.types import Reading, Writing
 from lancewood.spark.writing.work import (
     Written,
@@ -287,6 +287,7 @@ def write_computed(shared: Shared, batches: Iterator[pa.RecordBatch]) -> Iterato
         mine = ComputedTask(rows, fragments, first)
         yield from as_rows(number, answered(shared, partial(_written, mine)))
         first += len(fragments)
+    keep_loaded()
 
 
 def _written(task: ComputedTask, work: WriteComputed) -> WrittenColumns:

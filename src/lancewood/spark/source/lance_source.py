@@ -140,6 +140,7 @@ class TableSource:
     def schema(self) -> StructType:
         """The schema of a read, in Spark's types."""
         snapshot = self._found()
+        keep_loaded()
         if self._asked.metadata is not None:
             return _metadata_schema(self._asked.metadata)
         if self._asked.streaming:
@@ -254,6 +255,7 @@ class Reader:
         """One for each task."""
         from pyspark.sql.datasource import InputPartition
 
+        keep_loaded()
         return [InputPartition(each) for each in self._messages]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:

@@ -24,6 +24,7 @@ from lancewood.spark.streaming.offsets import Offset, OffsetMap, beginning, deco
 from lancewood.spark.streaming.options import StreamOptions
 from lancewood.spark.streaming.task import TaskSize, plan_tasks, read_stream_task
 from lancewood.spark.streaming.walk import Walk
+from lancewood.spark.tasks import keep_loaded
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -73,7 +74,8 @@ class StreamReader:
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """On an executor: the rows of a partition."""
-        return read_stream_task(partition.value)
+        yield from read_stream_task(partition.value)
+        keep_loaded()
 
     def commit(self, end: OffsetMap) -> None:
         """Nothing to let go of: a table keeps its versions until cleanup."""

@@ -42,6 +42,7 @@ from lancewood.model.applied import AppliedBatch
 from lancewood.model.fragment import Fragment
 from lancewood.model.transaction import Transaction
 from lancewood.rules.applied import is_applied
+from lancewood.spark.tasks import keep_loaded
 from lancewood.spark.writing.work import (
     NOTHING,
     Answers,
@@ -186,7 +187,9 @@ class WriteJob:
         Raises StorageError, and errors that are not ours, so that Spark tries again. Other errors
         are answers, which ``commit`` raises.
         """
-        return NOTHING if self.work is None else self.work.run(batches)
+        answer = NOTHING if self.work is None else self.work.run(batches)
+        keep_loaded()
+        return answer
 
     def commit(self, answers: Sequence[bytes | None], runner: Runner | None = None) -> Written:
         """On the driver: make all that was written visible at once, or raise what a task answered.
