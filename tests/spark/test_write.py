@@ -202,7 +202,12 @@ def test_rows_are_spread_sorted_and_cut(spark: Any, uri: Path) -> None:
     for each in lw.open(uri).fragments[3:]:
         texts = lw.open(uri).scan(fragment_ids=[each.id]).to_arrow()["a b"].to_pylist()
         assert texts == sorted(texts)
-    assert write(numbers(spark, 0, 4, 1), uri, "overwrite", max_bytes_per_file=1).files == 4
+    assert (
+        write(
+            numbers(spark, 0, 4, 1), uri, "overwrite", overwrite_schema=True, max_bytes_per_file=1
+        ).files
+        == 4
+    )
 
 
 def test_types_are_restored_by_the_table(spark: Any, uri: Path) -> None:
