@@ -325,6 +325,20 @@ def test_the_door_can_be_switched_off(
     assert "BatchScan" in shown(read(spark, awkward.uri))
 
 
+def test_the_familiar_door_goes_the_same_way(spark: Any, awkward: lw.Table) -> None:
+    frame = spark.read.format("lance").option("columns", "i,s").load(awkward.uri)
+    assert '("i" > 4)' in scanned(frame.where("i > 4").select("s"))
+    assert "LocalTableScan" in shown(frame.groupBy().count())
+    assert [each.s for each in frame.where("i > 4").collect()] == ["ß", '"q" \\']
+    spark.conf.set(SETTING, "false")
+    try:
+        around = spark.read.format("lance").option("columns", "i,s").load(awkward.uri)
+        assert "WHERE" not in shown(around.where("i > 4"))
+        assert around.where("i > 4").collect() == frame.where("i > 4").collect()
+    finally:
+        spark.conf.unset(SETTING)
+
+
 LEFT_BEHIND = """
 import os, sys
 from lancewood.spark import read, session

@@ -165,8 +165,8 @@ def test_an_empty_table_and_a_filter_that_nothing_passes_give_no_rows(
 def test_a_version_that_was_cleaned_up_is_told(spark: Any, table: lw.Table) -> None:
     found = load(spark, table, version=1)
     table.overwrite(more(0, 1)).cleanup(keep_versions=1, in_flight=timedelta())
-    with pytest.raises(Exception, match=r"version 1 of .* is gone"):
-        found.count()
+    with pytest.raises(Exception, match=r"version 1 of .* (is gone|cannot be read any more)"):
+        found.collect()
 
 
 def test_append_makes_a_table_and_adds_to_it(spark: Any, tmp_path: Path) -> None:

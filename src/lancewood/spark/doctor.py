@@ -197,6 +197,7 @@ def _tried(trial: Trial, environ: Mapping[str, str]) -> Iterator[StoreCheck]:
     yield StoreCheck(
         "session", CheckStatus.OK, f"Spark {report['spark']}, {report['seconds']} s to start"
     )
+    yield _columnar(report["closed"])
     for seen in report["workers"]:
         other = {name for name, mine in report["driver"].items() if seen.get(name) != mine}
         figure = ", ".join(f"{name} {seen.get(name)}" for name in report["driver"])
@@ -211,6 +212,14 @@ def _tried(trial: Trial, environ: Mapping[str, str]) -> Iterator[StoreCheck]:
         yield StoreCheck("table", CheckStatus.SKIP, "nothing was written on a cluster", advice)
     else:
         yield StoreCheck("table", CheckStatus.OK, report["table"])
+
+
+def _columnar(closed: str | None) -> StoreCheck:
+    if closed is None:
+        figure = "open: columns, conditions and counts are pushed down"
+        return StoreCheck("columnar door", CheckStatus.OK, figure)
+    advice = "reads go through Python and Arrow, with the same rows; docs/spark.md, Two doors"
+    return StoreCheck("columnar door", CheckStatus.WARN, f"closed: {closed}", advice)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from lancewood.errors import UnsupportedError
 from lancewood.spark.abilities import SOURCES, release_of
+from lancewood.spark.columnar import why_closed
 from lancewood.spark.doctor import Trial, installed, installed_pyspark
 from lancewood.spark.reading.read import read
 from lancewood.spark.session import session
@@ -46,6 +47,7 @@ def attempt(trial: Trial) -> dict[str, Any]:
         return {
             "spark": spark.version,
             "seconds": round(started, 1),
+            "closed": why_closed(spark),
             "driver": _versions(),
             "workers": workers,
             "table": _try_table(spark, trial),

@@ -24,6 +24,7 @@ from lancewood.store.checkup import CheckStatus, StoreCheck
 REPORT: dict[str, Any] = {
     "spark": "4.3.0",
     "seconds": 4.5,
+    "closed": None,
     "driver": {"python": "3.11.7", "pyarrow": "26"},
     "workers": [{"python": "3.11.7", "pyarrow": "26", "executable": "/py", "host": "a"}],
     "table": "1000 rows written and read back",
@@ -202,6 +203,16 @@ def test_worker_that_runs_something_else_than_the_driver_is_a_failure(
     assert "--place URI" in str(found[-1].advice)
 
 
+def test_a_session_without_the_columnar_door_is_told_with_the_reason(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subject, "run_trial", lambda *_: REPORT)
+    assert checks(environ, Trial())["columnar door"].status is CheckStatus.OK
+    monkeypatch.setattr(subject, "run_trial", lambda *_: {**REPORT, "closed": "it is forbidden"})
+    found = checks(environ, Trial())["columnar door"]
+    assert (found.status, found.figure) == (CheckStatus.WARN, "closed: it is forbidden")
+
+
 def test_trial_that_fails_is_a_failed_check_with_the_reason(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,7 +260,8 @@ def test_command_ends_with_its_own_code_and_the_keys_that_it_promises(
     document = json.loads(good.stdout)
     assert list(document) == ["ok", "checks"]
     assert list(document["checks"][0]) == ["name", "status", "figure", "advice"]
-    assert [each["name"] for each in document["checks"]][-3:] == ["session", "worker", "table"]
+    names = [each["name"] for each in document["checks"]]
+    assert names[-4:] == ["session", "columnar door", "worker", "table"]
 
     install(monkeypatch, pandas=None)
     bad = CliRunner().invoke(app, ["spark", "doctor"], prog_name="lw")

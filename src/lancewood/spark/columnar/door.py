@@ -6,7 +6,6 @@ executors. Where that cannot be done there is no door, and the reason is kept fo
 
 from __future__ import annotations
 
-import base64
 import os
 import threading
 from dataclasses import dataclass
@@ -15,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
-from lancewood.spark.columnar.jar import compiled, format_jar, jar_path, keep_jar, kept_jar
+from lancewood.spark.columnar.jar import (
+    compiled,
+    format_jar,
+    jar_path,
+    keep_jar,
+    kept_jar,
+)
 from lancewood.spark.columnar.planned import PlannedRead, PythonCommand
 from lancewood.spark.tasks import is_connect
 
@@ -102,7 +107,7 @@ def _switched_off(spark: SparkSession) -> str | None:
 def _opened(spark: SparkSession) -> Door | ClosedError:
     try:
         if is_connect(spark):
-            raise ClosedError("the session is one of Spark Connect")
+            raise ClosedError("it is not brought to servers of Spark Connect")
         _attach(spark, _jar(spark))
     except ClosedError as closed:
         return closed
@@ -149,8 +154,3 @@ def _url(jvm: Any, path: Path) -> Any:
 def python_of(context: Any) -> PythonCommand:
     """The Python of a session's workers."""
     return PythonCommand(context.pythonExec, dict(context.environment), context._python_includes)
-
-
-def encoded_option(planned: PlannedRead) -> str:
-    """A planned read as the value of an option."""
-    return base64.b64encode(planned.encode(PythonCommand())).decode()

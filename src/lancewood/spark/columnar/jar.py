@@ -39,11 +39,19 @@ def sources() -> Mapping[str, str]:
 
 def jar_path(spark: str, java: str, environ: Mapping[str, str]) -> Path:
     """Where the jar for a release of Spark and a Java is, or would be."""
-    mark = hashlib.sha256()
-    for each in (spark, java, *(part for file in sources().items() for part in file)):
-        mark.update(each.encode() + b"\0")
-    name = f"lancewood-spark-{spark}-{mark.hexdigest()[:16]}.jar"
-    return cache_directory(environ) / "spark" / name
+    return _folder(environ) / f"lancewood-spark-{spark}-java-{java}-{_mark()}.jar"
+
+
+def _folder(environ: Mapping[str, str]) -> Path:
+    return cache_directory(environ) / "spark"
+
+
+@cache
+def _mark() -> str:
+    found = hashlib.sha256()
+    for name, text in sources().items():
+        found.update(f"{name}\0{text}\0".encode())
+    return found.hexdigest()[:16]
 
 
 def kept_jar(path: Path) -> Path | None:

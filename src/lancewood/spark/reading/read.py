@@ -68,10 +68,11 @@ def read(
     The version is given as for ``lancewood.open``, or by a table that is open, such as a state of
     a transaction; ``columns``, ``where``, ``parameters`` and
     ``in_bases`` are as for ``Table.scan``, and all of them are checked now. Only the columns and
-    rows that are asked for here leave Python: what Spark selects and filters later is read before
-    it is dropped. ``limit`` gives so many rows, the first ones if there is no filter. Row ids and
-    addresses are the columns ``_rowid`` and ``_rowaddr``, of type long. ``batch_rows`` are in a
-    batch at most; by default that follows the width of a row.
+    rows that are asked for here leave Python; where the session has the columnar door, so it is
+    with what Spark selects and filters later, and else that is read before it is dropped.
+    ``limit`` gives so many rows, the first ones if there is no filter. Row ids and addresses are
+    the columns ``_rowid`` and ``_rowaddr``, of type long. ``batch_rows`` are in a batch at most; by
+    default that follows the width of a row.
 
     Storage options travel to the executors inside the function that they run; they are in no plan
     that Spark prints. Every action reads the files anew, and fails with NotFoundError in its text

@@ -6,7 +6,6 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.net.URL;
 import java.nio.charset.StandardCharsets;
-import java.util.Base64;
 import java.util.Enumeration;
 import java.util.Locale;
 import java.util.Map;
@@ -20,12 +19,10 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /**
  * A read that Python has planned already, as a source.
  *
- * <p>In one process the plan is left here under a token for as long as the frame is made. Over
- * Connect it comes in an option, whose name tells Spark to hide its value.
+ * <p>The plan is left here under a token for as long as the frame is made.
  */
 public class PlannedSource implements TableProvider {
   static final String TOKEN = "plan";
-  static final String ENCODED = "secret";
   private static final String REGISTER =
       "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister";
   private static final String OURS = "io.lancewood.spark.lance";
@@ -93,9 +90,6 @@ public class PlannedSource implements TableProvider {
   }
 
   private static PlannedRead plan(CaseInsensitiveStringMap options) {
-    String encoded = options.get(ENCODED);
-    return encoded == null
-        ? (PlannedRead) LEFT.get(options.get(TOKEN))
-        : PlannedRead.decode(Base64.getDecoder().decode(encoded));
+    return (PlannedRead) LEFT.get(options.get(TOKEN));
   }
 }

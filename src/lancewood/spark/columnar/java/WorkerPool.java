@@ -2,11 +2,9 @@ package io.lancewood.spark;
 
 import java.io.IOException;
 import java.util.ArrayDeque;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Iterator;
-import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.TaskContext;
@@ -29,7 +27,7 @@ final class WorkerPool {
   private final Map killedSince = new HashMap();
   private final Set busy = new HashSet();
   private ForkServer server;
-  private long usedLast = System.nanoTime();
+  private volatile long usedLast = System.nanoTime();
 
   private WorkerPool(PythonCommand command) {
     this.command = command;
@@ -46,6 +44,7 @@ final class WorkerPool {
         found = new WorkerPool(command);
         POOLS.put(command, found);
       }
+      found.usedLast = System.nanoTime();
       return found;
     }
   }
@@ -123,7 +122,8 @@ final class WorkerPool {
     return server;
   }
 
-  private synchronized void care(long now) {
+  /** Whether the pool has been empty for so long that nobody will miss it. */
+  private synchronized boolean care(long now) {
     while (!idle.isEmpty() && now - ((Worker) idle.peekLast()).idleSince > IDLE) {
       ((Worker) idle.pollLast()).end();
     }
@@ -142,8 +142,10 @@ final class WorkerPool {
         }
       }
     }
+    return server == null && idle.isEmpty() && busy.isEmpty() && now - usedLast > UNUSED;
   }
 
+  /** Looks after all pools, as long as there are any. */
   private static final class Caretaker extends Thread {
     Caretaker() {
       super("lancewood-workers");
@@ -158,12 +160,15 @@ final class WorkerPool {
         } catch (InterruptedException stopped) {
           return;
         }
-        List pools;
         synchronized (POOLS) {
-          pools = new ArrayList(POOLS.values());
-        }
-        for (int i = 0; i < pools.size(); i++) {
-          ((WorkerPool) pools.get(i)).care(System.nanoTime());
+          for (Iterator each = POOLS.values().iterator(); each.hasNext(); ) {
+            if (((WorkerPool) each.next()).care(System.nanoTime())) {
+              each.remove();
+            }
+          }
+          if (POOLS.isEmpty()) {
+            return;
+          }
         }
       }
     }
