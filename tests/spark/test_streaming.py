@@ -170,6 +170,8 @@ def test_a_stream_says_which_version_it_cannot_emit(spark: Any, tmp_path: Path) 
     told = io.StringIO()
     with contextlib.redirect_stdout(told):
         frame.explain(True)
+    if not HAS_LIMITS:  # then the trigger is for one batch, which ends before the deletion
+        run(frame, tmp_path / "c", target, **secret)
     with pytest.raises(Exception, match=r"version 3 \(Delete\).*deleted 1.*onChange") as failed:
         run(frame, tmp_path / "c", target, **secret)
     assert keys(target) == [1, 2, 3], "what came before is there"

@@ -215,7 +215,7 @@ def test_a_frame_of_sql_becomes_a_new_table(spark: Any, zone: str, wide: str) ->
     assert moment == pa.timestamp("us", "UTC")
 
 
-@pytest.mark.skipif(not HAS_TIMES, reason="this Spark has no type time")
+@pytest.mark.skipif(not HAS_TIMES, reason="this Spark has no such times")
 def test_rows_with_times_of_day_can_be_counted_and_grouped(spark: Any) -> None:
     rows = pa.record_batch({"t": pa.array([1, None, 1], pa.time64("us"))})
     reading = Reading(rows.schema)

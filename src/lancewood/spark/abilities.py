@@ -45,7 +45,7 @@ BOUNDED_BATCHES = Ability(
     (4, 0),
     "for wide rows lower spark.sql.execution.arrow.maxRecordsPerBatch",
 )
-TIMES = Ability("the type time", (4, 1), "leave the column out with columns=, or cast it")
+TIMES = Ability("times to the nanosecond", (4, 3), "leave the column out with columns=")
 DOUBLED_QUOTES = Ability(
     "'' in texts of SQL", (4, 1), "such a text is two texts in a row: write \\' for a quote"
 )
@@ -54,7 +54,7 @@ LIMITED_STREAMS = Ability(
     (4, 2),
     "a batch has all that is there; leave the option out",
 )
-MISSED = (SOURCES, CONNECT, BOUNDED_BATCHES, TIMES, DOUBLED_QUOTES, LIMITED_STREAMS)
+MISSED = (SOURCES, CONNECT, BOUNDED_BATCHES, DOUBLED_QUOTES, LIMITED_STREAMS, TIMES)
 """What people notice the lack of."""
 
 ARROW_FRAMES = Ability("frames from and to Arrow tables", (4, 0), "they go by rows or batches")

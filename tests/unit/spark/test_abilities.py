@@ -61,12 +61,12 @@ def test_a_session_can_what_both_its_spark_and_pyspark_can(monkeypatch: pytest.M
 
 
 def test_what_is_lacking_is_told_with_the_release_that_has_it() -> None:
-    require("column 't'", TIMES, (4, 1, 0))
+    require("column 't'", TIMES, (4, 3, 0))
     with pytest.raises(UnsupportedError) as refused:
         require("column 't'", TIMES, (4, 0, 5), column="t")
     assert str(refused.value) == (
-        "column 't' needs the type time, which Spark has from 4.1 on, and this is 4.0.5: leave the "
-        "column out with columns=, or cast it"
+        "column 't' needs times to the nanosecond, which Spark has from 4.3 on, and this is 4.0.5: "
+        "leave the column out with columns="
     )
     assert refused.value.facts["column"] == "t"
 
@@ -79,8 +79,8 @@ def test_the_newest_lacks_nothing_and_the_oldest_has_no_source() -> None:
 def test_a_column_of_times_is_refused_where_spark_has_no_such_type(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("lancewood.spark.types.reading.release_here", lambda: (4, 0, 5))
-    with pytest.raises(UnsupportedError, match=r"column 's\.t' needs the type time"):
+    monkeypatch.setattr("lancewood.spark.types.reading.release_here", lambda: (4, 2, 1))
+    with pytest.raises(UnsupportedError, match=r"column 's\.t' needs times to"):
         Reading(pa.schema({"s": pa.struct({"t": pa.time64("us")})}))
 
 
