@@ -396,7 +396,7 @@ _FUNCTIONS = (
     "hash({t}label) % 2 = 0",
     "FALSE",
     "TRUE",
-    "NULL",
+    "CAST(NULL AS BOOLEAN)",
 )
 _BETWEEN_COLUMNS = (
     "{t}k = {t}tiny",
