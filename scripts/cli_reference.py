@@ -23,10 +23,10 @@ HEAD = """\
 `lw VERB …` works in a repository of many tables, with the verbs of git; `lw table COMMAND URI …`
 works on one table, in a repository or not. `lw sql QUERY` asks and changes tables
 [with SQL](sql.md), at any revision. `lw run FILE` runs [a pipeline](pipeline.md), and `lw runs`
-looks after its runs. `lw items` goes through a folder of [small repositories](items.md), and `lw repo import-plain` makes one
-of the plain layout of ADR-019. `lw doctor URI` examines a place, `lw spark doctor` looks at this
-machine. `URI` is a path or a URI of an object store; `lw --install-completion` teaches your shell
-to complete names and options.
+looks after its runs. `lw items` goes through a folder of [small repositories](items.md), and
+`lw repo import-plain` makes one of the plain layout of ADR-019. `lw doctor URI` examines a place,
+`lw spark doctor` looks at this machine. `URI` is a path or a URI of an object store;
+`lw --install-completion` teaches your shell to complete names and options.
 
 **Which repository.** That of the current directory, or the nearest above it. `lw -C PATH VERB …`
 does everything as if started in `PATH`, as with git. A `REVISION` is a branch, a tag, a hash of

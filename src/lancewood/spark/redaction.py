@@ -19,7 +19,7 @@ _WORDS = rf"(?:{'|'.join((*SECRET_WORDS, *_JSON_OPTIONS))})s?(?![a-z-])"
 NAMES = rf"(?i:(?<![a-z]){_WORDS})"
 """Finds the name of a secret, whatever stands before it: ``storage.account_key``."""
 _SAID = r"""[\w.-]*[\\`"']{0,4}\s*(?:value:|[=:]|->)?\s*\\*"""
-_QUOTED = r"""(?:"(?:[^"\\]|\\.)*|'[^'\\]*(?:\\[^'][^'\\]*)*)"""
+_QUOTED = r"""(?:"[^"\\]*(?:\\.[^"\\]*)*|'[^'\\]*(?:\\[^'][^'\\]*)*)"""
 TEXTS = rf'(?i:(?<![a-z])(?!key: "){_WORDS}{_SAID}{_QUOTED})'
 """Finds such a name with its value, in the text of a request or of SQL: ``key: "account_key" value:
 "…"``, ``account_key '…'``. What a request calls ``key`` is the name that follows."""
