@@ -60,7 +60,7 @@ def run_page(page: Path) -> None:
             with contextlib.redirect_stdout(printed):
                 exec(compile(text, str(page), "exec"), space)
             found = printed.getvalue()
-            assert found == (expected if after == "text" else ""), f"{text}\n{found}"
+            assert matches(expected if after == "text" else "", found), f"{text}\n{found}"
         elif kind == "toml" and (named := FILE.match(text)):
             Path(named[1]).write_text(text)
         elif kind == "console":

@@ -64,7 +64,7 @@ VERBS: dict[str, CommandEntry] = {
     ),
     "conflicts": CommandEntry(
         "repository.deciding:conflicts_command",
-        "Show the rows that a merge would leave to decide.",
+        "Show the rows that a merge, a cherry-pick or a revert would leave to decide.",
     ),
     "resolve": CommandEntry(
         "repository.deciding:resolve_command",
