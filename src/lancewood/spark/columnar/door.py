@@ -7,6 +7,7 @@ executors. Where that cannot be done there is no door, and the reason is kept fo
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,7 +77,7 @@ def why_closed(spark: SparkSession) -> str | None:
 
 def prepare(spark: SparkSession) -> None:
     """Bring the door into a session that was started here; does not wait for the compiler."""
-    if is_connect(spark) or _switched_off(spark) is not None:
+    if is_connect(spark) or _kept_shut(spark) is not None:
         return
     if kept_jar(_jar_path(spark)) is not None:
         _look(spark)
@@ -85,9 +86,9 @@ def prepare(spark: SparkSession) -> None:
 
 
 def _look(spark: SparkSession) -> Door | ClosedError:
-    off = _switched_off(spark)
-    if off is not None:
-        return ClosedError(off)
+    shut = _kept_shut(spark)
+    if shut is not None:
+        return ClosedError(shut)
     with _lock:
         known = _found.get(spark)
         if known is None:
@@ -95,13 +96,20 @@ def _look(spark: SparkSession) -> Door | ClosedError:
         return known
 
 
-def _switched_off(spark: SparkSession) -> str | None:
-    """What turned the door off, if something did."""
+def _kept_shut(spark: SparkSession) -> str | None:
+    """Why it is not even tried: it was turned off, or this system is one that nobody has tried its
+    workers on, which are forked and share memory."""
     value = os.environ.get(VARIABLE, "")
     if value.lower() in _OFF:
         return f"{VARIABLE} is {value}"
-    value = spark.conf.get(SETTING, "true") or "true"
-    return f"{SETTING} is {value}" if value.lower() in _OFF else None
+    setting = spark.conf.get(SETTING, None)
+    if setting is not None and setting.lower() in _OFF:
+        return f"{SETTING} is {setting}"
+    if not hasattr(os, "fork"):
+        return f"its workers are forked, which {sys.platform} does not do"
+    if sys.platform == "linux" or setting is not None:
+        return None
+    return f"it has been tried on Linux alone, and this is {sys.platform}; {SETTING}=true opens it"
 
 
 def _opened(spark: SparkSession) -> Door | ClosedError:
