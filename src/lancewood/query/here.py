@@ -13,7 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from lancewood.engine.base import Addresses
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.snapshot import Access, Snapshot
+from lancewood.engine.write import WriteRequest, create_table, rows_to_overwrite
+from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.merging.addressed import RowChanges
 from lancewood.query.answer import Answer, InProcess, answer
 from lancewood.query.plan import QueryPlan, Surroundings, plan_query
@@ -35,7 +37,7 @@ from lancewood.query.statements.sequence import run_script
 from lancewood.query.statements.values import stored_reader, stored_table
 from lancewood.query.statements.workplace import Workplace
 from lancewood.repo.repository import Repository
-from lancewood.table.by_uri import create, exists
+from lancewood.table.by_uri import exists
 from lancewood.table.by_uri import open as open_table
 from lancewood.table.table import Table
 
@@ -158,21 +160,21 @@ class Here:
         data: Any = schema
         if rows is not None:
             data = stored_reader(rows.to_batches(), schema.names, rows.schema, schema)
-        if replace and exists(place.uri, storage_options=options):
-            there = open_table(place.uri, storage_options=options)
-            new = schema.empty_table() if rows is None else data
-            return there.overwrite(
-                new, schema=schema, file_version=place.file_version, message=message
-            )
-        return create(
-            place.uri,
-            data,
+        replaces = replace and exists(place.uri, storage_options=options)
+        request = WriteRequest(
+            mode="overwrite" if replaces else "error",
             schema=schema,
-            stable_row_ids=place.stable_row_ids is not False,
+            overwrite_schema=replaces,
+            stable_row_ids=place.stable_row_ids,
             file_version=place.file_version,
-            storage_options=options,
-            message=message,
+            config=place.config,
         )
+        if replaces:
+            there = open_table(place.uri, storage_options=options)
+            new = rows_to_overwrite(there._snapshot, data, request)
+            return there._write(new, CommitOptions.of(message), dry_run=False)
+        location = Access(place.uri, storage_options=options).whole("create")
+        return Table(create_table(location, data, request, message=message))
 
     def add_columns(
         self,

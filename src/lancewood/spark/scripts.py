@@ -15,8 +15,8 @@ import pyarrow.types as pt
 
 from lancewood.engine.commit import CommitPolicy
 from lancewood.engine.location import discard, new_data_files
-from lancewood.engine.snapshot import Snapshot
-from lancewood.engine.write import PlannedWrite, WriteRequest
+from lancewood.engine.snapshot import Access, Snapshot
+from lancewood.engine.write import PlannedWrite, WriteRequest, plan_write
 from lancewood.errors import CommitUnknownError, InvalidInputError, LancewoodError
 from lancewood.jobs.columns.add import AddColumns
 from lancewood.jobs.counts import RowCounts
@@ -48,7 +48,8 @@ from lancewood.spark.querying import Args, OfSession, answer, refused, session_s
 from lancewood.spark.runner import SparkRunner
 from lancewood.spark.tasks import check_running, frame_of
 from lancewood.spark.types import Writing, spark_schema
-from lancewood.spark.write_frame import write
+from lancewood.spark.write_frame import run_job
+from lancewood.spark.writing.job import WriteJob
 from lancewood.spark.writing.work import WriteWork, decode_answers, write_rows
 from lancewood.table.by_uri import open as open_table
 from lancewood.table.table import Table
@@ -195,17 +196,18 @@ class OnSpark:
     ) -> Table:
         if rows is None:
             rows = self._spark.createDataFrame([], spark_schema(place.schema))
-        done = write(
-            rows,
-            place.uri,
-            "overwrite" if replace else "error",
+        request = WriteRequest(
+            mode="overwrite" if replace else "error",
             schema=place.schema,
+            overwrite_schema=replace,
             file_version=place.file_version,
             stable_row_ids=place.stable_row_ids,
-            message=message,
-            storage_options=place.storage_options,
+            config=place.config,
         )
-        made = open_table(place.uri, version=done.version, storage_options=place.storage_options)
+        options = place.storage_options
+        plan = plan_write(Access(place.uri, storage_options=options), request)
+        done = run_job(rows, WriteJob.of(plan, rows.schema, CommitOptions.of(message)))
+        made = open_table(place.uri, version=done.version, storage_options=options)
         return made._after(made._snapshot, done.counts)
 
     def add_columns(

@@ -204,14 +204,15 @@ def write(
     job = WriteJob.of(plan, df.schema, commit_options)
     if dry_run:
         return as_planned(plan.before)
-    return _run(
+    return run_job(
         spread.sortWithinPartitions(*columns) if columns else spread,
         job,
         skip_empty=skip_empty and not job.is_new,
     )
 
 
-def _run(df: DataFrame, job: WriteJob, *, skip_empty: bool) -> Written:
+def run_job(df: DataFrame, job: WriteJob, *, skip_empty: bool = False) -> Written:
+    """Have executors write the rows of a frame, and commit them."""
     assert job.work is not None
     answers = write_rows(df, job.work)
     if skip_empty and is_nothing(answers):

@@ -6,7 +6,7 @@ Everything is checked here and no file is written, so that Python, Spark and a d
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Literal, TypeAlias
 
@@ -27,7 +27,12 @@ from lancewood.engine.location import (
     own_file_root,
     uri_of_base,
 )
-from lancewood.engine.schema import missing_columns, next_field_id, plan_new_columns
+from lancewood.engine.schema import (
+    config_update,
+    missing_columns,
+    next_field_id,
+    plan_new_columns,
+)
 from lancewood.engine.snapshot import TAG, Access, Snapshot, is_table, open_revision
 from lancewood.engine.write.file_writer import FileWriter
 from lancewood.errors import (
@@ -89,6 +94,8 @@ class WriteRequest:
     """An overwrite replaces the columns, too; otherwise the table keeps its own."""
     replace_where: str | None = None
     """An overwrite replaces the rows that meet this condition, which new rows have to meet."""
+    config: Mapping[str, str] | None = None
+    """Keys of the configuration, which a table that is made or replaced gets with its rows."""
 
     def __post_init__(self) -> None:
         check_choice("mode", self.mode, WriteMode)
@@ -103,6 +110,8 @@ class WriteRequest:
             raise InvalidInputError(f"stable_row_ids is True or False, got {self.stable_row_ids!r}")
         if self.file_version is not None:
             check_file_version(self.file_version)
+        if self.config:
+            config_update(self.config)
         _ = self.limits
 
     def _check_columns(self) -> None:
@@ -277,6 +286,7 @@ class PlannedWrite:
             fragments,
             tuple(encode_schema(files.schema)),
             files.schema.metadata,
+            dict(self.request.config or {}),
             initial_bases=self.declared,
             file_version=files.file_version,
         )

@@ -308,9 +308,10 @@ class _MergeQuery:
         """An expression in which a bare name means the side that such rows have."""
         if when is When.MATCHED:
             return sql
-        names = self._source if when is When.NOT_MATCHED else self._table.names
-        exposed = self._from if when is When.NOT_MATCHED else self._target
-        return _qualified(sql, exposed, names, self._settings)
+        table = _Side("target", self._target_name, self._table.names)
+        source = _Side("source", self._source_name, self._source)
+        own, other = (source, table) if when is When.NOT_MATCHED else (table, source)
+        return _qualified(sql, own, other, when, self._settings)
 
     def _all(self) -> Iterator[tuple[str, str]]:
         """Every column of the table from the one of that name in the source."""
@@ -403,23 +404,40 @@ class _MergeQuery:
         return self._side(node) == (False, column)
 
 
-def _qualified(sql: str, exposed: str, names: Sequence[str], settings: Settings) -> str:
-    """An expression with a qualifier before each bare name of a column; subqueries stay."""
+@dataclass(frozen=True)
+class _Side:
+    """The target or the source of a merge: its name in the statement, and its columns."""
+
+    word: str
+    name: str
+    columns: Sequence[str]
+
+
+def _qualified(sql: str, own: _Side, other: _Side, when: When, settings: Settings) -> str:
+    """An expression with a qualifier before each bare name of a column; subqueries stay. Raises
+    InvalidInputError for a column of the side that has no such rows."""
     from sqlglot import exp
 
-    known = {settings.folded(each) for each in names}
+    known, unknown = (set(map(settings.folded, each.columns)) for each in (own, other))
     start = len("SELECT ")
     query = parse_query(f"SELECT {sql}", settings)
     found = []
     for each in query.tree.find_all(exp.Column):
         first = None if each.is_star else each.parts[0]
-        if first is not None and each.find_ancestor(exp.Select) is query.tree:
-            name = settings.folded(str(first.name))
-            is_bare = name != settings.folded(exposed.strip("`")) and name in known
-            if is_bare and "start" in first.meta:
-                found.append(first.meta["start"] - start)
+        if first is None or each.find_ancestor(exp.Select) is not query.tree:
+            continue
+        name = settings.folded(str(first.name))
+        if name == settings.folded(own.name):
+            continue
+        if name in known and "start" in first.meta:
+            found.append(first.meta["start"] - start)
+        elif name in unknown or name == settings.folded(other.name):
+            raise InvalidInputError(
+                f"WHEN {when.value.upper()}: {each.sql('spark')} is of the {other.word}, which has "
+                f"no such row; name columns of {own.name!r}, the {own.word}"
+            )
     for at in sorted(found, reverse=True):
-        sql = f"{sql[:at]}{exposed}.{sql[at:]}"
+        sql = f"{sql[:at]}{quoted(own.name)}.{sql[at:]}"
     return sql
 
 

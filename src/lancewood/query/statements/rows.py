@@ -208,6 +208,8 @@ def _inserted(reader: Reader, table: str) -> InsertColumns | InsertAll:
         columns.append(_of_target(reader, table))
     reader.expect(")")
     reader.check_once(columns, "each column")
+    if any(len(each) > 1 for each in columns):
+        raise reader.refused("INSERT gives whole columns: write named_struct() for a struct")
     reader.expect("VALUES")
     reader.expect("(")
     values = [reader.expression("a value", ",")]

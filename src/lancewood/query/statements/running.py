@@ -129,6 +129,7 @@ class NewPlace:
     storage_options: Mapping[str, str] | None
     schema: pa.Schema
     """Its columns."""
+    config: Mapping[str, str]
     file_version: str | None = None
     stable_row_ids: bool | None = None
 

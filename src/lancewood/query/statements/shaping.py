@@ -13,6 +13,7 @@ import pyarrow as pa
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import (
     AlreadyExistsError,
+    IncompatibleConflictError,
     InvalidInputError,
     NotFoundError,
     UnsupportedError,
@@ -219,13 +220,15 @@ class TableStatements(Runs):
 
     def _new(self, statement: CreateTable) -> _NewTable:
         """What is made; raises InvalidInputError for what cannot be."""
-        options = dict(_options(statement.options))
+        options, config = dict(_options(statement.options)), dict(statement.properties)
+        if statement.comment is not None:
+            config[_COMMENT] = statement.comment
         if statement.query is None:
             schema = arrow_schema(statement.columns, statement.primary_key, self._settings)
-            return _NewTable(schema, None, options)
+            return _NewTable(schema, None, options, config)
         rows = self._engine.answer(self._planned(statement.query))
         schema = _with_key(self._engine.columns(rows), statement.primary_key)
-        return _NewTable(schema, rows, options)
+        return _NewTable(schema, rows, options, config)
 
     def _made(self, statement: CreateTable) -> Table:
         workplace, target = self._workplace, statement.target
@@ -237,14 +240,11 @@ class TableStatements(Runs):
         else:
             uri = statement.location or workplace.uri(target)
             assert uri is not None
-            place = NewPlace(uri, workplace.storage_options, new.schema, **new.options)
+            options = workplace.storage_options
+            place = NewPlace(uri, options, new.schema, new.config, **new.options)
             replaces = statement.existing is Existing.REPLACE
             message = self._message(statement)
             table = self._engine.create(place, new.rows, replace=replaces, message=message)
-        if statement.properties:
-            table = table.set_config(dict(statement.properties))
-        if statement.comment is not None:
-            table = table.set_metadata({_COMMENT: statement.comment})
         return table
 
     def _staged(self, statement: CreateTable, new: _NewTable) -> Table:
@@ -260,6 +260,8 @@ class TableStatements(Runs):
             table = self._workplace.table(statement.target).overwrite(new.schema.empty_table())
         else:
             table = transaction.create_table(statement.target.name, new.schema, **new.options)
+        if new.config:
+            table = table.set_config(new.config)
         if new.rows is None:
             return table
         return self._engine.insert(
@@ -341,6 +343,7 @@ class _NewTable:
     rows: Any
     """Those of a query, by the engine; None for an empty table."""
     options: Mapping[str, Any]
+    config: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -368,11 +371,24 @@ class _Names:
                 f"OR REPLACE does not move {self.kind} {name!r} of the repository: drop it first, "
                 "or reset the branch with lw reset"
             )
-        found = self.names.reset(name, at) if self.kind == "branch" else self.names.update(name, at)
+        if self.kind == "branch":
+            found = self.names.reset(name, at, force=True)
+        else:
+            found = self.names.update(name, at)
         return Done(f"create {self.kind}", self.table, version=int(found.version))
 
     def drop(self, name: str) -> None:
-        self.names.delete(name)
+        """Raises IncompatibleConflictError for a branch with work that is nowhere else."""
+        try:
+            self.names.delete(name)
+        except IncompatibleConflictError as refused:
+            if self.table is not None:
+                raise
+            raise IncompatibleConflictError(
+                f"branch {name!r} has commits that no other branch has: merge it first, or give "
+                f"them up with lw branch -D {name}",
+                branch=name,
+            ) from refused
 
 
 def _field(column: Column, settings: Any) -> pa.Field:

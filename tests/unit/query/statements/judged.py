@@ -39,10 +39,12 @@ class Judged:
         target: pa.Table = TARGET,
         source: pa.Table = SOURCE,
         ask: Callable[..., pa.Table] = lambda sql, **given: lw.sql(sql, **given).to_arrow(),
+        *,
+        rows_per_file: int = 2,
     ) -> None:
         self._ask = ask
         self.uri = str(folder / "t.lance")
-        lw.create(self.uri, target, max_rows_per_file=2)
+        lw.create(self.uri, target, max_rows_per_file=rows_per_file)
         self.tables: dict[str, str | lw.Table] = {
             "t": self.uri,
             "s": lw.create(folder / "s.lance", source),

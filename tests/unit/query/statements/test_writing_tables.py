@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +20,7 @@ from lancewood.errors import (
     UnsupportedError,
 )
 from lancewood.query.here import Here
+from lancewood.query.statements.workplace import Workplace
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "label": ["a", "b", "c"]})
 
@@ -48,15 +52,27 @@ def test_a_table_is_created_with_columns(tmp_path: Path) -> None:
     new = tmp_path / "new.lance"
     run(
         f"CREATE TABLE '{new}' (id BIGINT NOT NULL, v FLOAT[2], PRIMARY KEY (id)) "
-        "TBLPROPERTIES ('owner' = 'me')"
+        "COMMENT 'some vectors' TBLPROPERTIES ('owner' = 'me')"
     )
     table = lw.open(new)
+    assert table.version == 1
     assert table.schema.field("v").type == pa.list_(pa.float32(), 2)
     assert not table.schema.field("id").nullable
-    assert table.config["owner"] == "me"
+    assert {"owner": "me", "comment": "some vectors"}.items() <= table.config.items()
     assert table.merge(pa.table({"id": [1]})).counts is not None
     with pytest.raises(InvalidInputError, match="it is not known where table 'x' is to be"):
         run("CREATE TABLE x (id INT)", tables={})
+
+
+def test_a_property_that_cannot_be_is_told_before_a_table_is_made(tmp_path: Path) -> None:
+    new = tmp_path / "new.lance"
+    with pytest.raises(InvalidInputError, match="reserved for"):
+        run(f"CREATE TABLE '{new}' (id INT) TBLPROPERTIES ('lance.nope' = '1')")
+    assert not new.exists()
+    run(f"CREATE TABLE '{new}' (id INT) TBLPROPERTIES ('owner' = 'me')")
+    replaced = f"CREATE OR REPLACE TABLE '{new}' (x STRING) TBLPROPERTIES ('owner' = 'you')"
+    assert run(replaced)["version"] == 2
+    assert (lw.open(new).config["owner"], lw.open(new).schema.names) == ("you", ["x"])
 
 
 def test_columns_are_added_dropped_renamed_and_cast(uri: str) -> None:
@@ -102,6 +118,21 @@ def test_branches_tags_and_older_versions(uri: str) -> None:
     run("DROP TAG v1 ON t; DROP TAG IF EXISTS v1 ON t", tables=tables)
     assert not lw.open(uri).branches.list()
     assert not lw.open(uri).tags.list()
+
+
+def test_a_branch_and_a_tag_are_replaced(uri: str) -> None:
+    tables = {"t": uri}
+    for kind in ("BRANCH", "TAG"):
+        run(f"CREATE OR REPLACE {kind} {kind.lower()} ON t", tables=tables)
+    run("DELETE FROM t WHERE id = 1", tables=tables)
+    run("UPDATE t@branch SET label = 'lost'", tables=tables)
+    assert run("CREATE OR REPLACE TAG tag ON t", tables=tables)["version"] == 2
+    run("CREATE OR REPLACE BRANCH branch ON t", tables=tables)
+    for name in ("tag", "branch"):
+        found = lw.open(uri, at=name).to_arrow().to_pydict()
+        assert found == {"id": [2, 3], "label": ["b", "c"]}, name
+    run("CREATE OR REPLACE BRANCH branch ON t AS OF VERSION 1", tables=tables)
+    assert lw.open(uri, branch="branch").count_rows() == 3
 
 
 def test_small_files_are_joined(uri: str) -> None:
@@ -283,3 +314,109 @@ def test_a_transaction_is_all_or_nothing_against_another(
         lw.sql(script, repository=repo)
     assert messages(repo) == ["other", "begin"]
     assert repo.at("HEAD").table("labels").count_rows() == 2
+
+
+def test_a_table_of_the_repository_is_replaced(repo: lw.Repository) -> None:
+    made = run("CREATE OR REPLACE TABLE labels AS SELECT id AS n FROM photos", repository=repo)
+    assert made["commit"] == str(repo.head.hash)
+    assert (made["inserted"], len(messages(repo))) == (3, 2)
+    assert repo.at("HEAD").table("labels").to_arrow().to_pydict() == {"n": [1, 2, 3]}
+    assert repo.at("HEAD~1").table("labels").schema.names == ["label", "n"]
+    run(
+        "CREATE OR REPLACE TABLE labels (x INT); CREATE TABLE IF NOT EXISTS labels (y INT)",
+        repository=repo,
+    )
+    assert repo.at("HEAD").table("labels").schema.names == ["x"]
+    with pytest.raises(AlreadyExistsError, match="CREATE OR REPLACE TABLE"):
+        run("CREATE TABLE labels (y INT)", repository=repo)
+
+
+def test_a_branch_of_the_repository_is_not_moved(repo: lw.Repository) -> None:
+    run("CREATE OR REPLACE BRANCH exp; CREATE OR REPLACE TAG v1", repository=repo)
+    tip = repo.branches["exp"]
+    run("DELETE FROM photos", repository=repo)
+    for sql in ("CREATE OR REPLACE BRANCH exp", "CREATE OR REPLACE TAG v1"):
+        with pytest.raises(UnsupportedError, match="drop it first"):
+            run(sql, repository=repo)
+    assert (repo.branches["exp"], repo.tags["v1"]) == (tip, tip)
+
+
+def test_a_branch_with_work_of_its_own_is_not_dropped(repo: lw.Repository) -> None:
+    run("CREATE BRANCH exp", repository=repo)
+    run("DELETE FROM photos@exp", repository=repo)
+    with pytest.raises(IncompatibleConflictError) as caught:
+        run("DROP BRANCH exp", repository=repo)
+    assert "force" not in str(caught.value)
+    assert "lw branch -D exp" in str(caught.value)
+    assert "exp" in repo.branches
+
+
+@pytest.mark.parametrize(
+    "state", ["TO 'v1'", "TO VERSION AS OF 'v1'", "TO 'main~2'", "TO VERSION AS OF {version}"]
+)
+def test_a_table_of_the_repository_is_restored(repo: lw.Repository, state: str) -> None:
+    repo.tags.create("v1")
+    before = repo.at("HEAD").landed("photos").version
+    run("DELETE FROM photos WHERE id = 1; DELETE FROM labels", repository=repo)
+    done = run(f"RESTORE photos {state.format(version=before)}", repository=repo)
+    assert done["commit"] == str(repo.head.hash)
+    assert repo.at("HEAD").table("photos").to_arrow().to_pydict() == ROWS.to_pydict()
+    assert repo.at("HEAD").table("labels").count_rows() == 0
+    assert len(messages(repo)) == 4
+
+
+def test_a_script_restores_what_it_changed(repo: lw.Repository) -> None:
+    repo.tags.create("v1")
+    lw.sql("BEGIN; DELETE FROM photos; RESTORE photos TO 'v1'; COMMIT 'back'", repository=repo)
+    assert repo.at("HEAD").table("photos").count_rows() == 3
+
+
+# Two writers
+
+
+SCRIPTS = {
+    "other tables": ("UPDATE photos SET label = 'x'", "INSERT INTO labels VALUES ('z', 9)"),
+    "other rows": ("INSERT INTO photos VALUES (8, 'y')", "INSERT INTO photos VALUES (9, 'z')"),
+    "the same rows": (
+        "UPDATE photos SET label = concat(label, 'x')",
+        "UPDATE photos SET label = concat(label, 'y')",
+    ),
+    "columns": ("ALTER TABLE photos ADD COLUMN a INT", "DELETE FROM photos WHERE id * 1 = 1"),
+}
+
+
+@pytest.mark.parametrize("scripts", SCRIPTS.values(), ids=SCRIPTS)
+def test_two_scripts_at_once_are_one_after_the_other_or_not_at_all(
+    repo: lw.Repository, tmp_path: Path, scripts: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    twin = tmp_path / "twin"
+    shutil.copytree(repo.path, twin)
+    meeting, own_commit = Barrier(2, timeout=60), Workplace.commit
+
+    def commit(self: Workplace) -> Any:
+        meeting.wait()
+        return own_commit(self)
+
+    def script(number: int) -> str:
+        return f"BEGIN; {scripts[number]}; CREATE TABLE n{number} (x INT); COMMIT '{number}'"
+
+    def is_done(number: int) -> bool:
+        try:
+            lw.sql(script(number), repository=repo.path)
+        except lw.ConflictError:
+            return False
+        return True
+
+    with monkeypatch.context() as both, ThreadPoolExecutor(2) as pool:
+        both.setattr(Workplace, "commit", commit)
+        done = [number for number, each in enumerate(pool.map(is_done, (0, 1))) if each]
+    landed = [int(each) for each in reversed(messages(repo)[:-1])]
+    assert sorted(landed) == done != []
+    for number in landed:
+        lw.sql(script(number), repository=twin)
+    assert rows_of(repo) == rows_of(lw.Repository.open(twin))
+
+
+def rows_of(repo: lw.Repository) -> dict[str, list[str]]:
+    view = repo.at("HEAD")
+    return {name: sorted(map(str, view.table(name).to_arrow().to_pylist())) for name in view.tables}
