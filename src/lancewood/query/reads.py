@@ -84,11 +84,16 @@ def planned_reads(
     return found
 
 
+def called_by_chance(query: Query) -> str | None:
+    """A function in a query whose results depend on more than its arguments; None without one."""
+    return min(_BY_CHANCE.intersection(query.calls()), default=None)
+
+
 def why_whole(query: Query, settings: Settings) -> str | None:
     """Why everything has to be read; None if it does not."""
-    by_chance = sorted(_BY_CHANCE.intersection(query.calls()))
-    if by_chance:
-        return f"{by_chance[0]}() depends on all rows"
+    by_chance = called_by_chance(query)
+    if by_chance is not None:
+        return f"{by_chance}() depends on all rows"
     if query.takes_samples:
         return "TABLESAMPLE depends on all rows"
     if query.is_piped:

@@ -91,8 +91,6 @@ class Insert(Written):
     mode: InsertMode = InsertMode.APPEND
     where: str | None = None
     """The condition of ``REPLACE WHERE``."""
-    schema_evolution: bool = False
-    """Whether columns that the table has not are added to it."""
 
 
 @dataclass(frozen=True)
@@ -218,7 +216,6 @@ class Merge(Written):
     """The target's."""
     source_alias: str | None = None
     """What qualifies the columns of the source: its alias, or the name of a table without one."""
-    schema_evolution: bool = False
 
     def of(self, when: When) -> tuple[MergeClause, ...]:
         """The clauses about these rows, in their order."""
@@ -314,10 +311,9 @@ class Restore(Written):
 
 @dataclass(frozen=True)
 class Optimize(Written):
-    """``OPTIMIZE``: small files become larger ones; with a condition, those that it selects."""
+    """``OPTIMIZE``: small files become larger ones."""
 
     target: Target
-    where: str | None = None
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from lancewood.query.reads import called_by_chance
 from lancewood.query.statements.model import (
     Action,
     Assignment,
@@ -23,9 +24,14 @@ from lancewood.query.statements.model import (
     When,
 )
 from lancewood.query.statements.reader import NotOursError, Reader
+from lancewood.query.text import parse_query
 
 _QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
 _PARTITION = "tables have no partitions: leave PARTITION out, or write INSERT INTO … REPLACE WHERE"
+_EVOLUTION = (
+    "columns do not come with rows: leave WITH SCHEMA EVOLUTION out, and write ALTER TABLE … ADD "
+    "COLUMNS before"
+)
 _WHEN = "WHEN MATCHED, WHEN NOT MATCHED or WHEN NOT MATCHED BY SOURCE"
 
 
@@ -38,12 +44,10 @@ def read_insert(reader: Reader) -> Insert:
     if word == "OVERWRITE" and (reader.sees("DIRECTORY") or reader.sees("LOCAL", "DIRECTORY")):
         raise NotOursError
     reader.takes("TABLE")
-    found = Insert(
-        reader.target(),
-        "",
-        mode=InsertMode.OVERWRITE if word == "OVERWRITE" else InsertMode.APPEND,
-        schema_evolution=evolves or reader.takes("WITH", "SCHEMA", "EVOLUTION"),
-    )
+    mode = InsertMode.OVERWRITE if word == "OVERWRITE" else InsertMode.APPEND
+    found = Insert(reader.target(), "", mode=mode)
+    if evolves or reader.sees("WITH", "SCHEMA", "EVOLUTION"):
+        raise reader.refused(_EVOLUTION)
     if reader.sees("PARTITION") or reader.sees("IF"):
         raise reader.refused(_PARTITION)
     if reader.sees("("):
@@ -92,18 +96,20 @@ def read_merge(reader: Reader) -> Merge:
     evolves = reader.takes("WITH", "SCHEMA", "EVOLUTION")
     reader.expect("INTO")
     target = reader.target()
+    if evolves:
+        raise reader.refused(_EVOLUTION)
     alias = reader.alias("USING")
     reader.expect("USING")
     source, source_alias = reader.relation("ON")
     reader.expect("ON")
-    on = reader.expression("a condition", "WHEN")
+    on = _condition(reader, "WHEN")
     clauses = []
     while not reader.is_done:
         clauses.append(_clause(reader, alias or target.name))
         _check_order(reader, clauses)
     if not clauses:
         raise reader.wrong(_WHEN)
-    return Merge(target, source, on, tuple(clauses), alias, source_alias, evolves)
+    return Merge(target, source, on, tuple(clauses), alias, source_alias)
 
 
 def _with_columns(reader: Reader, found: Insert) -> Insert:
@@ -162,9 +168,21 @@ def _of_target(reader: Reader, table: str) -> Path:
 
 def _clause(reader: Reader, table: str) -> MergeClause:
     when = _when(reader)
-    condition = reader.expression("a condition", "THEN") if reader.takes("AND") else None
+    condition = _condition(reader, "THEN") if reader.takes("AND") else None
     reader.expect("THEN")
     return MergeClause(when, _action(reader, when, table), condition)
+
+
+def _condition(reader: Reader, stop: str) -> str:
+    """A condition that has one answer, however often it is asked."""
+    found = reader.expression("a condition", stop)
+    by_chance = called_by_chance(parse_query(f"SELECT ({found}\n)", reader.settings))
+    if by_chance is not None:
+        raise reader.refused(
+            f"a condition of MERGE has one answer, and {by_chance}() has another each time: "
+            "compute it in the source"
+        )
+    return found
 
 
 def _when(reader: Reader) -> When:

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias
 import pyarrow as pa
 
 from lancewood.engine.snapshot import Snapshot
-from lancewood.errors import InvalidInputError, UnsupportedError
+from lancewood.errors import InvalidInputError
 from lancewood.jobs.counts import Counts, RowCounts
 from lancewood.jobs.runner import Runner
 from lancewood.query.plan import QueryPlan, Surroundings, plan_query
@@ -210,12 +210,6 @@ class RowStatements(Runs):
         return self.merge(statement, dry_run=dry_run)
 
     def insert(self, statement: Insert, *, dry_run: bool) -> Done:
-        if statement.schema_evolution:
-            raise UnsupportedError(
-                "INSERT WITH SCHEMA EVOLUTION is not done here: add the columns first, with ALTER "
-                "TABLE … ADD COLUMNS",
-                table=statement.target.name,
-            )
         if statement.mode is InsertMode.REPLACE_WHERE:
             return self._change(statement, self._replaced(statement), dry_run=dry_run)
         engine = self._engine
@@ -278,13 +272,6 @@ class RowStatements(Runs):
         )
 
     def merge(self, statement: Merge, *, dry_run: bool) -> Done:
-        if statement.schema_evolution:
-            raise UnsupportedError(
-                "MERGE WITH SCHEMA EVOLUTION is not done here: add the columns first, with ALTER "
-                "TABLE … ADD COLUMNS",
-                table=statement.target.name,
-            )
-
         def made(snapshot: Snapshot, sources: Sources) -> ChangeQuery:
             planned = self._planned(statement.source, sources)
             source = self._engine.names(self._engine.answer(planned))

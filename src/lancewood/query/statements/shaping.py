@@ -146,12 +146,6 @@ class TableStatements(Runs):
         return self._verb("alter table", statement, run, dry_run=dry_run)
 
     def optimize(self, statement: Optimize, *, dry_run: bool) -> Done:
-        if statement.where is not None:
-            raise UnsupportedError(
-                "OPTIMIZE takes no WHERE: files are joined by their size, and those that are large "
-                "enough are left alone"
-            )
-
         def run(table: Table, message: str | None) -> Table:
             return table.compact(dry_run=dry_run, message=message, runner=self._engine.runner)
 

@@ -160,11 +160,12 @@ def read_optimize(reader: Reader) -> Optimize:
     reader.takes("TABLE")
     target = reader.target()
     reader.takes("FULL")
-    where = reader.expression("a condition", "ZORDER") if reader.takes("WHERE") else None
     if reader.sees("ZORDER"):
         raise reader.refused("rows keep their order: leave ZORDER BY out")
-    reader.end("WHERE" if where is None else "the end of the statement")
-    return Optimize(target, where)
+    if reader.sees("WHERE"):
+        raise reader.refused("files are joined by their size, whatever they hold: leave WHERE out")
+    reader.end()
+    return Optimize(target)
 
 
 def _or_replace(reader: Reader) -> Existing:

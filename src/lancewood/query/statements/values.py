@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from lancewood.errors import InvalidInputError
+
+_EXACT = 2.0**53
+"""From here on, floats are further apart than whole numbers."""
 
 
 def stored_schema(given: pa.Schema, table: pa.Schema) -> pa.Schema:
@@ -106,12 +110,22 @@ def _is_bytes(kind: pa.DataType) -> bool:
     return bool(pt.is_binary(kind) or pt.is_large_binary(kind) or pt.is_fixed_size_binary(kind))
 
 
+def _check_exact(array: pa.Array) -> None:
+    """Raise ArrowInvalid for a float that several whole numbers are rounded to: an expression with
+    floats in one of its branches makes them of all."""
+    largest = pc.max(pc.abs(array)).as_py()
+    if largest is not None and largest >= _EXACT:
+        raise pa.ArrowInvalid(f"float {largest} stands for more than one whole number")
+
+
 def _cast(array: pa.Array, name: str, kind: pa.DataType) -> pa.Array:
     if array.type.equals(kind):
         return array
     try:
         if pt.is_dictionary(kind):
             return array.cast(kind.value_type).dictionary_encode().cast(kind)
+        if pt.is_floating(array.type) and not pt.is_floating(kind):
+            _check_exact(array)
         if pt.is_floating(kind) and not pt.is_floating(array.type):
             return array.cast(pa.float64(), safe=False).cast(kind, safe=False)
         return array.cast(kind, safe=not pt.is_floating(kind))

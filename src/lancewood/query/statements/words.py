@@ -66,8 +66,7 @@ def _first(statement: Change, facts: Facts) -> Iterator[str]:
             yield f"update {_rows(where)} of {_of(target, facts)}{_where(where)}: "
             yield _set(assignments)
         case Merge(target, source, on):
-            yield f"merge the rows of {_line(source)} into {_of(target, facts)}, on {_line(on)}"
-            yield ", with its new columns:" if statement.schema_evolution else ":"
+            yield f"merge the rows of {_line(source)} into {_of(target, facts)}, on {_line(on)}:"
         case AddColumns(target, columns, unless_there):
             yield f"add to {_of(target, facts)}: {', '.join(map(_column, columns))}"
             yield ", unless they are there" if unless_there else ""
@@ -90,8 +89,8 @@ def _first(statement: Change, facts: Facts) -> Iterator[str]:
             yield ", if there is one" if if_exists else ""
         case Restore(target, at):
             yield f"restore {_of(target, facts)}, to {_at(at)}"
-        case Optimize(target, where):
-            yield f"compact the files of {_of(target, facts)}{_where(where)}"
+        case Optimize(target):
+            yield f"compact the files of {_of(target, facts)}"
 
 
 def _more(statement: Change) -> Iterator[str]:
@@ -114,8 +113,6 @@ def _inserting(insert: Insert, target: str) -> str:
         rows += f" as {', '.join(insert.columns)}"
     if insert.by_name:
         rows += ", by the names of their columns"
-    if insert.schema_evolution:
-        rows += ", with their new columns"
     if insert.mode is InsertMode.APPEND:
         return f"add to {target}: {rows}"
     replaced = "all rows" if insert.mode is InsertMode.OVERWRITE else "rows"

@@ -128,6 +128,11 @@ def test_names_in_two_cases_are_two_where_the_session_says_so() -> None:
 
 STATE = "only a branch can be changed: write photos"
 WRONG = {
+    "MERGE INTO t USING s ON rand() < 0.5 WHEN MATCHED THEN DELETE": "rand() has another each time",
+    "MERGE INTO t USING s ON t.id = s.id WHEN MATCHED AND s.a > uuid() THEN DELETE": "uuid() has",
+    "MERGE INTO t USING s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (t.box.x) VALUES (1)": (
+        "INSERT gives whole columns"
+    ),
     "DELETE photos": "line 1, column 8: expected FROM, found 'photos'",
     "DELETE FROM": "line 1, column 12: expected the name of a table, found the end",
     "DELETE FROM 3": "expected the name of a table, found '3'",
@@ -235,7 +240,12 @@ WRONG = {
     "RESTORE photos TO 12": "expected VERSION AS OF 12",
     "RESTORE photos@v1~1 TO 'v1'": STATE,
     "OPTIMIZE photos ZORDER BY (a)": "rows keep their order: leave ZORDER BY out",
-    "OPTIMIZE photos WHERE a ZORDER BY (a)": "leave ZORDER BY out",
+    "OPTIMIZE photos WHERE a > 1": "files are joined by their size, whatever they hold",
+    "INSERT WITH SCHEMA EVOLUTION INTO photos BY NAME SELECT 1 AS a": "leave WITH SCHEMA EVOLUTION",
+    "INSERT INTO photos WITH SCHEMA EVOLUTION SELECT 1 AS a": "ALTER TABLE … ADD COLUMNS before",
+    "MERGE WITH SCHEMA EVOLUTION INTO photos USING s ON true WHEN MATCHED THEN DELETE": (
+        "leave WITH SCHEMA EVOLUTION out"
+    ),
     "BEGIN DELETE FROM photos; COMMIT": "expected a semicolon, found 'DELETE'",
     "BEGIN": "'BEGIN' at line 1: no COMMIT follows",
     "BEGIN;\nBEGIN; COMMIT": "'BEGIN' at line 2: the transaction of line 1 has not ended yet",

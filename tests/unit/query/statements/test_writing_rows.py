@@ -175,6 +175,37 @@ def test_a_bare_name_means_the_side_that_such_rows_have(judged: Judged) -> None:
     assert {(7, "g"), (8, None), (1, "a?")} <= {each[:2] for each in judged.ours()}
 
 
+@pytest.mark.parametrize(
+    ("clause", "side"),
+    [
+        ("WHEN NOT MATCHED AND t.id IS NULL THEN INSERT *", "target"),
+        ("WHEN NOT MATCHED THEN INSERT (id, label) VALUES (s.id, t.label)", "target"),
+        ("WHEN NOT MATCHED THEN INSERT (id) VALUES (score)", "target"),
+        ("WHEN NOT MATCHED BY SOURCE AND s.id IS NULL THEN DELETE", "source"),
+        ("WHEN NOT MATCHED BY SOURCE THEN UPDATE SET score = s.more", "source"),
+        ("WHEN NOT MATCHED BY SOURCE THEN UPDATE SET score = more + 1", "source"),
+    ],
+)
+def test_a_column_of_the_side_without_a_row_is_refused(
+    judged: Judged, clause: str, side: str
+) -> None:
+    source = "(SELECT id, label, count, 1 AS more FROM s)"
+    with pytest.raises(InvalidInputError, match=f"of the {side}, which has no such row"):
+        lw.sql(f"MERGE INTO t USING {source} s ON t.id = s.id {clause}", tables=judged.tables)
+    assert judged.version == 1
+
+
+def test_a_number_that_a_float_cannot_tell_is_refused(judged: Judged) -> None:
+    sql = """MERGE INTO t USING s ON t.id = s.id
+        WHEN MATCHED AND t.id = 2 THEN UPDATE SET id = {}
+        WHEN MATCHED THEN UPDATE SET id = CAST(s.id AS DOUBLE)"""
+    with pytest.raises(InvalidInputError, match="stands for more than one whole number"):
+        lw.sql(sql.format("9007199254740993"), tables=judged.tables)
+    assert judged.version == 1
+    lw.sql(sql.format("9007199254740991"), tables=judged.tables)
+    assert 9007199254740991 in {each[0] for each in judged.ours()}
+
+
 TWICE = pa.concat_tables([SOURCE, SOURCE.slice(0, 1)])
 
 

@@ -139,8 +139,6 @@ def test_small_files_are_joined(uri: str) -> None:
     assert len(lw.open(uri).fragments) == 3
     assert run("OPTIMIZE t", tables={"t": uri})["version"] > 1
     assert len(lw.open(uri).fragments) == 1
-    with pytest.raises(UnsupportedError, match="takes no WHERE"):
-        run("OPTIMIZE t WHERE id > 1", tables={"t": uri})
 
 
 @pytest.mark.parametrize(

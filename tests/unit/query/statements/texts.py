@@ -82,9 +82,6 @@ INSERTS: dict[str, Insert] = {
     "INSERT INTO TABLE photos REPLACE WHERE id = 1 VALUES (1, 'a')": Insert(
         PHOTOS, "VALUES (1, 'a')", mode=InsertMode.REPLACE_WHERE, where="id = 1"
     ),
-    "INSERT WITH SCHEMA EVOLUTION INTO photos BY NAME SELECT * FROM s": Insert(
-        PHOTOS, ALL_OF_S, by_name=True, schema_evolution=True
-    ),
 }
 ROWS: dict[str, Statement] = {
     "DELETE FROM photos": Delete(PHOTOS),
@@ -145,7 +142,7 @@ MERGES: dict[str, Merge] = {
         GONE,
         source_alias="s",
     ),
-    """MERGE WITH SCHEMA EVOLUTION INTO photos AS t
+    """MERGE INTO photos AS t
     USING s
     ON t.id = s.id AND t.day = s.day
     WHEN MATCHED AND s.gone THEN DELETE
@@ -186,7 +183,6 @@ MERGES: dict[str, Merge] = {
         ),
         "t",
         "s",
-        True,
     ),
 }
 TABLES: dict[str, Statement] = {
@@ -247,7 +243,7 @@ TABLES: dict[str, Statement] = {
         PHOTOS, Moment("current_timestamp() - INTERVAL 1 DAY")
     ),
     "OPTIMIZE photos": Optimize(PHOTOS),
-    "OPTIMIZE photos@exp WHERE day >= '2026-01-01'": Optimize(EXP, "day >= '2026-01-01'"),
+    "OPTIMIZE TABLE photos@exp": Optimize(EXP),
 }
 REFS: dict[str, Statement] = {
     "CREATE BRANCH exp": CreateBranch("exp"),
