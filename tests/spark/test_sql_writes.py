@@ -19,6 +19,7 @@ from lancewood.errors import InvalidInputError
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from lancewood.spark import sql
+from lancewood.spark.scripts import OnSpark
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -139,6 +140,24 @@ def test_another_writer_in_between_is_met(
     monkeypatch.setattr(ChangeByFrame, "prepare", meddled)
     sql(spark, "UPDATE t SET score = score * 2 WHERE id * 1 = 2", tables=judged.tables)
     assert lw.open(judged.uri).count_rows("score = 205.0") == 1
+
+
+def test_an_overwrite_by_its_own_rows_loses_none_of_another_writer(
+    spark: Any, judged: Judged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, left = OnSpark.answer, [True]
+
+    def meddled(self: OnSpark, planned: Any) -> Any:
+        found = answer(self, planned)
+        if left:
+            left.pop()
+            lw.open(judged.uri).append(TARGET.slice(0, 1))
+        return found
+
+    monkeypatch.setattr(OnSpark, "answer", meddled)
+    text = "INSERT OVERWRITE t SELECT id, label, score + 1, count FROM t"
+    assert sql(spark, text, tables=judged.tables).collect()[0]["inserted"] == 7
+    assert lw.open(judged.uri).count_rows("id = 1 AND score = 2.5") == 2
 
 
 def test_tables_are_made_and_shaped(spark: Any, judged: Judged, tmp_path: Path) -> None:

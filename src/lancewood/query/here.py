@@ -135,13 +135,15 @@ class Here:
         names: Sequence[str],
         *,
         overwrite: bool,
+        serializable: bool = False,
         dry_run: bool,
         message: str | None,
     ) -> Table:
         given = stored_reader(rows.to_batches(), names, rows.schema, table.schema)
+        how: dict[str, Any] = {"serializable": serializable, "dry_run": dry_run, "message": message}
         if overwrite:
-            return table.overwrite(given, schema=table.schema, dry_run=dry_run, message=message)
-        return table.append(given, dry_run=dry_run, message=message)
+            return table.overwrite(given, schema=table.schema, **how)
+        return table.append(given, **how)
 
     def change(self, table: Table, ask: Ask, *, dry_run: bool, message: str | None) -> Table:
         def find(snapshot: Snapshot) -> RowChanges:

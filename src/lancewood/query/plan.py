@@ -56,6 +56,15 @@ class QueryPlan:
         """Everything of every table."""
         return whole_reads(self.versions)
 
+    def sees(self, table: Snapshot) -> bool:
+        """Whether any version of the table on this branch is asked, under any name."""
+        states = (
+            state
+            for each in self.versions.values()
+            for state in ((each.one, each.other) if isinstance(each, TableDiff) else (each,))
+        )
+        return any(each.location.uri == table.location.uri for each in states)
+
     def explain(self) -> str:
         """The plan as text: a few lines for each table, in the order of the query."""
         why = why_whole(self.query, self.settings)

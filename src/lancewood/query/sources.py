@@ -79,6 +79,7 @@ class Sources:
 
     def put(self, name: str, revision: str | None, found: Snapshot) -> None:
         """Have a name and revision mean this state from now on."""
+        name = self.known_as(name) or name
         self._put.add(name)
         self._found[name, revision, None] = found
 

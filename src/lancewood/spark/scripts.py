@@ -141,6 +141,7 @@ class OnSpark:
         names: Sequence[str],
         *,
         overwrite: bool,
+        serializable: bool = False,
         dry_run: bool,
         message: str | None,
     ) -> Table:
@@ -162,7 +163,7 @@ class OnSpark:
             operation = plan.operation(work.files, found.fragments)
             properties = CommitOptions.of(message).properties
             change = Transaction.new(before.manifest.version, operation, properties=properties)
-            after = before.commit(change, CommitPolicy())
+            after = before.commit(change, CommitPolicy(serializable=serializable))
         except CommitUnknownError:
             raise
         except LancewoodError:

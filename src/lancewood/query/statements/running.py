@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias
 import pyarrow as pa
 
 from lancewood.engine.snapshot import Snapshot
-from lancewood.errors import InvalidInputError
+from lancewood.errors import InvalidInputError, RetryableConflictError
 from lancewood.jobs.counts import Counts, RowCounts
 from lancewood.jobs.runner import Runner
 from lancewood.query.plan import QueryPlan, Surroundings, plan_query
@@ -41,6 +41,7 @@ from lancewood.query.statements.queries import (
     update_query,
 )
 from lancewood.query.statements.workplace import Workplace, title
+from lancewood.store.retry import JOBS
 from lancewood.table.table import Table
 
 RowChange: TypeAlias = Insert | Delete | Update | Merge
@@ -88,6 +89,7 @@ class Engine(Protocol):
         names: Sequence[str],
         *,
         overwrite: bool,
+        serializable: bool = False,
         dry_run: bool,
         message: str | None,
     ) -> Table:
@@ -212,19 +214,39 @@ class RowStatements(Runs):
     def insert(self, statement: Insert, *, dry_run: bool) -> Done:
         if statement.mode is InsertMode.REPLACE_WHERE:
             return self._change(statement, self._replaced(statement), dry_run=dry_run)
-        engine = self._engine
 
         def run() -> Table:
             table = self._workplace.table(statement.target, dry_run=dry_run)
-            rows = engine.answer(self._planned(statement.query))
-            names = self._inserted(statement, table.schema.names, engine.names(rows))
-            overwrite = statement.mode is InsertMode.OVERWRITE
-            message = self._message(statement)
-            return engine.insert(
-                table, rows, names, overwrite=overwrite, dry_run=dry_run, message=message
-            )
+            for attempt in JOBS:
+                try:
+                    return self._filled(statement, table, dry_run=dry_run)
+                except RetryableConflictError:
+                    if self._workplace.transaction is not None or attempt == JOBS.last:
+                        raise
+                    table = table.latest()
+            raise AssertionError("there is a last attempt")
 
         return self._done("insert", statement.target, statement.sql, run, dry_run=dry_run)
+
+    def _filled(self, statement: Insert, table: Table, *, dry_run: bool) -> Table:
+        """The table with the rows of the query, which sees the version that is built on. Rows that
+        others add to it meanwhile are not among them, and an overwrite by what the table has itself
+        would lose them: it may only follow the version that it has read."""
+        engine = self._engine
+        sources = self._workplace.sources()
+        sources.put(statement.target.name, statement.target.revision, table._snapshot)
+        planned = self._planned(statement.query, sources)
+        rows = engine.answer(planned)
+        overwrite = statement.mode is InsertMode.OVERWRITE
+        return engine.insert(
+            table,
+            rows,
+            self._inserted(statement, table.schema.names, engine.names(rows)),
+            overwrite=overwrite,
+            serializable=overwrite and planned.sees(table._snapshot),
+            dry_run=dry_run,
+            message=self._message(statement),
+        )
 
     def delete(self, statement: Delete, *, dry_run: bool) -> Done:
         def plain(table: Table) -> Table | None:

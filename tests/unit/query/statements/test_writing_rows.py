@@ -390,23 +390,15 @@ def meddle(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], 
 
         def answer(self: Here, planned: Any) -> Any:
             found = asked(self, planned)
-            if left and "__lancewood_target" in planned.query.sql:
-                rows = found.to_arrow()
+            if left and (
+                "__lancewood_target" in planned.query.sql or " FROM t" in planned.query.sql
+            ):
                 left.pop()()
-                return _Known(rows)
             return found
 
         monkeypatch.setattr(Here, "answer", answer)
 
     return prepared
-
-
-class _Known:
-    def __init__(self, rows: pa.Table) -> None:
-        self.rows = rows
-
-    def to_arrow(self) -> pa.Table:
-        return self.rows
 
 
 def test_a_statement_is_computed_again_where_another_writer_was_faster(
@@ -417,6 +409,27 @@ def test_a_statement_is_computed_again_where_another_writer_was_faster(
     found = lw.sql(sql, tables=judged.tables).to_arrow().to_pylist()[0]
     assert (found["updated"], found["version"]) == (1, 3)
     assert [each[2] for each in judged.ours() if each[0] == 2] == [205.0]
+
+
+@pytest.mark.parametrize("name", ["t", "twin"])
+@pytest.mark.parametrize("as_given", [str, lw.open], ids=["uri", "handle"])
+def test_an_overwrite_by_its_own_rows_loses_none_of_another_writer(
+    judged: Judged,
+    meddle: Callable[[Callable[[], object]], None],
+    as_given: Callable[[str], str | lw.Table],
+    name: str,
+) -> None:
+    meddle(lambda: lw.open(judged.uri).append(TARGET.slice(0, 1)))
+    tables = {"t": as_given(judged.uri), "twin": judged.uri}
+    text = f"INSERT OVERWRITE t SELECT id, label, score + 1, count FROM {name}"
+    assert lw.sql(text, tables=tables).to_arrow()["inserted"].to_pylist() == [7]
+    assert [each[2] for each in judged.ours() if each[0] == 1] == [2.5, 2.5]
+
+
+def test_a_name_in_other_letters_is_the_same_table(judged: Judged) -> None:
+    lw.open(judged.uri).branches.create("exp").delete("id > 2")
+    text = "DELETE FROM T WHERE id IN (SELECT id FROM t@exp)"
+    assert lw.sql(text, tables=judged.tables).to_arrow()["deleted"].to_pylist() == [2]
 
 
 def test_two_merges_do_not_insert_the_same_key(

@@ -291,6 +291,25 @@ def test_a_statement_meets_a_commit_of_another_writer(
     assert {each["id"]: each["label"] for each in labels}[2] == "mine!"
 
 
+def test_an_overwrite_by_its_own_rows_meets_a_commit_of_another_writer(
+    repo: lw.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, left = Here.answer, [True]
+
+    def answer(self: Here, planned: Any) -> Any:
+        found = asked(self, planned)
+        if left:
+            left.pop()
+            with lw.Repository.open(repo.path).transaction(message="other") as changes:
+                changes.table("photos").append(ROWS.slice(0, 1))
+        return found
+
+    monkeypatch.setattr(Here, "answer", answer)
+    run("INSERT OVERWRITE photos SELECT * FROM photos", repository=repo)
+    assert messages(repo)[1:] == ["other", "begin"]
+    assert repo.at("HEAD").table("photos").count_rows() == len(ROWS) + 1
+
+
 def test_a_transaction_is_all_or_nothing_against_another(
     repo: lw.Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
