@@ -107,6 +107,53 @@ def test_rows_are_replaced_and_overwritten(spark: Any, judged: Judged) -> None:
     assert table.count_rows("score = 1.5 AND label IS NULL") == 6
 
 
+MERGE = "MERGE INTO t USING s ON t.id = s.id"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "UPDATE t SET score = score * 2 + id WHERE id > 1",
+            "0 rows inserted, 4 updated, 0 deleted",
+        ),
+        (
+            f"{MERGE} WHEN MATCHED AND s.id > 2 THEN UPDATE SET label = s.label WHEN NOT MATCHED "
+            "THEN INSERT (id) VALUES (s.id) WHEN NOT MATCHED BY SOURCE AND t.id = 1 THEN DELETE",
+            "3 rows inserted, 2 updated, 1 deleted",
+        ),
+        (
+            "MERGE INTO t USING (SELECT 2 AS id UNION ALL SELECT 2) AS u ON t.id = u.id "
+            "WHEN MATCHED THEN DELETE",
+            "0 rows inserted, 0 updated, 1 deleted",
+        ),
+        (
+            "INSERT INTO t REPLACE WHERE id > 2 SELECT * FROM s WHERE id > 2",
+            "4 rows inserted, 0 updated, 3 deleted",
+        ),
+        ("DELETE FROM t WHERE id = id + 1", "0 rows inserted, 0 updated, 0 deleted"),
+    ],
+)
+def test_explain_counts_and_writes_no_file(
+    spark: Any, judged: Judged, text: str, expected: str
+) -> None:
+    folders = [Path(judged.uri), *(each for each in Path(judged.uri).rglob("*") if each.is_dir())]
+    before = {each: each.stat().st_mtime_ns for each in folders}
+    found = sql(spark, f"EXPLAIN {text}", tables=judged.tables).collect()
+    assert found[-1]["plan"].strip() == expected
+    assert {each: each.stat().st_mtime_ns for each in folders} == before
+
+
+def test_explain_finds_what_would_be_refused(spark: Any, judged: Judged) -> None:
+    twice = "USING (SELECT 2 AS id UNION ALL SELECT 2) AS u ON t.id = u.id"
+    for text, why in {
+        f"MERGE INTO t {twice} WHEN MATCHED THEN UPDATE SET score = 0": "several rows of the",
+        "INSERT INTO t REPLACE WHERE id > 2 SELECT * FROM s": "new rows do not meet the condition",
+    }.items():
+        with pytest.raises(InvalidInputError, match=why):
+            sql(spark, f"EXPLAIN {text}", tables=judged.tables)
+
+
 def test_a_branch_is_written_by_its_name(spark: Any, judged: Judged) -> None:
     lw.open(judged.uri).branches.create("exp")
     sql(spark, "UPDATE t@exp SET score = id * 1.5 WHERE id < 3", tables=judged.tables)

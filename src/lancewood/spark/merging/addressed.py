@@ -8,10 +8,10 @@ version.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +39,7 @@ from lancewood.jobs.rows.updating import sample
 from lancewood.model.schema import Schema
 from lancewood.rules.inserted_keys import MOST_EXACT, KeyFilter
 from lancewood.spark.merging.changes import MergeChanges, TaskDone, Weight, key_hashes, weigh_ways
-from lancewood.spark.merging.key_join import KeyJoin, KnownChanges, KnownCounts
+from lancewood.spark.merging.key_join import CHANGE, KeyJoin, KnownChanges, KnownCounts
 from lancewood.spark.merging.keys import staged_numbers
 from lancewood.spark.merging.planning import (
     in_table_order,
@@ -49,6 +49,7 @@ from lancewood.spark.merging.planning import (
 )
 from lancewood.spark.merging.staged_source import StagedFiles, StagedSource
 from lancewood.spark.merging.task_rows import SOURCE, TARGET, TaskRows
+from lancewood.spark.tasks import spread
 from lancewood.spark.types import Writing
 from lancewood.spark.writing.work import WriteWork, decode_answers
 from lancewood.spark.writing.work import write_rows as write_frame
@@ -56,7 +57,6 @@ from lancewood.spark.writing.work import write_rows as write_frame
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-R = TypeVar("R")
 _ADDRESS, _CHANGE = "__lancewood_row", "__lancewood_change"
 """The columns of staged changes before those of the table."""
 _MARKS_PER_ROW = 8
@@ -92,27 +92,58 @@ class ChangeByFrame(PreparedJob[RowCounts]):
         self._find = find
 
     def plan(self, snapshot: Snapshot) -> RowCounts:
-        return self._with(snapshot, lambda work: work.counts)
+        """What would change, as Spark counts it: values are not computed, and nothing is staged."""
+        changes = self._find(snapshot)
+        _Columns.of(snapshot, changes)
+        rows = _named(changes).selectExpr(_ADDRESS, f"0L as {SOURCE}", _CHANGE)
+        with _joining(changes) as join:
+            return _counts(_taken(join, rows.toDF(TARGET, SOURCE, CHANGE), changes))
 
     def prepare(self, snapshot: Snapshot) -> Change[RowCounts]:
         """Stage what changes, and write it."""
         snapshot.check_writable()
         PutIfAbsent().check_trust(snapshot.location.store)
-        return self._with(snapshot, lambda work: work.changed())
-
-    def _with(self, snapshot: Snapshot, run: Callable[[_Work], R]) -> R:
         changes = self._find(snapshot)
-        join = KeyJoin(changes.frame.sparkSession)
-        staged: StagedFiles | None = None
-        try:
-            columns = _Columns.of(snapshot, changes)
+        columns = _Columns.of(snapshot, changes)
+        with _joining(changes) as join:
             staged = columns.stage(snapshot, changes.frame)
-            return run(_Work(snapshot, changes, columns, staged, join))
-        finally:
-            with suppress(Exception):  # a session that was stopped has forgotten already
-                join.close()
-            if staged is not None:
+            try:
+                return _Work(snapshot, changes, columns, staged, join).changed()
+            finally:
                 staged.snapshot.discard(staged.files)
+
+
+@contextmanager
+def _joining(changes: FrameChanges) -> Iterator[KeyJoin]:
+    """What Spark finds of the changes, kept until the end of the block."""
+    join = KeyJoin(changes.frame.sparkSession)
+    try:
+        yield join
+    finally:
+        with suppress(Exception):  # a session that was stopped has forgotten already
+            join.close()
+
+
+def _taken(join: KeyJoin, pairs: DataFrame, changes: FrameChanges) -> KnownCounts:
+    """Raises InvalidInputError for rows of the table that are there twice, and for changes that are
+    refused."""
+    found = join.take(pairs, changes.kinds)
+    if found is None:
+        raise changes.twice()
+    refused = found.kinds.get(changes.refused, 0)
+    if refused:
+        raise changes.refusal(refused)
+    return found
+
+
+def _counts(known: KnownCounts) -> RowCounts:
+    found = known.found.values()
+    return RowCounts(
+        inserted=sum(known.inserted.values()),
+        updated=sum(each.pairs for each in found),
+        deleted=sum(each.alone for each in found),
+        unchanged=known.kinds.get(0, 0),
+    )
 
 
 @dataclass(frozen=True)
@@ -191,29 +222,17 @@ class _Work:
         self._found = self._take()
 
     def _take(self) -> KnownCounts:
-        """Raises InvalidInputError for rows of the table that are there twice, and for changes that
-        are refused."""
         messages = source_messages(self._staged, self._join.slots)
         if not messages:
             return KnownCounts({}, {}, {})
         read = partial(_read_changes, self._staged)
-        found = self._join.take(read, messages, self._changes.kinds)
-        if found is None:
-            raise self._changes.twice()
-        refused = found.kinds.get(self._changes.refused, 0)
-        if refused:
-            raise self._changes.refusal(refused)
-        return found
+        columns = f"{TARGET} bigint, {SOURCE} bigint, {CHANGE} int"
+        pairs = spread(self._changes.frame.sparkSession, messages).mapInArrow(read, columns)
+        return _taken(self._join, pairs, self._changes)
 
     @property
     def counts(self) -> RowCounts:
-        found = self._found.found.values()
-        return RowCounts(
-            inserted=sum(self._found.inserted.values()),
-            updated=sum(each.pairs for each in found),
-            deleted=sum(each.alone for each in found),
-            unchanged=self._found.kinds.get(0, 0),
-        )
+        return _counts(self._found)
 
     def changed(self) -> Change[RowCounts]:
         """Have executors write what changes."""
@@ -331,4 +350,4 @@ def _read_changes(
             here = addresses[at : at + rows.num_rows]
             at += rows.num_rows
             columns = [rows.column(_ADDRESS), pa.array(here), rows.column(_CHANGE)]
-            yield pa.RecordBatch.from_arrays(columns, names=[TARGET, SOURCE, "change"])
+            yield pa.RecordBatch.from_arrays(columns, names=[TARGET, SOURCE, CHANGE])

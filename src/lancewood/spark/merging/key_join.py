@@ -39,7 +39,9 @@ R = TypeVar("R")
 FEW_ROWS = 100_000
 """So many rows of a source, or fewer, go to every executor instead of being shuffled."""
 FEW_PAIRS = 1_000_000
-_FRAGMENT, _CHANGE = "fragment", "change"
+CHANGE = "change"
+"""The column that says what becomes of rows, where a query has found it."""
+_FRAGMENT = "fragment"
 
 
 class FoundIn(NamedTuple):
@@ -129,24 +131,21 @@ class KeyJoin:
         self._joined = joined.persist()
         return self._found("matching keys")
 
-    def take(
-        self, read: Work, messages: Sequence[bytes], changes: KnownChanges
-    ) -> KnownCounts | None:
-        """Take up pairs that are known already; gives how many rows there are of each kind, None if
-        a row of the table is in several pairs."""
+    def take(self, pairs: DataFrame, changes: KnownChanges) -> KnownCounts | None:
+        """Take up pairs that are known already, with the ``CHANGE`` of each; gives how many rows
+        there are of each kind, None if a row of the table is in several pairs."""
         self._forget()
-        columns = f"{TARGET} bigint, {SOURCE} bigint, {_CHANGE} int"
-        self._source = spread(self._spark, messages).mapInArrow(read, columns).persist()
+        self._source = pairs.persist()
         with _in_our_words("finding what changes"):
-            counted = arrow_of(self._source.groupBy(_CHANGE).count())
+            counted = arrow_of(self._source.groupBy(CHANGE).count())
             if not changes.repeats and self._has_repeats():
                 return None
-        kinds = dict(zip(*(counted[each].to_pylist() for each in (_CHANGE, "count")), strict=True))
-        gone = self._source.where(f"{_CHANGE} = {changes.deleted}")
+        kinds = dict(zip(*(counted[each].to_pylist() for each in (CHANGE, "count")), strict=True))
+        gone = self._source.where(f"{CHANGE} = {changes.deleted}")
         gone = gone.selectExpr(TARGET, f"cast(null as bigint) as {SOURCE}")
-        moved = self._source.where(f"{_CHANGE} = {changes.updated}").selectExpr(TARGET, SOURCE)
+        moved = self._source.where(f"{CHANGE} = {changes.updated}").selectExpr(TARGET, SOURCE)
         self._joined = moved.union(gone.distinct() if changes.repeats else gone).persist()
-        new = self._source.where(f"{_CHANGE} = {changes.inserted}")
+        new = self._source.where(f"{CHANGE} = {changes.inserted}")
         self._left = new.selectExpr(SOURCE).persist()
         what = "finding what changes"
         found = self._found(what) if {changes.updated, changes.deleted} & kinds.keys() else {}
