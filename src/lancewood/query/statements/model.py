@@ -117,8 +117,8 @@ class CreateTable(Written):
     location: str | None = None
     properties: tuple[tuple[str, str], ...] = ()
     """``TBLPROPERTIES``: settings of the table."""
-    options: tuple[tuple[str, str], ...] = ()
-    """``OPTIONS``: how it is made, in the words of ``format("lance")``."""
+    options: tuple[tuple[str, str | bool], ...] = ()
+    """``OPTIONS``: how it is made, in the words of ``lancewood.create``."""
     primary_key: tuple[str, ...] = ()
     comment: str | None = None
 

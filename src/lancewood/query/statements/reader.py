@@ -10,10 +10,11 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NoReturn, TypeVar
 
-from lancewood.errors import InvalidInputError
+from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.model.revision import OnBranch, parse_revision
 from lancewood.query.settings import Settings
 from lancewood.query.statements.model import At, Moment, Path, Target
+from lancewood.query.statements.types import arrow_type
 from lancewood.query.text import Query, parse_fragment, parse_query, shown
 
 T = TypeVar("T")
@@ -251,7 +252,8 @@ class Reader:
         )
 
     def type(self) -> str:
-        """The type of a column, as it is written."""
+        """The type of a column, as it is written; raises InvalidInputError for one that tables
+        cannot hold."""
         first, angles, depth = self._at, 0, 0
         while not self.is_done:
             kind = self.kind()
@@ -267,6 +269,11 @@ class Reader:
         text = self._text(first, self._at)
         reason = "expected a type such as BIGINT or ARRAY<FLOAT>"
         self._fragment(text, first, "DataType", reason)
+        try:
+            arrow_type(text, self.settings)
+        except (InvalidInputError, UnsupportedError) as error:
+            self._at = first
+            raise self.refused(error.message) from None
         return text
 
     def at(self) -> At | None:

@@ -232,20 +232,29 @@ _READING: dict[tuple[str, ...], Callable[[Reader], Statement]] = {
 
 
 def _check_transactions(statements: Sequence[Statement | Passed]) -> None:
-    """Raise InvalidInputError unless every BEGIN has its COMMIT or ROLLBACK, and no other."""
+    """Raise InvalidInputError unless every BEGIN has its COMMIT or ROLLBACK, and no other, and what
+    stands between them can be part of a commit."""
     begun: Begin | None = None
     for each in statements:
         if isinstance(each, Begin):
             if begun is not None:
-                raise _unpaired(each, f"the transaction of line {begun.line} has not ended yet")
+                raise _misplaced(each, f"the transaction of line {begun.line} has not ended yet")
             begun = each
         elif isinstance(each, Commit | Rollback):
             if begun is None:
-                raise _unpaired(each, "no BEGIN stands before it")
+                raise _misplaced(each, "no BEGIN stands before it")
             begun = None
+        elif begun is not None and isinstance(
+            each, CreateBranch | CreateTag | DropBranch | DropTag
+        ):
+            raise _misplaced(
+                each,
+                "branches and tags are no part of a transaction: make and drop them before BEGIN, "
+                "or after COMMIT",
+            )
     if begun is not None:
-        raise _unpaired(begun, "no COMMIT follows: end the script with COMMIT 'message'")
+        raise _misplaced(begun, "no COMMIT follows: end the script with COMMIT 'message'")
 
 
-def _unpaired(statement: Begin | Commit | Rollback, why: str) -> InvalidInputError:
+def _misplaced(statement: Statement, why: str) -> InvalidInputError:
     return InvalidInputError(f"{shown(statement.sql)} at line {statement.line}: {why}")

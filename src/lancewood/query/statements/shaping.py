@@ -3,7 +3,7 @@ other names. Branches and tags without a table are those of the repository."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -45,7 +45,6 @@ from lancewood.query.statements.running import Answered, Done, NewPlace, Runs
 from lancewood.query.statements.types import arrow_schema, arrow_type
 from lancewood.table.table import Table
 
-_OPTIONS = {"fileversion": "file_version", "stablerowids": "stable_row_ids"}
 _COMMENT = "comment"
 
 
@@ -93,11 +92,6 @@ class TableStatements(Runs):
         dry_run: bool,
         message: str | None,
     ) -> Table:
-        if any(each.value is None or len(each.path) > 1 for each in columns):
-            raise UnsupportedError(
-                "ADD COLUMNS computes whole columns, and all of them: add others, and fields of "
-                "structs, in a statement of their own"
-            )
         values = {
             each.path[0]: f"({each.value}\n)"
             if each.type is None
@@ -214,7 +208,7 @@ class TableStatements(Runs):
 
     def _new(self, statement: CreateTable) -> _NewTable:
         """What is made; raises InvalidInputError for what cannot be."""
-        options, config = dict(_options(statement.options)), dict(statement.properties)
+        options, config = dict(statement.options), dict(statement.properties)
         if statement.comment is not None:
             config[_COMMENT] = statement.comment
         if statement.query is None:
@@ -298,11 +292,6 @@ class TableStatements(Runs):
         self, statement: CreateBranch | DropBranch | CreateTag | DropTag, kind: str
     ) -> _Names:
         """The branches or tags that a statement is about."""
-        if self._workplace.transaction is not None:
-            raise InvalidInputError(
-                f"a {kind} cannot be part of a transaction: make or drop it before BEGIN, or after "
-                "COMMIT"
-            )
         target = statement.target
         if target is None:
             repository = self._workplace.repository
@@ -319,14 +308,7 @@ class TableStatements(Runs):
 
     def _at(self, statement: CreateBranch | CreateTag) -> int | str | datetime | None:
         at = statement.at
-        if isinstance(at, Moment):
-            at_moment = self._engine.surroundings.moment(at.sql)
-            if statement.target is None:
-                raise InvalidInputError("commits of a repository are named, not found by a time")
-            return at_moment
-        if isinstance(at, int) and statement.target is None:
-            raise InvalidInputError("a repository has commits, not versions: name one")
-        return at
+        return self._engine.surroundings.moment(at.sql) if isinstance(at, Moment) else at
 
 
 @dataclass(frozen=True)
@@ -407,22 +389,6 @@ def _with_key(schema: pa.Schema, key: tuple[str, ...]) -> pa.Schema:
             column=missing[0],
         )
     return pa.schema(fields)
-
-
-def _options(options: tuple[tuple[str, str], ...]) -> Iterator[tuple[str, str | bool]]:
-    """OPTIONS in the words of the verbs."""
-    for name, value in options:
-        known = _OPTIONS.get(name.lower().replace("_", ""))
-        if known is None:
-            raise InvalidInputError(
-                f"OPTIONS has {name!r}, and takes file_version and stable_row_ids", option=name
-            )
-        if known == "file_version":
-            yield known, value
-        elif value.lower() in ("true", "false"):
-            yield known, value.lower() == "true"
-        else:
-            raise InvalidInputError(f"option {name!r} is true or false, not {value!r}")
 
 
 _VERBS: Mapping[type, Callable[..., Done]] = {

@@ -3,6 +3,7 @@ ALTER TABLE, CREATE and DROP BRANCH and TAG, RESTORE, OPTIMIZE."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from lancewood.query.statements.model import (
@@ -26,6 +27,7 @@ from lancewood.query.statements.reader import NotOursError, Reader
 
 _COLUMN = "the name of a column"
 _STATE = "VERSION AS OF 12, TIMESTAMP AS OF '2026-11-15' or a revision in quotes"
+_OPTIONS = {"fileversion": "file_version", "stablerowids": "stable_row_ids"}
 _REFUSED = {
     "PARTITIONED BY": "tables have no partitions: leave PARTITIONED BY out",
     "CLUSTERED": "tables have no buckets: leave CLUSTERED BY out",
@@ -125,6 +127,11 @@ def read_create_ref(
         if at is not None:
             raise reader.refused(f"{table.written} and AS OF or FROM each say where: leave one out")
         table, at = Target(table.name), table.revision
+    if table is None and not isinstance(at, str | None):
+        raise reader.refused(
+            "a repository has commits, not versions and times: name one, FROM 'main~1', or the "
+            "table, ON photos"
+        )
     make = CreateBranch if kind == "BRANCH" else CreateTag
     return make(name, table, at, existing)
 
@@ -296,10 +303,21 @@ def _with_clause(reader: Reader, found: CreateTable) -> CreateTable:
     if reader.takes("TBLPROPERTIES"):
         return replace(found, properties=reader.pairs("a property"))
     if reader.takes("OPTIONS"):
-        return replace(found, options=reader.pairs("an option"))
+        return replace(found, options=tuple(_options(reader)))
     if reader.word() in _REFUSED:
         raise reader.refused(_REFUSED[reader.word()])
     raise reader.wrong("USING lance, LOCATION, COMMENT, TBLPROPERTIES, OPTIONS, or AS and a query")
+
+
+def _options(reader: Reader) -> Iterator[tuple[str, str | bool]]:
+    """OPTIONS in the words of the verbs."""
+    for name, value in reader.pairs("an option"):
+        known = _OPTIONS.get(name.lower().replace("_", ""))
+        if known is None:
+            raise reader.refused(f"OPTIONS has {name!r}, and takes file_version and stable_row_ids")
+        if known == "stable_row_ids" and value.lower() not in ("true", "false"):
+            raise reader.refused(f"option {name!r} is true or false, not {value!r}")
+        yield known, value if known == "file_version" else value.lower() == "true"
 
 
 def _added(reader: Reader, target: Target) -> AddColumns:
@@ -312,6 +330,12 @@ def _added(reader: Reader, target: Target) -> AddColumns:
         reader.expect(")")
     reader.end()
     reader.check_once([each.path for each in columns], "each column")
+    is_computed = any(each.value is not None for each in columns)
+    if is_computed and any(each.value is None or len(each.path) > 1 for each in columns):
+        raise reader.refused(
+            "ADD COLUMNS computes whole columns, and all of them: add others, and fields of "
+            "structs, in a statement of their own"
+        )
     return AddColumns(target, tuple(columns), unless_there)
 
 

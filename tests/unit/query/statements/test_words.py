@@ -42,7 +42,8 @@ WORDS = {
     "that is there, version 12 on main, with the rows of SELECT 1 AS a",
     "CREATE TABLE IF NOT EXISTS photos (a INT)": "create table photos, or keep the one that is "
     "there, version 12 on main, with the columns a INT",
-    "ALTER TABLE photos ADD COLUMN a INT, b AS c": f"add to {PHOTOS}: a INT, b as c",
+    "ALTER TABLE photos ADD COLUMN a INT, b DATE": f"add to {PHOTOS}: a INT, b DATE",
+    "ALTER TABLE photos ADD COLUMN a INT AS b, c AS d": f"add to {PHOTOS}: a INT as b, c as d",
     "ALTER TABLE photos DROP COLUMN IF EXISTS a": f"drop from {PHOTOS}: a, if they are there",
     "ALTER TABLE photos RENAME COLUMN s.a TO b": f"rename column s.a of {PHOTOS} to b",
     "ALTER TABLE photos ALTER COLUMN a TYPE INT": f"change column a of {PHOTOS} to INT",

@@ -197,7 +197,7 @@ TABLES: dict[str, Statement] = {
     ),
     "CREATE TABLE IF NOT EXISTS photos (id BIGINT NOT NULL COMMENT 'key', v ARRAY<FLOAT>, "
     "m MAP<STRING, STRUCT<a: INT, b: ARRAY<DECIMAL(10, 2)>>>, CONSTRAINT k PRIMARY KEY (ID)) "
-    "USING lance OPTIONS (file_version 2.1) COMMENT 'all' "
+    "USING lance OPTIONS (file_version 2.1, 'stableRowIds' = false) COMMENT 'all' "
     "TBLPROPERTIES ('a.b' = 'x', c.d = 2, 'e' = TRUE)": CreateTable(
         PHOTOS,
         (
@@ -206,7 +206,7 @@ TABLES: dict[str, Statement] = {
             Column(("m",), "MAP<STRING, STRUCT<a: INT, b: ARRAY<DECIMAL(10, 2)>>>"),
         ),
         existing=Existing.KEEP,
-        options=(("file_version", "2.1"),),
+        options=(("file_version", "2.1"), ("stable_row_ids", False)),
         properties=(("a.b", "x"), ("c.d", "2"), ("e", "true")),
         primary_key=("id",),
         comment="all",
@@ -243,7 +243,7 @@ TABLES: dict[str, Statement] = {
         PHOTOS, Moment("current_timestamp() - INTERVAL 1 DAY")
     ),
     "OPTIMIZE photos": Optimize(PHOTOS),
-    "OPTIMIZE TABLE photos@exp": Optimize(EXP),
+    "OPTIMIZE TABLE photos@exp FULL": Optimize(EXP),
 }
 REFS: dict[str, Statement] = {
     "CREATE BRANCH exp": CreateBranch("exp"),
