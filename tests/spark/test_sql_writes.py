@@ -12,8 +12,11 @@ import pyarrow as pa
 import pytest
 from tests.unit.query.statements.judged import SOURCE, TARGET, Judged
 from tests.unit.query.statements.test_writing_rows import BY_SOURCE, MATCHED, NOT_MATCHED, counts
+from typer.testing import CliRunner
 
 import lancewood as lw
+from lancewood.cli.failing import ExitCode
+from lancewood.cli.main import app
 from lancewood.errors import InvalidInputError
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
@@ -258,3 +261,20 @@ def test_a_field_of_a_struct_is_computed_alone(spark: Any, tmp_path: Path) -> No
     sql(spark, "UPDATE t SET box.x = box.x + id * 2", tables={"t": uri})
     found = {each["id"]: each["box"] for each in lw.open(uri).to_arrow().to_pylist()}
     assert found == {1: {"x": 3, "y": "a"}, 2: None}
+
+
+def test_a_script_that_fails_on_executors_is_told_by_us_alone(
+    spark: Any, judged: Judged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lancewood.cli.commands.sql.session", lambda master: spark)
+    failing = "(SELECT *, raise_error('no such day') AS why FROM s) AS u"
+    for text in (
+        f"INSERT INTO t (label) SELECT why FROM {failing}",
+        f"MERGE INTO t USING {failing} ON t.id = u.id WHEN MATCHED THEN UPDATE SET label = u.why",
+    ):
+        named = ("-t", f"t={judged.uri}", "-t", f"s={judged.uri}")
+        ran = CliRunner().invoke(app, ["sql", text, *named, "--spark"], prog_name="lw")
+        assert ran.exit_code == ExitCode.INTERNAL
+        assert ran.stderr.startswith("lw: the script failed on Spark: ")
+        assert "no such day" in ran.stderr
+        assert "\tat " not in ran.stderr

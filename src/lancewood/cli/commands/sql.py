@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -27,7 +27,7 @@ from lancewood.cli.commands.rows import ReadableRows, print_rows
 from lancewood.cli.file_options import check_safe
 from lancewood.cli.output import note
 from lancewood.cli.repository.names import find_repository, warnings_shown
-from lancewood.errors import InvalidInputError, NotFoundError
+from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
 from lancewood.files.formats import FileFormat
 from lancewood.files.sinks import STDOUT, writing
 from lancewood.query.answer import Answer, InProcess
@@ -38,7 +38,7 @@ from lancewood.query.settings import Settings
 from lancewood.query.sources import Sources
 from lancewood.query.statements.model import Begin, Commit, Explain, Rollback
 from lancewood.query.statements.script import is_query, parse_script
-from lancewood.query.statements.sequence import Script, run_script
+from lancewood.query.statements.sequence import Outcome, Script, run_script
 from lancewood.query.statements.workplace import Workplace
 from lancewood.spark.querying import OfSession, answer, session_settings
 from lancewood.spark.running.failures import as_our_error, quiet
@@ -194,8 +194,7 @@ class _Asked:
     def run(self, spark: _Spark | None, *, pushdown: bool) -> Any:
         """What a script answers: the rows of its last query, or a table of what it did."""
         engine = _engine(spark, pushdown=pushdown)
-        script = parse_script(self.text, engine.settings)
-        found = run_script(script, self._workplace(engine.settings), engine)
+        found = self._outcome(parse_script(self.text, engine.settings), engine)
         return found.report if found.rows is None else found.rows
 
     def explained(self, script: Script, spark: _Spark | None) -> str:
@@ -203,18 +202,17 @@ class _Asked:
         if is_query(script):
             return self._plan(Settings(), spark or InProcess()).explain()
         engine = _engine(spark)
-        plans = [
-            run_script((each,), self._workplace(engine.settings), engine).report["plan"]
-            for each in _explaining(script)
-        ]
+        plans = [self._outcome((each,), engine).report["plan"] for each in _explaining(script)]
         return "\n".join(line for each in plans for line in each.to_pylist())
 
     def _plan(self, settings: Settings, surroundings: Surroundings) -> QueryPlan:
         sources = Sources(self.tables, self.repository, self.at, self.storage, settings)
         return plan_query(self.text, sources, settings, surroundings)
 
-    def _workplace(self, settings: Settings) -> Workplace:
-        return Workplace(self.tables, self.repository, self.at, self.storage, settings)
+    def _outcome(self, script: Script, engine: Here | OnSpark) -> Outcome[Any]:
+        workplace = Workplace(self.tables, self.repository, self.at, self.storage, engine.settings)
+        with nullcontext() if isinstance(engine, Here) else _in_our_words("the script"):
+            return run_script(script, workplace, engine)
 
 
 @dataclass(frozen=True)
@@ -254,11 +252,20 @@ def _taken(found: Any, limit: int | None, *, as_json: bool) -> ReadableRows:
     if is_here:
         return _Limited(found, limit)
     frame = found if limit is None else found.limit(limit)
+    with _in_our_words("the query"):
+        return _Limited(frame.toArrow(), None)
+
+
+@contextmanager
+def _in_our_words(what: str) -> Iterator[None]:
+    """Say in our words why Spark failed, of PySpark, of Java or of the tasks."""
     try:
         with quiet():
-            return _Limited(frame.toArrow(), None)
-    except Exception as error:  # of PySpark, of Java and of the tasks, which told sorts out
-        raise as_our_error(error, "the query") from error
+            yield
+    except LancewoodError:
+        raise
+    except Exception as error:
+        raise as_our_error(error, what) from error
 
 
 def _for_people(report: pa.Table) -> pa.Table:
