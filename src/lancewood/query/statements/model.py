@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 Path: TypeAlias = tuple[str, ...]
 """The name of a column, a field of a struct with the names that lead to it."""
@@ -36,6 +36,7 @@ class Moment:
     sql: str
 
 
+RefKind: TypeAlias = Literal["branch", "tag"]
 At: TypeAlias = int | str | Moment
 """A state to begin from or to come back to: the number of a version, a revision, or a time."""
 
@@ -260,42 +261,23 @@ class ChangeType(Written):
 
 
 @dataclass(frozen=True)
-class CreateBranch(Written):
-    """``CREATE BRANCH``, of a table, or of the repository where none is named."""
+class CreateRef(Written):
+    """``CREATE BRANCH``, ``CREATE TAG``: of a table, or of the repository where none is named."""
 
+    kind: RefKind
     name: str
     target: Target | None = None
     """A table without a revision: what stood after its ``@`` is in ``at``."""
     at: At | None = None
-    """Where it begins; None for the newest state."""
+    """Where it begins, or what it names; None for the newest state."""
     existing: Existing = Existing.FAIL
 
 
 @dataclass(frozen=True)
-class DropBranch(Written):
-    """``DROP BRANCH``, of a table, or of the repository where none is named."""
+class DropRef(Written):
+    """``DROP BRANCH``, ``DROP TAG``: of a table, or of the repository where none is named."""
 
-    name: str
-    target: Target | None = None
-    if_exists: bool = False
-
-
-@dataclass(frozen=True)
-class CreateTag(Written):
-    """``CREATE TAG``, of a table, or of the repository where none is named."""
-
-    name: str
-    target: Target | None = None
-    """A table without a revision: what stood after its ``@`` is in ``at``."""
-    at: At | None = None
-    """What it names; None for the newest state."""
-    existing: Existing = Existing.FAIL
-
-
-@dataclass(frozen=True)
-class DropTag(Written):
-    """``DROP TAG``, of a table, or of the repository where none is named."""
-
+    kind: RefKind
     name: str
     target: Target | None = None
     if_exists: bool = False
@@ -343,10 +325,8 @@ Change: TypeAlias = (
     | DropColumns
     | RenameColumn
     | ChangeType
-    | CreateBranch
-    | DropBranch
-    | CreateTag
-    | DropTag
+    | CreateRef
+    | DropRef
     | Restore
     | Optimize
 )

@@ -16,12 +16,9 @@ from lancewood.query.settings import Settings
 from lancewood.query.statements.model import (
     Begin,
     Commit,
-    CreateBranch,
+    CreateRef,
     CreateTable,
-    CreateTag,
-    DropBranch,
-    DropTag,
-    Existing,
+    DropRef,
     Explain,
     Insert,
     Merge,
@@ -38,12 +35,14 @@ from lancewood.query.statements.rows import (
     read_update,
 )
 from lancewood.query.statements.tables import (
+    or_replace,
     read_alter_table,
     read_create_ref,
     read_create_table,
     read_drop_ref,
     read_optimize,
     read_restore,
+    ref_kind,
 )
 from lancewood.query.text import script_tokens, shown, with_revisions
 
@@ -154,14 +153,11 @@ def _with_queries(reader: Reader) -> Insert | Merge:
     raise reader.refused(f"WITH does not stand before {word}: write its queries into the condition")
 
 
-def _create(reader: Reader) -> CreateTable | CreateBranch | CreateTag:
-    existing = Existing.REPLACE if reader.takes("OR", "REPLACE") else Existing.FAIL
+def _create(reader: Reader) -> CreateTable | CreateRef:
+    existing = or_replace(reader)
     if reader.takes("TABLE"):
         return read_create_table(reader, existing)
-    kind = reader.takes_one("BRANCH", "TAG")
-    if kind:
-        return read_create_ref(reader, kind, existing)
-    raise NotOursError
+    return read_create_ref(reader, ref_kind(reader), existing)
 
 
 def _replace(reader: Reader) -> Statement:
@@ -170,11 +166,8 @@ def _replace(reader: Reader) -> Statement:
     raise NotOursError
 
 
-def _drop(reader: Reader) -> DropBranch | DropTag:
-    kind = reader.takes_one("BRANCH", "TAG")
-    if kind:
-        return read_drop_ref(reader, kind)
-    raise NotOursError
+def _drop(reader: Reader) -> DropRef:
+    return read_drop_ref(reader, ref_kind(reader))
 
 
 def _begin(reader: Reader) -> Begin:
@@ -244,9 +237,7 @@ def _check_transactions(statements: Sequence[Statement | Passed]) -> None:
             if begun is None:
                 raise _misplaced(each, "no BEGIN stands before it")
             begun = None
-        elif begun is not None and isinstance(
-            each, CreateBranch | CreateTag | DropBranch | DropTag
-        ):
+        elif begun is not None and isinstance(each, CreateRef | DropRef):
             raise _misplaced(
                 each,
                 "branches and tags are no part of a transaction: make and drop them before BEGIN, "

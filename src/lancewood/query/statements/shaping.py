@@ -26,12 +26,10 @@ from lancewood.query.statements.model import (
     Change,
     ChangeType,
     Column,
-    CreateBranch,
+    CreateRef,
     CreateTable,
-    CreateTag,
-    DropBranch,
     DropColumns,
-    DropTag,
+    DropRef,
     Existing,
     Moment,
     Optimize,
@@ -258,27 +256,16 @@ class TableStatements(Runs):
 
     # Names
 
-    def create_branch(self, statement: CreateBranch, *, dry_run: bool) -> Done:
-        return self._named(statement, "branch", dry_run=dry_run)
-
-    def create_tag(self, statement: CreateTag, *, dry_run: bool) -> Done:
-        return self._named(statement, "tag", dry_run=dry_run)
-
-    def drop_branch(self, statement: DropBranch, *, dry_run: bool) -> Done:
-        return self._dropped(statement, "branch", dry_run=dry_run)
-
-    def drop_tag(self, statement: DropTag, *, dry_run: bool) -> Done:
-        return self._dropped(statement, "tag", dry_run=dry_run)
-
-    def _named(self, statement: CreateBranch | CreateTag, kind: str, *, dry_run: bool) -> Done:
-        names, at = self._names(statement, kind), self._at(statement)
+    def create_ref(self, statement: CreateRef, *, dry_run: bool) -> Done:
+        names, asked = self._names(statement), statement.at
+        at = self._engine.surroundings.moment(asked.sql) if isinstance(asked, Moment) else asked
         is_there = statement.existing is not Existing.FAIL and names.has(statement.name)
         if dry_run or (is_there and statement.existing is Existing.KEEP):
-            return Done(f"create {kind}", names.table)
+            return Done(f"create {statement.kind}", names.table)
         return names.moved(statement.name, at) if is_there else names.made(statement.name, at)
 
-    def _dropped(self, statement: DropBranch | DropTag, kind: str, *, dry_run: bool) -> Done:
-        names = self._names(statement, kind)
+    def drop_ref(self, statement: DropRef, *, dry_run: bool) -> Done:
+        names, kind = self._names(statement), statement.kind
         done = Done(f"drop {kind}", names.table)
         if statement.if_exists and not names.has(statement.name):
             return done
@@ -288,11 +275,9 @@ class TableStatements(Runs):
             raise NotFoundError(f"{kind} {statement.name!r} not found", name=statement.name)
         return done
 
-    def _names(
-        self, statement: CreateBranch | DropBranch | CreateTag | DropTag, kind: str
-    ) -> _Names:
+    def _names(self, statement: CreateRef | DropRef) -> _Names:
         """The branches or tags that a statement is about."""
-        target = statement.target
+        target, kind = statement.target, statement.kind
         if target is None:
             repository = self._workplace.repository
             found: Any = repository.branches if kind == "branch" else repository.tags
@@ -305,10 +290,6 @@ class TableStatements(Runs):
             )
         table = self._workplace.table(target, dry_run=True)
         return _Names(kind, target.name, table.branches if kind == "branch" else table.tags)
-
-    def _at(self, statement: CreateBranch | CreateTag) -> int | str | datetime | None:
-        at = statement.at
-        return self._engine.surroundings.moment(at.sql) if isinstance(at, Moment) else at
 
 
 @dataclass(frozen=True)
@@ -394,12 +375,10 @@ def _with_key(schema: pa.Schema, key: tuple[str, ...]) -> pa.Schema:
 _VERBS: Mapping[type, Callable[..., Done]] = {
     AddColumns: TableStatements.add_columns,
     ChangeType: TableStatements.change_type,
-    CreateBranch: TableStatements.create_branch,
+    CreateRef: TableStatements.create_ref,
     CreateTable: TableStatements.create_table,
-    CreateTag: TableStatements.create_tag,
-    DropBranch: TableStatements.drop_branch,
     DropColumns: TableStatements.drop_columns,
-    DropTag: TableStatements.drop_tag,
+    DropRef: TableStatements.drop_ref,
     Optimize: TableStatements.optimize,
     RenameColumn: TableStatements.rename_column,
     Restore: TableStatements.restore,

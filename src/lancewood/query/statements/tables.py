@@ -11,14 +11,13 @@ from lancewood.query.statements.model import (
     At,
     ChangeType,
     Column,
-    CreateBranch,
+    CreateRef,
     CreateTable,
-    CreateTag,
-    DropBranch,
     DropColumns,
-    DropTag,
+    DropRef,
     Existing,
     Optimize,
+    RefKind,
     RenameColumn,
     Restore,
     Target,
@@ -70,16 +69,7 @@ def read_create_table(reader: Reader, existing: Existing) -> CreateTable:
 
 def read_alter_table(
     reader: Reader,
-) -> (
-    AddColumns
-    | DropColumns
-    | RenameColumn
-    | ChangeType
-    | CreateBranch
-    | CreateTag
-    | DropBranch
-    | DropTag
-):
+) -> AddColumns | DropColumns | RenameColumn | ChangeType | CreateRef | DropRef:
     """What follows ALTER TABLE. Raises NotOursError for what only an engine's own tables have."""
     target = reader.table()
     if not reader.sees("CREATE") and not reader.sees("REPLACE"):
@@ -89,32 +79,28 @@ def read_alter_table(
             raise NotOursError
         return _added(reader, target)
     if reader.takes("DROP"):
-        kind = reader.takes_one("COLUMN", "COLUMNS", "BRANCH", "TAG")
-        if not kind:
-            raise NotOursError
-        return _dropped(reader, target) if "COL" in kind else read_drop_ref(reader, kind, target)
+        if reader.takes_one("COLUMN", "COLUMNS"):
+            return _dropped(reader, target)
+        return read_drop_ref(reader, ref_kind(reader), target)
     if reader.takes("RENAME", "COLUMN"):
         return _renamed(reader, target)
     if reader.takes_one("ALTER", "CHANGE"):
         reader.takes("COLUMN")
         return _changed(reader, target)
     if reader.takes("CREATE"):
-        existing = _or_replace(reader)
-        kind = reader.takes_one("BRANCH", "TAG")
-        if not kind:
-            raise reader.wrong("BRANCH or TAG")
-        return read_create_ref(reader, kind, existing, target)
+        existing = or_replace(reader)
+        return read_create_ref(reader, ref_kind(reader), existing, target)
     if reader.sees("REPLACE", "BRANCH") or reader.sees("REPLACE", "TAG"):
         raise reader.refused(f"write CREATE OR REPLACE {reader.word(1)}")
     raise NotOursError
 
 
 def read_create_ref(
-    reader: Reader, kind: str, existing: Existing, table: Target | None = None
-) -> CreateBranch | CreateTag:
+    reader: Reader, kind: RefKind, existing: Existing, table: Target | None = None
+) -> CreateRef:
     """What follows CREATE BRANCH or TAG."""
     existing = _unless_there(reader, existing)
-    name = reader.ref(f"the name of a {kind.lower()}")
+    name = reader.ref(f"the name of a {kind}")
     is_named = table is None and reader.takes("ON")
     table = reader.table() if is_named else table
     at = _from(reader)
@@ -132,21 +118,19 @@ def read_create_ref(
             "a repository has commits, not versions and times: name one, FROM 'main~1', or the "
             "table, ON photos"
         )
-    make = CreateBranch if kind == "BRANCH" else CreateTag
-    return make(name, table, at, existing)
+    return CreateRef(kind, name, table, at, existing)
 
 
-def read_drop_ref(reader: Reader, kind: str, table: Target | None = None) -> DropBranch | DropTag:
+def read_drop_ref(reader: Reader, kind: RefKind, table: Target | None = None) -> DropRef:
     """What follows DROP BRANCH or TAG."""
     if_exists = reader.takes("IF", "EXISTS")
-    name = reader.ref(f"the name of a {kind.lower()}")
+    name = reader.ref(f"the name of a {kind}")
     if table is None and reader.takes("ON"):
         table = reader.table()
     reader.end("ON a table, or the end of the statement")
     if table is not None and table.revision is not None:
         raise reader.refused(f"branches and tags are of a whole table: write {table.name}")
-    make = DropBranch if kind == "BRANCH" else DropTag
-    return make(name, table, if_exists)
+    return DropRef(kind, name, table, if_exists)
 
 
 def read_restore(reader: Reader) -> Restore:
@@ -175,7 +159,17 @@ def read_optimize(reader: Reader) -> Optimize:
     return Optimize(target)
 
 
-def _or_replace(reader: Reader) -> Existing:
+def ref_kind(reader: Reader) -> RefKind:
+    """Read BRANCH or TAG; raises NotOursError for anything else."""
+    if reader.takes("BRANCH"):
+        return "branch"
+    if reader.takes("TAG"):
+        return "tag"
+    raise NotOursError
+
+
+def or_replace(reader: Reader) -> Existing:
+    """Read OR REPLACE."""
     return Existing.REPLACE if reader.takes("OR", "REPLACE") else Existing.FAIL
 
 

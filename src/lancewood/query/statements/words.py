@@ -13,14 +13,12 @@ from lancewood.query.statements.model import (
     Change,
     ChangeType,
     Column,
-    CreateBranch,
+    CreateRef,
     CreateTable,
-    CreateTag,
     Delete,
     DeleteRow,
-    DropBranch,
     DropColumns,
-    DropTag,
+    DropRef,
     Existing,
     Insert,
     InsertAll,
@@ -77,15 +75,10 @@ def _first(statement: Change, facts: Facts) -> Iterator[str]:
             yield f"rename column {'.'.join(path)} of {_of(target, facts)} to {name}"
         case ChangeType(target, path, kind):
             yield f"change column {'.'.join(path)} of {_of(target, facts)} to {_line(kind)}"
-        case CreateBranch(name, named, at, existing):
-            yield f"create branch {name} of {_of(named, facts)}{_begun(at)}{_else(existing)}"
-        case CreateTag(name, named, at, existing):
-            yield f"create tag {name} of {_of(named, facts)}{_begun(at)}{_else(existing)}"
-        case DropBranch(name, named, if_exists):
-            yield f"drop branch {name} of {_of(named, facts)}"
-            yield ", if there is one" if if_exists else ""
-        case DropTag(name, named, if_exists):
-            yield f"drop tag {name} of {_of(named, facts)}"
+        case CreateRef(kind, name, named, at, existing):
+            yield f"create {kind} {name} of {_of(named, facts)}{_begun(at)}{_else(existing)}"
+        case DropRef(kind, name, named, if_exists):
+            yield f"drop {kind} {name} of {_of(named, facts)}"
             yield ", if there is one" if if_exists else ""
         case Restore(target, at):
             yield f"restore {_of(target, facts)}, to {_at(at)}"

@@ -7,14 +7,12 @@ from lancewood.query.statements.model import (
     Assignment,
     ChangeType,
     Column,
-    CreateBranch,
+    CreateRef,
     CreateTable,
-    CreateTag,
     Delete,
     DeleteRow,
-    DropBranch,
     DropColumns,
-    DropTag,
+    DropRef,
     Existing,
     Explain,
     Insert,
@@ -246,37 +244,37 @@ TABLES: dict[str, Statement] = {
     "OPTIMIZE TABLE photos@exp FULL": Optimize(EXP),
 }
 REFS: dict[str, Statement] = {
-    "CREATE BRANCH exp": CreateBranch("exp"),
-    "CREATE BRANCH feature/x-1.2 ON photos": CreateBranch("feature/x-1.2", PHOTOS),
-    "CREATE OR REPLACE BRANCH exp ON photos AS OF VERSION 3": CreateBranch(
-        "exp", PHOTOS, 3, Existing.REPLACE
+    "CREATE BRANCH exp": CreateRef("branch", "exp"),
+    "CREATE BRANCH feature/x-1.2 ON photos": CreateRef("branch", "feature/x-1.2", PHOTOS),
+    "CREATE OR REPLACE BRANCH exp ON photos AS OF VERSION 3": CreateRef(
+        "branch", "exp", PHOTOS, 3, Existing.REPLACE
     ),
-    "CREATE BRANCH IF NOT EXISTS `a b` ON photos FROM 'v1.0'": CreateBranch(
-        "a b", PHOTOS, "v1.0", Existing.KEEP
+    "CREATE BRANCH IF NOT EXISTS `a b` ON photos FROM 'v1.0'": CreateRef(
+        "branch", "a b", PHOTOS, "v1.0", Existing.KEEP
     ),
-    "CREATE BRANCH exp FROM 'main~1'": CreateBranch("exp", at="main~1"),
-    "CREATE BRANCH exp ON photos@dev": CreateBranch("exp", PHOTOS, "dev"),
-    "CREATE BRANCH exp ON photos@:12": CreateBranch("exp", PHOTOS, ":12"),
-    "CREATE BRANCH exp ON photos AS OF TIMESTAMP '2026-11-15'": CreateBranch(
-        "exp", PHOTOS, Moment("'2026-11-15'")
+    "CREATE BRANCH exp FROM 'main~1'": CreateRef("branch", "exp", at="main~1"),
+    "CREATE BRANCH exp ON photos@dev": CreateRef("branch", "exp", PHOTOS, "dev"),
+    "CREATE BRANCH exp ON photos@:12": CreateRef("branch", "exp", PHOTOS, ":12"),
+    "CREATE BRANCH exp ON photos AS OF TIMESTAMP '2026-11-15'": CreateRef(
+        "branch", "exp", PHOTOS, Moment("'2026-11-15'")
     ),
-    "CREATE BRANCH exp VERSION AS OF 'v1' ON photos": CreateBranch("exp", PHOTOS, "v1"),
-    "CREATE TAG v1.0 ON photos": CreateTag("v1.0", PHOTOS),
-    "CREATE OR REPLACE TAG 'v1.0'": CreateTag("v1.0", existing=Existing.REPLACE),
-    "ALTER TABLE photos CREATE BRANCH `audit-branch` AS OF VERSION 1234": CreateBranch(
-        "audit-branch", PHOTOS, 1234
+    "CREATE BRANCH exp VERSION AS OF 'v1' ON photos": CreateRef("branch", "exp", PHOTOS, "v1"),
+    "CREATE TAG v1.0 ON photos": CreateRef("tag", "v1.0", PHOTOS),
+    "CREATE OR REPLACE TAG 'v1.0'": CreateRef("tag", "v1.0", existing=Existing.REPLACE),
+    "ALTER TABLE photos CREATE BRANCH `audit-branch` AS OF VERSION 1234": CreateRef(
+        "branch", "audit-branch", PHOTOS, 1234
     ),
-    "ALTER TABLE photos CREATE OR REPLACE TAG v1": CreateTag(
-        "v1", PHOTOS, existing=Existing.REPLACE
+    "ALTER TABLE photos CREATE OR REPLACE TAG v1": CreateRef(
+        "tag", "v1", PHOTOS, existing=Existing.REPLACE
     ),
-    "ALTER TABLE photos CREATE BRANCH IF NOT EXISTS exp": CreateBranch(
-        "exp", PHOTOS, existing=Existing.KEEP
+    "ALTER TABLE photos CREATE BRANCH IF NOT EXISTS exp": CreateRef(
+        "branch", "exp", PHOTOS, existing=Existing.KEEP
     ),
-    "DROP BRANCH exp": DropBranch("exp"),
-    "DROP BRANCH IF EXISTS exp ON photos": DropBranch("exp", PHOTOS, if_exists=True),
-    "ALTER TABLE photos DROP BRANCH exp": DropBranch("exp", PHOTOS),
-    "DROP TAG v1.0 ON photos": DropTag("v1.0", PHOTOS),
-    "ALTER TABLE photos DROP TAG IF EXISTS v1": DropTag("v1", PHOTOS, if_exists=True),
+    "DROP BRANCH exp": DropRef("branch", "exp"),
+    "DROP BRANCH IF EXISTS exp ON photos": DropRef("branch", "exp", PHOTOS, if_exists=True),
+    "ALTER TABLE photos DROP BRANCH exp": DropRef("branch", "exp", PHOTOS),
+    "DROP TAG v1.0 ON photos": DropRef("tag", "v1.0", PHOTOS),
+    "ALTER TABLE photos DROP TAG IF EXISTS v1": DropRef("tag", "v1", PHOTOS, if_exists=True),
     "EXPLAIN DELETE FROM photos@exp": Explain(Delete(EXP)),
     "EXPLAIN SELECT * FROM photos@exp": Explain(Passed("SELECT * FROM photos@exp")),
 }
