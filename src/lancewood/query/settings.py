@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 
@@ -21,3 +22,14 @@ class Settings:
     def folded(self, name: str) -> str:
         """A name in the form in which names are compared."""
         return name if self.case_sensitive else name.lower()
+
+    def near(self, name: str, names: Collection[str]) -> list[str]:
+        """The names that a name may mean: itself, or else those that are compared as the same."""
+        if name in names:
+            return [name]
+        return [each for each in names if self.folded(each) == self.folded(name)]
+
+    def find(self, name: str, names: Collection[str]) -> str | None:
+        """The one that a name means; None for none, and for several."""
+        near = self.near(name, names)
+        return near[0] if len(near) == 1 else None

@@ -89,10 +89,7 @@ class Sources:
         Raises InvalidInputError where several names differ only in case, and none matches exactly.
         """
         for known in (tuple(self._put), tuple(self._tables), self._in_repository):
-            if name in known:
-                return name
-            wanted = self._settings.folded(name)
-            near = [each for each in known if self._settings.folded(each) == wanted]
+            near = self._settings.near(name, known)
             if len(near) > 1:
                 raise InvalidInputError(
                     f"table {name!r} may be {' or '.join(map(repr, near))}: write one of them "

@@ -40,7 +40,8 @@ def plain_condition(
         parts = [str(each.name) for each in node.parts]
         if len(parts) == 2 and settings.folded(parts[0]) != settings.folded(exposed):
             return None
-        return _named(parts[-1], table, settings) if len(parts) <= 2 else None
+        name = settings.find(parts[-1], table.names) if len(parts) <= 2 else None
+        return None if name is None else table.field(name)
 
     constants = Constants(settings, query.unsure)
     return Conditions(field_of, constants).translate(query.tree.args["where"].this)
@@ -77,9 +78,3 @@ def _at(path: Path, table: pa.Schema) -> pa.Field:
     for part in path[1:]:
         field = field.type.field(part)
     return field
-
-
-def _named(name: str, table: pa.Schema, settings: Settings) -> pa.Field | None:
-    near = [each for each in table if settings.folded(each.name) == settings.folded(name)]
-    exact = [each for each in near if each.name == name]
-    return exact[0] if exact else near[0] if len(near) == 1 else None

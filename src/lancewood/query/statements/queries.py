@@ -140,9 +140,7 @@ def quoted(name: str) -> str:
 
 def column_named(name: str, names: Sequence[str], settings: Settings, where: str) -> str:
     """The column that a name means; raises InvalidInputError for none, and for several."""
-    if name in names:
-        return name
-    found = [each for each in names if settings.folded(each) == settings.folded(name)]
+    found = settings.near(name, names)
     if len(found) == 1:
         return found[0]
     what = f"may be {' or '.join(map(repr, found))}" if found else "is not there"
@@ -392,9 +390,8 @@ class _MergeQuery:
         if len(parts) != 2 or here == there or folded(parts[0]) not in (here, there):
             return None
         is_table = folded(parts[0]) == here
-        names = self._table.names if is_table else self._source
-        known = [each for each in names if folded(each) == folded(parts[1])]
-        return (is_table, known[0]) if len(known) == 1 else None
+        found = self._settings.find(parts[1], self._table.names if is_table else self._source)
+        return None if found is None else (is_table, found)
 
     def _names_source(self, value: str | None, column: str) -> bool:
         """Whether a value is just this column of the source."""

@@ -93,7 +93,7 @@ class Workplace:
         transaction = self._transaction
         if transaction is not None and self.is_in_repository(target):
             self._check_branch(target)
-            found = _spelled(target.name, transaction.tables, self._settings)
+            found = self._settings.find(target.name, transaction.tables)
             if found is None:
                 raise sources.unknown(target.name)
             if not dry_run or found in self._staged:
@@ -141,8 +141,7 @@ class Workplace:
         """Whether there is a table of this name."""
         if self._transaction is not None and self.is_in_repository(target):
             self._check_branch(target)
-            names = self._transaction.tables
-            return _spelled(target.name, names, self._settings) is not None
+            return self._settings.find(target.name, self._transaction.tables) is not None
         if self.is_in_repository(target):
             return self.sources().known_as(target.name) is not None
         uri = self.uri(target)
@@ -156,7 +155,7 @@ class Workplace:
     def wrote(self, target: Target, after: Table) -> None:
         """Go on with what a statement made of a table."""
         if self._transaction is not None and self.is_in_repository(target):
-            found = _spelled(target.name, self._transaction.tables, self._settings)
+            found = self._settings.find(target.name, self._transaction.tables)
             self._staged.add(found or target.name)
             return
         name = self._given_name(target.name)
@@ -245,20 +244,13 @@ class Workplace:
 
     def _given_name(self, name: str) -> str | None:
         """The name under which a table was given."""
-        return _spelled(name, tuple(self._tables or ()), self._settings)
+        return self._settings.find(name, self._tables or {})
 
 
 def title(sql: str) -> str:
     """A statement as the message of its commit: one line, and not long."""
     line = " ".join(sql.split())
     return line if len(line) <= _MOST_CHARACTERS else f"{line[:_MOST_CHARACTERS]}…"
-
-
-def _spelled(name: str, names: tuple[str, ...], settings: Settings) -> str | None:
-    if name in names:
-        return name
-    found = [each for each in names if settings.folded(each) == settings.folded(name)]
-    return found[0] if len(found) == 1 else None
 
 
 def _on_branch(target: Target, found: Snapshot) -> Snapshot:
