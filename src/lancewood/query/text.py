@@ -291,6 +291,11 @@ def _check_inside(sql: str, tree: Any) -> None:
             raise _no_query(sql, type(each).__name__.upper())
 
 
+def is_no_query(error: InvalidInputError) -> bool:
+    """Whether a text was refused because it is no query."""
+    return "found" in error.facts
+
+
 def _no_query(sql: str, word: str) -> InvalidInputError:
     instead = _INSTEAD.get(word, "the statements that change tables are in docs/sql.md")
     return InvalidInputError(

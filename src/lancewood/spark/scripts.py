@@ -13,15 +13,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.types as pt
 
-from lancewood.engine.commit import CommitPolicy
-from lancewood.engine.location import discard, new_data_files
-from lancewood.engine.snapshot import Access, Snapshot
-from lancewood.engine.write import PlannedWrite, WriteRequest, plan_write
-from lancewood.errors import CommitUnknownError, InvalidInputError, LancewoodError
+from lancewood.engine.snapshot import Access, Snapshot, same_branch
+from lancewood.engine.write import WriteMode, WriteRequest, plan_write
+from lancewood.errors import InvalidInputError
 from lancewood.jobs.columns.add import AddColumns
 from lancewood.jobs.counts import RowCounts
 from lancewood.jobs.job import CommitOptions
-from lancewood.model.transaction import Transaction
 from lancewood.query.plan import QueryPlan
 from lancewood.query.settings import Settings
 from lancewood.query.sources import Source
@@ -38,7 +35,7 @@ from lancewood.query.statements.running import Ask, NewPlace
 from lancewood.query.statements.script import parse_script
 from lancewood.query.statements.sequence import run_script
 from lancewood.query.statements.workplace import Workplace
-from lancewood.query.text import shown
+from lancewood.query.text import is_no_query, shown
 from lancewood.repo.repository import Repository
 from lancewood.spark.columns.add import ExpressionColumns, ExpressionFiles
 from lancewood.spark.columns.expressions import ColumnExpressions
@@ -48,9 +45,8 @@ from lancewood.spark.querying import Args, OfSession, answer, refused, session_s
 from lancewood.spark.runner import SparkRunner
 from lancewood.spark.tasks import check_running, frame_of
 from lancewood.spark.types import Writing, spark_schema
-from lancewood.spark.write_frame import run_job
+from lancewood.spark.write_frame import run_job, write
 from lancewood.spark.writing.job import WriteJob
-from lancewood.spark.writing.work import WriteWork, decode_answers, write_rows
 from lancewood.table.by_uri import open as open_table
 from lancewood.table.table import Table
 
@@ -120,7 +116,7 @@ class OnSpark:
         try:
             return self.answer(planned())
         except InvalidInputError as error:
-            if "found" not in error.facts:  # it is a query
+            if not is_no_query(error):
                 raise
         with refused(f"Spark does not take {shown(text)}"):
             return self._spark.sql(text, self._args)  # type: ignore[arg-type]
@@ -146,30 +142,13 @@ class OnSpark:
         message: str | None,
     ) -> Table:
         frame = _stored(rows.toDF(*names), table.schema)
-        before = table._snapshot
-        before.check_writable()
-        before.check_open()
-        plan = PlannedWrite("append", before, WriteRequest(mode="append"))
-        if overwrite:
-            request = WriteRequest(mode="overwrite", schema=table.schema)
-            plan = PlannedWrite("overwrite", before, request)
-        work = WriteWork.of(plan, frame.schema)
+        mode: WriteMode = "overwrite" if overwrite else "append"
+        done = write(
+            frame, table, mode, serializable=serializable, dry_run=dry_run, message=message
+        )
         if dry_run:
-            return table._after(before, RowCounts(inserted=frame.count()))
-        found = decode_answers(write_rows(frame, work))
-        try:
-            if found.errors:
-                raise found.errors[0]
-            operation = plan.operation(work.files, found.fragments)
-            properties = CommitOptions.of(message).properties
-            change = Transaction.new(before.manifest.version, operation, properties=properties)
-            after = before.commit(change, CommitPolicy(serializable=serializable))
-        except CommitUnknownError:
-            raise
-        except LancewoodError:
-            discard(before.location, plan.roots, new_data_files(found.fragments))
-            raise
-        return table._after(after, RowCounts(inserted=found.rows))
+            return table._after(table._snapshot, RowCounts(inserted=frame.count()))
+        return table._after(same_branch(table._snapshot, done.version), done.counts)
 
     def change(self, table: Table, ask: Ask, *, dry_run: bool, message: str | None) -> Table:
         def find(snapshot: Snapshot) -> FrameChanges:
