@@ -12,36 +12,33 @@ from functools import partial
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from lancewood.data.align import align_schema
 from lancewood.data.values import ValueCheck
 from lancewood.data.wanted import WantedColumns
-from lancewood.engine.base import Addresses, offsets_by_fragment
+from lancewood.engine.base import Addresses
 from lancewood.engine.commit import PutIfAbsent
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.jobs.counts import RowCounts
 from lancewood.jobs.job import Change, PreparedJob, gather
 from lancewood.jobs.merging.columns import ColumnChanges, change_columns
-from lancewood.jobs.merging.key_hashes import hash_keys
-from lancewood.jobs.merging.keys import Key, Positions, resolve_key
+from lancewood.jobs.merging.key_hashes import hash_keys, whole_keys
+from lancewood.jobs.merging.keys import Key, resolve_key
 from lancewood.jobs.merging.merge import SourcePart, is_by_columns, key_filter, merge_operation
-from lancewood.jobs.merging.rows import MergeWork, RowTask, Touched, plan_row_tasks, write_rows
-from lancewood.jobs.merging.search import Matches
+from lancewood.jobs.merging.rows import MergeWork, RowTask, change_rows, plan_row_tasks
+from lancewood.jobs.merging.search import Matches, matches_of
 from lancewood.jobs.merging.source import FittedSource
 from lancewood.jobs.rows.matching import check_movable
-from lancewood.jobs.rows.updating import Updated, sample, weigh
+from lancewood.jobs.rows.updating import sample, weigh
 from lancewood.jobs.runner import Runner
-from lancewood.model.bitmap import bitmap_of
 from lancewood.model.schema import Schema
 from lancewood.rules.inserted_keys import MOST_EXACT, KeyFilter, make_key_filter
 
 NO_KEY = Key((), (), ())
 """Rows are told apart by their addresses."""
 _NO_ADDRESSES: Addresses = np.empty(0, np.uint64)
-_NO_POSITIONS: Positions = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -96,8 +93,11 @@ class ChangeRows(PreparedJob[RowCounts]):
             check_movable(snapshot)
         PutIfAbsent().check_trust(snapshot.location.store)
         tasks = found.tasks(snapshot, self._runner.slots)
-        shared = MergeWork(snapshot.bare(), found.values.bare(), "update")
-        work = partial(_change, _Work(shared, by_columns))
+        shared = snapshot.bare(), found.values.bare()
+        if by_columns:
+            work = partial(change_columns, ColumnChanges(*shared))
+        else:
+            work = partial(change_rows, MergeWork(*shared, "update"))
         done = gather(self._runner, work, tasks, what="writing rows", snapshot=snapshot)
         operation = merge_operation(
             found.values, done, found.inserted_keys(), by_columns=by_columns
@@ -123,7 +123,8 @@ class _Fitted:
             raise InvalidInputError("a row is to be updated twice")
         values = fit_values(snapshot, changes.values, is_new=False)
         new = fit_values(snapshot, changes.new, is_new=True)
-        matches = _matches(changes.updated, changes.deleted)
+        positions = np.arange(len(changes.updated), dtype=np.int64)
+        matches = matches_of(changes.updated, positions, changes.deleted)
         return cls(values, new, matches, changes.counts, changes.on)
 
     def is_by_columns(self, snapshot: Snapshot) -> bool:
@@ -141,47 +142,43 @@ class _Fitted:
             by_rows, by_columns = by_rows + moved, by_columns + rewritten
         return by_columns < by_rows
 
-    def tasks(self, snapshot: Snapshot, slots: int) -> list[_Task]:
+    def tasks(self, snapshot: Snapshot, slots: int) -> list[RowTask]:
         """The work, each with the rows that it needs."""
         inserted = np.arange(self.counts.inserted, dtype=np.int64)
         return [
-            _Task(
-                replace(
-                    each,
-                    source=SourcePart(self.values, *(one.positions for one in each.matches)),
-                ),
-                SourcePart(self.new, each.inserted),
+            replace(
+                each,
+                source=SourcePart(self.values, *(one.positions for one in each.matches)),
+                new=SourcePart(self.new, each.inserted),
             )
             for each in plan_row_tasks(snapshot, self.matches, inserted, slots)
         ]
 
     def inserted_keys(self) -> KeyFilter | None:
-        """What other writers are told of the new rows."""
+        """What other writers are told of the new rows; without a key, or for too many of them, what
+        meets every other."""
         if not self.counts.inserted:
             return None
-        return inserted_keys(self.new.table, self.on, self.new.rows)
+        key, rows = key_of(self.new.table, self.on), self.new.rows
+        if key is None:
+            return every_key(self.new.table)
+        if rows.num_rows > MOST_EXACT:
+            return key_filter(key, None)
+        return key_filter(key, hash_keys(whole_keys(key.values(rows))))
 
 
-def inserted_keys(table: Schema, on: tuple[str, ...] | None, rows: pa.Table | None) -> KeyFilter:
-    """The keys of rows that were found to be new; without a key, or for too many, a filter that
-    meets every other."""
+def key_of(table: Schema, on: tuple[str, ...] | None) -> Key | None:
+    """The key by which rows were found to be new; None if there is none, or of a type that is no
+    key: then equality alone was asked for."""
     try:
-        key = None if on is None else resolve_key(table, on)
-    except InvalidInputError:  # of a type that is no key: equality alone was asked for
-        key = None
-    if key is None:
-        every = tuple(each.id for each in table.walk())
-        return make_key_filter(every, None, is_known_to_pylance=False)
-    if rows is None or rows.num_rows > MOST_EXACT:
-        return key_filter(key, None)
-    columns = key.values(rows)
-    whole = np.logical_and.reduce([_is_valid(each) for each in columns])
-    return key_filter(key, hash_keys([each.filter(pa.array(whole)) for each in columns]))
+        return None if on is None else resolve_key(table, on)
+    except InvalidInputError:
+        return None
 
 
-def _is_valid(column: pa.Array) -> npt.NDArray[np.bool_]:
-    valid: npt.NDArray[np.bool_] = column.is_valid().to_numpy(zero_copy_only=False)
-    return valid
+def every_key(table: Schema) -> KeyFilter:
+    """What meets the new rows of every other writer."""
+    return make_key_filter(tuple(each.id for each in table.walk()), None, is_known_to_pylance=False)
 
 
 def fit_values(snapshot: Snapshot, rows: pa.Table, *, is_new: bool) -> FittedSource:
@@ -204,50 +201,3 @@ def fit_values(snapshot: Snapshot, rows: pa.Table, *, is_new: bool) -> FittedSou
         check_values(batches[-1])
     fitted = pa.Table.from_batches(batches, alignment.arrow).combine_chunks()
     return FittedSource(snapshot.schema, alignment.schema, fitted, NO_KEY, None)
-
-
-def _matches(updated: Addresses, deleted: Addresses) -> list[Matches]:
-    """What changes in each fragment."""
-    order = np.argsort(updated, kind="stable")
-    moved = dict(offsets_by_fragment(updated[order]))
-    ends = np.cumsum([len(each) for each in moved.values()])
-    positions = dict(zip(moved, np.split(order, ends[:-1]), strict=True)) if moved else {}
-    gone = dict(offsets_by_fragment(deleted))
-    return [
-        Matches(
-            each,
-            moved.get(each, _NO_POSITIONS),
-            positions.get(each, _NO_POSITIONS),
-            bitmap_of(gone.get(each, _NO_POSITIONS)),
-        )
-        for each in sorted({**moved, **gone})
-    ]
-
-
-@dataclass(frozen=True)
-class _Work:
-    """What the tasks have in common."""
-
-    shared: MergeWork
-    by_columns: bool
-
-
-@dataclass(frozen=True)
-class _Task:
-    """Rows to change and to insert, with their values."""
-
-    rows: RowTask
-    new: SourcePart
-
-
-def _change(work: _Work, task: _Task) -> Updated:
-    """The task: write what becomes of the rows."""
-    rows, shared = task.rows, work.shared
-    if work.by_columns:
-        return change_columns(ColumnChanges(shared.snapshot, shared.source), rows)
-    touched = [
-        Touched(fragment, each.offsets, each.positions, each.orphans)
-        for fragment, each in zip(rows.fragments, rows.matches, strict=True)
-    ]
-    new = task.new.whole_rows(rows.inserted)
-    return write_rows(shared.snapshot, touched, new, shared.kept, rows.source or shared.source)

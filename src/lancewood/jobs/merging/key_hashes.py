@@ -37,6 +37,13 @@ def is_hashed_by_pylance(kind: pa.DataType) -> bool:
     return kind in whole or kind in texts
 
 
+def whole_keys(columns: Sequence[pa.Array]) -> list[pa.Array]:
+    """The keys without a null; those with one match nothing."""
+    whole = [each.is_valid().to_numpy(zero_copy_only=False) for each in columns]
+    mask = pa.array(np.logical_and.reduce(whole))
+    return [each.filter(mask) for each in columns]
+
+
 def hash_keys(columns: Sequence[pa.Array]) -> Hashes:
     """The hash of each key; the columns are as long as each other, and none holds a null."""
     parts = [_as_bytes(each) for each in columns]

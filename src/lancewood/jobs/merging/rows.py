@@ -163,6 +163,8 @@ class RowTask:
     source: SourceRows | None = None
     """The rows of the source that are needed, if they travel with the task; None: the job has
     them."""
+    new: SourceRows | None = None
+    """Where inserted rows come from, if not from the source."""
 
 
 def change_rows(job: MergeWork, task: RowTask) -> Updated:
@@ -172,7 +174,7 @@ def change_rows(job: MergeWork, task: RowTask) -> Updated:
     return write_rows(
         job.snapshot,
         [_touched(job, fragment, found) for fragment, found in pairs],
-        source.whole_rows(task.inserted),
+        (task.new or source).whole_rows(task.inserted),
         job.kept,
         source,
     )

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
 from lancewood.data.wanted import WantedColumns
+from lancewood.engine.base import Addresses, offsets_by_fragment
 from lancewood.engine.rows import ScanPlan, ScanRequest
 from lancewood.engine.schema import project
 from lancewood.engine.snapshot import Snapshot
@@ -27,8 +27,6 @@ from lancewood.model.bitmap import bitmap_of
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.schema import ROW_ADDRESS
-
-_Addresses: TypeAlias = npt.NDArray[np.uint64]
 
 _LEAST_PORTION = 262_144
 _MOST_PORTION = 4_194_304
@@ -105,6 +103,26 @@ class Matches:
         return bitmap_of(self.offsets)
 
 
+def matches_of(changed: Addresses, positions: Positions, gone: Addresses) -> list[Matches]:
+    """What there is in each fragment: rows of the table that are changed, in any order, with the
+    row of the source for each, and rows that go."""
+    order = np.argsort(changed, kind="stable")
+    offsets = dict(offsets_by_fragment(changed[order]))
+    ends = np.cumsum([len(each) for each in offsets.values()])[:-1]
+    paired = dict(zip(offsets, np.split(positions[order], ends), strict=bool(offsets)))
+    orphans = dict(offsets_by_fragment(gone))
+    none = np.empty(0, np.int64)
+    return [
+        Matches(
+            each,
+            offsets.get(each, none),
+            paired.get(each, none),
+            bitmap_of(orphans.get(each, none)),
+        )
+        for each in sorted({**offsets, **orphans})
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """What some fragments hold."""
@@ -124,7 +142,7 @@ def find_matches(search: Search, fragments: Sequence[Fragment]) -> Found:
     parts: list[Matches] = []
     seen, unchanged = BitMap(), 0
     for rows in _portions(search, fragments):
-        addresses: _Addresses = rows.column(ROW_ADDRESS).to_numpy()
+        addresses: Addresses = rows.column(ROW_ADDRESS).to_numpy()
         positions = search.index.find(search.key.values(rows))
         hits = np.flatnonzero(positions >= 0)
         seen |= bitmap_of(positions[hits])
@@ -176,7 +194,7 @@ def _chosen(search: Search, rows: pa.Table, positions: Positions, hits: Position
 
 
 def _by_fragment(
-    addresses: _Addresses, positions: Positions, chosen: Positions, orphans: Positions
+    addresses: Addresses, positions: Positions, chosen: Positions, orphans: Positions
 ) -> Iterator[Matches]:
     """The rows of one portion, fragment by fragment."""
     touched = np.unique(np.concatenate([addresses[chosen], addresses[orphans]]) >> _ROW_BITS)
@@ -190,7 +208,7 @@ def _by_fragment(
         )
 
 
-def _split(addresses: _Addresses, rows: Positions, fragments: _Addresses) -> Iterator[Positions]:
+def _split(addresses: Addresses, rows: Positions, fragments: Addresses) -> Iterator[Positions]:
     """The rows of each of the fragments. A scan gives the rows of one fragment in one stretch."""
     owners = addresses[rows] >> _ROW_BITS
     order = np.argsort(owners, kind="stable")

@@ -23,7 +23,7 @@ from lancewood.engine.rows import ScanPlan, ScanRequest
 from lancewood.engine.snapshot import Snapshot
 from lancewood.jobs.merging.columns import ColumnChanges, change_columns
 from lancewood.jobs.merging.condition import MatchCondition
-from lancewood.jobs.merging.key_hashes import hash_keys
+from lancewood.jobs.merging.key_hashes import hash_keys, whole_keys
 from lancewood.jobs.merging.keys import Positions
 from lancewood.jobs.merging.rows import MergeWork, RowTask, change_rows
 from lancewood.jobs.merging.search import Matches
@@ -53,6 +53,8 @@ class MergeChanges:
     by_columns: bool = False
     wants_hashes: bool = False
     """Whether the answer is to have the keys of inserted rows."""
+    new: StagedSource | None = None
+    """Where inserted rows come from, if not from the source."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is worked out again elsewhere."""
@@ -99,10 +101,13 @@ def change(job: MergeChanges, rows: TaskRows) -> TaskDone:
         chosen = [_deleting(job.source, each) for each in chosen]
     matched = sum(len(each.offsets) for each in chosen)
     orphans = sum(len(each.orphans) for each in chosen)
-    hashes = key_hashes(job.source, rows.inserted) if job.wants_hashes else None
+    hashes = key_hashes(job.new or job.source, rows.inserted) if job.wants_hashes else None
     touched = [n for n, each in enumerate(chosen) if len(each.offsets) or each.orphans]
     task = RowTask(
-        tuple(fragments[n] for n in touched), tuple(chosen[n] for n in touched), rows.inserted
+        tuple(fragments[n] for n in touched),
+        tuple(chosen[n] for n in touched),
+        rows.inserted,
+        new=job.new,
     )
     if job.by_columns:
         changes = change_columns(ColumnChanges(job.snapshot, job.source), task)
@@ -172,13 +177,10 @@ def _judged(
 
 
 def key_hashes(source: StagedSource, inserted: Positions) -> Hashes:
-    """Of the keys that are inserted; of those with a null none, since nothing ever matches one."""
+    """Of the keys that are inserted."""
     parts = [np.empty(0, np.uint64)]
     columns = list(dict.fromkeys(path[0] for path in source.key.paths))
     for start in range(0, len(inserted), source.portion_rows):
         rows = source.at(inserted[start : start + source.portion_rows], columns)
-        values = source.key.values(rows)
-        valid = [each.is_valid().to_numpy(zero_copy_only=False) for each in values]
-        whole = pa.array(np.logical_and.reduce(valid))
-        parts.append(hash_keys([each.filter(whole) for each in values]))
+        parts.append(hash_keys(whole_keys(source.key.values(rows))))
     return np.concatenate(parts)

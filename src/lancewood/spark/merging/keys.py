@@ -11,7 +11,6 @@ import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
@@ -19,6 +18,7 @@ from lancewood.data.wanted import WantedColumns
 from lancewood.engine.rows import ScanPlan, ScanRequest
 from lancewood.engine.schema import project
 from lancewood.engine.snapshot import Snapshot
+from lancewood.jobs.merging.key_hashes import whole_keys
 from lancewood.jobs.merging.keys import Key
 from lancewood.model.schema import ROW_ADDRESS
 from lancewood.spark.merging.staged_source import StagedSource
@@ -158,7 +158,4 @@ def _coded(
     coded = pa.RecordBatch.from_arrays([*encode_key(key, rows), addresses], schema=schema)
     if keeps_nulls or not any(each.null_count for each in coded.columns):
         return coded
-    whole = np.logical_and.reduce(
-        [each.is_valid().to_numpy(zero_copy_only=False) for each in coded.columns]
-    )
-    return coded.filter(pa.array(whole))
+    return pa.RecordBatch.from_arrays(whole_keys(coded.columns), schema=schema)

@@ -26,13 +26,14 @@ from lancewood.jobs.merging.keys import Key, same_key
 from lancewood.jobs.merging.merge import is_by_columns, key_filter, merge_operation
 from lancewood.jobs.merging.source import (
     Choices,
+    Matched,
     fit_condition,
     fit_schema,
 )
 from lancewood.jobs.rows.matching import check_movable
 from lancewood.jobs.rows.updating import sample
 from lancewood.model.schema import Schema
-from lancewood.rules.inserted_keys import MOST_EXACT
+from lancewood.rules.inserted_keys import MOST_EXACT, KeyFilter
 from lancewood.spark.merging.changes import MergeChanges, TaskDone, Weight, change, weigh_ways
 from lancewood.spark.merging.key_join import FEW_ROWS, FoundIn, KeyJoin, Wanted
 from lancewood.spark.merging.keys import TableKeys, list_source, read_source_keys, read_table_keys
@@ -150,7 +151,7 @@ class FrameMerge:
         found = self._match(snapshot, source)
         pairs = sum(each.pairs for each in found.values())
         inserted = self._unmatched(source, pairs)
-        changed = self._changed(snapshot, found)
+        changed = work_by_fragment(snapshot, found, self._choices.matched)
         if not changed and not inserted:
             return Change(None, RowCounts(unchanged=pairs))
         choices = self._choices
@@ -158,7 +159,9 @@ class FrameMerge:
         is_moving = choices.matched == "update" and pairs > 0
         only_updates = is_moving and not inserted and not any(e.alone for e in found.values())
         only_updates = only_updates and self._deleted is None
-        by_columns = self._is_by_columns(snapshot, job, list(changed), only_updates=only_updates)
+        by_columns = is_by_columns(source, choices.rewrite, only_updates=only_updates)
+        if by_columns is None:
+            by_columns = columns_are_less(self._join, snapshot, job, list(changed))
         if not by_columns and (inserted or is_moving):
             check_movable(snapshot)
         wants_hashes = 0 < sum(inserted.values()) <= MOST_EXACT
@@ -220,31 +223,6 @@ class FrameMerge:
         messages = source_messages(source.staged, self._join.slots)
         return self._join.unmatched(partial(list_source, source), messages, pairs)
 
-    def _changed(self, snapshot: Snapshot, found: Mapping[int, FoundIn]) -> dict[int, int]:
-        """The fragments that may change, in the order of the table, and how much work each is."""
-        matched = self._choices.matched
-        work = {
-            each: (here.pairs if matched == "update" else 0)
-            + (here.pairs * (matched == "delete") + here.alone) // _MARKS_PER_ROW
-            for each, here in found.items()
-            if here.alone or (here.pairs and matched != "ignore")
-        }
-        return {each: work[each] for each in in_table_order(snapshot, list(work))}
-
-    def _is_by_columns(
-        self, snapshot: Snapshot, job: MergeChanges, changed: list[int], *, only_updates: bool
-    ) -> bool:
-        """Whether columns are rewritten in place: as asked for, or where it writes less."""
-        known = is_by_columns(job.source, self._choices.rewrite, only_updates=only_updates)
-        if known is not None:
-            return known
-        weights: list[Weight] = self._join.run(
-            partial(weigh_ways, job),
-            one_each(snapshot, sample(changed)),
-            what="weighing rows against columns",
-        )
-        return sum(each.columns for each in weights) < sum(each.rows for each in weights)
-
     def close(self) -> None:
         """Remove the staged files, and let Spark forget. Best effort."""
         with suppress(Exception):  # a session that was stopped has forgotten already
@@ -252,6 +230,37 @@ class FrameMerge:
         if self._staged is not None:
             self._staged.snapshot.discard(self._staged.files)
             self._staged = None
+
+
+def work_by_fragment(
+    snapshot: Snapshot, found: Mapping[int, FoundIn], matched: Matched
+) -> dict[int, int]:
+    """The fragments that may change, in the order of the table, and how much work each is."""
+    work = {
+        each: (here.pairs if matched == "update" else 0)
+        + (here.pairs * (matched == "delete") + here.alone) // _MARKS_PER_ROW
+        for each, here in found.items()
+        if here.alone or (here.pairs and matched != "ignore")
+    }
+    return {each: work[each] for each in in_table_order(snapshot, list(work))}
+
+
+def columns_are_less(
+    join: KeyJoin, snapshot: Snapshot, job: MergeChanges, changed: list[int]
+) -> bool:
+    """Whether less is written if columns are rewritten in place."""
+    weights: list[Weight] = join.run(
+        partial(weigh_ways, job),
+        one_each(snapshot, sample(changed)),
+        what="weighing rows against columns",
+    )
+    return sum(each.columns for each in weights) < sum(each.rows for each in weights)
+
+
+def hashed_keys(key: Key, done: Sequence[TaskDone]) -> KeyFilter:
+    """What other writers are told of inserted rows."""
+    hashes = [each.hashes for each in done if each.hashes is not None]
+    return key_filter(key, np.concatenate(hashes) if hashes else None)
 
 
 def _change(
@@ -266,10 +275,7 @@ def _change(
     )
     if not (counts.inserted or counts.updated or counts.deleted):
         return Change(None, counts)
-    keys = None
-    if inserted:
-        hashes = [each.hashes for each in done if each.hashes is not None]
-        keys = key_filter(source.key, np.concatenate(hashes) if hashes else None)
+    keys = hashed_keys(source.key, done) if inserted else None
     operation = merge_operation(
         source, [each.changes for each in done], keys, by_columns=by_columns
     )

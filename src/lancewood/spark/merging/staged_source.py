@@ -273,11 +273,17 @@ def stage(
     if len(names) < len(columns.frame.names) or deleted is not None:
         df = _chosen(df, names)
         writing = Writing(df.schema, pa.schema(fields))
+    return write_staged(df, writing, snapshot, schema)
+
+
+def write_staged(
+    df: DataFrame, writing: Writing, snapshot: Snapshot, schema: Schema
+) -> StagedFiles:
+    """The same for a frame that has just these columns."""
     bare = snapshot.bare()
     version, limits = snapshot.manifest.file_version, FileLimits()
     files = FileWriter.of(schema, writing.schema, [bare.default_file_root], version, limits)
-    work = WriteWork(writing, files)
-    answers = decode_answers(write_rows(df, work))
+    answers = decode_answers(write_rows(df, WriteWork(writing, files)))
     if answers.errors:
         snapshot.discard(new_data_files(answers.fragments))
         raise answers.errors[0]

@@ -15,10 +15,9 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from lancewood.engine.base import Addresses, offsets_by_fragment
+from lancewood.engine.base import Addresses
 from lancewood.jobs.merging.keys import Positions
-from lancewood.jobs.merging.search import Matches
-from lancewood.model.bitmap import bitmap_of
+from lancewood.jobs.merging.search import Matches, matches_of
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.spark.reading.task import TablePortion
@@ -28,7 +27,6 @@ from lancewood.spark.tasks import MESSAGE, TASK
 TARGET, SOURCE = "t", "s"
 """The addresses of a row of the table, and of a row of the staged source."""
 _NONE: Positions = np.empty((0, 2), np.int64)
-_ROW_BITS = np.uint64(32)
 
 
 @dataclass(frozen=True)
@@ -54,23 +52,8 @@ class TaskRows:
 
     @cached_property
     def _found(self) -> dict[FragmentId, Matches]:
-        order = np.argsort(self.pairs[:, 0].astype(np.uint64))
-        addresses, sources = self.pairs[order, 0].astype(np.uint64), self.pairs[order, 1]
-        begins = np.flatnonzero(np.diff(addresses >> _ROW_BITS)) + 1
-        offsets, orphans = (
-            dict(offsets_by_fragment(addresses)),
-            dict(offsets_by_fragment(self.alone)),
-        )
-        paired = dict(zip(offsets, np.split(sources, begins), strict=True)) if offsets else {}
-        return {
-            each: Matches(
-                each,
-                offsets.get(each, _NONE[:, 0]),
-                paired.get(each, _NONE[:, 0]),
-                bitmap_of(orphans.get(each, _NONE[:, 0])),
-            )
-            for each in {**offsets, **orphans}
-        }
+        found = matches_of(self.pairs[:, 0].astype(np.uint64), self.pairs[:, 1], self.alone)
+        return {each.fragment_id: each for each in found}
 
 
 def answer_with_rows(shared: Shared, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
