@@ -21,7 +21,6 @@ from lancewood.query.answer import Answer, InProcess, answer
 from lancewood.query.plan import QueryPlan, Surroundings, plan_query
 from lancewood.query.settings import Settings
 from lancewood.query.sources import Source, Sources
-from lancewood.query.statements.model import Passed
 from lancewood.query.statements.queries import (
     DELETED,
     INSERTED,
@@ -32,7 +31,7 @@ from lancewood.query.statements.queries import (
     not_replaced,
 )
 from lancewood.query.statements.running import Ask, NewPlace
-from lancewood.query.statements.script import parse_script
+from lancewood.query.statements.script import is_query, parse_script
 from lancewood.query.statements.sequence import run_script
 from lancewood.query.statements.values import stored_reader, stored_table
 from lancewood.query.statements.workplace import Workplace
@@ -73,7 +72,7 @@ def sql(
     """
     engine = Here(args, pushdown=pushdown)
     script = parse_script(query, engine.settings)
-    if isinstance(script[0], Passed) and len(script) == 1:
+    if is_query(script):
         sources = Sources(tables, repository, revision, storage_options, engine.settings)
         return engine.answer(plan_query(query, sources, engine.settings, engine.surroundings))
     workplace = Workplace(tables, repository, revision, storage_options, engine.settings)

@@ -164,7 +164,8 @@ class Runs:
     def _settings(self) -> Settings:
         return self._engine.settings
 
-    def _planned(self, sql: str, sources: Sources | None = None) -> QueryPlan:
+    def planned(self, sql: str, sources: Sources | None = None) -> QueryPlan:
+        """A query over the tables as they are now, or over these."""
         engine = self._engine
         if sources is None:
             sources = self._workplace.sources()
@@ -235,7 +236,7 @@ class RowStatements(Runs):
         engine = self._engine
         sources = self._workplace.sources()
         sources.put(statement.target.name, statement.target.revision, table._snapshot)
-        planned = self._planned(statement.query, sources)
+        planned = self.planned(statement.query, sources)
         rows = engine.answer(planned)
         overwrite = statement.mode is InsertMode.OVERWRITE
         return engine.insert(
@@ -295,7 +296,7 @@ class RowStatements(Runs):
 
     def merge(self, statement: Merge, *, dry_run: bool) -> Done:
         def made(snapshot: Snapshot, sources: Sources) -> ChangeQuery:
-            planned = self._planned(statement.source, sources)
+            planned = self.planned(statement.source, sources)
             source = self._engine.names(self._engine.answer(planned))
             return merge_query(statement, snapshot.arrow_schema, source, self._settings)
 
@@ -303,7 +304,7 @@ class RowStatements(Runs):
 
     def _replaced(self, statement: Insert) -> Callable[[Snapshot, Sources], ChangeQuery]:
         def made(snapshot: Snapshot, sources: Sources) -> ChangeQuery:
-            given = self._engine.names(self._engine.answer(self._planned(statement.query, sources)))
+            given = self._engine.names(self._engine.answer(self.planned(statement.query, sources)))
             names = self._inserted(statement, snapshot.arrow_schema.names, given)
             return replace_query(statement, names)
 
@@ -325,7 +326,7 @@ class RowStatements(Runs):
             sources.put(target.name, target.revision, snapshot)
             asked = query(snapshot, sources)
             sources.put(TARGET, None, AddressedSnapshot.of(snapshot))
-            return asked, self._engine.answer(self._planned(asked.sql, sources))
+            return asked, self._engine.answer(self.planned(asked.sql, sources))
 
         def run() -> Table:
             table = self._workplace.table(target, dry_run=dry_run)

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.model.refs import called
-from lancewood.query.plan import plan_query
 from lancewood.query.statements.model import (
     Begin,
     Change,
@@ -103,7 +102,7 @@ class _Running:
         """Run one statement; gives its answer if it is not a report."""
         if isinstance(statement, Passed):
             text = statement.text
-            rows = self._engine.passed(text, lambda: self._planned(text))
+            rows = self._engine.passed(text, lambda: self._rows.planned(text))
             return Outcome(rows, _report(self._done))
         if isinstance(statement, Explain):
             return Outcome(None, pa.table({"plan": self._plan(statement).split("\n")}, PLAN))
@@ -130,7 +129,7 @@ class _Running:
     def _plan(self, statement: Explain) -> str:
         asked = statement.statement
         if isinstance(asked, Passed):
-            return self._planned(asked.text).explain() or "no table of ours is read"
+            return self._rows.planned(asked.text).explain() or "no table of ours is read"
         text = explained(asked, _Known(self._workplace))
         counts = self._run(asked, dry_run=True).rows
         if counts is None:
@@ -139,11 +138,6 @@ class _Running:
             f"{text}\n  {counts.inserted} rows inserted, {counts.updated} updated, "
             f"{counts.deleted} deleted"
         )
-
-    def _planned(self, text: str) -> Any:
-        engine = self._engine
-        sources = self._workplace.sources()
-        return plan_query(text, sources, engine.settings, engine.surroundings)
 
     def _message(self, begin: int) -> str:
         """That of COMMIT, which stands further on; without one, the statements."""

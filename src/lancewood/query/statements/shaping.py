@@ -18,7 +18,6 @@ from lancewood.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from lancewood.model.field_keys import PRIMARY_KEY, PRIMARY_KEY_POSITION
 from lancewood.query.sources import AddressedSnapshot
 from lancewood.query.statements.model import (
     AddColumns,
@@ -40,10 +39,8 @@ from lancewood.query.statements.model import (
 )
 from lancewood.query.statements.queries import TARGET, column_query, path_in
 from lancewood.query.statements.running import Answered, Done, NewPlace, Runs
-from lancewood.query.statements.types import arrow_schema, arrow_type
+from lancewood.query.statements.types import COMMENT, arrow_schema, arrow_type
 from lancewood.table.table import Table
-
-_COMMENT = "comment"
 
 
 class TableStatements(Runs):
@@ -102,7 +99,7 @@ class TableStatements(Runs):
             sources = self._workplace.sources()
             sources.put(TARGET, None, AddressedSnapshot.of(snapshot))
             query = column_query(list(values.values()), name)
-            return query, self._engine.answer(self._planned(query.sql, sources))
+            return query, self._engine.answer(self.planned(query.sql, sources))
 
         return self._engine.add_columns(table, values, ask, dry_run=dry_run, message=message)
 
@@ -208,13 +205,12 @@ class TableStatements(Runs):
         """What is made; raises InvalidInputError for what cannot be."""
         options, config = dict(statement.options), dict(statement.properties)
         if statement.comment is not None:
-            config[_COMMENT] = statement.comment
+            config[COMMENT] = statement.comment
         if statement.query is None:
             schema = arrow_schema(statement.columns, statement.primary_key, self._settings)
             return _NewTable(schema, None, options, config)
-        rows = self._engine.answer(self._planned(statement.query))
-        schema = _with_key(self._engine.columns(rows), statement.primary_key)
-        return _NewTable(schema, rows, options, config)
+        rows = self._engine.answer(self.planned(statement.query))
+        return _NewTable(self._engine.columns(rows), rows, options, config)
 
     def _made(self, statement: CreateTable) -> Table:
         workplace, target = self._workplace, statement.target
@@ -351,25 +347,6 @@ class _Names:
 def _field(column: Column, settings: Any) -> pa.Field:
     (field,) = arrow_schema([column], (), settings)
     return field.with_name(".".join(column.path))
-
-
-def _with_key(schema: pa.Schema, key: tuple[str, ...]) -> pa.Schema:
-    """A schema that names its primary key."""
-    fields = []
-    for each in schema:
-        if each.name in key:
-            position = str(key.index(each.name) + 1)
-            marks = {PRIMARY_KEY: "true", PRIMARY_KEY_POSITION: position}
-            each = each.with_metadata(marks).with_nullable(False)
-        fields.append(each)
-    missing = [each for each in key if each not in schema.names]
-    if missing:
-        raise InvalidInputError(
-            f"the primary key names {missing[0]!r}, which the query does not give: "
-            f"{', '.join(schema.names)}",
-            column=missing[0],
-        )
-    return pa.schema(fields)
 
 
 _VERBS: Mapping[type, Callable[..., Done]] = {

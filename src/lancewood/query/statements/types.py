@@ -50,7 +50,8 @@ _LEAVES = {
 _TAKES_LENGTH = ("VARCHAR", "CHAR")
 _DECIMAL = (10, 0)
 _TIME_DIGITS = 6
-_COMMENT = "comment"
+COMMENT = "comment"
+"""The key under which a table, a column or a field has what COMMENT says."""
 
 
 def arrow_schema(
@@ -61,7 +62,7 @@ def arrow_schema(
     fields = []
     for each in columns:
         name = each.path[-1]
-        metadata = {} if each.comment is None else {_COMMENT: each.comment}
+        metadata = {} if each.comment is None else {COMMENT: each.comment}
         if name in positions:
             metadata |= {PRIMARY_KEY: "true", PRIMARY_KEY_POSITION: str(positions[name])}
         nullable = each.nullable and name not in positions
@@ -133,7 +134,7 @@ def _field(node: Any, sql: str, settings: Settings) -> pa.Field:
         for each in rules
     )
     comments = [each.name for each in rules if isinstance(each, exp.CommentColumnConstraint)]
-    metadata = {_COMMENT: comments[0]} if comments else None
+    metadata = {COMMENT: comments[0]} if comments else None
     return pa.field(node.name, _type(kind, sql, settings), nullable, metadata)
 
 
