@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 # Tests start hundreds of processes: Python may keep what it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-spark test-spark-doors test-others test-pythons test-sparks campaigns lint fuzz histories bench docs lock proto clean
+.PHONY: help setup demo test test-spark test-spark-doors test-others test-pythons test-sparks campaigns lint fuzz histories merges bench docs lock proto clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -76,6 +76,9 @@ fuzz: setup ## hostile bytes and texts for MINUTES=10 from SEED=0; counts at the
 
 histories: setup ## random histories against a model and pylance for MINUTES=10 from SEED=0
 	$(BIN)/python -m tests.histories --minutes $(MINUTES) --seed $(SEED)
+
+merges: setup ## MERGE beside Delta's and Iceberg's, which are fetched; SEED=7 for random ones alone
+	$(BIN)/python -m tests.merges --seed $(SEED)
 
 bench: setup ## medians and ratios against pylance; rewrites docs/benchmarks.md
 	$(BIN)/python -m bench

@@ -393,9 +393,10 @@ def test_a_branch_with_work_of_its_own_is_not_dropped(repo: lw.Repository) -> No
 )
 def test_a_table_of_the_repository_is_restored(repo: lw.Repository, state: str) -> None:
     repo.tags.create("v1")
-    before = repo.at("HEAD").landed("photos").version
+    landed = repo.at("HEAD").landed("photos")
+    assert landed is not None
     run("DELETE FROM photos WHERE id = 1; DELETE FROM labels", repository=repo)
-    done = run(f"RESTORE photos {state.format(version=before)}", repository=repo)
+    done = run(f"RESTORE photos {state.format(version=landed.version)}", repository=repo)
     assert done["commit"] == str(repo.head.hash)
     assert repo.at("HEAD").table("photos").to_arrow().to_pydict() == ROWS.to_pydict()
     assert repo.at("HEAD").table("labels").count_rows() == 0

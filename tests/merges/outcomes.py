@@ -1,0 +1,75 @@
+"""What a merge leaves behind, ours and that of others, and where they may differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from tests.merges.cases import Case
+
+import lancewood as lw
+from lancewood.errors import InvalidInputError, UnsupportedError
+
+Outcome: TypeAlias = dict[str, Any]
+"""``rows`` in an order of their own, or ``error``: ``twice`` where rows of the source match the
+same row of the target, ``refused`` for every other; ``why`` is for people."""
+
+RECORD = Path(__file__).with_name("record.jsonl")
+TWICE, REFUSED = "twice", "refused"
+JUDGES = ("iceberg", "delta")
+OURS = ("ours in process", "ours on Spark")
+
+
+def rows_of(table: pa.Table) -> list[list[Any]]:
+    return sorted(([*each.values()] for each in table.to_pylist()), key=repr)
+
+
+def failure(error: Exception, kind: str) -> Outcome:
+    return {"error": kind, "why": str(error).strip().partition("\n")[0][:300]}
+
+
+def ours(case: Case, folder: Path, ask: Callable[..., pa.Table]) -> Outcome:
+    """What we do; ``ask`` runs a statement, as ``lancewood.sql`` does."""
+    target, source = case.tables
+    uri = str(folder / "t.lance")
+    lw.create(uri, target, max_rows_per_file=2)
+    tables = {"t": uri, "s": str(lw.create(folder / "s.lance", source).uri)}
+    try:
+        done = ask(case.merge.format(t="t", s="s"), tables=tables).to_pylist()[0]
+    except (InvalidInputError, UnsupportedError) as error:
+        assert lw.open(uri).version == 1
+        found = failure(error, TWICE if "several rows of the source" in str(error) else REFUSED)
+        return {**found, "elsewhere": "Spark alone" in str(error)}
+    counts = [done[each] for each in ("inserted", "updated", "deleted")]
+    return {"rows": rows_of(lw.open(uri).to_arrow()), "counts": counts}
+
+
+def essence(outcome: Outcome) -> Outcome:
+    """What two have to agree on."""
+    return {name: outcome[name] for name in ("rows", "error") if name in outcome}
+
+
+def recorded() -> dict[str, Mapping[str, Outcome]]:
+    """What the others did, by the name of the case."""
+    lines = map(json.loads, RECORD.read_text().splitlines())
+    return {each.pop("case"): each for each in lines}
+
+
+def differs(mine: Outcome, iceberg: Outcome, delta: Outcome | None = None) -> bool:
+    """Whether we did something else than Iceberg, or counted otherwise than Delta. What is answered
+    by Spark alone is refused in process."""
+    if mine.get("elsewhere"):
+        return False
+    if essence(mine) != essence(iceberg):
+        return True
+    if delta is None or "counts" not in delta or essence(delta) != essence(mine):
+        return False
+    return bool(mine["counts"] != delta["counts"])
+
+
+def is_known(case: Case) -> bool:
+    """Whether docs/sql.md says that we differ there."""
+    return bool(case.differs)
