@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import os
 import signal
 import subprocess
 import sys
 import time
+import weakref
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -144,8 +146,27 @@ def workers_below(spark: Any) -> set[int]:
 
 
 def test_a_session_of_this_machine_has_the_door(spark: Any) -> None:
-    assert door(spark) is not None
     assert why_closed(spark) is None
+
+
+def test_sessions_are_let_go_and_do_not_bring_the_door_again(
+    spark: Any, awkward: lw.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyspark.sql import SparkSession
+
+    attached: list[Any] = []
+    monkeypatch.setattr(door, "_attach", lambda *given: attached.append(given))
+
+    def of_a_batch() -> weakref.ref[Any]:
+        """As ``foreachBatch`` makes one each time."""
+        session = SparkSession(spark.sparkContext, spark._jsparkSession)
+        assert "BatchScan" in shown(read(session, awkward.uri))
+        return weakref.ref(session)
+
+    found = [of_a_batch() for _ in range(2)]
+    gc.collect()
+    assert [each() for each in found] == [None, None]
+    assert not attached
 
 
 @pytest.fixture(scope="module")
@@ -315,7 +336,7 @@ def test_the_door_can_be_switched_off(
 ) -> None:
     spark.conf.set(SETTING, "false")
     try:
-        assert (door(spark), why_closed(spark)) == (None, f"{SETTING} is false")
+        assert why_closed(spark) == f"{SETTING} is false"
         assert "MapInArrow" in shown(read(spark, awkward.uri))
     finally:
         spark.conf.unset(SETTING)

@@ -6,7 +6,7 @@ batches over. Reads no table: what a worker does for a request is given to it.
 
 from __future__ import annotations
 
-from lancewood.spark.columnar.door import Door, door, prepare, why_closed
+from lancewood.spark.columnar.door import planned_frame, prepare, why_closed
 from lancewood.spark.columnar.planned import ColumnReference, PlannedRead
 
-__all__ = ["ColumnReference", "Door", "PlannedRead", "door", "prepare", "why_closed"]
+__all__ = ["ColumnReference", "PlannedRead", "planned_frame", "prepare", "why_closed"]

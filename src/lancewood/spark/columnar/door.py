@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -41,38 +40,36 @@ class ClosedError(Exception):
     """There is no door, for the reason that this says."""
 
 
-@dataclass(frozen=True)
-class Door:
-    """The way into one session."""
-
-    spark: SparkSession
-
-    def frame(self, planned: PlannedRead) -> DataFrame:
-        """A planned read as a frame, of which Spark reads what a query needs."""
-        context = self.spark.sparkContext
-        source = getattr(context._jvm, _SOURCE)
-        token = uuid4().hex
-        source.leave(token, planned.encode(python_of(context)))
-        try:
-            return self.spark.read.format(_SOURCE).option("plan", token).load()
-        finally:
-            source.forget(token)
-
-
 _lock = threading.Lock()
-_found: WeakKeyDictionary[Any, Door | ClosedError] = WeakKeyDictionary()
-
-
-def door(spark: SparkSession) -> Door | None:
-    """The door of a session, brought into it if need be; None if there is none."""
-    found = _look(spark)
-    return found if isinstance(found, Door) else None
+_known: WeakKeyDictionary[Any, str | None] = WeakKeyDictionary()
+"""Why a driver, which is a SparkContext, has no door; None if it has one. Sessions come and go: a
+stream makes one for each batch."""
 
 
 def why_closed(spark: SparkSession) -> str | None:
-    """Why a session has no door; None if it has one."""
-    found = _look(spark)
-    return None if isinstance(found, Door) else str(found)
+    """Why a session has no door; None if it has one, which is brought into it if need be."""
+    shut = _kept_shut(spark)
+    if shut is not None:
+        return shut
+    if is_connect(spark):
+        return "it is not brought to servers of Spark Connect"
+    context = spark.sparkContext
+    with _lock:
+        if context not in _known:
+            _known[context] = _tried(spark)
+        return _known[context]
+
+
+def planned_frame(spark: SparkSession, planned: PlannedRead) -> DataFrame:
+    """A planned read as a frame of a session with the door; of it Spark reads what it needs."""
+    context = spark.sparkContext
+    source = getattr(context._jvm, _SOURCE)
+    token = uuid4().hex
+    source.leave(token, planned.encode(python_of(context)))
+    try:
+        return spark.read.format(_SOURCE).option("plan", token).load()
+    finally:
+        source.forget(token)
 
 
 def prepare(spark: SparkSession) -> None:
@@ -80,20 +77,9 @@ def prepare(spark: SparkSession) -> None:
     if is_connect(spark) or _kept_shut(spark) is not None:
         return
     if kept_jar(_jar_path(spark)) is not None:
-        _look(spark)
+        why_closed(spark)
     else:
-        threading.Thread(target=_look, args=(spark,), daemon=True).start()
-
-
-def _look(spark: SparkSession) -> Door | ClosedError:
-    shut = _kept_shut(spark)
-    if shut is not None:
-        return ClosedError(shut)
-    with _lock:
-        known = _found.get(spark)
-        if known is None:
-            known = _found[spark] = _opened(spark)
-        return known
+        threading.Thread(target=why_closed, args=(spark,), daemon=True).start()
 
 
 def _kept_shut(spark: SparkSession) -> str | None:
@@ -112,18 +98,15 @@ def _kept_shut(spark: SparkSession) -> str | None:
     return f"it has been tried on Linux alone, and this is {sys.platform}; {SETTING}=true opens it"
 
 
-def _opened(spark: SparkSession) -> Door | ClosedError:
+def _tried(spark: SparkSession) -> str | None:
+    """Bring the door to the driver of a session; why that failed."""
     try:
-        if is_connect(spark):
-            raise ClosedError("it is not brought to servers of Spark Connect")
         _attach(spark, _jar(spark))
     except ClosedError as closed:
-        return closed
+        return str(closed)
     except Exception as failed:  # whatever a Spark forbids, the other way is open
-        return ClosedError(
-            f"Spark does not take it: {str(failed).strip() or type(failed).__name__}"
-        )
-    return Door(spark)
+        return f"Spark does not take it: {str(failed).strip() or type(failed).__name__}"
+    return None
 
 
 def _jar(spark: SparkSession) -> Path:

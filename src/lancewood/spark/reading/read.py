@@ -18,7 +18,7 @@ from lancewood.engine.schema import Columns, Parameters
 from lancewood.engine.snapshot import At, Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.external.base import ManifestStore
-from lancewood.spark.columnar import door
+from lancewood.spark.columnar import planned_frame, why_closed
 from lancewood.spark.opening import snapshot_in
 from lancewood.spark.reading.columnar_read import columnar_read
 from lancewood.spark.reading.plan import ReadPlan, plan_read
@@ -131,9 +131,8 @@ def read_frame(spark: SparkSession, plan: ReadPlan) -> DataFrame:
         raise InvalidInputError(
             f"a limit beside a filter is {_MOST_LIMIT} at most on Spark, got {plan.limit}"
         )
-    way_in = door(spark)
-    if way_in is not None and plan.scan is not None:
-        frame = way_in.frame(columnar_read(plan, plan.scan, slots(spark)))
+    if plan.scan is not None and why_closed(spark) is None:
+        frame = planned_frame(spark, columnar_read(plan, plan.scan, slots(spark)))
         return frame if plan.limit is None else frame.limit(plan.limit)
     # Spark 4.0 loses rows that have no column.
     read, schema = (read_tasks, plan.spark) if plan.spark.fields else (mark_rows, MARK_SCHEMA)
