@@ -6,11 +6,13 @@ import contextlib
 import gc
 import io
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import time
 import weakref
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -25,9 +27,12 @@ import lancewood as lw
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
+from lancewood.engine.rows import plan_scan
 from lancewood.spark import read
 from lancewood.spark.columnar import door, why_closed
 from lancewood.spark.columnar.door import SETTING, VARIABLE
+from lancewood.spark.reading.columnar_read import columnar_read
+from lancewood.spark.reading.plan import plan_read
 
 pytestmark = [
     pytest.mark.spark,
@@ -329,6 +334,42 @@ def test_errors_of_python_are_told(spark: Any, many: lw.Table, tmp_path: Path) -
     with pytest.raises(PythonException, match=r"lancewood\.errors\.NotFoundError: version 1 of"):
         frame.collect()
     assert read(spark, many.uri).where("n = 7").count() == 1
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Pickled work that is what a text of Python gives, where it is loaded."""
+
+    text: str
+
+    def __reduce__(self) -> Any:
+        return eval, (self.text,)
+
+
+def planned(spark: Any, table: lw.Table, **other: Any) -> Any:
+    """A frame of a table that is planned otherwise."""
+    scan = plan_scan(table._snapshot)
+    plan = plan_read(scan.snapshot, scan.request, 2)
+    return door.planned_frame(spark, replace(columnar_read(plan, scan, 2), **other))
+
+
+def test_work_that_fails_once_is_done_in_the_next_attempt(
+    spark: Any, many: lw.Table, tmp_path: Path
+) -> None:
+    made = lw.create(tmp_path / "t.lance", pa.table({"n": range(10)}), fsync=False)
+    kept, tried = tmp_path / "work", tmp_path / "tried"
+    tried.touch()
+    scan = plan_scan(made._snapshot)
+    kept.write_bytes(pickle.dumps(plan_read(scan.snapshot, scan.request, 2).work))
+    work = f"__import__('pickle').loads(open({str(kept)!r}, 'rb').read())"
+    once = f"(os.remove({str(tried)!r}), 1 / 0) if os.path.exists({str(tried)!r}) else {work}"
+    once = once.replace("os.", "__import__('os').")
+    frame = planned(spark, made, work=pickle.dumps(Runs(once)))
+    for _ in range(2):  # every worker has work of another table
+        read(spark, many.uri).select("n").where("n % 100000 = 0").collect()
+    with pytest.raises(Exception, match="ZeroDivisionError"):
+        frame.collect()
+    assert [each.n for each in frame.collect()] == list(range(10))
 
 
 def test_the_door_can_be_switched_off(

@@ -66,7 +66,8 @@ class Worker:
         limit, messages = self._in.long(), self._in.many()
         try:
             if pickled is not None:
-                self._work, self._kept = pickle.loads(pickled), {}
+                self._work, self._kept = None, {}
+                self._work = pickle.loads(pickled)
             work = self._narrowed(tuple(names), where, None if limit < 0 else limit)
             self._handover.begin(work.reading.schema)
             self._send(work, messages, None if limit < 0 else limit)

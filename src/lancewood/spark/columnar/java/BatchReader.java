@@ -138,7 +138,7 @@ final class BatchReader implements PartitionReader {
             pool.give(done);
             return false;
           case Protocol.ERROR:
-            String text = Wire.readText(worker.in);
+            String text = worker.readError();
             Worker failed = worker;
             worker = null;
             pool.give(failed);

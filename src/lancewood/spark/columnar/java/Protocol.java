@@ -64,7 +64,7 @@ final class Protocol {
           worker.in.readLong();
           return true;
         case ERROR:
-          Wire.readText(worker.in);
+          worker.readError();
           return true;
         default:
           return false;

@@ -1,0 +1,118 @@
+"""What a worker of the columnar door answers, to a Java that a test plays."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lancewood.spark.columnar import protocol
+from lancewood.spark.columnar.worker import Worker
+
+SCHEMA = pa.schema([pa.field("n", pa.int64())])
+
+
+@dataclass
+class Rows:
+    """Work that gives its number for each row of a message, which says how many there are."""
+
+    number: int
+    error: Exception | None = None
+
+    @property
+    def reading(self) -> Any:
+        return SimpleNamespace(schema=SCHEMA)
+
+    def narrowed(self, names: Sequence[str], where: str | None, limit: int | None) -> Rows:
+        return self
+
+    def fragments_in(self, message: bytes) -> int:
+        return 1
+
+    def __call__(self, message: bytes) -> Iterator[pa.RecordBatch]:
+        if self.error is not None:
+            raise self.error
+        yield pa.record_batch({"n": [self.number] * int(message)})
+
+
+class Java:
+    """The other end of a worker's connection, which maps no memory."""
+
+    def __init__(self) -> None:
+        self.here, there = socket.socketpair()
+        self._incoming = protocol.Incoming(self.here.makefile("rb"))
+        given = there.makefile("rb"), there.makefile("wb")
+        self.worker = threading.Thread(target=lambda: self._serve(there, *given))
+        self.worker.start()
+
+    @staticmethod
+    def _serve(connection: socket.socket, *files: Any) -> None:
+        Worker(*files, lambda options, slots: None).serve()
+        connection.close()
+
+    def close(self) -> None:
+        self.here.shutdown(socket.SHUT_RDWR)
+        self.worker.join(10)
+        self.here.close()
+
+    def read(self, work: bytes | None, *messages: bytes, limit: int = -1) -> Answer:
+        """Ask for the rows of some messages."""
+        self.here.sendall(bytes([protocol.READ]) + protocol.some_bytes(work))
+        self.here.sendall(protocol.texts(["n"]) + protocol.text(None) + protocol.long(limit))
+        self.here.sendall(protocol.many(messages))
+        return self._answer()
+
+    def _answer(self) -> Answer:
+        found = Answer()
+        while True:
+            kind = self._incoming.integer()
+            if kind == protocol.LIST_SIZES:
+                assert self._incoming.integer() == 0
+            elif kind == protocol.MEMORY:
+                self._incoming.text(), self._incoming.long()
+                self.here.sendall(bytes([protocol.NOT_MAPPED]))
+            elif kind == protocol.BATCH_HERE:
+                laid = self._incoming.some_bytes()
+                found.numbers += pa.ipc.open_stream(laid).read_all().column("n").to_pylist()
+                self.here.sendall(bytes([protocol.NEXT]))
+            elif kind == protocol.END:
+                found.fragments = self._incoming.long()
+                return found
+            else:
+                assert kind == protocol.ERROR
+                found.error = self._incoming.text() or ""
+                return found
+
+
+@dataclass
+class Answer:
+    numbers: list[int] = field(default_factory=list)
+    fragments: int | None = None
+    error: str | None = None
+
+
+@pytest.fixture
+def java() -> Iterator[Java]:
+    made = Java()
+    yield made
+    made.close()
+
+
+def test_work_is_kept_for_the_next_request(java: Java) -> None:
+    assert java.read(pickle.dumps(Rows(7)), b"2").numbers == [7, 7]
+    assert java.read(None, b"1", b"1").numbers == [7, 7]
+
+
+def test_work_that_cannot_be_loaded_leaves_none_of_the_work_before(java: Java) -> None:
+    java.read(pickle.dumps(Rows(7)), b"2")
+    assert "UnpicklingError" in str(java.read(b"nothing", b"1").error)
+    answer = java.read(None, b"1")
+    assert (answer.numbers, bool(answer.error)) == ([], True)
+    assert java.read(pickle.dumps(Rows(8)), b"1").numbers == [8]
