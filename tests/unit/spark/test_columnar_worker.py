@@ -47,19 +47,20 @@ class Java:
 
     def __init__(self) -> None:
         self.here, there = socket.socketpair()
-        self._incoming = protocol.Incoming(self.here.makefile("rb"))
-        given = there.makefile("rb"), there.makefile("wb")
-        self.worker = threading.Thread(target=lambda: self._serve(there, *given))
+        self._file = self.here.makefile("rb")
+        self._incoming = protocol.Incoming(self._file)
+        self.worker = threading.Thread(target=self._serve, args=(there,))
         self.worker.start()
 
     @staticmethod
-    def _serve(connection: socket.socket, *files: Any) -> None:
-        Worker(*files, lambda options, slots: None).serve()
-        connection.close()
+    def _serve(connection: socket.socket) -> None:
+        with connection, connection.makefile("rb") as incoming, connection.makefile("wb") as out:
+            Worker(incoming, out, lambda options, slots: None).serve()
 
     def close(self) -> None:
         self.here.shutdown(socket.SHUT_RDWR)
         self.worker.join(10)
+        self._file.close()
         self.here.close()
 
     def read(self, work: bytes | None, *messages: bytes, limit: int = -1) -> Answer:
@@ -115,4 +116,12 @@ def test_work_that_cannot_be_loaded_leaves_none_of_the_work_before(java: Java) -
     assert "UnpicklingError" in str(java.read(b"nothing", b"1").error)
     answer = java.read(None, b"1")
     assert (answer.numbers, bool(answer.error)) == ([], True)
+    assert java.read(pickle.dumps(Rows(8)), b"1").numbers == [8]
+
+
+@pytest.mark.parametrize("error", [EOFError("short"), ConnectionResetError("by the store")])
+def test_errors_of_the_work_are_told_whatever_they_are(java: Java, error: Exception) -> None:
+    answer = java.read(pickle.dumps(Rows(1, error)), b"1")
+    assert f"{type(error).__name__}: {error}" in str(answer.error)
+    assert "EOFError" in str(java.read(b"", b"1").error)
     assert java.read(pickle.dumps(Rows(8)), b"1").numbers == [8]

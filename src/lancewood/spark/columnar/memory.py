@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import mmap
 import os
-from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -34,7 +33,7 @@ class StoppedError(Exception):
 class Handover:
     """The way of batches from one worker to Java."""
 
-    def __init__(self, incoming: protocol.Incoming, out: BinaryIO) -> None:
+    def __init__(self, incoming: protocol.Incoming, out: protocol.Outgoing) -> None:
         self._incoming = incoming
         self._out = out
         self._is_mapping = hasattr(os, "memfd_create") and not os.environ.get(_NO_MAPPING)

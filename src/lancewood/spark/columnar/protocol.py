@@ -4,8 +4,9 @@ and ``Wire.java`` have the same."""
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
-from typing import BinaryIO
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, BinaryIO
 
 READ, PLAN = 1, 2
 """Requests."""
@@ -16,16 +17,21 @@ MEMORY, LIST_SIZES, BATCH, BATCH_HERE, END, ERROR, PLANNED, DELEGATED = range(1,
 _NONE = -1
 
 
+class GoneError(Exception):
+    """Java is not there any more. No error of the work itself is one."""
+
+
 class Incoming:
-    """What comes from Java; raises EOFError where it ends."""
+    """What comes from Java; raises GoneError where it ends."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
 
     def exactly(self, size: int) -> bytes:
-        found = self._file.read(size)
+        with _gone():
+            found = self._file.read(size)
         if len(found) < size:
-            raise EOFError
+            raise GoneError
         return found
 
     def byte(self) -> int:
@@ -50,6 +56,29 @@ class Incoming:
 
     def many(self) -> list[bytes]:
         return [self.some_bytes() or b"" for _ in range(self.integer())]
+
+
+class Outgoing:
+    """What goes to Java; raises GoneError where nobody takes it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, data: Any) -> None:
+        with _gone():
+            self._file.write(data)
+
+    def flush(self) -> None:
+        with _gone():
+            self._file.flush()
+
+
+@contextmanager
+def _gone() -> Iterator[None]:
+    try:
+        yield
+    except OSError as lost:
+        raise GoneError from lost
 
 
 def integer(value: int) -> bytes:

@@ -42,9 +42,9 @@ class Worker:
 
     def __init__(self, incoming: BinaryIO, out: BinaryIO, plan: Planner) -> None:
         self._in = protocol.Incoming(incoming)
-        self._out = out
+        self._out = protocol.Outgoing(out)
         self._plan = plan
-        self._handover = Handover(self._in, out)
+        self._handover = Handover(self._in, self._out)
         self._work: Work | None = None
         self._kept: dict[tuple[Any, ...], Work] = {}
 
@@ -58,7 +58,7 @@ class Worker:
                 else:
                     self._plan_source()
                 self._out.flush()
-        except (EOFError, BrokenPipeError, ConnectionError):
+        except protocol.GoneError:
             return
 
     def _read(self) -> None:
@@ -74,7 +74,7 @@ class Worker:
             self._handover.end()
         except StoppedError:
             self._handover.end()
-        except (EOFError, BrokenPipeError, ConnectionError):
+        except protocol.GoneError:
             raise
         except Exception:
             told = traceback.format_exc()
