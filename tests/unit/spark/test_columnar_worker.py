@@ -33,13 +33,14 @@ class Rows:
     def narrowed(self, names: Sequence[str], where: str | None, limit: int | None) -> Rows:
         return self
 
-    def fragments_in(self, message: bytes) -> int:
-        return 1
+    def portion(self, message: bytes) -> Any:
+        """Some fragments with as many rows as the message says."""
+        return SimpleNamespace(fragments=(b"one", b"two"), rows=int(message))
 
-    def __call__(self, message: bytes) -> Iterator[pa.RecordBatch]:
+    def rows(self, portion: Any) -> Iterator[pa.RecordBatch]:
         if self.error is not None:
             raise self.error
-        yield pa.record_batch({"n": [self.number] * int(message)})
+        yield pa.record_batch({"n": [self.number] * portion.rows})
 
 
 class Java:
@@ -125,3 +126,10 @@ def test_errors_of_the_work_are_told_whatever_they_are(java: Java, error: Except
     assert f"{type(error).__name__}: {error}" in str(answer.error)
     assert "EOFError" in str(java.read(b"", b"1").error)
     assert java.read(pickle.dumps(Rows(8)), b"1").numbers == [8]
+
+
+def test_fragments_that_a_limit_left_out_do_not_count_as_read(java: Java) -> None:
+    work = pickle.dumps(Rows(7))
+    assert java.read(work, b"1", b"1", b"1").fragments == 6
+    answer = java.read(None, b"2", b"3", b"4", limit=4)
+    assert (len(answer.numbers), answer.fragments) == (5, 4)

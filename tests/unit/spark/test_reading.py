@@ -27,7 +27,7 @@ from lancewood.proto import table_pb2
 from lancewood.spark.reading import plan
 from lancewood.spark.reading import plan as cutting
 from lancewood.spark.reading.plan import ReadPlan, plan_read, row_width
-from lancewood.spark.reading.task import TablePortion, count_task, read_task
+from lancewood.spark.reading.task import TablePortion, count_task
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
@@ -40,7 +40,7 @@ def planned(table: lw.Table, slots: int = 2, **asked: Any) -> ReadPlan:
 
 
 def read_all(made: ReadPlan) -> pa.Table:
-    batches = [each for message in made.messages for each in read_task(made.work, message)]
+    batches = [each for message in made.messages for each in made.work(message)]
     return pa.Table.from_batches(batches, made.work.reading.schema)
 
 
@@ -99,7 +99,7 @@ def test_every_read_gives_what_a_scan_gives(
     asked = {"where": where, "columns": columns, "with_row_id": with_row_id}
     made = planned(uneven, slots, limit=limit, batch_rows=batch_rows, **asked)
     scan = uneven.scan(limit=limit, **asked)
-    batches = [each for message in made.messages for each in read_task(made.work, message)]
+    batches = [each for message in made.messages for each in made.work(message)]
     assert batch_rows is None or all(each.num_rows <= batch_rows for each in batches)
     if made.limit is not None:
         assert made.limit == limit

@@ -32,9 +32,9 @@ class Work(Protocol):
 
     def narrowed(self, names: Sequence[str], where: str | None, limit: int | None) -> Work: ...
 
-    def fragments_in(self, message: bytes) -> int: ...
+    def portion(self, message: bytes) -> Any: ...
 
-    def __call__(self, message: bytes) -> Iterator[pa.RecordBatch]: ...
+    def rows(self, portion: Any) -> Iterator[pa.RecordBatch]: ...
 
 
 class Worker:
@@ -47,6 +47,7 @@ class Worker:
         self._handover = Handover(self._in, self._out)
         self._work: Work | None = None
         self._kept: dict[tuple[Any, ...], Work] = {}
+        self._fragments = 0
 
     def serve(self) -> None:
         """Answer requests until Java is gone."""
@@ -64,6 +65,7 @@ class Worker:
     def _read(self) -> None:
         pickled, names, where = self._in.some_bytes(), self._in.texts(), self._in.text()
         limit, messages = self._in.long(), self._in.many()
+        self._fragments = 0
         try:
             if pickled is not None:
                 self._work, self._kept = None, {}
@@ -81,13 +83,14 @@ class Worker:
             self._handover.end()
             self._out.write(protocol.integer(protocol.ERROR) + protocol.text(told))
             return
-        fragments = 0 if self._work is None else sum(map(self._work.fragments_in, messages))
-        self._out.write(protocol.integer(protocol.END) + protocol.long(fragments))
+        self._out.write(protocol.integer(protocol.END) + protocol.long(self._fragments))
 
     def _send(self, work: Work, messages: Sequence[bytes], limit: int | None) -> None:
         left = limit
         for message in messages:
-            for batch in work(message):
+            portion = work.portion(message)
+            self._fragments += len(portion.fragments)
+            for batch in work.rows(portion):
                 self._handover.send(batch)
                 if left is not None:
                     left -= batch.num_rows

@@ -181,7 +181,20 @@ class ReadWork:
 
     def __call__(self, message: bytes) -> Iterator[pa.RecordBatch]:
         """The rows of one task, as Spark takes them."""
-        return read_task(self, message)
+        return self.rows(self.portion(message))
+
+    def portion(self, message: bytes) -> TablePortion:
+        """What a task reads."""
+        return TablePortion.decode(message)
+
+    def rows(self, portion: TablePortion) -> Iterator[pa.RecordBatch]:
+        """The rows of a portion in table order, in batches that suit Spark.
+
+        Raises NotFoundError if files of the version are gone, and what a scan raises.
+        """
+        with _explained(self.snapshot):
+            batches = self.plan(portion).batches(WORKERS)
+            yield from sized(map(self.reading.convert, batches), self.request.batch_rows)
 
     def narrowed(self, names: Sequence[str], where: str | None, limit: int | None) -> ReadWork:
         """The same for those who want some of the columns, in their order, and less of the rows.
@@ -202,38 +215,23 @@ class ReadWork:
             return ReadWork(self.snapshot, request, reading)
         return ReadWork(self.snapshot, request, Selecting(reading, tuple(names)))
 
-    def fragments_in(self, message: bytes) -> int:
-        """How many fragments a task reads."""
-        return len(TablePortion.decode(message).fragments)
-
-    def plan(self, message: bytes) -> ScanPlan:
-        """The scan of one task."""
-        portion = TablePortion.decode(message)
+    def plan(self, portion: TablePortion) -> ScanPlan:
+        """The scan of a portion."""
         fragments = portion.decoded(self.snapshot.manifest.name)
         request = replace(self.request, fragments=fragments, spans=portion.spans, batch_rows=None)
         return ScanPlan(self.snapshot, request)
 
 
-def read_task(work: ReadWork, message: bytes) -> Iterator[pa.RecordBatch]:
-    """The rows of one task in table order, in batches that suit Spark.
-
-    Raises NotFoundError if files of the version are gone, and what a scan raises.
-    """
-    with _told(work.snapshot):
-        batches = work.plan(message).batches(WORKERS)
-        yield from sized(map(work.reading.convert, batches), work.request.batch_rows)
-
-
 def count_task(work: ReadWork, message: bytes) -> int:
-    """The number of rows of one task; raises what ``read_task`` raises."""
-    with _told(work.snapshot):
-        return work.plan(message).count(WORKERS)
+    """The number of rows of one task; raises what reading them raises."""
+    with _explained(work.snapshot):
+        return work.plan(work.portion(message)).count(WORKERS)
 
 
 def read_tasks(work: ReadWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """For mapInArrow over a spread frame: the rows of its tasks."""
     for _, message in messages_of(batches):
-        yield from read_task(work, message)
+        yield from work(message)
 
 
 def mark_rows(work: ReadWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -251,7 +249,7 @@ def count_rows(work: ReadWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
 
 
 @contextmanager
-def _told(snapshot: Snapshot) -> Iterator[None]:
+def _explained(snapshot: Snapshot) -> Iterator[None]:
     """Explain what a missing file means for a DataFrame."""
     try:
         yield

@@ -31,7 +31,6 @@ from lancewood.spark.reading.task import (
     ReadWork,
     TablePortion,
     pack,
-    read_task,
     sized,
     unpack,
 )
@@ -92,7 +91,7 @@ def _rows(task: StreamTask) -> Iterator[pa.RecordBatch]:
         if isinstance(part.rows, Picked):
             batches = _picked(view.work, part.rows)
         else:
-            batches = read_task(view.work, part.rows.encode())
+            batches = view.work.rows(part.rows)
         for batch in batches:
             yield view.finished(batch, part.change.value, part.version)
 
