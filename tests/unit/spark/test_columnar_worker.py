@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import pickle
 import socket
 import threading
@@ -13,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lancewood.spark.columnar import protocol
+from lancewood.spark.columnar import memory, protocol
 from lancewood.spark.columnar.worker import Worker
 
 SCHEMA = pa.schema([pa.field("n", pa.int64())])
@@ -44,9 +45,13 @@ class Rows:
 
 
 class Java:
-    """The other end of a worker's connection, which maps no memory."""
+    """The other end of a worker's connection, which maps memory if it can, and answers offers of
+    it with ``to_offers``."""
 
     def __init__(self) -> None:
+        self.to_offers = protocol.NOT_MAPPED
+        self.offered: list[int] = []
+        self._memory = memoryview(b"")
         self.here, there = socket.socketpair()
         self._file = self.here.makefile("rb")
         self._incoming = protocol.Incoming(self._file)
@@ -78,12 +83,13 @@ class Java:
             if kind == protocol.LIST_SIZES:
                 assert self._incoming.integer() == 0
             elif kind == protocol.MEMORY:
-                self._incoming.text(), self._incoming.long()
-                self.here.sendall(bytes([protocol.NOT_MAPPED]))
+                self._map(self._incoming.text() or "", self._incoming.long())
+                self.here.sendall(bytes([self.to_offers]))
+            elif kind == protocol.BATCH:
+                size, at = self._incoming.long(), self._incoming.long()
+                self._take(found, self._memory[at : at + size])
             elif kind == protocol.BATCH_HERE:
-                laid = self._incoming.some_bytes()
-                found.numbers += pa.ipc.open_stream(laid).read_all().column("n").to_pylist()
-                self.here.sendall(bytes([protocol.NEXT]))
+                self._take(found, self._incoming.some_bytes())
             elif kind == protocol.END:
                 found.fragments = self._incoming.long()
                 return found
@@ -91,6 +97,16 @@ class Java:
                 assert kind == protocol.ERROR
                 found.error = self._incoming.text() or ""
                 return found
+
+    def _map(self, path: str, size: int) -> None:
+        self.offered.append(size)
+        with open(path, "rb") as file:
+            self._memory = memoryview(mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ))
+
+    def _take(self, found: Answer, laid: Any) -> None:
+        numbers = pa.ipc.open_stream(laid).read_next_batch().column("n").to_pylist()
+        found.numbers += numbers
+        self.here.sendall(bytes([protocol.NEXT]))
 
 
 @dataclass
@@ -133,3 +149,25 @@ def test_fragments_that_a_limit_left_out_do_not_count_as_read(java: Java) -> Non
     assert java.read(work, b"1", b"1", b"1").fragments == 6
     answer = java.read(None, b"2", b"3", b"4", limit=4)
     assert (len(answer.numbers), answer.fragments) == (5, 4)
+
+
+def test_a_batch_of_which_two_cannot_be_mapped_is_mapped_alone(
+    java: Java, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java.to_offers = protocol.MAPPED
+    monkeypatch.setattr(memory, "_MOST", most := 12 << 20)
+    work, rows = pickle.dumps(Rows(7)), [b"1", b"1000000", b"1200000", b"2", b"3"]
+    answer = java.read(work, *rows)
+    assert (len(answer.numbers), answer.error) == (sum(map(int, rows)), None)
+    assert java.offered[0] == 10 << 20
+    assert all(8_000_000 < each <= most for each in java.offered[1:])
+    assert "a row of " in str(java.read(None, b"1600000").error)
+    assert java.read(None, b"1").numbers == [7]
+
+
+def test_who_wants_no_more_may_say_so_to_an_offer(java: Java) -> None:
+    java.to_offers = protocol.STOP
+    answer = java.read(pickle.dumps(Rows(7)), b"1")
+    assert (answer.numbers, answer.error) == ([], None)
+    java.to_offers = protocol.MAPPED
+    assert java.read(None, b"1").numbers == [7]

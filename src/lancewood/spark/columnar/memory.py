@@ -2,7 +2,7 @@
 
 The memory has no name but the one under /proc, where only the same user may open it, and nothing of
 it is left when both are gone. It has places for two batches: while Java is at one, the worker lays
-the next. A batch that is too large for its place gets larger ones.
+the next. A batch that is too large for its place gets larger ones, or one for itself.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ import os
 
 import pyarrow as pa
 
+from lancewood.errors import UnsupportedError
 from lancewood.spark.columnar import protocol
 
 _PLACES = 2
 _PLACE = 5 << 20
 """A little more than batches usually have."""
+_MOST = (1 << 31) - 1
+"""What Java maps, or takes from its connection, at once."""
 _MOST_KEPT = 64 << 20
 """A place of more bytes is given back after its task."""
 _PAGE = 4096
@@ -37,7 +40,7 @@ class Handover:
         self._incoming = incoming
         self._out = out
         self._is_mapping = hasattr(os, "memfd_create") and not os.environ.get(_NO_MAPPING)
-        self._place = 0
+        self._place, self._places = 0, _PLACES
         self._view: memoryview | None = None
         self._sent = self._taken = 0
         self._schema: pa.Schema | None = None
@@ -52,14 +55,20 @@ class Handover:
         self._out.write(b"".join(map(protocol.integer, words)))
 
     def send(self, batch: pa.RecordBatch) -> None:
-        """Hand over a batch; waits while Java is two behind. Raises StoppedError."""
+        """Hand over a batch; waits while Java is two behind. Raises StoppedError, and
+        UnsupportedError for one that is too large; batches are cut before, so it is one row."""
         need = pa.ipc.get_record_batch_size(batch) + self._schema_size + _MORE
+        if need > _MOST:
+            raise UnsupportedError(
+                f"a row of {need} bytes is too large for Spark, which takes {_MOST} at once: leave "
+                "columns out with columns="
+            )
         if self._is_mapping and need > self._place:
             self._wait(0)
             self._is_mapping = self._offer(need)
         if self._is_mapping:
-            self._wait(_PLACES - 1)
-            self._lay(batch, self._sent % _PLACES * self._place, need)
+            self._wait(self._places - 1)
+            self._lay(batch, self._sent % self._places * self._place, need)
         else:
             self._wait(0)
             self._stream(batch)
@@ -86,19 +95,24 @@ class Handover:
 
     def _offer(self, need: int) -> bool:
         """New memory with larger places; False if Java cannot map it."""
-        size = max(-(-need * 5 // 4 // _PAGE) * _PAGE, _PLACE)
+        size, places = max(-(-need * 5 // 4 // _PAGE) * _PAGE, _PLACE), _PLACES
+        if size * places > _MOST:
+            size, places = need, 1
         memory = os.memfd_create("lancewood")
         try:
-            os.ftruncate(memory, size * _PLACES)
-            self._view = memoryview(mmap.mmap(memory, size * _PLACES))
+            os.ftruncate(memory, size * places)
+            self._view = memoryview(mmap.mmap(memory, size * places))
             path = f"/proc/{os.getpid()}/fd/{memory}"
             offered = protocol.integer(protocol.MEMORY) + protocol.text(path)
-            self._out.write(offered + protocol.long(size * _PLACES))
+            self._out.write(offered + protocol.long(size * places))
             self._out.flush()
-            is_mapped = self._incoming.byte() == protocol.MAPPED
+            answer = self._incoming.byte()
         finally:
             os.close(memory)
-        self._place = size if is_mapped else 0
+        if answer == protocol.STOP:
+            raise StoppedError
+        is_mapped = answer == protocol.MAPPED
+        self._place, self._places = size if is_mapped else 0, places
         return is_mapped
 
     def _lay(self, batch: pa.RecordBatch, at: int, size: int) -> None:

@@ -68,16 +68,19 @@ final class BatchReader implements PartitionReader {
     if (left == null) {
       return;
     }
+    boolean isSound = false;
     try {
       left.out.write(Protocol.STOP);
       left.out.flush();
-      if (Protocol.passOver(left)) {
+      isSound = Protocol.passOver(left);
+    } catch (IOException dead) {
+      return;
+    } finally {
+      if (isSound) {
         pool.give(left);
       } else {
         pool.drop(left);
       }
-    } catch (IOException dead) {
-      pool.drop(left);
     }
   }
 
@@ -113,47 +116,57 @@ final class BatchReader implements PartitionReader {
     out.flush();
   }
 
-  /** What the worker answers, up to a batch or the end. */
+  /** What the worker answers, up to a batch or the end. Whatever else happens, it is let go. */
   private boolean receive(int first) throws IOException {
-    int kind = first;
+    boolean isSound = false;
     try {
-      while (true) {
-        switch (kind) {
-          case Protocol.MEMORY:
-            Protocol.map(worker);
-            break;
-          case Protocol.LIST_SIZES:
-            sizes = new Column.ListSizes(Protocol.readInts(worker.in));
-            break;
-          case Protocol.BATCH:
-            long size = worker.in.readLong();
-            return load(worker.address(worker.in.readLong()), size);
-          case Protocol.BATCH_HERE:
-            int count = worker.in.readInt();
-            return load(worker.receive(count), count);
-          case Protocol.END:
-            fragments = worker.in.readLong();
-            Worker done = worker;
-            worker = null;
-            pool.give(done);
-            return false;
-          case Protocol.ERROR:
-            String text = worker.readError();
-            Worker failed = worker;
-            worker = null;
-            pool.give(failed);
-            throw PythonFailure.of(text);
-          default:
-            throw new IOException("a worker answered " + kind);
-        }
-        kind = worker.in.readInt();
-      }
+      boolean found = answer(first);
+      isSound = true;
+      return found;
     } catch (IOException dead) {
-      if (worker != null) {
+      throw died(dead);
+    } finally {
+      if (!isSound && worker != null) {
         release();
       }
-      throw died(dead);
     }
+  }
+
+  private boolean answer(int first) throws IOException {
+    int kind = first;
+    while (true) {
+      switch (kind) {
+        case Protocol.MEMORY:
+          Protocol.map(worker);
+          break;
+        case Protocol.LIST_SIZES:
+          sizes = new Column.ListSizes(Protocol.readInts(worker.in));
+          break;
+        case Protocol.BATCH:
+          long size = worker.in.readLong();
+          return load(worker.address(worker.in.readLong()), size);
+        case Protocol.BATCH_HERE:
+          int count = worker.in.readInt();
+          return load(worker.receive(count), count);
+        case Protocol.END:
+          fragments = worker.in.readLong();
+          giveBack();
+          return false;
+        case Protocol.ERROR:
+          String text = worker.readError();
+          giveBack();
+          throw PythonFailure.of(text);
+        default:
+          throw new IOException("a worker answered " + kind);
+      }
+      kind = worker.in.readInt();
+    }
+  }
+
+  private void giveBack() {
+    Worker done = worker;
+    worker = null;
+    pool.give(done);
   }
 
   private boolean load(long address, long size) {

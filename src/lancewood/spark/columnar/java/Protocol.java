@@ -43,13 +43,13 @@ final class Protocol {
     return found;
   }
 
-  /** Read to the end of an answer that nobody wants; false if the worker is lost. */
+  /**
+   * Read to the end of an answer that nobody wants; false if the worker is lost. Memory is not
+   * offered to one who has said that.
+   */
   static boolean passOver(Worker worker) throws IOException {
     while (true) {
       switch (worker.in.readInt()) {
-        case MEMORY:
-          map(worker);
-          break;
         case LIST_SIZES:
           readInts(worker.in);
           break;

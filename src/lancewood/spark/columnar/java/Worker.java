@@ -91,7 +91,7 @@ final class Worker {
   /** Read so many bytes into memory of our own; where they are. */
   long receive(int size) throws IOException {
     if (memory == null || memory.isReadOnly() || memory.capacity() < size) {
-      memory = ByteBuffer.allocateDirect(size + size / 4);
+      memory = allocate((int) Math.min(Integer.MAX_VALUE, size + size / 4L));
     }
     memory.clear();
     byte[] chunk = new byte[CHUNK];
@@ -103,5 +103,14 @@ final class Worker {
       left -= count;
     }
     return MemoryUtil.getByteBufferAddress(memory);
+  }
+
+  private static ByteBuffer allocate(int size) throws IOException {
+    try {
+      return ByteBuffer.allocateDirect(size);
+    } catch (OutOfMemoryError none) {
+      throw new IOException(
+          "there is no room for " + size + " bytes of a table: raise -XX:MaxDirectMemorySize", none);
+    }
   }
 }
