@@ -2,8 +2,8 @@
 
 It has everything loaded that a worker needs, so that one is there in milliseconds, and has never
 used any of it: pylance must not be forked once it has read something. Java starts it, tells it a
-secret on its input, and hears on its output where it listens. It ends when that input does; workers
-end when their connection does.
+secret on its input, and hears in a line of its output where it listens. It ends when that input
+does; workers end when their connection does.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ from typing import Any
 
 SECRET = 32
 """Bytes that Java says first, to the server and on each connection."""
+READY = "lancewood workers: "
+"""Begins the line that says where the server listens; whatever else is printed is no such line."""
+_MOST_FOLDER = 75
+"""Bytes of a folder's path in which a socket has room: that of a socket has 103 at most."""
 _WAITING = 64
 _SECONDS = 30
 _BUFFER = 1 << 16
@@ -32,18 +36,20 @@ Serve = Callable[[Any, Any], None]
 def run(load: Callable[[], Serve]) -> None:
     """Listen until the input ends. ``load`` imports what workers need, and gives what they do."""
     secret = os.read(0, SECRET)
+    if len(secret) < SECRET:
+        raise SystemExit("this is started by Java, which says a secret first")
     serve = load()
-    folder = tempfile.mkdtemp(prefix="lancewood-")
+    where = tempfile.gettempdir()
+    is_short = len(os.fsencode(where)) <= _MOST_FOLDER
+    folder = tempfile.mkdtemp(prefix="lancewood-", dir=where if is_short else "/tmp")
     try:
         with socket.socket(socket.AF_UNIX) as listening:
             path = os.path.join(folder, "workers")
             listening.bind(path)
             listening.listen(_WAITING)
-            # What is told to Java is one line; anything else that is printed goes to its log.
-            told = os.dup(1)
+            # The line may follow what an import has printed; what is printed later goes to the log.
+            os.write(1, f"\n{READY}{path}\n".encode())
             os.dup2(2, 1)
-            os.write(told, f"{path}\n".encode())
-            os.close(told)
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, _leave)
             signal.signal(signal.SIGCHLD, signal.SIG_IGN)

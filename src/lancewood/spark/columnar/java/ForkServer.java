@@ -18,6 +18,7 @@ import java.security.SecureRandom;
  */
 final class ForkServer {
   private static final String MODULE = "lancewood.spark.worker_server";
+  private static final String READY = "lancewood workers: ";
   private static final int SECRET = 32;
 
   private final Process process;
@@ -37,9 +38,7 @@ final class ForkServer {
     } catch (IOException dead) {
       // It says why, and then there is no line.
     }
-    InputStreamReader in =
-        new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8);
-    socket = new BufferedReader(in).readLine();
+    socket = listening(process.getInputStream());
     if (socket == null) {
       words.finish();
       throw new IOException(
@@ -47,6 +46,17 @@ final class ForkServer {
               + ". Executors need the same packages as the driver; set PYSPARK_PYTHON to a Python"
               + " that has them.\n" + words.last());
     }
+  }
+
+  /** Where it listens; null if it does not. Whatever else it prints is handed on. */
+  private static String listening(InputStream in) throws IOException {
+    BufferedReader lines = new BufferedReader(new InputStreamReader(in, StandardCharsets.UTF_8));
+    String line = lines.readLine();
+    while (line != null && !line.startsWith(READY)) {
+      System.err.println(line);
+      line = lines.readLine();
+    }
+    return line == null ? null : line.substring(READY.length());
   }
 
   boolean isAlive() {
