@@ -10,9 +10,11 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 import weakref
 from dataclasses import dataclass, replace
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -31,6 +33,7 @@ from lancewood.engine.rows import plan_scan
 from lancewood.spark import read
 from lancewood.spark.columnar import door, why_closed
 from lancewood.spark.columnar.door import SETTING, VARIABLE
+from lancewood.spark.columnar.planned import PythonCommand
 from lancewood.spark.reading.columnar_read import columnar_read
 from lancewood.spark.reading.plan import plan_read
 
@@ -303,8 +306,6 @@ def in_this_group(target: Any) -> Any:
 
 
 def test_a_task_that_is_cancelled_gives_its_worker_up(spark: Any, many: lw.Table) -> None:
-    import threading
-
     frame, failed = read(spark, many.uri), []
     slow = frame.selectExpr(f"{SLEEP}, 100L)", "n")
     context = spark.sparkContext
@@ -370,6 +371,31 @@ def test_work_that_fails_once_is_done_in_the_next_attempt(
     with pytest.raises(Exception, match="ZeroDivisionError"):
         frame.collect()
     assert [each.n for each in frame.collect()] == list(range(10))
+
+
+@pytest.fixture
+def another_python(spark: Any) -> Iterator[Any]:
+    """Has sessions without a Python of their own read with another one, for a while."""
+    context = spark.sparkContext
+    source = getattr(context._jvm, "io.lancewood.spark.PlannedSource")
+    yield lambda python: source.introduce(python.encode(), True)
+    source.introduce(door.python_of(context).encode(), False)
+
+
+def test_a_python_that_does_not_start_keeps_no_other_from_reading(
+    spark: Any, many: lw.Table, tmp_path: Path, another_python: Any
+) -> None:
+    slow = tmp_path / "python"
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o700)
+    another_python(PythonCommand(str(slow)))
+    time.sleep(2)  # until the pools are looked after
+    found: list[int] = []
+    frame = read(spark, many.uri).where("n % 1000 = 0")
+    reading = threading.Thread(target=lambda: found.append(frame.count()), daemon=True)
+    reading.start()
+    reading.join(40)
+    assert found == [1000]
 
 
 def test_the_door_can_be_switched_off(

@@ -11,6 +11,8 @@ import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
 import java.security.SecureRandom;
+import java.util.Timer;
+import java.util.TimerTask;
 
 /**
  * A Python process that has imported everything, reads nothing, and forks a worker for each
@@ -20,12 +22,13 @@ final class ForkServer {
   private static final String MODULE = "lancewood.spark.worker_server";
   private static final String READY = "lancewood workers: ";
   private static final int SECRET = 32;
+  private static final long MOST_SECONDS = 120;
 
   private final Process process;
   private final byte[] secret = new byte[SECRET];
   private final String socket;
 
-  /** Start one; takes as long as Python's imports do. */
+  /** Start one; takes as long as Python's imports do, up to two minutes. */
   ForkServer(PythonCommand command) throws IOException {
     new SecureRandom().nextBytes(secret);
     process = command.process(MODULE).start();
@@ -38,11 +41,22 @@ final class ForkServer {
     } catch (IOException dead) {
       // It says why, and then there is no line.
     }
+    Timer timer = new Timer("lancewood-worker-start", true);
+    timer.schedule(
+        new TimerTask() {
+          @Override
+          public void run() {
+            process.destroyForcibly();
+          }
+        },
+        MOST_SECONDS * 1000);
     socket = listening(process.getInputStream());
+    timer.cancel();
     if (socket == null) {
       words.finish();
       throw new IOException(
-          "the Python that reads tables does not start: " + command.executable()
+          "the Python that reads tables does not start within " + MOST_SECONDS + " s: "
+              + command.executable()
               + ". Executors need the same packages as the driver; set PYSPARK_PYTHON to a Python"
               + " that has them.\n" + words.last());
     }

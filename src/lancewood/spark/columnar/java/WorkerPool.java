@@ -26,6 +26,7 @@ final class WorkerPool {
   private final ArrayDeque idle = new ArrayDeque();
   private final Map killedSince = new HashMap();
   private final Set busy = new HashSet();
+  private final Object starting = new Object();
   private ForkServer server;
   private volatile long usedLast = System.nanoTime();
 
@@ -109,15 +110,25 @@ final class WorkerPool {
     }
   }
 
-  /** The server; only the first who asks waits for its start. */
-  private synchronized ForkServer server() throws IOException {
+  /** The server. Who asks while it starts waits for that; who gives a worker back does not. */
+  private ForkServer server() throws IOException {
+    synchronized (starting) {
+      ForkServer found = running();
+      if (found == null) {
+        found = new ForkServer(command);
+        synchronized (this) {
+          server = found;
+        }
+      }
+      return found;
+    }
+  }
+
+  private synchronized ForkServer running() {
     usedLast = System.nanoTime();
     if (server != null && !server.isAlive()) {
       server.end();
       server = null;
-    }
-    if (server == null) {
-      server = new ForkServer(command);
     }
     return server;
   }
