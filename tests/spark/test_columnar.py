@@ -398,6 +398,32 @@ def test_a_python_that_does_not_start_keeps_no_other_from_reading(
     assert found == [1000]
 
 
+def test_a_plan_that_java_does_not_understand_keeps_no_worker(
+    spark: Any, awkward: lw.Table, tmp_path: Path, another_python: Any
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(UNREADABLE)
+    usual, mark = door.python_of(spark.sparkContext), uuid4().hex
+    paths = [str(tmp_path), usual.environment.get("PYTHONPATH", ""), *sys.path]
+    environ = {"PYTHONPATH": os.pathsep.join(paths), "LANCEWOOD_TEST_MARK": mark}
+    another_python(replace(usual, environment={**usual.environment, **environ}))
+    with pytest.raises(Exception, match=r"[Jj]son|JSON|Unrecognized"):
+        spark.read.format("lance").load(awkward.uri)
+    until = time.monotonic() + 20
+    while time.monotonic() < until and len(pythons(mark)) > 1:
+        time.sleep(0.1)
+    assert len(pythons(mark)) == 1  # the server
+
+
+UNREADABLE = """
+from lancewood.spark.columnar import planned
+
+encode = planned.PlannedRead.encode
+planned.PlannedRead.encode = lambda read, python: encode(
+    planned.PlannedRead(**{**read.__dict__, "schema": "no JSON"}), python
+)
+"""
+
+
 def test_the_door_can_be_switched_off(
     spark: Any, awkward: lw.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,20 +67,24 @@ public class Lance implements TableProvider, DataSourceRegister {
   private PlannedRead planned(Map options) {
     WorkerPool pool = WorkerPool.of(PythonCommand.ofThisSpark());
     Worker worker = null;
+    boolean isSound = false;
     try {
       worker = pool.take();
       request(worker.out, options);
       PlannedRead found = answer(worker);
-      pool.give(worker);
+      isSound = true;
       return found;
     } catch (IOException failed) {
-      if (worker != null) {
-        pool.drop(worker);
-      }
       if (python == null) {
         throw new IllegalStateException(failed);
       }
       return null;
+    } finally {
+      if (isSound) {
+        pool.give(worker);
+      } else if (worker != null) {
+        pool.drop(worker);
+      }
     }
   }
 
