@@ -325,6 +325,32 @@ def test_a_task_that_is_cancelled_gives_its_worker_up(spark: Any, many: lw.Table
     assert len(frame.where("n < 5").collect()) == 5
 
 
+def test_a_task_that_is_cancelled_does_not_begin_again(
+    spark: Any, many: lw.Table, tmp_path: Path
+) -> None:
+    begun = tmp_path / "begun"
+    text = f"(open({str(begun)!r}, 'a').write('once '), __import__('time').sleep(60))"
+    read(spark, many.uri).select("n").where("n % 100000 = 0").collect()  # workers that are used
+    frame, failed = planned(spark, many, work=pickle.dumps(Runs(text))), []
+
+    def run() -> None:
+        try:
+            frame.limit(1).collect()
+        except Exception as error:
+            failed.append(str(error))
+
+    waiting = threading.Thread(target=run)
+    waiting.start()
+    until = time.monotonic() + 60
+    while time.monotonic() < until and not begun.exists():
+        time.sleep(0.1)
+    spark.sparkContext.cancelAllJobs()
+    waiting.join(60)
+    assert "cancelled" in failed[0]
+    time.sleep(4)  # the caretaker lets go of the worker, and the task ends
+    assert begun.read_text() == "once "
+
+
 def test_errors_of_python_are_told(spark: Any, many: lw.Table, tmp_path: Path) -> None:
     from pyspark.errors import PythonException
 

@@ -3,6 +3,7 @@ package io.lancewood.spark;
 import java.io.DataOutputStream;
 import java.io.EOFException;
 import java.io.IOException;
+import org.apache.spark.TaskContext;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
@@ -93,7 +94,7 @@ final class BatchReader implements PartitionReader {
     } catch (IOException dead) {
       boolean wasUsed = worker.isUsed;
       release();
-      if (!wasUsed || Thread.currentThread().isInterrupted()) {
+      if (!wasUsed || isKilled()) {
         throw died(dead);
       }
       worker = pool.takeNew();
@@ -101,6 +102,12 @@ final class BatchReader implements PartitionReader {
       kind = worker.in.readInt();
     }
     return receive(kind);
+  }
+
+  /** Whether somebody wants this task to end: then it was its worker that was let go. */
+  private static boolean isKilled() {
+    TaskContext task = TaskContext.get();
+    return task != null && task.isInterrupted();
   }
 
   private void request(Worker worker) throws IOException {
