@@ -24,6 +24,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 from tests.spark.environment import of_a_quick_shell
+from tests.spark.ways import configured
 
 import lancewood as lw
 
@@ -470,13 +471,12 @@ def test_the_familiar_door_goes_the_same_way(spark: Any, awkward: lw.Table) -> N
     assert '("i" > 4)' in scanned(frame.where("i > 4").select("s"))
     assert "LocalTableScan" in shown(frame.groupBy().count())
     assert [each.s for each in frame.where("i > 4").collect()] == ["ß", '"q" \\']
-    spark.conf.set(SETTING, "false")
-    try:
-        around = spark.read.format("lance").option("columns", "i,s").load(awkward.uri)
-        assert "WHERE" not in shown(around.where("i > 4"))
-        assert around.where("i > 4").collect() == frame.where("i > 4").collect()
-    finally:
-        spark.conf.unset(SETTING)
+    for off in ("false", "0", "No", "OFF"):
+        with configured(spark, {SETTING: off}):
+            around = spark.read.format("lance").option("columns", "i,s").load(awkward.uri)
+            assert "WHERE" not in shown(around.where("i > 4"))
+            assert why_closed(spark) == f"{SETTING} is {off}"
+    assert around.where("i > 4").collect() == frame.where("i > 4").collect()
 
 
 LEFT_BEHIND = """

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
 VARIABLE = "LANCEWOOD_SPARK_COLUMNAR"
 SETTING = "spark.lancewood.columnar"
-"""Either turns the door off, with 0 or false."""
+"""Either turns the door off."""
 _OFF = ("0", "false", "no", "off")
+"""What turns it off; ``Lance.java`` has the same."""
 _PACKAGE = "io.lancewood.spark"
 _SOURCE = f"{_PACKAGE}.PlannedSource"
 _LOADER = "org.apache.spark.util.MutableURLClassLoader"

@@ -2,6 +2,9 @@ package io.lancewood.spark;
 
 import java.io.DataOutputStream;
 import java.io.IOException;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.connector.catalog.Table;
@@ -22,6 +25,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 public class Lance implements TableProvider, DataSourceRegister {
   private static final String NAME = "lance";
   private static final String SETTING = "spark.lancewood.columnar";
+  /** What turns it off; {@code columnar/door.py} has the same. */
+  private static final List OFF = Arrays.asList(new String[] {"0", "false", "no", "off"});
 
   private final TableProvider python = PythonSource.named(NAME);
   private PlannedRead plan;
@@ -52,7 +57,7 @@ public class Lance implements TableProvider, DataSourceRegister {
   }
 
   private static boolean isOff() {
-    return SQLConf.get().getConfString(SETTING, "true").equalsIgnoreCase("false");
+    return OFF.contains(SQLConf.get().getConfString(SETTING, "").toLowerCase(Locale.ROOT));
   }
 
   private TableProvider python() {
