@@ -35,6 +35,7 @@ from lancewood.spark import read
 from lancewood.spark.columnar import door, why_closed
 from lancewood.spark.columnar.door import SETTING, VARIABLE
 from lancewood.spark.columnar.planned import PythonCommand
+from lancewood.spark.reading import plan as planning
 from lancewood.spark.reading.columnar_read import columnar_read
 from lancewood.spark.reading.plan import plan_read
 
@@ -251,6 +252,22 @@ def test_a_large_table_is_not_broadcast_and_a_small_one_is(
     assert "BroadcastHashJoin" in shown(large.join(small, large.n == small.i))
     assert 15_000_000 < bytes_of(large) < 50_000_000
     assert bytes_of(large.select("n")) == 8_000_000
+
+
+def test_a_query_has_as_many_tasks_as_what_it_reads_is_worth(
+    spark: Any, many: lw.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tasks(frame: Any) -> int:
+        return int(frame._jdf.queryExecution().toRdd().getNumPartitions())
+
+    monkeypatch.setattr(planning, "LEAST", 4 << 20)
+    assert tasks(read(spark, many.uri)) == 6
+    assert tasks(read(spark, many.uri).select("n")) == 2
+    assert tasks(read(spark, many.uri).where("s <> ''").select("n")) == 6
+    assert tasks(read(spark, many.uri, where="s <> ''").select("n")) == 6
+    assert tasks(read(spark, many.uri, where="n <> 0").select("n")) == 2
+    computed = {"n": "n", "s": "s", "long": "length(s)"}
+    assert tasks(read(spark, many.uri, columns=computed).select("n", "long")) == 6
 
 
 def test_a_limit_ends_no_worker(spark: Any, many: lw.Table) -> None:

@@ -61,6 +61,8 @@ class PlannedRead:
     """Characters that Spark's conditions may have."""
     widths: Mapping[str, float]
     """Estimated bytes of each column in a row."""
+    needed: Sequence[str]
+    """The columns that are read whatever Spark selects."""
     references: Mapping[tuple[str, ...], ColumnReference]
     """The columns and fields that conditions may name."""
 
@@ -83,6 +85,7 @@ class PlannedRead:
                 protocol.integer(self.most_condition),
                 python.encode(),
                 protocol.numbers(self.widths),
+                protocol.texts(self.needed),
                 protocol.integer(len(named)),
                 *references,
             )

@@ -39,8 +39,16 @@ def columnar_read(plan: ReadPlan, scan: ScanPlan, slots: int) -> PlannedRead:
         worthwhile=planning.LEAST,
         most_condition=max(0, MAX_LENGTH - _ROOM - len(own)),
         widths={} if rows is None else column_bytes(scan, rows),
+        needed=_needed(scan),
         references=dict(_references(scan)),
     )
+
+
+def _needed(scan: ScanPlan) -> list[str]:
+    """The columns that the filter and the expressions of the reader read."""
+    named = [*scan.projection.computed.items(), ("", scan.predicate)]
+    asked = [each for name, each in named if each is not None and each.column != (name,)]
+    return list(dict.fromkeys(column for each in asked for column in each.columns))
 
 
 def _references(scan: ScanPlan) -> Iterator[tuple[tuple[str, ...], ColumnReference]]:

@@ -13,7 +13,7 @@ number of fragments: 3.5 is the middle of the fourth.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -250,21 +250,24 @@ def row_width(scan: ScanPlan, sample: Iterable[Fragment], rows: int) -> float:
 
 
 def column_bytes(scan: ScanPlan, rows: int) -> dict[str, float]:
-    """The estimated bytes in memory of a value of each column that is returned.
+    """The estimated bytes in memory of a value of each column that is read or returned.
 
     Opens what ``row_width`` opens; where it opens nothing, no column without a fixed width is
     taken for smaller than it is.
     """
-    widths = {each.name: value_width(each.type) for each in scan.schema}
-    varying = [each.name for each in scan.schema if not is_fixed_width(each.type)]
-    if not varying:
-        return widths
-    name, raw = scan.snapshot.manifest.name, scan.snapshot.manifest.message.fragments
-    most = _most_stored(Fragment(decode_fragment(each, name)) for each in raw[:1])
-    is_small = rows * most <= LEAST
-    stored = {} if is_small else column_widths(scan.snapshot)
-    other = most if is_small else _UNKNOWN_VALUE
-    return widths | {each: widths[each] + stored.get(each, other) for each in varying}
+    stored: Mapping[str, float] = {}
+    other, fields = 0.0, [*scan.wanted.arrow, *scan.schema]
+    if not all(is_fixed_width(each.type) for each in fields):
+        name, raw = scan.snapshot.manifest.name, scan.snapshot.manifest.message.fragments
+        other = _most_stored(Fragment(decode_fragment(each, name)) for each in raw[:1])
+        if rows * other > LEAST:
+            stored, other = column_widths(scan.snapshot), _UNKNOWN_VALUE
+    widths: dict[str, float] = {}
+    for each in fields:
+        more = 0.0 if is_fixed_width(each.type) else stored.get(each.name, other)
+        # A computed column may have the name of another one that is read.
+        widths[each.name] = max(widths.get(each.name, 0.0), value_width(each.type) + more)
+    return widths
 
 
 def _most_stored(sample: Iterable[Fragment]) -> float:

@@ -32,6 +32,8 @@ final class PlannedRead {
   /** How many characters a condition may have. */
   final int mostCondition;
   final PythonCommand python;
+  /** The columns that are read whatever a query selects. */
+  final String[] needed;
   private final Map widths = new HashMap();
   private final Map references = new HashMap();
   private final Map comparable = new HashMap();
@@ -50,6 +52,7 @@ final class PlannedRead {
     for (int left = in.readInt(); left > 0; left--) {
       widths.put(Wire.readText(in), Double.valueOf(in.readDouble()));
     }
+    needed = Wire.readTexts(in);
     for (int left = in.readInt(); left > 0; left--) {
       String path = Wire.readText(in);
       references.put(path, Wire.readText(in));

@@ -1,6 +1,7 @@
 package io.lancewood.spark;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -103,7 +104,7 @@ class ReadBuilder
     if (counts > 0) {
       return new CountedScan(plan, counts);
     }
-    Set read = new HashSet();
+    Set read = new HashSet(Arrays.asList(plan.needed));
     StructField[] fields = columns.fields();
     for (int i = 0; i < fields.length; i++) {
       read.add(fields[i].name());

@@ -20,7 +20,7 @@ class ReadScan implements Scan, Batch, SupportsReportStatistics {
   private final long limit;
   private final Set read;
 
-  /** {@code read} are the columns that are read, with those that only the condition needs. */
+  /** {@code read} are the columns that are read, with those that only conditions need. */
   ReadScan(PlannedRead plan, StructType columns, String condition, long limit, Set read) {
     this.plan = plan;
     this.columns = columns;
@@ -72,12 +72,12 @@ class ReadScan implements Scan, Batch, SupportsReportStatistics {
   }
 
   /**
-   * As many tasks as were planned, if all columns are read; fewer if what is read is not worth so
+   * As many tasks as were planned, if all columns are returned; fewer if what is read is not worth so
    * many. More than one round of them leaves no slot idle at its end.
    */
   private int tasks() {
     int planned = plan.messages.length;
-    if (plan.rows < 0 || read.size() >= plan.schema.length()) {
+    if (plan.rows < 0 || columns.length() >= plan.schema.length()) {
       return planned;
     }
     double bytes = 0;
