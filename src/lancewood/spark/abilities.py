@@ -59,6 +59,7 @@ MISSED = (SOURCES, CONNECT, BOUNDED_BATCHES, DOUBLED_QUOTES, LIMITED_STREAMS, TI
 
 ARROW_FRAMES = Ability("frames from and to Arrow tables", (4, 0), "they go by rows or batches")
 TAGGED_THREADS = Ability("threads with the tags of a session", (4, 0), "they have none")
+LOGGED_REFUSALS = Ability("a log of refused queries", (4, 0), "they are raised and not printed")
 PLACING = Ability("rows sent to a partition by its number", (4, 1), "a hash leads them there")
 
 _of_sessions: WeakKeyDictionary[Any, Release] = WeakKeyDictionary()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from lancewood.spark.abilities import (
     release_of,
     require,
 )
+from lancewood.spark.running import failures
 from lancewood.spark.source import lance_source
 from lancewood.spark.types import Reading
 
@@ -192,3 +194,12 @@ def test_a_limit_is_refused_where_spark_knows_none(
     with pytest.raises(UnsupportedError, match=rf"'{option}' needs .* from 4\.2 on"):
         OlderStream(table.uri, **{option: "1"})
     assert not LIMITED_STREAMS.is_in((4, 1, 4))
+
+
+def test_queries_are_refused_quietly_by_a_spark_that_has_no_log_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(failures, "release_here", lambda: (3, 5, 9))
+    monkeypatch.setitem(sys.modules, "pyspark.logger", None)
+    with failures.quiet():
+        pass

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from lancewood import errors
 from lancewood.errors import LancewoodError
+from lancewood.spark.abilities import LOGGED_REFUSALS, release_here
 
 _TALKATIVE = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """They print every refused query with Java's stack, which may contain options."""
@@ -31,6 +32,9 @@ _MOST_CHARACTERS = 600
 @contextmanager
 def quiet() -> Iterator[None]:
     """Inside the block PySpark raises refusals without printing them."""
+    if not LOGGED_REFUSALS.is_in(release_here()):
+        yield
+        return
     from pyspark.logger import PySparkLogger
 
     loggers = [PySparkLogger.getLogger(each) for each in _TALKATIVE]
