@@ -1,5 +1,5 @@
 """The words between Java and a worker, and how numbers, texts and bytes travel; ``Protocol.java``
-and ``Wire.java`` have the same."""
+has the same."""
 
 from __future__ import annotations
 

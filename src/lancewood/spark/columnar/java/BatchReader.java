@@ -23,7 +23,6 @@ final class BatchReader implements PartitionReader {
   private final Column[] columns;
   private final ColumnarBatch batch;
   private Worker worker;
-  private Column.ListSizes sizes;
   private boolean isFirst = true;
   private long bytes;
   private long fragments;
@@ -114,12 +113,12 @@ final class BatchReader implements PartitionReader {
     DataOutputStream out = worker.out;
     boolean isKnown = worker.known != null && java.util.Arrays.equals(worker.known, factory.work);
     out.write(Protocol.READ);
-    Wire.writeBytes(out, isKnown ? null : factory.work);
+    Protocol.writeBytes(out, isKnown ? null : factory.work);
     worker.known = factory.work;
-    Wire.writeTexts(out, factory.columns.fieldNames());
-    Wire.writeText(out, factory.condition);
+    Protocol.writeTexts(out, factory.columns.fieldNames());
+    Protocol.writeText(out, factory.condition);
     out.writeLong(factory.limit);
-    Wire.writeMany(out, messages);
+    Protocol.writeMany(out, messages);
     out.flush();
   }
 
@@ -147,7 +146,7 @@ final class BatchReader implements PartitionReader {
           Protocol.map(worker);
           break;
         case Protocol.LIST_SIZES:
-          sizes = new Column.ListSizes(Protocol.readInts(worker.in));
+          message.listSizes = Protocol.readInts(worker.in);
           break;
         case Protocol.BATCH:
           long size = worker.in.readLong();
@@ -178,9 +177,8 @@ final class BatchReader implements PartitionReader {
 
   private boolean load(long address, long size) {
     message.open(address);
-    sizes.restart();
     for (int i = 0; i < columns.length; i++) {
-      columns[i].set(message, sizes);
+      columns[i].set(message);
     }
     batch.setNumRows(message.rows);
     bytes += size;

@@ -119,13 +119,13 @@ abstract class Column extends ColumnVector {
   }
 
   /** Point to the next array of the batch, and those below to theirs. */
-  void set(RecordBatchMessage batch, ListSizes sizes) {
+  void set(RecordBatchMessage batch) {
     nulls = batch.nextNulls();
     validity = batch.nextBuffer();
-    setData(batch, sizes);
+    setData(batch);
   }
 
-  void setData(RecordBatchMessage batch, ListSizes sizes) {
+  void setData(RecordBatchMessage batch) {
     data = batch.nextBuffer();
   }
 
@@ -216,24 +216,6 @@ abstract class Column extends ColumnVector {
     return new UnsupportedOperationException("a column of type " + type.simpleString());
   }
 
-  /** How long lists are: a number for each array in order, -1 where offsets tell it. */
-  static final class ListSizes {
-    private final int[] sizes;
-    private int at;
-
-    ListSizes(int[] sizes) {
-      this.sizes = sizes;
-    }
-
-    void restart() {
-      at = 0;
-    }
-
-    int next() {
-      return sizes[at++];
-    }
-  }
-
   static final class Nulls extends Column {
     Nulls(DataType type) {
       super(type);
@@ -241,7 +223,7 @@ abstract class Column extends ColumnVector {
 
     /** Arrow has no buffers for it. */
     @Override
-    void set(RecordBatchMessage batch, ListSizes sizes) {
+    void set(RecordBatchMessage batch) {
       batch.nextNulls();
       nulls = batch.rows;
     }
@@ -378,7 +360,7 @@ abstract class Column extends ColumnVector {
     }
 
     @Override
-    void setData(RecordBatchMessage batch, ListSizes sizes) {
+    void setData(RecordBatchMessage batch) {
       data = batch.nextBuffer();
       characters = batch.nextBuffer();
     }
@@ -417,12 +399,12 @@ abstract class Column extends ColumnVector {
     }
 
     @Override
-    void setData(RecordBatchMessage batch, ListSizes sizes) {
-      size = sizes.next();
+    void setData(RecordBatchMessage batch) {
+      size = batch.nextListSize();
       if (size < 0) {
         data = batch.nextBuffer();
       }
-      element.set(batch, sizes);
+      element.set(batch);
     }
 
     @Override
@@ -455,12 +437,12 @@ abstract class Column extends ColumnVector {
     }
 
     @Override
-    void setData(RecordBatchMessage batch, ListSizes sizes) {
+    void setData(RecordBatchMessage batch) {
       data = batch.nextBuffer();
       batch.nextNulls();
       batch.nextBuffer();
-      key.set(batch, sizes);
-      value.set(batch, sizes);
+      key.set(batch);
+      value.set(batch);
     }
 
     @Override
@@ -488,9 +470,9 @@ abstract class Column extends ColumnVector {
     }
 
     @Override
-    void setData(RecordBatchMessage batch, ListSizes sizes) {
+    void setData(RecordBatchMessage batch) {
       for (int i = 0; i < fields.length; i++) {
-        fields[i].set(batch, sizes);
+        fields[i].set(batch);
       }
     }
 

@@ -24,11 +24,13 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 public class Lance implements TableProvider, DataSourceRegister {
   private static final String NAME = "lance";
+  private static final String PYTHON =
+      "org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2";
   private static final String SETTING = "spark.lancewood.columnar";
   /** What turns it off; {@code columnar/door.py} has the same. */
   private static final List OFF = Arrays.asList(new String[] {"0", "false", "no", "off"});
 
-  private final TableProvider python = PythonSource.named(NAME);
+  private final TableProvider python = pythonSource();
   private PlannedRead plan;
 
   @Override
@@ -53,7 +55,7 @@ public class Lance implements TableProvider, DataSourceRegister {
     if (plan == null) {
       return other == null ? python().getTable(schema, partitioning, properties) : other;
     }
-    return other == null ? new ReadTable(plan) : new LanceTable(plan, other);
+    return new ReadTable(plan, other);
   }
 
   private static boolean isOff() {
@@ -100,8 +102,8 @@ public class Lance implements TableProvider, DataSourceRegister {
       values[i] = (String) options.get(names[i]);
     }
     out.write(Protocol.PLAN);
-    Wire.writeTexts(out, names);
-    Wire.writeTexts(out, values);
+    Protocol.writeTexts(out, names);
+    Protocol.writeTexts(out, values);
     out.writeInt(SparkContext.getOrCreate().defaultParallelism());
     out.flush();
   }
@@ -109,14 +111,26 @@ public class Lance implements TableProvider, DataSourceRegister {
   private PlannedRead answer(Worker worker) throws IOException {
     int kind = worker.in.readInt();
     if (kind == Protocol.PLANNED) {
-      return PlannedRead.decode(Wire.readBytes(worker.in));
+      return PlannedRead.decode(Protocol.readBytes(worker.in));
     }
     if (kind == Protocol.ERROR) {
-      String traceback = Wire.readText(worker.in);
+      String traceback = Protocol.readText(worker.in);
       if (python == null) {
         throw new IOException(traceback);
       }
     }
     return null;
+  }
+
+  /** Spark's own source that runs Python, which is internal to it; null where it has none. */
+  private static TableProvider pythonSource() {
+    try {
+      Class found = Class.forName(PYTHON, true, TableProvider.class.getClassLoader());
+      Object made = found.getConstructor(new Class[0]).newInstance(new Object[0]);
+      found.getMethod("setShortName", new Class[] {String.class}).invoke(made, new Object[] {NAME});
+      return (TableProvider) made;
+    } catch (ReflectiveOperationException missing) {
+      return null;
+    }
   }
 }

@@ -39,10 +39,10 @@ final class PlannedRead {
   private final Map comparable = new HashMap();
 
   private PlannedRead(DataInputStream in) throws IOException {
-    name = Wire.readText(in);
-    schema = (StructType) DataType.fromJson(Wire.readText(in));
-    work = Wire.readBytes(in);
-    messages = Wire.readMany(in);
+    name = Protocol.readText(in);
+    schema = (StructType) DataType.fromJson(Protocol.readText(in));
+    work = Protocol.readBytes(in);
+    messages = Protocol.readMany(in);
     rows = in.readLong();
     isCounted = in.readBoolean();
     slots = in.readInt();
@@ -50,12 +50,12 @@ final class PlannedRead {
     mostCondition = in.readInt();
     python = PythonCommand.decode(in);
     for (int left = in.readInt(); left > 0; left--) {
-      widths.put(Wire.readText(in), Double.valueOf(in.readDouble()));
+      widths.put(Protocol.readText(in), Double.valueOf(in.readDouble()));
     }
-    needed = Wire.readTexts(in);
+    needed = Protocol.readTexts(in);
     for (int left = in.readInt(); left > 0; left--) {
-      String path = Wire.readText(in);
-      references.put(path, Wire.readText(in));
+      String path = Protocol.readText(in);
+      references.put(path, Protocol.readText(in));
       comparable.put(path, Boolean.valueOf(in.readBoolean()));
     }
   }

@@ -39,10 +39,10 @@ final class PythonCommand implements Serializable {
 
   /** As the driver wrote it; without an executable it is the one that this Spark would take. */
   static PythonCommand decode(DataInputStream in) throws IOException {
-    String executable = Wire.readText(in);
-    String[] names = Wire.readTexts(in);
-    String[] values = Wire.readTexts(in);
-    String[] includes = Wire.readTexts(in);
+    String executable = Protocol.readText(in);
+    String[] names = Protocol.readTexts(in);
+    String[] values = Protocol.readTexts(in);
+    String[] includes = Protocol.readTexts(in);
     return executable == null ? ofThisSpark() : new PythonCommand(executable, names, values, includes);
   }
 

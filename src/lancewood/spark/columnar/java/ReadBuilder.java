@@ -5,17 +5,21 @@ import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.aggregate.AggregateFunc;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.expressions.aggregate.CountStar;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.read.LocalScan;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
@@ -23,7 +27,7 @@ import org.apache.spark.sql.types.StructType;
  * What one query wants of a read: columns, conditions, a limit, or only the number of rows. Every
  * query has its own, so that none has the conditions of another.
  */
-class ReadBuilder
+final class ReadBuilder
     implements ScanBuilder,
         SupportsPushDownRequiredColumns,
         SupportsPushDownV2Filters,
@@ -32,14 +36,17 @@ class ReadBuilder
   private static final long NO_LIMIT = -1;
 
   private final PlannedRead plan;
+  private final ScanBuilder other;
   private StructType columns;
   private Predicate[] pushed = new Predicate[0];
   private String condition;
   private long limit = NO_LIMIT;
   private int counts;
 
-  ReadBuilder(PlannedRead plan) {
+  /** {@code other} is what reads it as a stream; null if nothing does. */
+  ReadBuilder(PlannedRead plan, ScanBuilder other) {
     this.plan = plan;
+    this.other = other;
     this.columns = plan.schema;
   }
 
@@ -115,12 +122,7 @@ class ReadBuilder
         read.add(references[j].fieldNames()[0]);
       }
     }
-    return scan(plan, columns, condition, limit, read);
-  }
-
-  /** The scan of what was found out. */
-  Scan scan(PlannedRead plan, StructType columns, String condition, long limit, Set read) {
-    return new ReadScan(plan, columns, condition, limit, read);
+    return new ReadScan(plan, columns, condition, limit, read, other);
   }
 
   /** Whether only rows are counted, and the manifest has told how many there are. */
@@ -139,5 +141,37 @@ class ReadBuilder
       }
     }
     return true;
+  }
+
+  /** How many rows there are, as the manifest tells it: no task runs. */
+  private static final class CountedScan implements LocalScan {
+    private final PlannedRead plan;
+    private final int counts;
+
+    CountedScan(PlannedRead plan, int counts) {
+      this.plan = plan;
+      this.counts = counts;
+    }
+
+    @Override
+    public StructType readSchema() {
+      StructType schema = new StructType();
+      for (int i = 0; i < counts; i++) {
+        schema = schema.add("count_" + i, DataTypes.LongType, false);
+      }
+      return schema;
+    }
+
+    @Override
+    public String description() {
+      return plan.name + ", counted by its manifest";
+    }
+
+    @Override
+    public InternalRow[] rows() {
+      Object[] values = new Object[counts];
+      Arrays.fill(values, Long.valueOf(plan.rows));
+      return new InternalRow[] {new GenericInternalRow(values)};
+    }
   }
 }

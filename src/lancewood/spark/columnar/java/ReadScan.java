@@ -8,25 +8,39 @@ import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.types.StructType;
 
-/** What one query reads, in how many tasks, and how large that is. */
-class ReadScan implements Scan, Batch, SupportsReportStatistics {
+/**
+ * What one query reads, in how many tasks, and how large that is. It may turn out to be the query of
+ * a stream, whose batches another source reads.
+ */
+final class ReadScan implements Scan, Batch, SupportsReportStatistics {
   private final PlannedRead plan;
   private final StructType columns;
   private final String condition;
   private final long limit;
   private final Set read;
+  private final ScanBuilder other;
+  private boolean isStreamed;
 
   /** {@code read} are the columns that are read, with those that only conditions need. */
-  ReadScan(PlannedRead plan, StructType columns, String condition, long limit, Set read) {
+  ReadScan(
+      PlannedRead plan,
+      StructType columns,
+      String condition,
+      long limit,
+      Set read,
+      ScanBuilder other) {
     this.plan = plan;
     this.columns = columns;
     this.condition = condition;
     this.limit = limit;
     this.read = read;
+    this.other = other;
   }
 
   @Override
@@ -52,8 +66,16 @@ class ReadScan implements Scan, Batch, SupportsReportStatistics {
   }
 
   @Override
+  public MicroBatchStream toMicroBatchStream(String checkpoint) {
+    isStreamed = true;
+    return other.build().toMicroBatchStream(checkpoint);
+  }
+
+  @Override
   public Scan.ColumnarSupportMode columnarSupportMode() {
-    return Scan.ColumnarSupportMode.SUPPORTED;
+    return isStreamed
+        ? Scan.ColumnarSupportMode.PARTITION_DEFINED
+        : Scan.ColumnarSupportMode.SUPPORTED;
   }
 
   @Override

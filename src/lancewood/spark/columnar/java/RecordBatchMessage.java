@@ -13,12 +13,16 @@ final class RecordBatchMessage {
   private static final int RECORD_BATCH = 3;
   private static final int PREFIX = 8;
 
+  /** How long lists are: a number for each array in order, -1 where offsets tell it. */
+  int[] listSizes = {};
+
   int rows;
   private long nodes;
   private long buffers;
   private long body;
   private int node;
   private int buffer;
+  private int list;
 
   /** Open the first record batch at an address; a schema before it is passed over. */
   void open(long address) {
@@ -38,6 +42,11 @@ final class RecordBatchMessage {
     return body + Platform.getLong(null, buffers + 16L * buffer++);
   }
 
+  /** The length of the next lists, all alike; -1 if it varies. */
+  int nextListSize() {
+    return listSizes[list++];
+  }
+
   private long openNext(long address) {
     if (Platform.getInt(null, address) != CONTINUATION) {
       throw new IllegalStateException("there is no Arrow message where the worker said");
@@ -54,6 +63,7 @@ final class RecordBatchMessage {
       buffers = target(field(batch, 2)) + 4;
       node = 0;
       buffer = 0;
+      list = 0;
     }
     return body + (length == 0 ? 0 : Platform.getLong(null, length));
   }

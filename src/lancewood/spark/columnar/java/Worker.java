@@ -64,7 +64,7 @@ final class Worker {
   /** The error that it answers with. Whether it has its work since then, nobody knows. */
   String readError() throws IOException {
     known = null;
-    return Wire.readText(in);
+    return Protocol.readText(in);
   }
 
   /** Map memory of the process; false if that cannot be done here. */
