@@ -3,11 +3,23 @@ branch."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from typing import Any
 
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
+from lancewood.table.by_uri import open as open_table
 from lancewood.table.table import Table
+
+
+def opened(uri: str | os.PathLike[str] | Table, how: Mapping[str, Any]) -> Snapshot:
+    """The version that is asked for, or that a handle is on; raises what either raises."""
+    given = snapshot_in(uri, **how)
+    if given is not None:
+        return given
+    assert not isinstance(uri, Table)
+    return open_table(uri, **how)._snapshot
 
 
 def snapshot_in(given: Any, **how: Any) -> Snapshot | None:

@@ -19,7 +19,7 @@ from lancewood.engine.snapshot import At, Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.external.base import ManifestStore
 from lancewood.spark.columnar import planned_frame, why_closed
-from lancewood.spark.opening import snapshot_in
+from lancewood.spark.opening import opened
 from lancewood.spark.reading.columnar_read import columnar_read
 from lancewood.spark.reading.plan import ReadPlan, plan_read
 from lancewood.spark.reading.task import (
@@ -30,7 +30,6 @@ from lancewood.spark.reading.task import (
     read_tasks,
 )
 from lancewood.spark.tasks import slots, spread
-from lancewood.table.by_uri import open as open_table
 from lancewood.table.table import Table
 
 if TYPE_CHECKING:
@@ -74,8 +73,8 @@ def read(
     the columns ``_rowid`` and ``_rowaddr``, of type long. ``batch_rows`` are in a batch at most; by
     default that follows the width of a row.
 
-    Storage options travel to the executors inside the function that they run; they are in no plan
-    that Spark prints. Every action reads the files anew, and fails with NotFoundError in its text
+    Storage options travel to the executors inside of tasks; they are in no plan that Spark prints.
+    Every action reads the files anew, and fails with NotFoundError in its text
     if a cleanup has taken them: a tag keeps a version.
     Raises NotFoundError, InvalidInputError, UnsupportedError for a type that Spark does not have.
     """
@@ -91,7 +90,7 @@ def read(
         "allowed_bases": allowed_bases,
     }
     scan = plan_scan(
-        _opened(uri, how),
+        opened(uri, how),
         columns=columns,
         where=where,
         parameters=parameters,
@@ -102,15 +101,6 @@ def read(
         bases=in_bases,
     )
     return read_frame(spark, plan_read(scan.snapshot, scan.request, slots(spark)))
-
-
-def _opened(uri: str | os.PathLike[str] | Table, how: Mapping[str, Any]) -> Snapshot:
-    """The version that is asked for, or that a handle is on."""
-    opened = snapshot_in(uri, **how)
-    if opened is not None:
-        return opened
-    assert not isinstance(uri, Table)
-    return open_table(uri, **how)._snapshot
 
 
 def read_snapshot(
@@ -186,7 +176,7 @@ def count(
         "manifest_store": manifest_store,
         "allowed_bases": allowed_bases,
     }
-    scan = plan_scan(_opened(uri, how), columns=(), where=where, parameters=parameters)
+    scan = plan_scan(opened(uri, how), columns=(), where=where, parameters=parameters)
     known = scan.snapshot.manifest.row_count
     if where is None and known is not None:
         return known
