@@ -1,8 +1,8 @@
 """How a worker hands batches to Java: in memory that both map, or else through their connection.
 
 The memory has no name but the one under /proc, where only the same user may open it, and nothing of
-it is left when both are gone. It has places for two batches: while Java is at one, the worker lays
-the next. A batch that is too large for its place gets larger ones, or one for itself.
+it is left when both are gone. It has areas for two batches: while Java is at one, the worker lays
+the next. A batch that is too large for its area gets larger ones, or all of it for itself.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import pyarrow as pa
 from lancewood.errors import UnsupportedError
 from lancewood.spark.columnar import protocol
 
-_PLACES = 2
-_PLACE = 5 << 20
+_AREAS = 2
+_AREA = 5 << 20
 """A little more than batches usually have."""
 _MOST = (1 << 31) - 1
 """What Java maps, or takes from its connection, at once."""
 _MOST_KEPT = 64 << 20
-"""A place of more bytes is given back after its task."""
+"""An area of more bytes is given back after its task."""
 _PAGE = 4096
 _MORE = 64
 """What a stream has besides its schema and the batch."""
-_NO_MAPPING = "LANCEWOOD_SPARK_STREAM"
+_NO_MAPPING = "LANCEWOOD_SPARK_NO_MAPPING"
 """If this is set, batches go through the connection."""
 
 
@@ -40,7 +40,7 @@ class Handover:
         self._incoming = incoming
         self._out = out
         self._is_mapping = hasattr(os, "memfd_create") and not os.environ.get(_NO_MAPPING)
-        self._place, self._places = 0, _PLACES
+        self._area, self._areas = 0, _AREAS
         self._view: memoryview | None = None
         self._sent = self._taken = 0
         self._schema: pa.Schema | None = None
@@ -63,12 +63,12 @@ class Handover:
                 f"a row of {need} bytes is too large for Spark, which takes {_MOST} at once: leave "
                 "columns out with columns="
             )
-        if self._is_mapping and need > self._place:
+        if self._is_mapping and need > self._area:
             self._wait(0)
             self._is_mapping = self._offer(need)
         if self._is_mapping:
-            self._wait(self._places - 1)
-            self._lay(batch, self._sent % self._places * self._place, need)
+            self._wait(self._areas - 1)
+            self._lay(batch, self._sent % self._areas * self._area, need)
         else:
             self._wait(0)
             self._stream(batch)
@@ -82,8 +82,8 @@ class Handover:
         except StoppedError:
             return
         finally:
-            if self._place > _MOST_KEPT:
-                self._view, self._place = None, 0
+            if self._area > _MOST_KEPT:
+                self._view, self._area = None, 0
 
     def _wait(self, most: int) -> None:
         """Until at most so many batches are with Java."""
@@ -94,17 +94,17 @@ class Handover:
             self._taken += 1
 
     def _offer(self, need: int) -> bool:
-        """New memory with larger places; False if Java cannot map it."""
-        size, places = max(-(-need * 5 // 4 // _PAGE) * _PAGE, _PLACE), _PLACES
-        if size * places > _MOST:
-            size, places = need, 1
+        """New memory with larger areas; False if Java cannot map it."""
+        size, areas = max(-(-need * 5 // 4 // _PAGE) * _PAGE, _AREA), _AREAS
+        if size * areas > _MOST:
+            size, areas = need, 1
         memory = os.memfd_create("lancewood")
         try:
-            os.ftruncate(memory, size * places)
-            self._view = memoryview(mmap.mmap(memory, size * places))
+            os.ftruncate(memory, size * areas)
+            self._view = memoryview(mmap.mmap(memory, size * areas))
             path = f"/proc/{os.getpid()}/fd/{memory}"
             offered = protocol.integer(protocol.MEMORY) + protocol.text(path)
-            self._out.write(offered + protocol.long(size * places))
+            self._out.write(offered + protocol.long(size * areas))
             self._out.flush()
             answer = self._incoming.byte()
         finally:
@@ -112,15 +112,15 @@ class Handover:
         if answer == protocol.STOP:
             raise StoppedError
         is_mapped = answer == protocol.MAPPED
-        self._place, self._places = size if is_mapped else 0, places
+        self._area, self._areas = size if is_mapped else 0, areas
         return is_mapped
 
     def _lay(self, batch: pa.RecordBatch, at: int, size: int) -> None:
         assert self._view is not None
-        place = pa.FixedSizeBufferWriter(pa.py_buffer(self._view[at : at + size]))
-        with pa.ipc.new_stream(place, self._schema) as stream:
+        area = pa.FixedSizeBufferWriter(pa.py_buffer(self._view[at : at + size]))
+        with pa.ipc.new_stream(area, self._schema) as stream:
             stream.write_batch(batch)
-        place.close()
+        area.close()
         said = protocol.integer(protocol.BATCH) + protocol.long(size) + protocol.long(at)
         self._out.write(said)
 

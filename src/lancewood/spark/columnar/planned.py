@@ -51,9 +51,9 @@ class PlannedRead:
     work: bytes = field(repr=False)
     messages: Sequence[bytes] = field(repr=False)
     rows: int | None
-    """How many there are at most; None if unknown."""
+    """The rows of all messages before any filter; None if unknown."""
     is_counted: bool
-    """Whether there are so many."""
+    """Whether that is how many there are."""
     slots: int
     worthwhile: int
     """Bytes that make a task worth starting."""

@@ -79,9 +79,9 @@ class Worker:
         except protocol.GoneError:
             raise
         except Exception:
-            told = traceback.format_exc()
+            text = protocol.text(traceback.format_exc())
             self._handover.end()
-            self._out.write(protocol.integer(protocol.ERROR) + protocol.text(told))
+            self._out.write(protocol.integer(protocol.ERROR) + text)
             return
         self._out.write(protocol.integer(protocol.END) + protocol.long(self._fragments))
 
@@ -112,8 +112,8 @@ class Worker:
         try:
             planned = self._plan(dict(zip(keys, values, strict=True)), slots)
         except Exception:
-            told = traceback.format_exc()
-            self._out.write(protocol.integer(protocol.ERROR) + protocol.text(told))
+            text = protocol.text(traceback.format_exc())
+            self._out.write(protocol.integer(protocol.ERROR) + text)
             return
         if planned is None:
             self._out.write(protocol.integer(protocol.DELEGATED))

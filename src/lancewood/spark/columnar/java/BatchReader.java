@@ -11,7 +11,7 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 /**
  * The batches of one task, as a worker lays them into memory.
  *
- * <p>A batch is good until the next one is asked for: then the worker may use its place again. A
+ * <p>A batch is good until the next one is asked for: then the worker may use its memory again. A
  * task that wants no more says so, and the worker serves the next one. A worker that dies fails the
  * task, which Spark runs again; but one that died while it was idle is passed over.
  */

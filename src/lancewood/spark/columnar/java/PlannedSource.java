@@ -26,23 +26,23 @@ public class PlannedSource implements TableProvider {
   private static final String REGISTER =
       "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister";
   private static final String OURS = "io.lancewood.spark.lance";
-  private static final Map LEFT = new ConcurrentHashMap();
+  private static final Map WAITING = new ConcurrentHashMap();
 
   /** Leave a plan for the frame that is made next; Python calls this. */
   public static void leave(String token, byte[] encoded) {
-    LEFT.put(token, PlannedRead.decode(encoded));
+    WAITING.put(token, PlannedRead.decode(encoded));
   }
 
   /** The frame is made. */
   public static void forget(String token) {
-    LEFT.remove(token);
+    WAITING.remove(token);
   }
 
   /** The Python of this driver; with {@code isWarm} its server is started, without waiting. */
   public static void introduce(byte[] encoded, boolean isWarm) throws IOException {
     final PythonCommand command =
         PythonCommand.decode(new DataInputStream(new ByteArrayInputStream(encoded)));
-    PythonCommand.introduced = command;
+    PythonCommand.ofDriver = command;
     if (!isWarm) {
       return;
     }
@@ -90,6 +90,6 @@ public class PlannedSource implements TableProvider {
   }
 
   private static PlannedRead plan(CaseInsensitiveStringMap options) {
-    return (PlannedRead) LEFT.get(options.get(TOKEN));
+    return (PlannedRead) WAITING.get(options.get(TOKEN));
   }
 }

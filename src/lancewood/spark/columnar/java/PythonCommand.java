@@ -23,7 +23,7 @@ final class PythonCommand implements Serializable {
   private static final String EXECUTOR = "spark.executorEnv.";
 
   /** What the driver's own Python said of itself, where there is one. */
-  static volatile PythonCommand introduced;
+  static volatile PythonCommand ofDriver;
 
   private final String executable;
   private final String[] names;
@@ -48,8 +48,8 @@ final class PythonCommand implements Serializable {
 
   /** The one of this driver's Python; without one, as Spark Connect starts its own. */
   static PythonCommand ofThisSpark() {
-    if (introduced != null) {
-      return introduced;
+    if (ofDriver != null) {
+      return ofDriver;
     }
     SparkConf conf = SparkContext.getOrCreate().getConf();
     String fallback = System.getenv("PYSPARK_DRIVER_PYTHON");
