@@ -1,6 +1,8 @@
 """The process that the columnar door starts beside an executor: see ``columnar.server``.
 
-Run by Java as ``python -m lancewood.spark.worker_server``.
+Run by Java as ``python -m lancewood.spark.worker_server``. Beside a driver its workers plan what
+``format("lance")`` reads. Whatever is not a plain read of rows is left to the source that Spark
+runs in Python, errors included: it tells them in its own way.
 """
 
 from __future__ import annotations
@@ -13,7 +15,10 @@ from typing import BinaryIO
 from lancewood.spark.columnar.planned import PythonCommand
 from lancewood.spark.columnar.server import Serve, run
 from lancewood.spark.columnar.worker import Worker
-from lancewood.spark.source.columnar_source import plan_source
+from lancewood.spark.reading.columnar_read import columnar_read
+from lancewood.spark.reading.plan import plan_read
+from lancewood.spark.source.lance_source import TableSource, assumed_slots
+from lancewood.spark.source.options import Use, check_use
 
 _LOADED = (
     "lance.file",
@@ -36,14 +41,28 @@ def load() -> Serve:
         import_module(each)
 
     def serve(incoming: BinaryIO, out: BinaryIO) -> None:
-        Worker(incoming, out, _planned).serve()
+        Worker(incoming, out, plan_source).serve()
 
     return serve
 
 
-def _planned(options: Mapping[str, str], slots: int) -> bytes | None:
-    found = plan_source(options, slots)
-    return None if found is None else found.encode(PythonCommand())
+def plan_source(options: Mapping[str, str], slots: int) -> bytes | None:
+    """The read that options describe, encoded, for a Spark that runs ``slots`` tasks at once.
+
+    None for a table about the table, for a stream, and for a limit that tasks cannot keep to.
+    """
+    source = TableSource(options)
+    asked = source.asked
+    if asked.metadata is not None or asked.streaming:
+        return None
+    check_use(asked, Use.READ)
+    scan = source.scan()
+    if asked.partitions is not None:
+        slots = assumed_slots(asked.partitions)
+    plan = plan_read(scan.snapshot, scan.request, slots)
+    return (
+        None if plan.limit is not None else columnar_read(plan, scan, slots).encode(PythonCommand())
+    )
 
 
 if __name__ == "__main__":
