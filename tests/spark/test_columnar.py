@@ -261,13 +261,13 @@ def test_a_query_has_as_many_tasks_as_what_it_reads_is_worth(
         return int(frame._jdf.queryExecution().toRdd().getNumPartitions())
 
     monkeypatch.setattr(planning, "LEAST", 4 << 20)
-    assert tasks(read(spark, many.uri)) == 6
+    assert tasks(read(spark, many.uri)) == 8
     assert tasks(read(spark, many.uri).select("n")) == 2
-    assert tasks(read(spark, many.uri).where("s <> ''").select("n")) == 6
-    assert tasks(read(spark, many.uri, where="s <> ''").select("n")) == 6
+    assert tasks(read(spark, many.uri).where("s <> ''").select("n")) == 8
+    assert tasks(read(spark, many.uri, where="s <> ''").select("n")) == 8
     assert tasks(read(spark, many.uri, where="n <> 0").select("n")) == 2
     computed = {"n": "n", "s": "s", "long": "length(s)"}
-    assert tasks(read(spark, many.uri, columns=computed).select("n", "long")) == 6
+    assert tasks(read(spark, many.uri, columns=computed).select("n", "long")) == 8
 
 
 def test_a_limit_ends_no_worker(spark: Any, many: lw.Table) -> None:
