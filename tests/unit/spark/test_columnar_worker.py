@@ -166,8 +166,11 @@ def test_a_batch_of_which_two_cannot_be_mapped_is_mapped_alone(
 
 
 def test_who_wants_no_more_may_say_so_to_an_offer(java: Java) -> None:
+    java.to_offers = protocol.MAPPED
+    java.read(pickle.dumps(Rows(7)), b"1")
     java.to_offers = protocol.STOP
-    answer = java.read(pickle.dumps(Rows(7)), b"1")
+    answer = java.read(None, b"1000000")
     assert (answer.numbers, answer.error) == ([], None)
     java.to_offers = protocol.MAPPED
     assert java.read(None, b"1").numbers == [7]
+    assert len(java.offered) == 3

@@ -98,6 +98,7 @@ class Handover:
         size, areas = max(-(-need * 5 // 4 // _PAGE) * _PAGE, _AREA), _AREAS
         if size * areas > _MOST:
             size, areas = need, 1
+        self._area = 0  # Java has no memory until it says so
         memory = os.memfd_create("lancewood")
         try:
             os.ftruncate(memory, size * areas)
@@ -112,7 +113,8 @@ class Handover:
         if answer == protocol.STOP:
             raise StoppedError
         is_mapped = answer == protocol.MAPPED
-        self._area, self._areas = size if is_mapped else 0, areas
+        if is_mapped:
+            self._area, self._areas = size, areas
         return is_mapped
 
     def _lay(self, batch: pa.RecordBatch, at: int, size: int) -> None:

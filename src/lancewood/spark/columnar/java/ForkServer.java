@@ -55,7 +55,7 @@ final class ForkServer {
     if (socket == null) {
       words.finish();
       throw new IOException(
-          "the Python that reads tables does not start within " + MOST_SECONDS + " s: "
+          "the Python that reads tables does not start, or not within " + MOST_SECONDS + " s: "
               + command.executable()
               + ". Executors need the same packages as the driver; set PYSPARK_PYTHON to a Python"
               + " that has them.\n" + words.last());
@@ -67,7 +67,9 @@ final class ForkServer {
     BufferedReader lines = new BufferedReader(new InputStreamReader(in, StandardCharsets.UTF_8));
     String line = lines.readLine();
     while (line != null && !line.startsWith(READY)) {
-      System.err.println(line);
+      if (!line.isEmpty()) {
+        System.err.println(line);
+      }
       line = lines.readLine();
     }
     return line == null ? null : line.substring(READY.length());
