@@ -144,7 +144,7 @@ def in_small_portions() -> Iterator[None]:
     """Let a small table be read as a large one is: in many batches and in mixed ways."""
     with (
         patch.multiple(fragment_scan, _SMALL=0, CALL=0.0, _PORTION_ROWS=20),
-        patch.multiple(fragment_scan, _FIRST_STAGE=30, _LATER_STAGE=50, _GROWTH=2),
+        patch.multiple(fragment_scan, _ONE_STAGE=25, _FIRST_STAGE=30, _LATER_STAGE=50, _GROWTH=2),
         patch.multiple(reader, _MIN_BATCH_ROWS=1, MAX_BATCH_ROWS=40, _STRETCH_BYTES=4_000),
         patch.object(streams, "_FEW_ROWS", 15),
         patch.object(fanout, "_QUICK_SECONDS", 0.0),

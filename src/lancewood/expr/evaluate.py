@@ -18,10 +18,15 @@ from lancewood.errors import InvalidInputError
 from lancewood.expr.nodes import Apply, Case, Coalesce, Column, Literal, Node
 
 LEAST_ROOM = 64 << 20
-ROOM: ContextVar[int] = ContextVar("ROOM", default=LEAST_ROOM)
-"""How many bytes the strings of all rows may become by a function that makes them longer. Large
-input may become larger: small input, or none, must not fill the memory."""
 _TIMES = 4
+_INPUT: ContextVar[pa.RecordBatch | None] = ContextVar("_INPUT", default=None)
+
+
+def room() -> int:
+    """How many bytes the strings of all rows may become by a function that makes them longer. Large
+    input may become larger: small input, or none, must not fill the memory."""
+    batch = _INPUT.get()
+    return LEAST_ROOM if batch is None else max(LEAST_ROOM, _TIMES * batch.nbytes)
 
 
 def to_expression(node: Node) -> pc.Expression:
@@ -33,13 +38,13 @@ def evaluate(node: Node, batch: pa.RecordBatch) -> pa.Array:
     """The tree's values over a batch: one a row, of the tree's type.
 
     Raises InvalidInputError where the batch lacks a column or has another type, and for strings
-    that outgrow ``ROOM``. Errors caused by the data are raised as pyarrow's.
+    that outgrow ``room``. Errors caused by the data are raised as pyarrow's.
     """
-    token = ROOM.set(max(LEAST_ROOM, _TIMES * batch.nbytes))
+    token = _INPUT.set(batch)
     try:
         value = _emit(node, lambda leaf: _array_leaf(leaf, batch), hiding=True)
     finally:
-        ROOM.reset(token)
+        _INPUT.reset(token)
     if isinstance(value, pa.Scalar):
         return pa.repeat(value, batch.num_rows)
     if len(value) != batch.num_rows:

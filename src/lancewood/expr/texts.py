@@ -15,7 +15,7 @@ import pyarrow.types as pt
 
 from lancewood.errors import InvalidInputError
 from lancewood.expr.convert import fit, plain, unify
-from lancewood.expr.evaluate import ROOM
+from lancewood.expr.evaluate import room
 from lancewood.expr.nodes import Literal, Node, apply, describe, null
 from lancewood.expr.signature import Argument, FunctionSignature, same_type
 from lancewood.expr.types import family
@@ -159,7 +159,7 @@ def _bytes_of(value: Any, rows: int) -> int:
 def _check_size(name: str, rows: int, size: int) -> None:
     """Raise InvalidInputError, before computing it, for a result that would take too much
     memory."""
-    most = ROOM.get()
+    most = room()
     if size > most:
         raise InvalidInputError(
             f"{name} would make {size:,} bytes of text of {rows:,} row{'s'[: rows != 1]}, and "

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -157,6 +158,22 @@ def test_values_that_expand_in_memory_are_not_taken_for_small_again(tmp_path: Pa
     assert reader.size(fragments[1]) is not None
     assert reader.read(fragments[0]).num_rows == 10
     assert reader.size(fragments[1]) is None
+
+
+def test_narrow_columns_of_a_large_file_are_small(tmp_path: Path) -> None:
+    noise = np.random.default_rng(1)
+    rows = pa.table(
+        {"n": range(600), "wide": pa.array([noise.bytes(3_000) for _ in range(600)], pa.binary())}
+    )
+    schema = schema_from_arrow(rows.schema)
+    located = Location(tmp_path)
+    (fragment,) = write_fragments(
+        rows.to_reader(), schema, file_roots=[FileRoot(DiskStore(tmp_path))]
+    )
+    assert located.small(schema).size(fragment) is None
+    narrow = located.small(Schema(schema.fields[:1]))
+    assert narrow.size(fragment) == 600 * 8
+    assert narrow.read(fragment)["n"].to_pylist() == [*range(600)]
 
 
 def test_only_so_many_clients_of_directories_are_kept(

@@ -42,6 +42,20 @@ def test_items_come_in_the_order_of_the_tasks(location: str, workers: int) -> No
     assert running() == 0
 
 
+def test_tasks_that_are_slow_to_begin_go_to_threads() -> None:
+    seen: list[str] = []
+
+    def slow(number: int) -> Iterator[int]:
+        seen.append(threading.current_thread().name)
+        time.sleep(2 * fanout._QUICK_SECONDS)
+        return iter([number])
+
+    tasks = [partial(slow, number) for number in range(5)]
+    assert list(in_order(tasks, workers=2)) == [*range(5)]
+    assert seen[0] == threading.main_thread().name
+    assert set(seen[1:]) == {"lancewood-scan"}
+
+
 def test_an_error_is_raised_where_its_items_would_have_come(location: str) -> None:
     def broken() -> Iterator[int]:
         yield 7

@@ -111,10 +111,9 @@ def test_a_small_file_is_read_in_one_go(
     assert (file_of(table, 0), ("n", "s", "wide")) in asked
 
 
-def test_wide_columns_are_fetched_row_by_row_and_narrow_ones_are_read_through(
-    table: lw.Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[tuple[str, int]] = []
+def calls_of_the_codec(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[str, ...], int]]:
+    """What is asked of the codec from now on: how, for which columns, how many rows."""
+    calls: list[tuple[str, tuple[str, ...], int]] = []
     for verb in ("read", "take"):
         honest: Callable[..., Iterator[pa.RecordBatch]] = getattr(FileReader, verb)
 
@@ -124,21 +123,29 @@ def test_wide_columns_are_fetched_row_by_row_and_narrow_ones_are_read_through(
             honest: Callable[..., Iterator[pa.RecordBatch]] = honest,
             verb: str = verb,
         ) -> Iterator[pa.RecordBatch]:
-            for batch in honest(reader, *call):
-                calls.extend((f"{verb} {name}", batch.num_rows) for name in batch.schema.names)
-                yield batch
+            batches = list(honest(reader, *call))
+            names = tuple(batches[0].schema.names)
+            calls.append((verb, names, sum(each.num_rows for each in batches)))
+            return iter(batches)
 
         monkeypatch.setattr(FileReader, verb, spied)
+    return calls
+
+
+def test_wide_columns_are_fetched_row_by_row_and_narrow_ones_are_read_through(
+    table: lw.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(fragment_scan, "_SMALL", 0)
     monkeypatch.setattr(small_fragments, "_MOST_STORED", 0)
     monkeypatch.setattr(fragment_scan, "CALL", 0.0)
     noise = random.Random(7)
     wide = pa.array([noise.randbytes(50_000) for _ in range(ROWS)], pa.binary())
     other = table.overwrite(rows(0, wide=wide, m=pa.array(range(ROWS), pa.int64())))
+    calls = calls_of_the_codec(monkeypatch)
     assert numbers(plan(other, where="n % 9 = 3", columns=["n", "m", "wide"])) == [
         *range(3, ROWS, 9)
     ]
-    assert calls == [("read n", ROWS), ("read m", 91), ("take wide", 11)]
+    assert calls == [("read", ("n",), ROWS), ("read", ("m",), 91), ("take", ("wide",), 11)]
 
 
 @pytest.mark.parametrize(
@@ -369,6 +376,51 @@ def test_a_list_of_parameters_is_for_the_condition_and_columns_say_so() -> None:
     with pytest.raises(lw.InvalidInputError, match="columns take them by name"):
         table.scan({"b": "a + ?"}, parameters=[1])
     assert table.scan({"b": "a + :n"}, parameters={"n": 1}).to_arrow()["b"].to_pylist() == [2, 3, 4]
+
+
+def test_what_one_fragment_shows_is_read_along_in_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, noise = 200_000, np.random.default_rng(3)
+    made = lw.create(
+        tmp_path / "t",
+        pa.table(
+            {
+                "v": noise.random(2 * rows),
+                "n": range(2 * rows),
+                "wide": pa.FixedSizeBinaryArray.from_buffers(
+                    pa.binary(16), 2 * rows, [None, pa.py_buffer(noise.bytes(32 * rows))]
+                ),
+            }
+        ),
+        max_rows_per_file=rows,
+    )
+    calls = calls_of_the_codec(monkeypatch)
+    found = made.scan(["n", "wide"], where="v < 0.01").to_arrow()
+    assert found.equals(lance.dataset(made.uri).to_table(["n", "wide"], filter="v < 0.01"))
+    probed = fragment_scan._FIRST_STAGE
+    assert [each for each in calls if "v" in each[1]] == [
+        ("read", ("v",), probed),
+        ("read", ("v", "n", "wide"), rows - probed),
+        ("read", ("v", "n", "wide"), rows),
+    ]
+
+
+def test_rows_of_several_stages_are_fetched_together_where_they_are_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = 120_000
+    texts = [f"text number {number}" for number in range(rows)]
+    made = lw.create(tmp_path / "t", pa.table({"n": range(rows), "t": texts}))
+    monkeypatch.setattr(fragment_scan, "_SMALL", 0)
+    calls = calls_of_the_codec(monkeypatch)
+    found = made.scan(["t"], where="n % 60000 = 7").to_arrow()
+    assert found["t"].to_pylist() == [texts[7], texts[60_007]]
+    assert [each[:2] for each in calls] == [
+        ("read", ("n",)),
+        ("read", ("n",)),
+        ("take", ("t",)),
+    ]
 
 
 # The cost of reading on, and of fetching rows alone

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 T = TypeVar("T")
 Task: TypeAlias = Callable[[], Iterator[T]]
@@ -30,6 +30,13 @@ _HICCUP_SECONDS = 0.05
 _PROVEN = 8
 _BEGUN = 2
 _LEAVE_SECONDS = 10.0
+
+
+class _Begun(NamedTuple, Generic[T]):
+    """The items of a task, and the seconds that it took to begin it."""
+
+    items: Iterator[T]
+    seconds: float
 
 
 class _Failure:
@@ -48,7 +55,7 @@ def in_order(tasks: Iterable[Task[T]], *, workers: int, depth: int = 2) -> Itera
     """
     waiting = iter(tasks)
     crew: _Crew[T] = _Crew(workers, depth)
-    begun: deque[Iterator[T]] = deque()
+    begun: deque[_Begun[T]] = deque()
     is_quick, proven = False, 0
     try:
         while True:
@@ -56,7 +63,7 @@ def in_order(tasks: Iterable[Task[T]], *, workers: int, depth: int = 2) -> Itera
             begun.extend(_begin(task) for task in islice(waiting, room))
             if not begun:
                 break
-            items, spent = begun.popleft(), 0.0
+            items, spent = begun.popleft()
             limit = _QUICK_SECONDS if proven < _PROVEN else _HICCUP_SECONDS
             while True:
                 start = time.perf_counter()
@@ -79,11 +86,13 @@ def in_order(tasks: Iterable[Task[T]], *, workers: int, depth: int = 2) -> Itera
         crew.dismiss()
 
 
-def _begin(task: Task[T]) -> Iterator[T]:
+def _begin(task: Task[T]) -> _Begun[T]:
+    start = time.perf_counter()
     try:
-        return task()
+        items = task()
     except Exception as cause:
-        return _raising(cause)
+        items = _raising(cause)
+    return _Begun(items, time.perf_counter() - start)
 
 
 def _raising(cause: Exception) -> Iterator[Any]:
@@ -142,10 +151,10 @@ class _Crew(Generic[T]):
     def is_busy(self) -> bool:
         return bool(self._running)
 
-    def fill(self, waiting: Iterator[Task[T]], begun: deque[Iterator[T]]) -> None:
+    def fill(self, waiting: Iterator[Task[T]], begun: deque[_Begun[T]]) -> None:
         """Take over what was begun, and begin as many tasks as there is room for."""
         while begun:
-            self._begin(partial(_itself, begun.popleft()))
+            self._begin(partial(_itself, begun.popleft().items))
         while len(self._running) < 2 * self._workers and (task := next(waiting, None)) is not None:
             self._begin(task)
 

@@ -8,6 +8,7 @@ of them, are decided elsewhere.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ from lancewood.data.reader import FragmentReader
 from lancewood.data.streams import in_step
 from lancewood.data.wanted import WantedColumns, has_dictionary
 from lancewood.engine.rows.facts import RowFacts, open_fragment
-from lancewood.engine.rows.picking import CALL, Wanted, runs_in, savings
+from lancewood.engine.rows.picking import CALL, Wanted, read_through, runs_in, savings
 from lancewood.engine.rows.row_shape import Fetching, RowShape, batch_of, nameless
 from lancewood.errors import FormatError
 from lancewood.model.fragment import Fragment
@@ -57,10 +58,11 @@ _SMALL = 1 << 20
 _PORTION_ROWS = 32_768
 _PORTION_BYTES = 8 << 20
 _JUDGED_ROWS = 131_072
-_NARROW = 16.0
-_FIRST_STAGE = 65_536
+_NARROW = 32.0
+_ONE_STAGE = 65_536
+_FIRST_STAGE = 16_384
 _LATER_STAGE = 1 << 20
-_GROWTH = 16
+_GROWTH = 64
 _ALONG = "read along with the filter"
 
 
@@ -94,9 +96,7 @@ class FragmentScan:
 
     def count(self) -> Iterator[int]:
         """How many rows pass, batch by batch."""
-        reader = self._open(self._shape.filtering)
-        reader.look()
-        passing = self._passing(reader, _judged_rows(reader))
+        passing = self._passing(self._open(self._shape.filtering))
         return (mask.true_count for _, _, mask in passing)
 
     def _open(self, wanted: WantedColumns) -> FragmentReader:
@@ -139,7 +139,20 @@ class FragmentScan:
                 yield shape.shaped(columns, rows)
 
     def _in_one_go(self, reader: FragmentReader) -> Iterator[pa.RecordBatch]:
-        return self._cut(self._passing(reader, self._shape.batch_rows))
+        shape = self._shape
+        passing = self._passing(reader, shape.batch_rows)
+        if shape.most_rows is None and not shape.projection.system:
+            return self._sifted(passing)
+        return self._cut(passing)
+
+    def _sifted(self, passing: Iterator[_Passing]) -> Iterator[pa.RecordBatch]:
+        """The rows that pass, where nothing is asked about their offsets."""
+        for _, batch, mask in passing:
+            rows = mask.true_count
+            if rows:
+                kept = batch if rows == batch.num_rows else batch.filter(mask)
+                columns = dict(zip(kept.schema.names, kept.columns, strict=True))
+                yield self._shape.shaped(columns, rows)
 
     def _cut(self, passing: Iterator[_Passing]) -> Iterator[pa.RecordBatch]:
         left = self._shape.most_rows
@@ -156,16 +169,24 @@ class FragmentScan:
 
     def _late(self, reader: FragmentReader) -> Iterator[pa.RecordBatch]:
         start, stop = self._range(reader)
+        is_short = stop - start <= _ONE_STAGE
         hint = self._shape.hints.get(_ALONG)
         rows = _FIRST_STAGE if hint is None else _LATER_STAGE
-        first = self._stage(reader, hint or frozenset(), start, min(start + rows, stop))
-        return self._completed(reader, self._portions(reader, first, stop))
+        end = stop if is_short else min(start + rows, stop)
+        stage = self._stage(reader, hint or frozenset(), start, end)
+        portions = self._portions(reader, stage, stop)
+        # Few rows are filtered at once, so that whoever begins several fragments waits for none.
+        first = next(portions, None) if is_short else None
+        begun = iter(()) if first is None else self._fetched(reader, first)
+        return self._completed(reader, portions, begun)
 
     def _completed(
-        self, reader: FragmentReader, portions: Iterator[_Portion]
+        self,
+        reader: FragmentReader,
+        portions: Iterator[_Portion],
+        begun: Iterator[pa.RecordBatch],
     ) -> Iterator[pa.RecordBatch]:
         """Fetch one portion while the rows of the next are filtered."""
-        begun: Iterator[pa.RecordBatch] = iter(())
         for portion in portions:
             following = self._fetched(reader, portion)
             yield from begun
@@ -175,22 +196,22 @@ class FragmentScan:
     def _portions(self, reader: FragmentReader, stage: _Stage, stop: int) -> Iterator[_Portion]:
         """Rows that pass, in portions; each stage learns from the one before."""
         left = self._shape.most_rows
+        portion = _Portion(stage.late)
         while True:
-            portion, hits, runs = _Portion(stage.late), 0, 0
+            hits = runs = 0
             for first, batch, mask in stage.passing:
                 locations = locations_in(mask)[:left]
                 if left is not None:
                     left -= len(locations)
                 if len(locations):
+                    hits, runs = hits + len(locations), runs + runs_in(locations)
                     kept = chosen(batch.select(stage.kept), locations) if stage.kept else None
                     portion.add(kept, locations + first)
                 if left == 0:
                     break
                 if portion.rows >= stage.portion_rows or portion.size >= _PORTION_BYTES:
-                    hits, runs = hits + portion.rows, runs + portion.runs
                     yield portion
                     portion = _Portion(stage.late)
-            hits, runs = hits + portion.rows, runs + portion.runs
             along = self._along(reader, Wanted(hits, stage.stop - stage.start, runs))
             if left == 0 or stage.stop == stop:
                 if portion.rows:
@@ -198,8 +219,10 @@ class FragmentScan:
                 return
             end = min(stage.stop + _GROWTH * (stage.stop - stage.start), stop)
             stage = self._stage(reader, along, stage.stop, end)
-            if portion.rows:
-                yield portion
+            if portion.late != stage.late:
+                if portion.rows:
+                    yield portion
+                portion = _Portion(stage.late)
 
     def _stage(
         self, reader: FragmentReader, along: frozenset[str], start: int, stop: int
@@ -211,7 +234,8 @@ class FragmentScan:
         needed = frozenset(shape.projection.stored.names) - late
         kept = [each for each in early.schema.names if each in needed]
         dictionaries = any(has_dictionary(early.schema.field(each).type) for each in kept)
-        passing = self._judged(early.batches(start, stop, _judged_rows(early)), start)
+        batches = early.batches(start, stop, _judged_rows(early, stop - start))
+        passing = self._judged(batches, start)
         return _Stage(start, stop, passing, kept, late, 1 if dictionaries else _PORTION_ROWS)
 
     def _along(self, reader: FragmentReader, hits: Wanted) -> frozenset[str]:
@@ -221,14 +245,15 @@ class FragmentScan:
             return frozenset()
         late = reader.of(shape.late)
         found = savings(late.schema, late.stored_widths(), hits) if hits.rows else {}
-        least = CALL * hits.span / reader.physical_rows()
-        along = frozenset(name for name, saving in found.items() if saving >= least)
+        along = read_through(found, CALL * hits.span / reader.physical_rows())
         shape.hints[_ALONG] = along
         return along
 
     def _passing(self, reader: FragmentReader, batch_rows: int | None = None) -> Iterator[_Passing]:
         start, stop = self._range(reader)
-        return self._judged(reader.batches(start, stop, batch_rows), start)
+        reader.look()
+        size = batch_rows or _judged_rows(reader, stop - start)
+        return self._judged(reader.batches(start, stop, size), start)
 
     def _range(
         self, reader: FragmentReader, skip: int = 0, count: int | None = None
@@ -304,9 +329,7 @@ class FragmentScan:
             return
         late = reader.of(shape.part_of_late(names))
         found = savings(late.schema, late.stored_widths(), Wanted.of(offsets))
-        within = frozenset(name for name, saving in found.items() if saving >= 0)
-        if len(within) < len(names) and sum(found[each] for each in within) < CALL:
-            within = frozenset()
+        within = read_through(found, CALL)
         for group, is_within in ((within, True), (names - within, False)):
             if group:
                 yield shape.part_of_late(group), is_within
@@ -317,9 +340,12 @@ class FragmentScan:
         return self._shape.shaped(columns, len(offsets))
 
 
-def _judged_rows(reader: FragmentReader) -> int | None:
-    """The rows of a batch that is only filtered: many, if they are narrow. None for the usual."""
-    return _JUDGED_ROWS if sum(reader.stored_widths().values()) <= _NARROW else None
+def _judged_rows(reader: FragmentReader, rows: int) -> int | None:
+    """The rows of a batch that is only filtered: many, if they are narrow, and about as many in
+    each. None for the usual."""
+    if sum(reader.stored_widths().values()) > _NARROW:
+        return None
+    return math.ceil(rows / max(round(rows / _JUDGED_ROWS), 1))
 
 
 class _Stage(NamedTuple):
@@ -348,7 +374,7 @@ class _Portion:
         """Rows, and those of their columns that are read already."""
         if kept is not None:
             self._kept.append(kept)
-            self.size += kept.nbytes
+            self.size += kept.get_total_buffer_size()
         self._offsets.append(offsets)
         self.rows += len(offsets)
         self.size += offsets.nbytes
@@ -357,11 +383,6 @@ class _Portion:
     def offsets(self) -> _Ints:
         """Where all of them are, once all are added."""
         return np.concatenate(self._offsets)
-
-    @property
-    def runs(self) -> int:
-        """How many runs of neighbours they are."""
-        return runs_in(self.offsets) if self._offsets else 0
 
     def kept(self) -> pa.RecordBatch:
         """The columns that are read already."""

@@ -105,6 +105,15 @@ def _saving(cost: _Cost, width: float, wanted: Wanted) -> float:
     return naming + met * (_CHUNK + unmet * _IO + size) - reading
 
 
+def read_through(found: Mapping[str, float], call: float) -> frozenset[str]:
+    """The columns that are better read with the rows between, by their savings; none of them where
+    all together save less than ``call``, which is for the others then."""
+    within = frozenset(name for name, saving in found.items() if saving >= 0)
+    if len(within) < len(found) and sum(found[each] for each in within) < call:
+        return frozenset()
+    return within
+
+
 def pick_rows(
     reader: FragmentReader, wanted: WantedColumns, offsets: npt.NDArray[np.int64]
 ) -> Iterator[pa.RecordBatch]:
@@ -114,9 +123,7 @@ def pick_rows(
     """
     reader.look()
     found = savings(reader.schema, reader.stored_widths(), Wanted.of(offsets))
-    within = frozenset(name for name, saving in found.items() if saving >= 0)
-    if len(within) < len(found) and sum(found[each] for each in within) < CALL:
-        within = frozenset()
+    within = read_through(found, CALL)
     if len(within) in (0, len(found)):
         return reader.pick(offsets, within=bool(within))
     streams = [
