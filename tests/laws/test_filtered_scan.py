@@ -163,6 +163,17 @@ def in_small_groups() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def in_late_groups() -> Iterator[None]:
+    """Let only columns of numbers be small, so that fragments are filtered together and the rest is
+    fetched from each."""
+    with (
+        patch.object(small_fragments, "_MOST_STORED", 8 * ROWS),
+        patch.object(fragment_group, "_MOST_FRAGMENTS", 3),
+    ):
+        yield
+
+
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(names | expressions, conditions, limits, st.none() | st.sampled_from([1, 7, 100]))
 def test_every_way_of_reading_gives_the_rows_that_duckdb_finds(
@@ -188,8 +199,9 @@ def test_every_way_of_reading_gives_the_rows_that_duckdb_finds(
     with in_small_portions():
         for how in Fetching:
             assert read(plan, how) == expected, how
-    with in_small_groups():
-        assert read(plan, Fetching.AUTO) == expected
+    for grouped in (in_small_groups, in_late_groups):
+        with grouped():
+            assert read(plan, Fetching.AUTO) == expected, grouped
     assert plan.count() == len(expected)
 
 

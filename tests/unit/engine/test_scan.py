@@ -22,6 +22,7 @@ from lancewood.engine.rows.fragment_scan import locations_in
 from lancewood.engine.rows.picking import Wanted, runs_in, savings
 from lancewood.engine.rows.row_shape import Fetching
 from lancewood.engine.rows.scan import ScanPlan, ScanRequest, plan_scan
+from lancewood.expr import Predicate
 
 ROWS = 100
 FRAGMENTS = 4
@@ -421,6 +422,47 @@ def test_rows_of_several_stages_are_fetched_together_where_they_are_few(
         ("read", ("n",)),
         ("take", ("t",)),
     ]
+
+
+@pytest.fixture
+def wide(tmp_path: Path) -> lw.Table:
+    """Ten fragments of 20 rows, in files that are not small."""
+    noise = random.Random(8)
+    payload = pa.array([noise.randbytes(60_000) for _ in range(200)], pa.binary())
+    rows = pa.table({"n": range(200), "m": range(200, 400), "payload": payload})
+    return lw.create(tmp_path / "wide", rows, max_rows_per_file=20)
+
+
+def test_filters_of_neighbours_are_judged_at_once_and_rows_fetched_from_each(
+    wide: lw.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged: list[int] = []
+    honest = Predicate.mask
+
+    def mask(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
+        judged.append(batch.num_rows)
+        return honest(predicate, batch)
+
+    monkeypatch.setattr(Predicate, "mask", mask)
+    calls = calls_of_the_codec(monkeypatch)
+    where = "n IN (3, 5, 61, 199)"
+    found = wide.scan(where=where, with_row_address=True).to_arrow()
+    assert judged == [200]
+    assert [each[1:] for each in calls] == [(("m", "payload"), rows) for rows in (2, 1, 1)]
+    expected = lance.dataset(wide.uri).scanner(filter=where, with_row_address=True).to_table()
+    assert found.equals(expected.select(found.schema.names))
+    assert numbers(plan(wide, where="n >= 30", limit=40, offset=5)) == [*range(35, 75)]
+    assert numbers(plan(wide.delete("n < 198"), where="m > 0")) == [198, 199]
+
+
+def test_a_broken_file_fails_only_the_scan_that_needs_it(wide: lw.Table) -> None:
+    lost = Path(wide.uri) / "data" / file_of(wide, 6)
+    lost.unlink()
+    assert numbers(plan(wide, where="n >= 10", limit=5)) == [*range(10, 15)]
+    batches = plan(wide, where="n % 20 = 1").batches()
+    assert [next(batches)["n"].to_pylist() for _ in range(6)] == [[20 * n + 1] for n in range(6)]
+    with pytest.raises(lw.NotFoundError, match=lost.name):
+        next(batches)
 
 
 # The cost of reading on, and of fetching rows alone

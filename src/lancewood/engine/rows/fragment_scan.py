@@ -99,6 +99,16 @@ class FragmentScan:
         passing = self._passing(self._open(self._shape.filtering))
         return (mask.true_count for _, _, mask in passing)
 
+    def fetched(self, kept: pa.RecordBatch | None, offsets: _Ints) -> Iterator[pa.RecordBatch]:
+        """The rows at offsets, which pass; ``kept`` are those of their columns that were read for
+        the filter. Reading starts at the call."""
+        late = self._shape.late
+        portion = _Portion(frozenset(late.schema.names))
+        portion.add(kept, offsets)
+        reader = self._open(late)
+        reader.look()
+        return self._fetched(reader, portion)
+
     def _open(self, wanted: WantedColumns) -> FragmentReader:
         return open_fragment(self._shape.snapshot, self._fragment, wanted)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, partial
-from itertools import pairwise
+from itertools import chain, groupby, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +17,12 @@ import pyarrow as pa
 
 from lancewood.data.small_fragments import SmallFragments
 from lancewood.data.wanted import WantedColumns
-from lancewood.engine.base import in_order
+from lancewood.engine.base import Task, in_order
 from lancewood.engine.rows.facts import RowFacts, small_fragments
 from lancewood.engine.rows.fragment_scan import FragmentScan, chosen, locations_in
 from lancewood.engine.rows.row_shape import Fetching, RowShape, batch_of, nameless
 from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import LancewoodError
 from lancewood.model.fragment import Fragment
 from lancewood.model.rowids import FIRST_VERSION, RowIdSequence, RowVersions
 from lancewood.model.schema import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID
@@ -201,6 +202,10 @@ class GroupScan:
         made = self._shaped(group, positions)
         return self._cut(made, 0, made.num_rows)
 
+    def tasks(self, fragments: Sequence[Fragment]) -> Iterator[Task[pa.RecordBatch]]:
+        """What reads the rows of a group of several."""
+        yield partial(self.batches, fragments)
+
     def count(self, fragments: Sequence[Fragment]) -> Iterator[int]:
         """How many rows of a group of several pass. They are read at the call."""
         group, positions = self.found(fragments)
@@ -243,6 +248,46 @@ class GroupScan:
             rows = batch_of(columns, rows.num_rows)
         locations = locations_in(shape.predicate.mask(rows))
         return group, locations if live is None else live[locations]
+
+
+class LateGroupScan(GroupScan):
+    """The same where a filter's columns alone are small: they are read and filtered in groups, and
+    the others are fetched from each fragment, for the rows that pass."""
+
+    def __init__(self, shape: RowShape) -> None:
+        super().__init__(shape)
+        self._early = GroupScan(shape, shape.filtering)
+
+    def groups(self, fragments: Iterable[Fragment]) -> Iterator[tuple[Fragment, ...]]:
+        whole = super().groups(fragments)
+        for is_alone, members in groupby(whole, lambda each: len(each) == 1):
+            if is_alone:
+                yield from self._early.groups(chain.from_iterable(members))
+            else:
+                yield from members
+
+    def tasks(self, fragments: Sequence[Fragment]) -> Iterator[Task[pa.RecordBatch]]:
+        if all(self._reader.size(each) is not None for each in fragments):
+            return super().tasks(fragments)
+        return self._fetching(fragments)
+
+    def _fetching(self, fragments: Sequence[Fragment]) -> Iterator[Task[pa.RecordBatch]]:
+        shape = self._shape
+        try:
+            group, positions = self._early.found(fragments)
+        except LancewoodError:  # will be raised where the rows would have come
+            yield from (FragmentScan(shape, each).batches for each in fragments)
+            return
+        assert positions is not None, "there is a filter"
+        positions = positions[: shape.most_rows]
+        kept = frozenset(shape.projection.stored.names) - frozenset(shape.late.schema.names)
+        names = [each for each in group.rows.schema.names if each in kept]
+        early = chosen(group.rows.select(names), positions) if names else None
+        at = 0
+        for number, offsets in group.by_fragment(positions):
+            part = None if early is None else early.slice(at, len(offsets))
+            yield partial(FragmentScan(shape, fragments[number]).fetched, part, offsets)
+            at += len(offsets)
 
 
 def scan_each(shape: RowShape, fragments: Sequence[Fragment]) -> Iterator[Iterator[pa.RecordBatch]]:

@@ -21,7 +21,7 @@ from lancewood.data.wanted import WantedColumns
 from lancewood.engine.base import WORKERS, Task, as_list, check_number, in_order
 from lancewood.engine.location import Bases, ids_to_read
 from lancewood.engine.rows.fragment_scan import FragmentScan
-from lancewood.engine.rows.group_scan import GroupScan
+from lancewood.engine.rows.group_scan import GroupScan, LateGroupScan
 from lancewood.engine.rows.prune import Pruner
 from lancewood.engine.rows.row_shape import Fetching, RowShape
 from lancewood.engine.schema import Columns, Parameters, Projection, project, row_schema
@@ -223,12 +223,13 @@ class ScanPlan:
 
     def _tasks(self) -> Iterator[Task[pa.RecordBatch]]:
         """All fragments that can match: small ones together, others one by one."""
-        scan = GroupScan(self._shape)
+        is_late = self.predicate is not None and self._shape.late.schema.fields
+        scan = LateGroupScan(self._shape) if is_late else GroupScan(self._shape)
         for group in self._groups(scan):
             if len(group) == 1:
                 yield self._task(_Slice(group[0]))
             else:
-                yield partial(scan.batches, group)
+                yield from scan.tasks(group)
 
     def _counting(self) -> Iterator[Task[int]]:
         scan = GroupScan(self._shape, self._shape.filtering)
