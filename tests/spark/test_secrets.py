@@ -144,9 +144,11 @@ def test_a_server_of_connect_hides_options_and_knows_sets_by_name(
     told = use_options_everywhere(spark, str(tmp_path / "t.lance"))
     found = spark.read.format("lance").option("credentials", "lake").load(s3_root)
     assert found.count() == 9
+    seal = spark.conf.get("spark.lancewood.secret", "planted")
     spark.stop()
     events = told_in(tmp_path / "events")
     assert "SparkListenerConnectOperationStarted" in events
+    assert seal not in told + events
     assert "shown-region" in events, "what is no secret is to be seen"
     assert "planted" not in told + events
 

@@ -1,17 +1,20 @@
 """The process that the columnar door starts beside an executor: see ``columnar.server``.
 
-Run by Java as ``python -m lancewood.spark.worker_server``. Beside a driver its workers plan what
-``format("lance")`` reads. Whatever is not a plain read of rows is left to the source that Spark
-runs in Python, errors included: it tells them in its own way.
+Run by Java as ``python -m lancewood.spark.worker_server MARK``, which says what Java was made of:
+where that came from another machine, this Lancewood may be another one. Beside a driver its workers
+plan what ``format("lance")`` reads. Whatever is not a plain read of rows is left to the source that
+Spark runs in Python, errors included: it tells them in its own way.
 """
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Mapping
 from importlib import import_module
 from typing import BinaryIO
 
+from lancewood.spark.columnar.jar import mark
 from lancewood.spark.columnar.planned import PythonCommand
 from lancewood.spark.columnar.server import Serve, run
 from lancewood.spark.columnar.worker import Worker
@@ -19,6 +22,7 @@ from lancewood.spark.reading.columnar_read import columnar_read
 from lancewood.spark.reading.plan import plan_read
 from lancewood.spark.source.lance_source import TableSource, assumed_slots
 from lancewood.spark.source.options import Use, check_use
+from lancewood.version import RELEASE
 
 _LOADED = (
     "lance.file",
@@ -66,4 +70,6 @@ def plan_source(options: Mapping[str, str], slots: int) -> bytes | None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] != [mark()]:
+        sys.exit(f"Lancewood {RELEASE} is here, and another one where the read was planned")
     run(load)

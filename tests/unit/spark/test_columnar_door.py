@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import sys
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from lancewood.spark.columnar import over_connect
 from lancewood.spark.columnar.door import SETTING, VARIABLE, prepare, why_closed
+from lancewood.spark.columnar.jar import ClosedError
+
+
+class Settings:
+    """A session that has settings and nothing else: whoever asks it for more fails."""
+
+    def __init__(self, settings: dict[str, str]) -> None:
+        self.conf = settings
 
 
 def session(**settings: str) -> Any:
-    """A session that has settings and nothing else: whoever asks it for more fails."""
-    return SimpleNamespace(conf=settings)
+    return Settings(settings)
 
 
 @pytest.fixture(autouse=True)
@@ -42,3 +50,15 @@ def test_an_untried_system_has_one_only_if_it_is_asked_for(monkeypatch: pytest.M
     assert f"{SETTING}=true opens it" in str(why_closed(session()))
     with pytest.raises(AttributeError):  # it goes on to look at the session
         prepare(session(**{SETTING: "true"}))
+
+
+def test_a_client_without_the_classes_of_its_server_has_none() -> None:
+    with pytest.raises(ClosedError, match=r"no Spark 9\.9\.9 .*to compile"):
+        over_connect._jar("9.9.9")
+
+
+def test_what_is_sealed_says_nothing_without_the_key() -> None:
+    plain = b"planted " * 100
+    texts = [over_connect.sealed(plain, key) for key in (b"one", b"one", b"two")]
+    assert len(set(texts)) == 3
+    assert not any(plain[:5] in base64.b64decode(each) for each in texts)

@@ -2,6 +2,7 @@
 
 The jar is brought into a session once: where its classes are looked up on the driver, and to the
 executors. Where that cannot be done there is no door, and the reason is kept for people to read.
+A session of Spark Connect is another matter: see ``over_connect``.
 """
 
 from __future__ import annotations
@@ -9,19 +10,15 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
-from lancewood.spark.columnar.jar import (
-    compiled,
-    format_jar,
-    jar_path,
-    keep_jar,
-    kept_jar,
-)
-from lancewood.spark.columnar.planned import PlannedRead, PythonCommand
+from lancewood.spark.columnar.jar import ClosedError, compiled, jar_path, keep_jar, kept_jar
+from lancewood.spark.columnar.over_connect import frame_over_connect, open_over_connect
+from lancewood.spark.columnar.planned import SOURCE, PlannedRead, PythonCommand
 from lancewood.spark.tasks import is_connect
 
 if TYPE_CHECKING:
@@ -32,19 +29,12 @@ SETTING = "spark.lancewood.columnar"
 """Either turns the door off."""
 _OFF = ("0", "false", "no", "off")
 """What turns it off; ``Lance.java`` has the same."""
-_PACKAGE = "io.lancewood.spark"
-_SOURCE = f"{_PACKAGE}.PlannedSource"
 _LOADER = "org.apache.spark.util.MutableURLClassLoader"
-
-
-class ClosedError(Exception):
-    """There is no door, for the reason that this says."""
-
 
 _lock = threading.Lock()
 _known: WeakKeyDictionary[Any, str | None] = WeakKeyDictionary()
-"""Why a driver, which is a SparkContext, has no door; None if it has one. Sessions come and go: a
-stream makes one for each batch."""
+"""Why a driver has no door; None if it has one. It is known by its SparkContext, for sessions come
+and go: a stream makes one for each batch; over Connect by its session."""
 
 
 def why_closed(spark: SparkSession) -> str | None:
@@ -52,32 +42,33 @@ def why_closed(spark: SparkSession) -> str | None:
     shut = _kept_shut(spark)
     if shut is not None:
         return shut
-    if is_connect(spark):
-        return "it is not brought to servers of Spark Connect"
-    context = spark.sparkContext
+    driver = spark if is_connect(spark) else spark.sparkContext
     with _lock:
-        if context not in _known:
-            _known[context] = _tried(spark)
-        return _known[context]
+        if driver not in _known:
+            _known[driver] = _tried(spark)
+        return _known[driver]
 
 
 def planned_frame(spark: SparkSession, planned: PlannedRead) -> DataFrame:
     """A planned read as a frame of a session with the door; of it Spark reads what it needs."""
+    if is_connect(spark):
+        return frame_over_connect(spark, planned)
     context = spark.sparkContext
-    source = getattr(context._jvm, _SOURCE)
+    source = getattr(context._jvm, SOURCE)
     token = uuid4().hex
     source.leave(token, planned.encode(python_of(context)))
     try:
-        return spark.read.format(_SOURCE).option("plan", token).load()
+        return spark.read.format(SOURCE).option("plan", token).load()
     finally:
         source.forget(token)
 
 
 def prepare(spark: SparkSession) -> None:
-    """Bring the door into a session that was started here; does not wait for the compiler."""
-    if is_connect(spark) or _kept_shut(spark) is not None:
+    """Bring the door into a session that was made here; waits neither for the compiler nor for a
+    server."""
+    if _kept_shut(spark) is not None:
         return
-    if kept_jar(_jar_path(spark)) is not None:
+    if not is_connect(spark) and kept_jar(_jar_path(spark)) is not None:
         why_closed(spark)
     else:
         threading.Thread(target=why_closed, args=(spark,), daemon=True).start()
@@ -89,25 +80,49 @@ def _kept_shut(spark: SparkSession) -> str | None:
     value = os.environ.get(VARIABLE, "")
     if value.lower() in _OFF:
         return f"{VARIABLE} is {value}"
+    if is_connect(spark) and _known.get(spark) is not None:
+        return _known[spark]
     setting = spark.conf.get(SETTING, None)
     if setting is not None and setting.lower() in _OFF:
         return f"{SETTING} is {setting}"
+    if is_connect(spark):
+        return None
     if not hasattr(os, "fork"):
         return f"its workers are forked, which {sys.platform} does not do"
-    if sys.platform == "linux" or setting is not None:
+    return None if setting is not None else _why_untried(sys.platform)
+
+
+def _why_untried(platform: str) -> str | None:
+    if platform == "linux":
         return None
-    return f"it has been tried on Linux alone, and this is {sys.platform}; {SETTING}=true opens it"
+    return f"it has been tried on Linux alone, and this is {platform}; {SETTING}=true opens it"
 
 
 def _tried(spark: SparkSession) -> str | None:
     """Bring the door to the driver of a session; why that failed."""
     try:
-        _attach(spark, _jar(spark))
+        if is_connect(spark):
+            _open_there(spark)
+        else:
+            _attach(spark, _jar(spark))
     except ClosedError as closed:
         return str(closed)
     except Exception as failed:  # whatever a Spark forbids, the other way is open
-        return f"Spark does not take it: {str(failed).strip() or type(failed).__name__}"
+        told = str(failed).partition("\n\tat ")[0].strip()
+        return f"Spark does not take it: {told or type(failed).__name__}"
     return None
+
+
+def _open_there(spark: SparkSession) -> None:
+    """Over Connect. What does not do there is turned off, for ``format("lance")`` as well."""
+    try:
+        untried = _why_untried(open_over_connect(spark))
+        if untried is not None and spark.conf.get(SETTING, None) is None:
+            raise ClosedError(untried)
+    except Exception:
+        with suppress(Exception):
+            spark.conf.set(SETTING, "false")
+        raise
 
 
 def _jar(spark: SparkSession) -> Path:
@@ -130,17 +145,11 @@ def _attach(spark: SparkSession, jar: Path) -> None:
         loader = loader.getParent()
     if loader is None:
         raise ClosedError("the driver of this Spark takes no classes while it runs")
-    loader.addURL(_url(jvm, jar))
+    loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
     context._jsc.addJar(str(jar))
-    source = getattr(jvm, _SOURCE)
+    source = getattr(jvm, SOURCE)
     is_local = str(context.master).startswith("local[") or context.master == "local"
     source.introduce(python_of(context).encode(), is_local)
-    if not source.isNameTaken():
-        loader.addURL(_url(jvm, format_jar(jar)))
-
-
-def _url(jvm: Any, path: Path) -> Any:
-    return jvm.java.io.File(str(path)).toURI().toURL()
 
 
 def python_of(context: Any) -> PythonCommand:

@@ -2,7 +2,8 @@
 
 A jar is kept in the cache of the user, readable by nobody else, under a name that says what it was
 made of: these sources, this release of Spark, this Java. It is put there whole, by a rename. There
-is no binary in the package, and no compiler of Java's is needed.
+is no binary in the package, and no compiler of Java's is needed: that of a Spark that runs here, or
+of one that is only installed here, in a Java that lives as long as it compiles.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ import hashlib
 import os
 import shutil
 import stat
+import subprocess
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +29,15 @@ from lancewood.spark.java import cache_directory
 _REGISTER = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
 _FORMAT = "io.lancewood.spark.Lance"
 """The class that Spark finds by its short name."""
+_MARK = "io/lancewood/spark/mark"
+"""What a jar was made of, for those who read it: see ``mark``."""
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 _JANINO = "org.codehaus.janino"
 _RESOURCES = "org.codehaus.commons.compiler.util.resource"
+
+
+class ClosedError(Exception):
+    """There is no door, for the reason that this says."""
 
 
 @cache
@@ -39,7 +49,17 @@ def sources() -> Mapping[str, str]:
 
 def jar_path(spark: str, java: str, environ: Mapping[str, str]) -> Path:
     """Where the jar for a release of Spark and a Java is, or would be."""
-    return _folder(environ) / f"lancewood-spark-{spark}-java-{java}-{_mark()}.jar"
+    return _folder(environ) / _name(spark, java)
+
+
+def kept_for(spark: str, environ: Mapping[str, str]) -> Path | None:
+    """A jar for a release of Spark, whatever Java made it: those that follow take it, too."""
+    found = sorted(_folder(environ).glob(_name(spark, "*")))
+    return next(filter(None, map(kept_jar, found)), None)
+
+
+def _name(spark: str, java: str) -> str:
+    return f"lancewood-spark-{spark}-java-{java}-{mark()}.jar"
 
 
 def _folder(environ: Mapping[str, str]) -> Path:
@@ -47,7 +67,8 @@ def _folder(environ: Mapping[str, str]) -> Path:
 
 
 @cache
-def _mark() -> str:
+def mark() -> str:
+    """A text that tells these sources from all others, and so what they say to a worker."""
     found = hashlib.sha256()
     for name, text in sources().items():
         found.update(f"{name}\0{text}\0".encode())
@@ -75,23 +96,54 @@ def keep_jar(path: Path, classes: Mapping[str, bytes]) -> Path:
         return _put(Path(folder, path.name), classes)
 
 
-def format_jar(jar: Path) -> Path:
-    """Beside a jar, the one by which Spark finds ``format("lance")`` in it."""
-    path = jar.with_name(f"{jar.stem}-format.jar")
-    return kept_jar(path) or _put(path, {_REGISTER: f"{_FORMAT}\n".encode()})
-
-
 def _put(path: Path, classes: Mapping[str, bytes]) -> Path:
     handle, fresh = tempfile.mkstemp(prefix=".new-", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as jar:
-            for name, content in sorted(classes.items()):
+            told = {_REGISTER: f"{_FORMAT}\n".encode(), _MARK: mark().encode()}
+            for name, content in sorted({**classes, **told}.items()):
                 jar.writestr(zipfile.ZipInfo(name, _LONG_AGO), content, zipfile.ZIP_DEFLATED)
         os.replace(fresh, path)
     except BaseException:
         Path(fresh).unlink(missing_ok=True)
         raise
     return path
+
+
+def installed_jars(spark: str, environ: Mapping[str, str]) -> Path | None:
+    """Where the classes of a release of Spark are on this machine; None if they are not."""
+    package = find_spec("pyspark")
+    homes = [environ.get("SPARK_HOME"), *((package and package.submodule_search_locations) or ())]
+    found = (Path(each, "jars") for each in homes if each)
+    return next((each for each in found if any(each.glob(f"spark-core_*-{spark}.jar"))), None)
+
+
+@contextmanager
+def java_with(jars: Path, java: Path) -> Iterator[Any]:
+    """A gateway to a Java of our own that has the classes of a Spark, and starts none."""
+    from py4j.java_gateway import (  # type: ignore[import-untyped]
+        GatewayParameters,
+        JavaGateway,
+    )
+
+    command = [str(java), "-classpath", f"{jars}/*", "py4j.GatewayServer"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [*command, "--die-on-broken-pipe", "--enable-auth", "0"],
+        stdin=pipe,
+        stdout=pipe,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            port, token = (process.stdout.readline().strip() for _ in range(2))
+            parameters = GatewayParameters(port=int(port), auth_token=token)
+            gateway = JavaGateway(gateway_parameters=parameters)
+            yield gateway
+            gateway.close()
+        finally:
+            process.kill()
 
 
 def compiled(gateway: Any) -> dict[str, bytes]:

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from lancewood.spark.columnar import protocol
 
+SOURCE = "io.lancewood.spark.PlannedSource"
+"""The class that makes a frame of a planned read."""
 _SEPARATOR = "\n"
 
 

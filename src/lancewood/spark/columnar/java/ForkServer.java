@@ -21,6 +21,7 @@ import java.util.TimerTask;
 final class ForkServer {
   private static final String MODULE = "lancewood.spark.worker_server";
   private static final String READY = "lancewood workers: ";
+  private static final String MARK = "mark";
   private static final int SECRET = 32;
   private static final long MOST_SECONDS = 120;
 
@@ -31,7 +32,7 @@ final class ForkServer {
   /** Start one; takes as long as Python's imports do, up to two minutes. */
   ForkServer(PythonCommand command) throws IOException {
     new SecureRandom().nextBytes(secret);
-    process = command.process(MODULE).start();
+    process = command.process(MODULE, mark()).start();
     LastWords words = new LastWords(process.getErrorStream());
     words.start();
     OutputStream out = process.getOutputStream();
@@ -73,6 +74,16 @@ final class ForkServer {
       line = lines.readLine();
     }
     return line == null ? null : line.substring(READY.length());
+  }
+
+  /** What this source is told by, so that a Python with another one says so. */
+  private static String mark() throws IOException {
+    InputStream in = ForkServer.class.getResourceAsStream(MARK);
+    try {
+      return new String(in.readAllBytes(), StandardCharsets.UTF_8);
+    } finally {
+      in.close();
+    }
   }
 
   boolean isAlive() {

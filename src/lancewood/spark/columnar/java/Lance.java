@@ -2,7 +2,11 @@ package io.lancewood.spark;
 
 import java.io.DataOutputStream;
 import java.io.IOException;
+import java.io.InputStream;
+import java.net.URL;
+import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.Enumeration;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -29,13 +33,17 @@ public class Lance implements TableProvider, DataSourceRegister {
   private static final String SETTING = "spark.lancewood.columnar";
   /** What turns it off; {@code columnar/door.py} has the same. */
   private static final List OFF = Arrays.asList(new String[] {"0", "false", "no", "off"});
+  private static final String REGISTER =
+      "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister";
+  private static final boolean IS_NAME_TAKEN = isNameTaken();
 
   private final TableProvider python = pythonSource();
   private PlannedRead plan;
 
+  /** The name that people know, unless there is another source of that name. */
   @Override
   public String shortName() {
-    return NAME;
+    return IS_NAME_TAKEN ? Lance.class.getName() : NAME;
   }
 
   @Override
@@ -56,6 +64,28 @@ public class Lance implements TableProvider, DataSourceRegister {
       return other == null ? python().getTable(schema, partitioning, properties) : other;
     }
     return new ReadTable(plan, other);
+  }
+
+  /** Whether another source of this Spark's is called lance; the name of its class tells. */
+  private static boolean isNameTaken() {
+    String ours = Lance.class.getName().toLowerCase(Locale.ROOT);
+    try {
+      Enumeration files = Thread.currentThread().getContextClassLoader().getResources(REGISTER);
+      while (files.hasMoreElements()) {
+        InputStream in = ((URL) files.nextElement()).openStream();
+        try {
+          String text = new String(in.readAllBytes(), StandardCharsets.UTF_8);
+          if (text.toLowerCase(Locale.ROOT).replace(ours, "").contains(NAME)) {
+            return true;
+          }
+        } finally {
+          in.close();
+        }
+      }
+      return false;
+    } catch (IOException unknown) {
+      return true;
+    }
   }
 
   private static boolean isOff() {

@@ -3,30 +3,32 @@ package io.lancewood.spark;
 import java.io.ByteArrayInputStream;
 import java.io.DataInputStream;
 import java.io.IOException;
-import java.io.InputStream;
-import java.net.URL;
-import java.nio.charset.StandardCharsets;
-import java.util.Enumeration;
-import java.util.Locale;
+import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * A read that Python has planned already, as a source.
  *
- * <p>The plan is left here under a token for as long as the frame is made.
+ * <p>The plan is left here under a token for as long as the frame is made. A client of Spark
+ * Connect, which cannot do that, sends it sealed with every request.
  */
 public class PlannedSource implements TableProvider {
-  static final String TOKEN = "plan";
-  private static final String REGISTER =
-      "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister";
-  private static final String OURS = "io.lancewood.spark.lance";
+  private static final String TOKEN = "plan";
+  private static final String SEALED = "sealed";
+  private static final String SECRET = "spark.lancewood.secret";
+  private static final int MOST_OPENED = 16;
   private static final Map WAITING = new ConcurrentHashMap();
+  /** Plans that were opened last, so that two uses of one frame are uses of one plan. */
+  private static final Map OPENED = new LinkedHashMap();
+
+  private PlannedRead plan;
 
   /** Leave a plan for the frame that is made next; Python calls this. */
   public static void leave(String token, byte[] encoded) {
@@ -61,35 +63,29 @@ public class PlannedSource implements TableProvider {
     starting.start();
   }
 
-  /** Whether another source of this Spark's is called lance; its name tells. */
-  public static boolean isNameTaken() throws IOException {
-    ClassLoader loader = Thread.currentThread().getContextClassLoader();
-    Enumeration files = loader.getResources(REGISTER);
-    while (files.hasMoreElements()) {
-      InputStream in = ((URL) files.nextElement()).openStream();
-      try {
-        String text = new String(in.readAllBytes(), StandardCharsets.UTF_8);
-        if (text.toLowerCase(Locale.ROOT).replace(OURS, "").contains("lance")) {
-          return true;
-        }
-      } finally {
-        in.close();
-      }
-    }
-    return false;
-  }
-
   @Override
   public StructType inferSchema(CaseInsensitiveStringMap options) {
-    return plan(options).schema;
+    String sealed = options.get(SEALED);
+    plan = sealed == null ? (PlannedRead) WAITING.get(options.get(TOKEN)) : opened(sealed);
+    return plan.schema;
   }
 
   @Override
   public Table getTable(StructType schema, Transform[] partitioning, Map properties) {
-    return new ReadTable(plan(new CaseInsensitiveStringMap(properties)));
+    return new ReadTable(plan);
   }
 
-  private static PlannedRead plan(CaseInsensitiveStringMap options) {
-    return (PlannedRead) WAITING.get(options.get(TOKEN));
+  private static PlannedRead opened(String sealed) {
+    synchronized (OPENED) {
+      PlannedRead found = (PlannedRead) OPENED.get(sealed);
+      if (found == null) {
+        if (OPENED.size() >= MOST_OPENED) {
+          OPENED.clear();
+        }
+        found = PlannedRead.decode(Sealed.open(sealed, SQLConf.get().getConfString(SECRET)));
+        OPENED.put(sealed, found);
+      }
+      return found;
+    }
   }
 }

@@ -76,9 +76,10 @@ final class PythonCommand implements Serializable {
     return executable;
   }
 
-  /** A process of it that runs a module. */
-  ProcessBuilder process(String module) {
-    ProcessBuilder builder = new ProcessBuilder(new String[] {executable, "-u", "-m", module});
+  /** A process of it that runs a module with an argument. */
+  ProcessBuilder process(String module, String argument) {
+    ProcessBuilder builder =
+        new ProcessBuilder(new String[] {executable, "-u", "-m", module, argument});
     Map environment = builder.environment();
     List path = new ArrayList();
     add(path, PythonUtils.sparkPythonPath());
