@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from lancewood.spark.columnar import protocol
+from lancewood.spark.columnar.jar import mark
 from lancewood.spark.columnar.server import READY, SECRET
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
@@ -25,7 +26,7 @@ OURS = b"s" * SECRET
 def server(**environ: str) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     """A server that was told a secret, and where it listens."""
     started = subprocess.Popen(
-        [sys.executable, "-u", "-m", "lancewood.spark.worker_server"],
+        [sys.executable, "-u", "-m", "lancewood.spark.worker_server", mark()],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, **environ},
@@ -74,7 +75,7 @@ def test_it_starts_where_the_folder_for_temporary_files_has_a_long_name(tmp_path
 
 def test_without_a_secret_nobody_is_served() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "lancewood.spark.worker_server"],
+        [sys.executable, "-m", "lancewood.spark.worker_server", mark()],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
