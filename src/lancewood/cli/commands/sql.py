@@ -123,8 +123,8 @@ def sql_command(
     on_spark = _Spark(master) if spark or master is not None else None
     with warnings_shown(), asked.noted():
         if explain:
-            told = asked.explained(script, on_spark)
-            given.output.document({"plan": told}, told or "no table of ours is read")
+            plan = asked.explained(script, on_spark)
+            given.output.document({"plan": plan}, plan or "no table of ours is read")
             return
         if is_query(script):
             found = asked.answer(on_spark, pushdown=pushdown)

@@ -214,7 +214,7 @@ def _with_fields(old: str, kind: pa.StructType, fields: Mapping[Path, str]) -> s
 
 
 @dataclass(frozen=True)
-class _Branch:
+class _Case:
     """A clause of a merge, with the values that it sets."""
 
     condition: str
@@ -239,23 +239,23 @@ class _MergeQuery:
 
     def made(self) -> ChangeQuery:
         statement = self._statement
-        branches = [self._branch(each) for each in statement.clauses]
-        updated = _columns(branches, UPDATED)
-        inserted = _columns(branches, INSERTED)
+        cases = [self._case(each) for each in statement.clauses]
+        updated = _columns(cases, UPDATED)
+        inserted = _columns(cases, INSERTED)
         values = tuple(dict.fromkeys((*updated, *inserted)))
-        sql = self._sql(branches, values)
-        return ChangeQuery(sql, updated, inserted, self._key(branches), self._deletes_repeatedly())
+        sql = self._sql(cases, values)
+        return ChangeQuery(sql, updated, inserted, self._key(cases), self._deletes_repeatedly())
 
-    def _sql(self, branches: Sequence[_Branch], values: Sequence[str]) -> str:
-        cases = "".join(f" WHEN {each.condition} THEN {each.change}" for each in branches)
+    def _sql(self, cases: Sequence[_Case], values: Sequence[str]) -> str:
+        whens = "".join(f" WHEN {each.condition} THEN {each.change}" for each in cases)
         if self._statement.of(When.MATCHED):  # they are looked at, to see that none matches twice
-            cases += f" WHEN {self._is_there} AND {self._is_given} THEN {KEPT}"
+            whens += f" WHEN {self._is_there} AND {self._is_given} THEN {KEPT}"
         listed = "".join(
-            f", {self._value(branches, name)} AS {_value(at)}" for at, name in enumerate(values)
+            f", {self._value(cases, name)} AS {_value(at)}" for at, name in enumerate(values)
         )
         inner = (
             f"SELECT {_address(self._target)} AS {ROW}, "
-            f"CASE{cases} END AS {CHANGE}{listed} "
+            f"CASE{whens} END AS {CHANGE}{listed} "
             f"FROM {self._joined()}"
         )
         return f"SELECT * FROM ({inner}) WHERE {CHANGE} IS NOT NULL"
@@ -279,7 +279,7 @@ class _MergeQuery:
     def _is_given(self) -> str:
         return f"{self._from}.{HERE} IS NOT NULL"
 
-    def _branch(self, clause: MergeClause) -> _Branch:
+    def _case(self, clause: MergeClause) -> _Case:
         condition = {
             When.MATCHED: f"{self._is_there} AND {self._is_given}",
             When.NOT_MATCHED: f"{self._target}.{ROW_ADDRESS} IS NULL",
@@ -289,18 +289,16 @@ class _MergeQuery:
             condition = f"{condition} AND ({self._alone(clause.condition, clause.when)}\n)"
         action = clause.action
         if isinstance(action, DeleteRow):
-            return _Branch(condition, DELETED, {})
+            return _Case(condition, DELETED, {})
         change = INSERTED if isinstance(action, InsertAll | InsertColumns) else UPDATED
         if isinstance(action, SetAll | InsertAll):
-            return _Branch(condition, change, dict(self._all()))
+            return _Case(condition, change, dict(self._all()))
         assert isinstance(action, SetColumns | InsertColumns)
         given = [
             Assignment(each.path, self._alone(each.value, clause.when))
             for each in action.assignments
         ]
-        return _Branch(
-            condition, change, _assigned(given, self._target, self._table, self._settings)
-        )
+        return _Case(condition, change, _assigned(given, self._target, self._table, self._settings))
 
     def _alone(self, sql: str, when: When) -> str:
         """An expression in which a bare name means the side that such rows have."""
@@ -317,21 +315,21 @@ class _MergeQuery:
             theirs = column_named(name, self._source, self._settings, "the source of the merge")
             yield name, f"({self._from}.{quoted(theirs)}\n)"
 
-    def _value(self, branches: Sequence[_Branch], name: str) -> str:
+    def _value(self, cases: Sequence[_Case], name: str) -> str:
         """The value of a column, by the clause that acts. Rows that are updated by a clause which
         does not set it keep theirs; that is asked for only if another one does set it."""
-        changes = {each.change for each in branches if name in each.values}
+        changes = {each.change for each in cases if name in each.values}
         old = f"{self._target}.{quoted(name)}"
 
-        def given(each: _Branch) -> str:
+        def given(each: _Case) -> str:
             kept = old if each.change == UPDATED and UPDATED in changes else "NULL"
             return each.values.get(name, kept)
 
-        values = {given(each) for each in branches if each.change in changes}
+        values = {given(each) for each in cases if each.change in changes}
         if len(values) == 1 and self._is_plain(*values):
             return values.pop()
-        cases = (f" WHEN {each.condition} THEN {given(each)}" for each in branches)
-        return f"CASE{''.join(cases)} END"
+        whens = (f" WHEN {each.condition} THEN {given(each)}" for each in cases)
+        return f"CASE{''.join(whens)} END"
 
     def _is_plain(self, value: str) -> bool:
         """Whether a value is one of the source's columns, which no row fails to give."""
@@ -345,15 +343,15 @@ class _MergeQuery:
             and matched[0].condition is None
         )
 
-    def _key(self, branches: Sequence[_Branch]) -> tuple[str, ...] | None:
+    def _key(self, cases: Sequence[_Case]) -> tuple[str, ...] | None:
         """The columns of the table that ON compares with columns of the source, if new rows get
         just these values, and ON says nothing else."""
-        if not any(each.change == INSERTED for each in branches):
+        if not any(each.change == INSERTED for each in cases):
             return None
         pairs = self._pairs()
         if pairs is None:
             return None
-        for each in branches:
+        for each in cases:
             if each.change == INSERTED and not all(
                 self._names_source(each.values.get(name), theirs) for name, theirs in pairs.items()
             ):
@@ -438,8 +436,8 @@ def _qualified(sql: str, own: _Side, other: _Side, when: When, settings: Setting
     return sql
 
 
-def _columns(branches: Sequence[_Branch], change: int) -> tuple[str, ...]:
+def _columns(cases: Sequence[_Case], change: int) -> tuple[str, ...]:
     """The columns that some clauses set."""
     return tuple(
-        dict.fromkeys(name for each in branches if each.change == change for name in each.values)
+        dict.fromkeys(name for each in cases if each.change == change for name in each.values)
     )

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.model.refs import called
+from lancewood.query.statements.explain import explained
 from lancewood.query.statements.model import (
     Begin,
     Change,
@@ -30,7 +31,6 @@ from lancewood.query.statements.model import (
 )
 from lancewood.query.statements.running import Done, Engine, RowStatements
 from lancewood.query.statements.shaping import TableStatements
-from lancewood.query.statements.words import explained
 from lancewood.query.statements.workplace import Workplace, title
 
 R = TypeVar("R")

@@ -57,7 +57,7 @@ class KnownChanges(NamedTuple):
     inserted: int
     updated: int
     deleted: int
-    repeats: bool
+    deletes_repeatedly: bool
     """Whether a row may be deleted several times."""
 
 
@@ -138,13 +138,16 @@ class KeyJoin:
         self._source = pairs.persist()
         with _in_our_words("finding what changes"):
             counted = arrow_of(self._source.groupBy(CHANGE).count())
-            if not changes.repeats and self._has_repeats():
+            if not changes.deletes_repeatedly and self._has_repeats():
                 return None
         kinds = dict(zip(*(counted[each].to_pylist() for each in (CHANGE, "count")), strict=True))
         gone = self._source.where(f"{CHANGE} = {changes.deleted}")
         gone = gone.selectExpr(TARGET, f"cast(null as bigint) as {SOURCE}")
+        gone = gone.distinct() if changes.deletes_repeatedly else gone
         moved = self._source.where(f"{CHANGE} = {changes.updated}").selectExpr(TARGET, SOURCE)
-        self._joined = moved.union(gone.distinct() if changes.repeats else gone).persist()
+        self._joined = moved.union(
+            gone.distinct() if changes.deletes_repeatedly else gone
+        ).persist()
         new = self._source.where(f"{CHANGE} = {changes.inserted}")
         self._left = new.selectExpr(SOURCE).persist()
         what = "finding what changes"

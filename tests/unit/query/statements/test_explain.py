@@ -6,9 +6,9 @@ import pytest
 from tests.unit.query.statements.texts import KNOWN
 
 from lancewood.query.settings import Settings
+from lancewood.query.statements.explain import explained
 from lancewood.query.statements.model import Explain, Passed, Target
 from lancewood.query.statements.script import parse_script
-from lancewood.query.statements.words import explained
 
 
 class Stood:
