@@ -20,7 +20,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
@@ -39,18 +40,22 @@ from lancewood.spark.java import look_for_java
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SECRET = "spark.lancewood.secret"
-_OPTION = "sealed"
+SECRET = "spark.lancewood.secret."
+"""What begins the name of the setting that has a key; the rest tells clients of a session apart."""
 _NONCE, _BLOCK = 16, 32
 _SCHEMA = (
     '{"type":"struct","fields":[{"name":"platform","type":"string","nullable":true,"metadata":{}}]}'
 )
 
+_keys: WeakKeyDictionary[Any, tuple[str, bytes]] = WeakKeyDictionary()
+"""What plans of a session are sealed with, and its name: a server gives no such setting back."""
+
 
 def frame_over_connect(spark: SparkSession, planned: PlannedRead) -> DataFrame:
     """A planned read as a frame of a session with the door."""
-    text = sealed(planned.encode(PythonCommand()), base64.b64decode(str(spark.conf.get(SECRET))))
-    return spark.read.format(SOURCE).option(_OPTION, text).load()
+    name, key = _keys[spark]
+    text = sealed(planned.encode(PythonCommand()), key)
+    return spark.read.format(SOURCE).options(sealed=text, key=name).load()
 
 
 def open_over_connect(spark: SparkSession) -> str:
@@ -59,8 +64,8 @@ def open_over_connect(spark: SparkSession) -> str:
     Raises ClosedError, and what Spark raises where something does not do there.
     """
     spark.addArtifacts(str(_jar(spark.version)))
-    if spark.conf.get(SECRET, None) is None:
-        spark.conf.set(SECRET, base64.b64encode(secrets.token_bytes(_BLOCK)).decode())
+    _keys[spark] = name, key = secrets.token_hex(4), secrets.token_bytes(_BLOCK)
+    spark.conf.set(SECRET + name, base64.b64encode(key).decode())
     (answer,) = frame_over_connect(spark, _first_read()).collect()
     return str(answer.platform)
 
@@ -78,7 +83,12 @@ def _jar(release: str) -> Path:
         )
     with java_with(jars, java.executable) as gateway:
         version = str(gateway.jvm.java.lang.System.getProperty("java.version"))
-        return keep_jar(jar_path(release, version, os.environ), compiled(gateway))
+        try:
+            classes = compiled(gateway)
+        except Exception as refused:  # its text is Java's, which ends below
+            told = str(refused).partition("\n\tat ")[0]
+            raise ClosedError(f"Spark {release} does not compile it: {told}") from None
+    return keep_jar(jar_path(release, version, os.environ), classes)
 
 
 def sealed(plain: bytes, key: bytes) -> str:

@@ -22,7 +22,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 public class PlannedSource implements TableProvider {
   private static final String TOKEN = "plan";
   private static final String SEALED = "sealed";
-  private static final String SECRET = "spark.lancewood.secret";
+  private static final String KEY = "key";
+  private static final String SECRET = "spark.lancewood.secret.";
   private static final int MOST_OPENED = 16;
   private static final Map WAITING = new ConcurrentHashMap();
   /** Plans that were opened last, so that two uses of one frame are uses of one plan. */
@@ -66,7 +67,10 @@ public class PlannedSource implements TableProvider {
   @Override
   public StructType inferSchema(CaseInsensitiveStringMap options) {
     String sealed = options.get(SEALED);
-    plan = sealed == null ? (PlannedRead) WAITING.get(options.get(TOKEN)) : opened(sealed);
+    plan =
+        sealed == null
+            ? (PlannedRead) WAITING.get(options.get(TOKEN))
+            : opened(sealed, SECRET + options.get(KEY));
     return plan.schema;
   }
 
@@ -75,14 +79,14 @@ public class PlannedSource implements TableProvider {
     return new ReadTable(plan);
   }
 
-  private static PlannedRead opened(String sealed) {
+  private static PlannedRead opened(String sealed, String secret) {
     synchronized (OPENED) {
       PlannedRead found = (PlannedRead) OPENED.get(sealed);
       if (found == null) {
         if (OPENED.size() >= MOST_OPENED) {
           OPENED.clear();
         }
-        found = PlannedRead.decode(Sealed.open(sealed, SQLConf.get().getConfString(SECRET)));
+        found = PlannedRead.decode(Sealed.open(sealed, SQLConf.get().getConfString(secret)));
         OPENED.put(sealed, found);
       }
       return found;
