@@ -230,7 +230,7 @@ _STORAGE_FAMILIES = ("aws_", "azure_", "google_")
 _NAMES = {each.lower(): each for each in (*_OPTIONS, *STREAM_READ_OPTIONS)}
 _ALIASES = {each.lower(): meant for each, meant in _ALSO_CALLED.items()}
 _TABLE_TRAP = (
-    "Spark keeps no options for a table of its catalog that has a Python source; DROP TABLE "
+    "without the columnar door Spark keeps no options for a table of its catalog; DROP TABLE "
     "removes its entry, and no rows. Use CREATE TEMP VIEW … USING lance OPTIONS (path '…'), or "
     'spark.read.format("lance").load(…)'
 )
@@ -335,7 +335,7 @@ def _only_path(given: Mapping[str, str]) -> str:
     paths = [] if listed is None else values.list_of_texts("paths", listed)
     if not paths:
         raise InvalidInputError(
-            f'format("lance") needs a path: .load(path), .save(path). {_TABLE_TRAP}'
+            f'format("lance") needs a path: .load(path), .save(path), LOCATION; {_TABLE_TRAP}'
         )
     if len(paths) > 1:
         raise InvalidInputError(

@@ -52,18 +52,33 @@ public class Lance implements TableProvider, DataSourceRegister {
   }
 
   @Override
-  public StructType inferSchema(CaseInsensitiveStringMap options) {
-    plan = isOff() ? null : planned(options.asCaseSensitiveMap());
-    return plan == null ? python().inferSchema(options) : plan.schema;
+  public StructType inferSchema(CaseInsensitiveStringMap properties) {
+    Map options = EntryTable.options(properties.asCaseSensitiveMap());
+    plan = isOff() ? null : planned(options);
+    return plan == null
+        ? python().inferSchema(new CaseInsensitiveStringMap(options))
+        : plan.schema;
   }
 
   @Override
   public Table getTable(StructType schema, Transform[] partitioning, Map properties) {
+    if (python != null && EntryTable.isOne(properties)) {
+      return entry(schema, partitioning, EntryTable.options(properties));
+    }
     Table other = python == null ? null : python.getTable(schema, partitioning, properties);
     if (plan == null) {
       return other == null ? python().getTable(schema, partitioning, properties) : other;
     }
     return new ReadTable(plan, other);
+  }
+
+  /** What an entry of Spark's catalog names, as it is now, whatever columns the entry remembers. */
+  private Table entry(StructType remembered, Transform[] partitioning, Map options) {
+    EntryTable.checkNotBeingMade();
+    plan = isOff() ? null : planned(options);
+    StructType schema = plan == null ? remembered : plan.schema;
+    Table other = python.getTable(schema, partitioning, options);
+    return new EntryTable(plan == null ? other : new LanceTable(plan, other), other, options);
   }
 
   /** Whether another source of this Spark's is called lance; the name of its class tells. */
