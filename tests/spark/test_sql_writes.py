@@ -192,8 +192,9 @@ def test_another_writer_in_between_is_met(
     assert lw.open(judged.uri).count_rows("score = 205.0") == 1
 
 
+@pytest.mark.parametrize("verb", ["INSERT OVERWRITE t", "CREATE OR REPLACE TABLE t AS"])
 def test_an_overwrite_by_its_own_rows_loses_none_of_another_writer(
-    spark: Any, judged: Judged, monkeypatch: pytest.MonkeyPatch
+    spark: Any, judged: Judged, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
     answer, left = OnSpark.answer, [True]
 
@@ -205,7 +206,7 @@ def test_an_overwrite_by_its_own_rows_loses_none_of_another_writer(
         return found
 
     monkeypatch.setattr(OnSpark, "answer", meddled)
-    text = "INSERT OVERWRITE t SELECT id, label, score + 1, count FROM t"
+    text = f"{verb} SELECT id, label, score + 1 AS score, count FROM t"
     assert sql(spark, text, tables=judged.tables).collect()[0]["inserted"] == 7
     assert lw.open(judged.uri).count_rows("id = 1 AND score = 2.5") == 2
 

@@ -36,8 +36,6 @@ from lancewood.query.statements.sequence import run_script
 from lancewood.query.statements.values import stored_reader, stored_table
 from lancewood.query.statements.workplace import Workplace
 from lancewood.repo.repository import Repository
-from lancewood.table.by_uri import exists
-from lancewood.table.by_uri import open as open_table
 from lancewood.table.table import Table
 
 
@@ -155,25 +153,30 @@ class Here:
         return rows.schema
 
     def create(
-        self, place: NewPlace, rows: Answer | None, *, replace: bool, message: str | None
+        self,
+        place: NewPlace,
+        rows: Answer | None,
+        *,
+        there: Table | None,
+        serializable: bool,
+        message: str | None,
     ) -> Table:
         schema, options = place.schema, place.storage_options
         data: Any = schema
         if rows is not None:
             data = stored_reader(rows.to_batches(), schema.names, rows.schema, schema)
-        replaces = replace and exists(place.uri, storage_options=options)
         request = WriteRequest(
-            mode="overwrite" if replaces else "error",
+            mode="error" if there is None else "overwrite",
             schema=schema,
-            overwrite_schema=replaces,
+            overwrite_schema=there is not None,
             stable_row_ids=place.stable_row_ids,
             file_version=place.file_version,
             config=place.config,
         )
-        if replaces:
-            there = open_table(place.uri, storage_options=options)
+        if there is not None:
             new = rows_to_overwrite(there._snapshot, data, request)
-            return there._write(new, CommitOptions.of(message), dry_run=False)
+            commit_options = CommitOptions.of(message, serializable=serializable)
+            return there._write(new, commit_options, dry_run=False)
         location = Access(place.uri, storage_options=options).whole("create")
         return Table(create_table(location, data, request, message=message))
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from lancewood.engine.snapshot import Access, Snapshot, same_branch
-from lancewood.engine.write import WriteMode, WriteRequest, plan_write
+from lancewood.engine.write import WriteMode, WriteRequest, plan_on, plan_write
 from lancewood.errors import InvalidInputError
 from lancewood.jobs.columns.add import AddColumns
 from lancewood.jobs.counts import RowCounts
@@ -172,21 +172,32 @@ class OnSpark:
         return Writing(rows.schema).table
 
     def create(
-        self, place: NewPlace, rows: DataFrame | None, *, replace: bool, message: str | None
+        self,
+        place: NewPlace,
+        rows: DataFrame | None,
+        *,
+        there: Table | None,
+        serializable: bool,
+        message: str | None,
     ) -> Table:
         if rows is None:
             rows = self._spark.createDataFrame([], spark_schema(place.schema))
         request = WriteRequest(
-            mode="overwrite" if replace else "error",
+            mode="error" if there is None else "overwrite",
             schema=place.schema,
-            overwrite_schema=replace,
+            overwrite_schema=there is not None,
             file_version=place.file_version,
             stable_row_ids=place.stable_row_ids,
             config=place.config,
         )
         options = place.storage_options
-        plan = plan_write(Access(place.uri, storage_options=options), request)
-        done = run_job(rows, WriteJob.of(plan, rows.schema, CommitOptions.of(message)))
+        if there is None:
+            plan = plan_write(Access(place.uri, storage_options=options), request)
+        else:
+            there._snapshot.check_writable()
+            plan = plan_on(there._snapshot, request)
+        commit_options = CommitOptions.of(message, serializable=serializable)
+        done = run_job(rows, WriteJob.of(plan, rows.schema, commit_options))
         made = open_table(place.uri, version=done.version, storage_options=options)
         return made._after(made._snapshot, done.counts)
 

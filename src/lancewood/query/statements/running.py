@@ -105,8 +105,16 @@ class Engine(Protocol):
         """The columns of a new table with these rows."""
         ...
 
-    def create(self, place: NewPlace, rows: Any, *, replace: bool, message: str | None) -> Table:
-        """A new table with these rows, or with others where there is one."""
+    def create(
+        self,
+        place: NewPlace,
+        rows: Any,
+        *,
+        there: Table | None,
+        serializable: bool,
+        message: str | None,
+    ) -> Table:
+        """A new table with these rows, or in the place of the one that is there."""
         ...
 
     def add_columns(
@@ -177,6 +185,17 @@ class Runs:
             return None
         return title(statement.sql) or None
 
+    def _tried(self, run: Callable[[int], Table]) -> Table:
+        """What comes of the first attempt that meets no other writer; in a transaction there is
+        one, which is tried as a whole."""
+        for attempt in JOBS:
+            try:
+                return run(attempt)
+            except RetryableConflictError:
+                if self._workplace.transaction is not None or attempt == JOBS.last:
+                    raise
+        raise AssertionError("there is a last attempt")
+
     def _done(
         self, word: str, target: Target, sql: str, run: Callable[[], Table], *, dry_run: bool
     ) -> Done:
@@ -218,14 +237,11 @@ class RowStatements(Runs):
 
         def run() -> Table:
             table = self._workplace.table(statement.target, dry_run=dry_run)
-            for attempt in JOBS:
-                try:
-                    return self._filled(statement, table, dry_run=dry_run)
-                except RetryableConflictError:
-                    if self._workplace.transaction is not None or attempt == JOBS.last:
-                        raise
-                    table = table.latest()
-            raise AssertionError("there is a last attempt")
+            return self._tried(
+                lambda attempt: self._filled(
+                    statement, table.latest() if attempt else table, dry_run=dry_run
+                )
+            )
 
         return self._done("insert", statement.target, statement.sql, run, dry_run=dry_run)
 

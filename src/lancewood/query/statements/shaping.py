@@ -40,6 +40,8 @@ from lancewood.query.statements.model import (
 from lancewood.query.statements.queries import TARGET, column_query, path_in
 from lancewood.query.statements.running import Answered, Done, NewPlace, Runs
 from lancewood.query.statements.types import COMMENT, arrow_schema, arrow_type
+from lancewood.table.by_uri import exists
+from lancewood.table.by_uri import open as open_table
 from lancewood.table.table import Table
 
 
@@ -187,7 +189,11 @@ class TableStatements(Runs):
             if not self._is_kept(statement):
                 self._new(statement)
             return Done(word, target.written)
-        return self._done(word, target, statement.sql, lambda: self._made(statement), dry_run=False)
+
+        def run() -> Table:
+            return self._tried(lambda _: self._made(statement))
+
+        return self._done(word, target, statement.sql, run, dry_run=False)
 
     def _is_kept(self, statement: CreateTable) -> bool:
         """Whether there is such a table, which stays; raises AlreadyExistsError if it may not."""
@@ -201,35 +207,43 @@ class TableStatements(Runs):
             )
         return statement.existing is Existing.KEEP
 
-    def _new(self, statement: CreateTable) -> _NewTable:
-        """What is made; raises InvalidInputError for what cannot be."""
+    def _new(self, statement: CreateTable, there: Table | None = None) -> _NewTable:
+        """What is made, perhaps of the table that it replaces; raises InvalidInputError for what
+        cannot be."""
         options, config = dict(statement.options), dict(statement.properties)
         if statement.comment is not None:
             config[COMMENT] = statement.comment
         if statement.query is None:
             schema = arrow_schema(statement.columns, statement.primary_key, self._settings)
             return _NewTable(schema, None, options, config)
-        rows = self._engine.answer(self.planned(statement.query))
-        return _NewTable(self._engine.columns(rows), rows, options, config)
+        sources = self._workplace.sources()
+        if there is not None:
+            sources.put(statement.target.name, statement.target.revision, there._snapshot)
+        planned = self.planned(statement.query, sources)
+        rows = self._engine.answer(planned)
+        is_own = there is not None and planned.sees(there._snapshot)
+        return _NewTable(self._engine.columns(rows), rows, options, config, is_own)
 
     def _made(self, statement: CreateTable) -> Table:
         workplace, target = self._workplace, statement.target
         if self._is_kept(statement):
             return workplace.table(target)
-        new = self._new(statement)
         if workplace.transaction is not None and workplace.is_in_repository(target):
-            table = self._staged(statement, new)
-        else:
-            uri = statement.location or workplace.uri(target)
-            assert uri is not None
-            options = workplace.storage_options
-            place = NewPlace(uri, options, new.schema, new.config, **new.options)
-            replaces = statement.existing is Existing.REPLACE
-            message = self._message(statement)
-            table = self._engine.create(place, new.rows, replace=replaces, message=message)
-        return table
+            return self._staged(statement)
+        uri, options = statement.location or workplace.uri(target), workplace.storage_options
+        assert uri is not None
+        replaces = statement.existing is Existing.REPLACE and exists(uri, storage_options=options)
+        there = open_table(uri, storage_options=options) if replaces else None
+        new = self._new(statement, there)
+        return self._engine.create(
+            NewPlace(uri, options, new.schema, new.config, **new.options),
+            new.rows,
+            there=there,
+            serializable=new.is_own,
+            message=self._message(statement),
+        )
 
-    def _staged(self, statement: CreateTable, new: _NewTable) -> Table:
+    def _staged(self, statement: CreateTable) -> Table:
         """A table of the repository, in its transaction."""
         transaction = self._workplace.transaction
         assert transaction is not None
@@ -237,9 +251,12 @@ class TableStatements(Runs):
             raise InvalidInputError(
                 "a table of the repository has its place there: leave LOCATION out"
             )
+        is_there = self._workplace.exists(statement.target)
+        there = self._workplace.table(statement.target) if is_there else None
+        new = self._new(statement, there)
         table: Table
-        if self._workplace.exists(statement.target):
-            table = self._workplace.table(statement.target).overwrite(new.schema.empty_table())
+        if there is not None:
+            table = there.overwrite(new.schema.empty_table(), serializable=new.is_own)
         else:
             table = transaction.create_table(statement.target.name, new.schema, **new.options)
         if new.config:
@@ -297,6 +314,8 @@ class _NewTable:
     """Those of a query, by the engine; None for an empty table."""
     options: Mapping[str, Any]
     config: Mapping[str, str]
+    is_own: bool = False
+    """Whether they are made of the rows of the table that is replaced."""
 
 
 @dataclass(frozen=True)

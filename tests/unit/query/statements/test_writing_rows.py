@@ -411,6 +411,7 @@ def test_a_statement_is_computed_again_where_another_writer_was_faster(
     assert [each[2] for each in judged.ours() if each[0] == 2] == [205.0]
 
 
+@pytest.mark.parametrize("verb", ["INSERT OVERWRITE t", "CREATE OR REPLACE TABLE t AS"])
 @pytest.mark.parametrize("name", ["t", "twin"])
 @pytest.mark.parametrize("as_given", [str, lw.open], ids=["uri", "handle"])
 def test_an_overwrite_by_its_own_rows_loses_none_of_another_writer(
@@ -418,10 +419,11 @@ def test_an_overwrite_by_its_own_rows_loses_none_of_another_writer(
     meddle: Callable[[Callable[[], object]], None],
     as_given: Callable[[str], str | lw.Table],
     name: str,
+    verb: str,
 ) -> None:
     meddle(lambda: lw.open(judged.uri).append(TARGET.slice(0, 1)))
     tables = {"t": as_given(judged.uri), "twin": judged.uri}
-    text = f"INSERT OVERWRITE t SELECT id, label, score + 1, count FROM {name}"
+    text = f"{verb} SELECT id, label, score + 1 AS score, count FROM {name}"
     assert lw.sql(text, tables=tables).to_arrow()["inserted"].to_pylist() == [7]
     assert [each[2] for each in judged.ours() if each[0] == 1] == [2.5, 2.5]
 

@@ -311,8 +311,9 @@ def test_a_statement_meets_a_commit_of_another_writer(
     assert {each["id"]: each["label"] for each in labels}[2] == "mine!"
 
 
+@pytest.mark.parametrize("verb", ["INSERT OVERWRITE photos", "CREATE OR REPLACE TABLE photos AS"])
 def test_an_overwrite_by_its_own_rows_meets_a_commit_of_another_writer(
-    repo: lw.Repository, monkeypatch: pytest.MonkeyPatch
+    repo: lw.Repository, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
     asked, left = Here.answer, [True]
 
@@ -325,7 +326,7 @@ def test_an_overwrite_by_its_own_rows_meets_a_commit_of_another_writer(
         return found
 
     monkeypatch.setattr(Here, "answer", answer)
-    run("INSERT OVERWRITE photos SELECT * FROM photos", repository=repo)
+    run(f"{verb} SELECT * FROM photos", repository=repo)
     assert messages(repo)[1:] == ["other", "begin"]
     assert repo.at("HEAD").table("photos").count_rows() == len(ROWS) + 1
 
