@@ -205,10 +205,14 @@ _CLAUSES = (
 _DIFFERENT = {
     "WHEN NOT MATCHED THEN INSERT * WHEN MATCHED THEN DELETE": "clauses stand in any order",
     "WHEN MATCHED THEN UPDATE SET b = 5": "no number becomes a text unasked",
+    "WHEN MATCHED AND s.a = 200 THEN UPDATE SET b = s.b WHEN MATCHED THEN UPDATE SET b = 5": (
+        "no number becomes a text unasked"
+    ),
     "WHEN MATCHED THEN UPDATE SET a = 1.5": "no number is cut off unasked",
     "WHEN MATCHED AND s.a = 200 THEN UPDATE SET id = 9007199254740993 "
     "WHEN MATCHED THEN UPDATE SET id = CAST(1 AS DOUBLE)": "no number is rounded unasked",
     "WHEN MATCHED AND s.a > (SELECT min(a) FROM {s}) THEN DELETE": "conditions take queries",
+    "WHEN MATCHED THEN UPDATE SET a = CAST(rand() AS INT)": "a value is computed once",
 }
 """What we do otherwise than Spark with Iceberg, as docs/sql.md says."""
 _STRUCTS = (

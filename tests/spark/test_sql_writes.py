@@ -10,6 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.merges.cases import Case, chosen
+from tests.merges.outcomes import is_expected, ours, recorded
 from tests.unit.query.statements.judged import SOURCE, TARGET, Judged
 from tests.unit.query.statements.test_writing_rows import BY_SOURCE, MATCHED, NOT_MATCHED, counts
 from typer.testing import CliRunner
@@ -17,13 +19,14 @@ from typer.testing import CliRunner
 import lancewood as lw
 from lancewood.cli.failing import ExitCode
 from lancewood.cli.main import app
-from lancewood.errors import InvalidInputError
+from lancewood.errors import AlreadyExistsError, InvalidInputError
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from lancewood.spark import sql
 from lancewood.spark.scripts import OnSpark
 
+CASES = chosen()
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
@@ -62,6 +65,14 @@ def test_a_merge_does_what_its_clauses_say(
 ) -> None:
     if matched or new or by_source:
         judged.run(f"MERGE INTO t USING s ON t.id = s.id {matched} {new} {by_source}")
+
+
+@pytest.mark.sliced(40, at=3)
+@pytest.mark.parametrize("case", CASES, ids=range(len(CASES)))
+def test_a_merge_is_that_of_spark_with_iceberg(spark: Any, case: Case, tmp_path: Path) -> None:
+    theirs = recorded()[case.name]["iceberg"]
+    mine = ours(case, tmp_path, lambda text, **given: sql(spark, text, **given).toArrow())
+    assert is_expected(case, mine, theirs), (case.name, mine, theirs)
 
 
 def test_a_merge_takes_any_source_and_any_condition(judged: Judged) -> None:
@@ -255,13 +266,50 @@ def test_a_script_is_one_commit_of_a_repository(spark: Any, tmp_path: Path) -> N
     assert repo.at("HEAD").table("t").count_rows() == 3
 
 
+def test_a_table_is_replaced_with_its_columns_and_properties(spark: Any, tmp_path: Path) -> None:
+    new = str(tmp_path / "new.lance")
+    for number, script in enumerate(
+        (
+            "CREATE TABLE n (id BIGINT) COMMENT 'first' TBLPROPERTIES ('owner' = 'me')",
+            "CREATE OR REPLACE TABLE n TBLPROPERTIES ('owner' = 'you') AS SELECT 'a' AS x, 2 AS y",
+            "CREATE TABLE IF NOT EXISTS n (z INT)",
+        )
+    ):
+        found = sql(spark, script, tables={"n": new}).collect()[0]
+        assert found["version"] == min(number + 1, 2)
+    table = lw.open(new)
+    assert table.to_arrow().to_pylist() == [{"x": "a", "y": 2}]
+    assert {"owner": "you", "comment": "first"}.items() <= table.config.items()
+    with pytest.raises(AlreadyExistsError, match="CREATE OR REPLACE TABLE"):
+        sql(spark, "CREATE TABLE n (z INT)", tables={"n": new})
+
+
+def test_a_script_that_fails_in_the_middle_publishes_nothing(spark: Any, tmp_path: Path) -> None:
+    repo = lw.Repository.init(tmp_path / "repo")
+    with repo.transaction(message="begin") as changes:
+        changes.create_table("t", TARGET)
+    script = "BEGIN; DELETE FROM t WHERE id * 1 = 2; {}; COMMIT 'never'"
+    for failing in ("UPDATE t SET count = 1 div (id - 3)", "INSERT INTO t SELECT 1 AS one"):
+        with pytest.raises(Exception, match=r"zero|1 values for 4 columns") as caught:
+            sql(spark, script.format(failing), repository=repo)
+        assert "nothing that stands after BEGIN was done" in caught.value.__notes__
+    assert [each.message.strip() for each in repo.log()] == ["begin"]
+    assert repo.at("HEAD").table("t").count_rows() == 6
+
+
 def test_a_field_of_a_struct_is_computed_alone(spark: Any, tmp_path: Path) -> None:
     boxes = pa.array([{"x": 1, "y": "a"}, None])
     uri = str(tmp_path / "t.lance")
     lw.create(uri, pa.table({"id": [1, 2], "box": boxes}))
     sql(spark, "UPDATE t SET box.x = box.x + id * 2", tables={"t": uri})
-    found = {each["id"]: each["box"] for each in lw.open(uri).to_arrow().to_pylist()}
-    assert found == {1: {"x": 3, "y": "a"}, 2: None}
+    assert _boxes(uri) == {1: {"x": 3, "y": "a"}, 2: {"x": None, "y": None}}
+    lw.open(uri).update({"box": "NULL"}, "id = 2")
+    sql(spark, "UPDATE t SET box.y = 'b'", tables={"t": uri})
+    assert _boxes(uri) == {1: {"x": 3, "y": "b"}, 2: {"x": None, "y": "b"}}
+
+
+def _boxes(uri: str) -> dict[int, Any]:
+    return {each["id"]: each["box"] for each in lw.open(uri).to_arrow().to_pylist()}
 
 
 def test_a_script_that_fails_on_executors_is_told_by_us_alone(

@@ -23,6 +23,11 @@ class PlainValues:
     set: Mapping[str, str]
     parameters: Mapping[str, Any]
 
+    @property
+    def structs(self) -> set[str]:
+        """The columns of which only fields are set."""
+        return {each.partition(".")[0] for each in self.set if "." in each}
+
 
 def plain_condition(
     where: str | None, exposed: str, table: pa.Schema, settings: Settings

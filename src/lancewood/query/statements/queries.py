@@ -199,7 +199,7 @@ def path_in(path: Path, table: pa.Schema, settings: Settings) -> Path:
 
 
 def _with_fields(old: str, kind: pa.StructType, fields: Mapping[Path, str]) -> str:
-    """A struct with other values in some of its fields; null where it is null."""
+    """A struct with other values in some of its fields; the others of a null one are null."""
     listed = []
     for each in kind:
         here = {path[1:]: value for path, value in fields.items() if path[0] == each.name}
@@ -210,7 +210,7 @@ def _with_fields(old: str, kind: pa.StructType, fields: Mapping[Path, str]) -> s
             value = _with_fields(value, each.type, here)
         text = each.name.replace("\\", "\\\\").replace("'", "\\'")
         listed.append(f"'{text}', {value}")
-    return f"CASE WHEN {old} IS NULL THEN NULL ELSE named_struct({', '.join(listed)}) END"
+    return f"named_struct({', '.join(listed)})"
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from lancewood.errors import InvalidInputError, RetryableConflictError
 from lancewood.jobs.counts import Counts, RowCounts
 from lancewood.jobs.runner import Runner
 from lancewood.query.plan import QueryPlan, Surroundings, plan_query
+from lancewood.query.predicates import Condition
 from lancewood.query.settings import Settings
 from lancewood.query.sources import AddressedSnapshot, Sources
 from lancewood.query.statements.model import (
@@ -37,6 +38,7 @@ from lancewood.query.statements.queries import (
     column_named,
     delete_query,
     merge_query,
+    quoted,
     replace_query,
     update_query,
 )
@@ -294,6 +296,8 @@ class RowStatements(Runs):
             values = plain_values(statement.assignments, table.schema, self._settings)
             if where is None or values is None:
                 return None
+            if any(_is_null_in(table, name, where) for name in values.structs):
+                return None  # the verb leaves them null
             return table.update(
                 values.set,
                 where.sql,
@@ -373,3 +377,9 @@ class RowStatements(Runs):
                 table=statement.target.name,
             )
         return names
+
+
+def _is_null_in(table: Table, name: str, where: Condition) -> bool:
+    """Whether a column is null in any row that meets a condition."""
+    condition = f"({where.sql}) AND {quoted(name)} IS NULL"
+    return table.count_rows(condition, parameters=where.parameters or None) > 0
