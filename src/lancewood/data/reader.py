@@ -90,6 +90,11 @@ class FragmentReader:
         """Which of the fragment's files hold the columns."""
         return frozenset(each.index for each in self._plan.files)
 
+    @property
+    def varying(self) -> tuple[str, ...]:
+        """The columns whose values can have several sizes."""
+        return self._wanted.width[1]
+
     def look(self) -> None:
         """Open the files that hold the columns, unless they are open already."""
         for plan in self._plan.files:

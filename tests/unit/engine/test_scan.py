@@ -17,6 +17,7 @@ import pytest
 import lancewood as lw
 from lancewood.data import open_files, small_fragments
 from lancewood.data.codec import FileReader, open_reader
+from lancewood.data.wanted import is_fixed_width
 from lancewood.engine.rows import fragment_scan
 from lancewood.engine.rows.fragment_scan import locations_in
 from lancewood.engine.rows.picking import Wanted, runs_in, savings
@@ -469,9 +470,8 @@ def test_a_broken_file_fails_only_the_scan_that_needs_it(wide: lw.Table) -> None
 
 
 def saving(kind: pa.DataType, width: float, rows: int, span: int, runs: int | None = None) -> float:
-    schema = pa.schema([pa.field("c", kind)])
     wanted = Wanted(rows, span, rows if runs is None else runs)
-    return savings(schema, {"c": width}, wanted)["c"]
+    return savings({"c": width}, () if is_fixed_width(kind) else ("c",), wanted)["c"]
 
 
 @pytest.mark.parametrize(

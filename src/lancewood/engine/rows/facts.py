@@ -262,9 +262,9 @@ class RowFacts:
 
     def physical_offsets(self, live: _Ints) -> _Ints:
         """Physical offsets of the n-th live rows: each deleted row before one shifts it by one."""
-        begins, _, before = self._gone
-        if not len(begins):
+        if self.fragment.deletion_file is None:
             return live
+        begins, _, before = self._gone
         return live + before[np.searchsorted(begins - before[:-1], live, side="right")]
 
     def physical_range(self, skip: int, count: int | None, physical: int) -> tuple[int, int]:

@@ -254,7 +254,7 @@ class FragmentScan:
         if shape.fetching is not Fetching.AUTO or not hits.span:
             return frozenset()
         late = reader.of(shape.late)
-        found = savings(late.schema, late.stored_widths(), hits) if hits.rows else {}
+        found = savings(late.stored_widths(), late.varying, hits) if hits.rows else {}
         along = read_through(found, CALL * hits.span / reader.physical_rows())
         shape.hints[_ALONG] = along
         return along
@@ -338,7 +338,7 @@ class FragmentScan:
             yield shape.late, shape.fetching is Fetching.WITHIN
             return
         late = reader.of(shape.part_of_late(names))
-        found = savings(late.schema, late.stored_widths(), Wanted.of(offsets))
+        found = savings(late.stored_widths(), late.varying, Wanted.of(offsets))
         within = read_through(found, CALL)
         for group, is_within in ((within, True), (names - within, False)):
             if group:

@@ -9,7 +9,7 @@ chunk beside it is wanted too.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from lancewood.data.reader import FragmentReader
 from lancewood.data.streams import in_step
-from lancewood.data.wanted import WantedColumns, is_fixed_width
+from lancewood.data.wanted import WantedColumns
 from lancewood.model.schema import Schema
 
 CALL = 300_000.0
@@ -75,14 +75,17 @@ def runs_in(offsets: npt.NDArray[np.int64]) -> int:
     return int(np.count_nonzero(np.diff(offsets) != 1)) + 1
 
 
-def savings(schema: pa.Schema, widths: Mapping[str, float], wanted: Wanted) -> dict[str, float]:
+def savings(
+    widths: Mapping[str, float], varying: Collection[str], wanted: Wanted
+) -> dict[str, float]:
     """What each column saves if the whole span is read for the sake of the wanted rows in it.
 
-    ``widths`` are stored bytes per row. Below zero it is better to fetch the rows alone.
+    ``widths`` are stored bytes per row; those in ``varying`` have values of several sizes. Below
+    zero it is better to fetch the rows alone.
     """
     return {
-        each.name: _saving(_FIXED if is_fixed_width(each.type) else _VARIABLE, width, wanted)
-        for each, width in ((each, widths[each.name]) for each in schema)
+        name: _saving(_VARIABLE if name in varying else _FIXED, width, wanted)
+        for name, width in widths.items()
     }
 
 
@@ -122,7 +125,7 @@ def pick_rows(
     Some columns are fetched row by row, others read with everything in between.
     """
     reader.look()
-    found = savings(reader.schema, reader.stored_widths(), Wanted.of(offsets))
+    found = savings(reader.stored_widths(), reader.varying, Wanted.of(offsets))
     within = read_through(found, CALL)
     if len(within) in (0, len(found)):
         return reader.pick(offsets, within=bool(within))
