@@ -53,8 +53,9 @@ test-others: setup
 test-pythons: ## the tests without Spark, and a walk with it, on Python 3.12 and 3.13 where they are
 	bash scripts/test_pythons.sh
 
-test-sparks: setup ## a slice of the tests of Spark on SPARKS="3.5 4.0 4.1 4.2", which are fetched
-	bash scripts/test_sparks.sh
+TESTS ?=
+test-sparks: setup ## a slice of tests/spark on SPARKS="3.5 4.0 4.1 4.2"; TESTS=tests/spark is all of it
+	bash scripts/test_sparks.sh $(TESTS)
 
 campaigns: setup ## every case and every step of the tests that take a slice every day
 	LANCEWOOD_EVERY_CASE=1 LANCEWOOD_EVERY_STEP=1 LANCEWOOD_LAW_EXAMPLES=300 \

@@ -18,6 +18,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pyarrow.parquet as pq
+from tests.spark.needs import HAS_SOURCES
 
 import lancewood as lw
 from lancewood.spark import read, sql
@@ -25,8 +26,10 @@ from lancewood.spark import read, sql
 PHOTOS = ("photos", "trial", "former", "oldest", "newest", "empty", "part")
 """Relations with the same columns."""
 LABELS = "labels"
-FAST, FAMILIAR, SQL = DOORS = ("fast", "familiar", "sql")
+FAST, FAMILIAR, SQL = "fast", "familiar", "sql"
 """``lancewood.spark.read``, ``format("lance")``, ``lancewood.spark.sql``."""
+DOORS = (FAST, FAMILIAR, SQL) if HAS_SOURCES else (FAST, SQL)
+"""Those that this Spark has."""
 WORDS = (
     *("cat", "dog", "Dog", "it's", '"q"', "50%", "a_b", "a\\b", "é", "e\u0301", "日本", "🦊"),
     *("", "line\nend", "NaN", " cat ", "cat\x00", "ß"),
@@ -241,10 +244,11 @@ class Doors:
         }
         for name, each in relations.items():
             fast = read(spark, each.uri, where=each.where, **each.revision)
-            source = spark.read.format("lance").options(**each.revision)
-            source = source if each.where is None else source.option("filter", each.where)
-            for door, frame in ((FAST, fast), (FAMILIAR, source.load(each.uri))):
-                frame.createOrReplaceTempView(self._view(door, name))
+            fast.createOrReplaceTempView(self._view(FAST, name))
+            if FAMILIAR in DOORS:
+                source = spark.read.format("lance").options(**each.revision)
+                source = source if each.where is None else source.option("filter", each.where)
+                source.load(each.uri).createOrReplaceTempView(self._view(FAMILIAR, name))
 
     def ask(self, door: str, query: str) -> Any:
         if door == SQL:

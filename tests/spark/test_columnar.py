@@ -30,8 +30,12 @@ import lancewood as lw
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
+from tests.spark.needs import needs
+from tests.spark.ways import with_the_door
+
 from lancewood.engine.rows import plan_scan
 from lancewood.spark import read
+from lancewood.spark.abilities import SOURCES
 from lancewood.spark.columnar import door, why_closed
 from lancewood.spark.columnar.door import SETTING, VARIABLE
 from lancewood.spark.columnar.planned import PythonCommand
@@ -42,7 +46,7 @@ from lancewood.spark.reading.plan import plan_read
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
-    pytest.mark.skipif(os.environ.get(VARIABLE) == "0", reason="the door is switched off"),
+    with_the_door,
 ]
 
 SLEEP = "java_method('java.lang.Thread', 'sleep'"
@@ -489,6 +493,7 @@ def test_the_door_can_be_switched_off(
     assert "BatchScan" in shown(read(spark, awkward.uri))
 
 
+@needs(SOURCES)
 def test_the_familiar_door_goes_the_same_way(spark: Any, awkward: lw.Table) -> None:
     frame = spark.read.format("lance").option("columns", "i,s").load(awkward.uri)
     assert '("i" > 4)' in scanned(frame.where("i > 4").select("s"))

@@ -17,6 +17,7 @@ from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from lancewood.spark import conflicts, runner
+from lancewood.spark.tasks import arrow_of
 
 pytestmark = [
     pytest.mark.spark,
@@ -79,7 +80,7 @@ def test_conflicts_are_those_found_here(
     frame = conflicts(spark, table.uri, "exp", **asked)
     here = table.branches.conflicts("exp", **asked).to_arrow()
     assert frame.rdd.getNumPartitions() > 2
-    assert told(frame.toArrow()) == told(here)
+    assert told(arrow_of(frame)) == told(here)
     assert here.num_rows == count
 
 
@@ -95,7 +96,7 @@ def test_conflicts_are_the_rows_that_pylance_shows_on_both_branches(
             "theirs": main.checkout_version(("exp", None)),
         }.items()
     }
-    found = [plain(each) for each in conflicts(spark, table.uri, "exp").toArrow().to_pylist()]
+    found = [plain(each) for each in arrow_of(conflicts(spark, table.uri, "exp")).to_pylist()]
     assert {each["key"]["id"] for each in found} == {*range(0, COUNT, 6), 701, COUNT}
     for each in found:
         for name, rows in sides.items():
@@ -135,8 +136,8 @@ def test_frame_of_decisions_decides_where_executors_merge(spark: Any, tmp_path: 
 
 def test_the_uri_or_into_says_which_branch_is_merged_into(spark: Any, table: lw.Table) -> None:
     expected = told(table.branches.conflicts("main", into="exp").to_arrow())
-    assert told(conflicts(spark, table.uri, "main", "exp").toArrow()) == expected
-    assert told(conflicts(spark, f"{table.uri}@exp", "main").toArrow()) == expected
+    assert told(arrow_of(conflicts(spark, table.uri, "main", "exp"))) == expected
+    assert told(arrow_of(conflicts(spark, f"{table.uri}@exp", "main"))) == expected
 
 
 def test_columns_have_the_types_of_a_read_also_without_anything_to_merge(

@@ -18,6 +18,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from lancewood.spark import diff, explain_sql, sql
 from lancewood.spark.reading import plan as cutting
+from lancewood.spark.tasks import arrow_of
 
 pytestmark = [
     pytest.mark.spark,
@@ -85,7 +86,7 @@ def test_rows_are_those_of_the_diff_here(spark: Any, table: lw.Table, asked: Any
     frame = diff(spark, table.uri, 1, "changed", **asked)
     here = table.diff(1, "changed", **asked)
     assert frame.rdd.getNumPartitions() > 2
-    assert told(frame.toArrow()) == told(here.to_arrow())
+    assert told(arrow_of(frame)) == told(here.to_arrow())
     assert frame.count() > 0
 
 
@@ -95,7 +96,7 @@ def test_rows_are_what_pylance_says(spark: Any, table: lw.Table) -> None:
         for each in (1, "changed")
     )
     found = {kind: dict[int, Any]() for kind in ("deleted", "inserted", "updated")}
-    for each in diff(spark, table.uri, 1, "changed").toArrow().to_pylist():
+    for each in arrow_of(diff(spark, table.uri, 1, "changed")).to_pylist():
         row = plain(each)
         found[row["_change"]][(row["after"] or row["before"])["id"]] = row
     assert found["deleted"].keys() == old.keys() - new.keys()
@@ -113,7 +114,7 @@ def test_many_keys_are_paired_by_spark_as_few_are_here(
     spark: Any, table: lw.Table, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lancewood.spark.diffing.diff.MOST_KEYS", most)
-    found = diff(spark, table.uri, "changed", on="id").toArrow()
+    found = arrow_of(diff(spark, table.uri, "changed", on="id"))
     assert told(found) == told(table.diff("changed", table.version, on="id").to_arrow())
     assert set(found["_change"].to_pylist()) == {"deleted", "inserted", "updated"}
 
@@ -126,7 +127,7 @@ def test_keys_with_a_null_equal_none_and_two_of_a_kind_are_an_error(
     table = lw.create(tmp_path / "t.lance", pa.table(data)).overwrite(
         pa.table({**data, "n": [1, 9, 3, 4]})
     )
-    found = diff(spark, table.uri, 1, on=["a", "b"]).toArrow()
+    found = arrow_of(diff(spark, table.uri, 1, on=["a", "b"]))
     assert told(found) == told(table.diff(1, 2, on=["a", "b"]).to_arrow())
     assert sorted(found["_change"].to_pylist()) == ["deleted"] * 2 + ["inserted"] * 2 + ["updated"]
     with pytest.raises(Exception, match=r"two rows of version 1 of main .* have the key a = 1"):
@@ -134,7 +135,7 @@ def test_keys_with_a_null_equal_none_and_two_of_a_kind_are_an_error(
 
 
 def test_the_uri_says_which_version_is_the_later_one(spark: Any, table: lw.Table) -> None:
-    found = diff(spark, f"{table.uri}@exp", "changed").toArrow()
+    found = arrow_of(diff(spark, f"{table.uri}@exp", "changed"))
     assert told(found) == told(table.diff("changed", "exp").to_arrow())
     assert found.num_rows == 5
     assert diff(spark, table.uri, table.version).isEmpty()
@@ -175,7 +176,7 @@ def test_a_diff_stands_in_sql_as_in_process(spark: Any, table: lw.Table) -> None
         "max(after.id) AS m FROM d GROUP BY _change",
         "SELECT count(*) AS n FROM diff('t', 1) UNION ALL SELECT count(*) FROM t",
     ):
-        found = sql(spark, query, tables=tables).toArrow()
+        found = arrow_of(sql(spark, query, tables=tables))
         assert told(found) == told(lw.sql(query, tables=tables).to_arrow()), query
         assert found.num_rows
     assert "columns  after.id (1 of 5)" in explain_sql(

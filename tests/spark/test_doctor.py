@@ -18,13 +18,12 @@ from lancewood.version import RELEASE
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 PYTHON = ".".join(map(str, sys.version_info[:2]))
-LW = Path(sys.executable).with_name("lw")
 
 
 @pytest.mark.spark
 def test_doctor_tries_a_local_session_and_leaves_nothing_behind(tmp_path: Path) -> None:
     done = subprocess.run(
-        [LW, "spark", "doctor", "--run", "--json"],
+        [sys.executable, "-m", "lancewood", "spark", "doctor", "--run", "--json"],
         cwd=tmp_path,
         env=of_a_shell(TMPDIR=str(tmp_path), SPARK_SUBMIT_OPTS=QUICK_START),
         capture_output=True,

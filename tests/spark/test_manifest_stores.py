@@ -14,7 +14,11 @@ from lancewood.spark import add_columns, count, read, runner, write
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+from tests.spark.needs import needs
+
+from lancewood.spark.abilities import SOURCES
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), needs(SOURCES)]
 
 
 def latest(uri: str, manifests: str) -> ManifestEntry:

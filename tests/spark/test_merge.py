@@ -23,6 +23,8 @@ from lancewood.spark import write
 from lancewood.spark.merging import key_join, merge
 from lancewood.spark.merging.key_join import KeyJoin
 from lancewood.spark.merging.merge import FrameMerge
+from lancewood.spark.tasks import arrow_of
+from lancewood.spark.types import spark_schema
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -40,6 +42,10 @@ def new_rows(keys: pa.Array) -> pa.Table:
     return pa.table(
         {"v": [f"new {at}" for at in range(len(keys))], "n": range(len(keys)), "k": keys}
     )
+
+
+def framed(spark: Any, rows: pa.Table) -> Any:
+    return spark.createDataFrame(rows.to_pylist(), spark_schema(rows.schema))
 
 
 def everything(table: lw.Table) -> list[dict[str, Any]]:
@@ -135,9 +141,9 @@ def test_a_frame_is_merged_as_a_table_of_the_same_rows_is(
     if case.startswith("two"):
         new = there.select(["n", "k"]).append_column("v", pa.array(["new"] * there.num_rows))
         new = new.slice(3, count // 2)
-    frame = spark.createDataFrame(new).repartition(3)
+    frame = framed(spark, new).repartition(3)
     after, counts = FrameMerge(frame, mine._snapshot, Choices(on=on, **choices)).run()
-    source = pa.Table.from_batches(frame.toArrow().to_batches()).cast(new.schema)
+    source = pa.Table.from_batches(arrow_of(frame).to_batches()).cast(new.schema)
     expected = other.merge(source, on, **choices)
     assert counts == expected.counts
     assert counts.updated + counts.deleted > 0
@@ -203,7 +209,7 @@ def test_a_conflict_is_met_on_the_newest_version(
         return run(join, *args, **options)
 
     monkeypatch.setattr(KeyJoin, "run", late)
-    frame = spark.createDataFrame(new_rows(pa.array([3, 100, 200])))
+    frame = framed(spark, new_rows(pa.array([3, 100, 200])))
     after, counts = FrameMerge(frame, table._snapshot, Choices(on="k")).run()
     assert counts == RowCounts(inserted=1, updated=2)
     assert after.manifest.version == 3

@@ -14,9 +14,14 @@ from lancewood.spark.source.metadata_tables import METADATA_SCHEMAS
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
+from tests.spark.needs import needs
+
+from lancewood.spark.abilities import SOURCES
+
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
+    needs(SOURCES),
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
 ]
 

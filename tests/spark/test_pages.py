@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from tests.e2e.test_docs import WITH_SPARK
 from tests.spark.environment import of_a_quick_shell
+from tests.spark.ways import with_the_door
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, with_the_door]
 
 RUN_PAGES = """
 import shutil, sys

@@ -22,7 +22,11 @@ from lancewood.spark.columnar import over_connect
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-pytestmark = [pytest.mark.spark]
+from tests.spark.needs import needs
+
+from lancewood.spark.abilities import SOURCES
+
+pytestmark = [pytest.mark.spark, needs(SOURCES)]
 
 OPTIONS = {
     "aws_secret_access_key": "planted-one",

@@ -16,10 +16,13 @@ import lancewood as lw
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from lancewood.spark.columnar import door
+from tests.spark.needs import needs
+
+from lancewood.spark.abilities import SOURCES
+from lancewood.spark.columnar import why_closed
 from lancewood.spark.columnar.door import VARIABLE
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), needs(SOURCES)]
 
 
 @pytest.fixture
@@ -297,7 +300,7 @@ def test_a_view_of_one_version_is_not_inserted_into(spark: Any, table: lw.Table)
 @pytest.fixture
 def entry(spark: Any, table: lw.Table) -> Iterator[lw.Table]:
     """A table that Spark's catalog calls ``named``."""
-    if door(spark) is None:
+    if why_closed(spark) is not None:
         pytest.skip("there is no columnar door")
     spark.sql(f"CREATE TABLE named USING lance LOCATION '{table.uri}'")
     yield table

@@ -24,6 +24,7 @@ from lancewood.query.functions import LOWER_APART, UPPER_APART
 from lancewood.spark import explain_sql, sql
 from lancewood.spark.abilities import DOUBLED_QUOTES, release_of
 from lancewood.spark.running.failures import quiet
+from lancewood.spark.tasks import arrow_of, frame_of
 
 pytestmark = [
     pytest.mark.spark,
@@ -60,7 +61,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def rows(frame: Any) -> list[str]:
-    return sorted_rows(frame.toArrow())
+    return sorted_rows(arrow_of(frame))
 
 
 def sorted_rows(found: pa.Table) -> list[str]:
@@ -106,7 +107,7 @@ def test_queries_mean_the_same_in_process(spark: Any, tables: dict[str, str]) ->
         if "''" in query and not DOUBLED_QUOTES.is_in(release_of(spark)):
             continue
         try:
-            wanted = sql(spark, query, tables=tables).toArrow()
+            wanted = arrow_of(sql(spark, query, tables=tables))
         except InvalidInputError:  # an ambiguous name
             continue
         found = lw.sql(query, tables=tables).to_arrow()
@@ -122,15 +123,15 @@ def test_queries_fail_in_process_where_they_fail_in_spark(
         with pytest.raises(lw.LancewoodError):
             lw.sql(query, tables=tables).to_arrow()
         with pytest.raises(Exception, match=r"\w"), quiet():
-            sql(spark, query, tables=tables).toArrow()
+            arrow_of(sql(spark, query, tables=tables))
 
 
 def test_letters_have_one_upper_and_lower_case_or_are_refused(spark: Any) -> None:
     """Every letter there is, in both engines."""
     letters = [chr(each) for each in range(1, 0x110000) if not 0xD800 <= each < 0xE000]
     step = 1 if EVERY_CASE else 7
-    frame = spark.createDataFrame(pa.table({"c": letters[::step]}))
-    told = frame.selectExpr("c", "upper(c) AS upper", "lower(c) AS lower").toArrow()
+    frame = frame_of(spark, pa.table({"c": letters[::step]}), "c string")
+    told = arrow_of(frame.selectExpr("c", "upper(c) AS upper", "lower(c) AS lower"))
     database = duckdb.connect()
     for word, apart in (("upper", UPPER_APART), ("lower", LOWER_APART)):
         query = (

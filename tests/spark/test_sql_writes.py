@@ -25,6 +25,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from lancewood.spark import sql
 from lancewood.spark.scripts import OnSpark
+from lancewood.spark.tasks import arrow_of
 
 CASES = chosen()
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -32,7 +33,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 @pytest.fixture
 def judged(spark: Any, tmp_path: Path) -> Judged:
-    return Judged(tmp_path, ask=lambda text, **given: sql(spark, text, **given).toArrow())
+    return Judged(tmp_path, ask=lambda text, **given: arrow_of(sql(spark, text, **given)))
 
 
 def data_files(judged: Judged) -> list[str]:

@@ -13,11 +13,14 @@ import pytest
 import lancewood as lw
 from lancewood.model.applied import newest_batch
 from lancewood.spark import write
-from lancewood.spark.abilities import LIMITED_STREAMS, release_here
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+from tests.spark.needs import needs
+
+from lancewood.spark.abilities import LIMITED_STREAMS, SOURCES, release_here
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), needs(SOURCES)]
 
 HAS_LIMITS = LIMITED_STREAMS.is_in(release_here())
 

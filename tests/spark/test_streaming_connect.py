@@ -10,10 +10,13 @@ import pytest
 
 import lancewood as lw
 from lancewood.model.applied import newest_batch
-from lancewood.spark.abilities import LIMITED_STREAMS, release_here
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 pytest.importorskip("grpc", reason="what Spark Connect needs is not installed")
+
+from tests.spark.needs import needs
+
+from lancewood.spark.abilities import LIMITED_STREAMS
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark-connect")]
 
@@ -35,9 +38,7 @@ def keys(uri: object) -> list[int]:
 
 
 @pytest.mark.campaign
-@pytest.mark.skipif(
-    not LIMITED_STREAMS.is_in(release_here()), reason="this Spark has no limits of streams"
-)
+@needs(LIMITED_STREAMS)
 def test_streams_read_and_write_over_connect(connect: Any, tmp_path: Path) -> None:
     source, target = tmp_path / "a.lance", tmp_path / "b.lance"
     lw.create(source, rows(1, 2)).append(rows(3))

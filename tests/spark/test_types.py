@@ -15,9 +15,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tests.manifests import page_tables
+from tests.spark.needs import needs
 
 from lancewood.format.type_text import parse_type
 from lancewood.spark.abilities import TIMES, release_here
+from lancewood.spark.tasks import arrow_of
 from lancewood.spark.types import Reading, Writing
 from lancewood.testing.arrow_rows import LEAVES, bare_values, batches, schemas
 
@@ -114,7 +116,7 @@ def check(spark: Any, rows: list[pa.RecordBatch]) -> None:
     frame, back = through_spark(spark, rows)
     expected = [each for batch in rows for each in bare_values(batch)]
     assert frame.schema == Reading(rows[0].schema).spark
-    assert bare_values(frame.toArrow()) == [in_spark(each, rows[0].schema) for each in expected]
+    assert bare_values(arrow_of(frame)) == [in_spark(each, rows[0].schema) for each in expected]
     assert back.schema.equals(rows[0].schema, check_metadata=True)
     assert bare_values(back) == expected
 
@@ -215,7 +217,7 @@ def test_a_frame_of_sql_becomes_a_new_table(spark: Any, zone: str, wide: str) ->
     assert moment == pa.timestamp("us", "UTC")
 
 
-@pytest.mark.skipif(not HAS_TIMES, reason="this Spark has no such times")
+@needs(TIMES)
 def test_rows_with_times_of_day_can_be_counted_and_grouped(spark: Any) -> None:
     rows = pa.record_batch({"t": pa.array([1, None, 1], pa.time64("us"))})
     reading = Reading(rows.schema)

@@ -5,21 +5,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
+from lancewood.spark.columnar.door import SETTING, VARIABLE, why_closed
+
 COLUMNAR, PYTHON = "columnar", "python"
 WAYS = (COLUMNAR, PYTHON)
+with_the_door = pytest.mark.skipif(
+    os.environ.get(VARIABLE) == "0", reason="the columnar door is switched off"
+)
+"""For tests of that door, and of what it shows."""
 
 
 @contextmanager
 def by_way(spark: Any, way: str) -> Iterator[None]:
     """Frames that are made meanwhile are read in that way. Skips a test where it is not there."""
-    from lancewood.spark.columnar.door import SETTING, why_closed
-
     with configured(spark, {SETTING: str(way == COLUMNAR).lower()}):
         reason = why_closed(spark)
         if way == COLUMNAR and reason is not None:

@@ -13,11 +13,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.spark.clusters.kinds import CONNECT, LOCAL, LOCAL_CLUSTER, STANDALONE
 from tests.spark.clusters.processes import ROOT, Server, start_connect, start_standalone
 from tests.spark.environment import QUICK_START
+from tests.spark.needs import why_not
 
-from lancewood.spark import session
+from lancewood.spark import abilities, session
 
 _MASTERS = {LOCAL: "local[2,3]", LOCAL_CLUSTER: "local-cluster[2,1,1024]"}
 _SQL = {"spark.sql.shuffle.partitions": "2"}
@@ -73,7 +75,9 @@ class Sessions:
             shutil.rmtree(self._logs, ignore_errors=True)
 
     def master(self, mode: str) -> str:
-        """Where such a Spark is; a server is started if need be."""
+        """Where such a Spark is; a server is started if need be. Skips where there can be none."""
+        if mode == CONNECT and not abilities.CONNECT.is_in(abilities.release_here()):
+            pytest.skip(why_not(abilities.CONNECT))
         if mode not in self._masters:
             if mode == STANDALONE:
                 self._masters[mode] = start_standalone(self._logs, self._servers)

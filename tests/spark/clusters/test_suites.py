@@ -15,6 +15,7 @@ from tests.spark.clusters.kinds import elsewhere
 import lancewood as lw
 from lancewood.errors import AlreadyExistsError, InvalidInputError
 from lancewood.spark import conflicts, count, diff, metadata, read, runner, sql, write
+from lancewood.spark.tasks import arrow_of
 
 VECTOR = pa.list_(pa.float32(), 3)
 SCHEMA = pa.schema([("id", pa.int64()), ("label", pa.string()), ("vector", VECTOR)])
@@ -96,7 +97,7 @@ def test_merge_is_that_of_the_local_runner(any_spark: Any, tmp_path: Path) -> No
     ours = lw.create(local, lw.open(uri), max_rows_per_file=10)
     news = any_spark.range(55, 65).selectExpr("id", "'new' AS label")
     done = write(news, uri, "merge", on="id")
-    theirs = ours.merge(news.toArrow(), on="id")
+    theirs = ours.merge(arrow_of(news), on="id")
     assert done.counts == theirs.counts
     assert done.counts == lw.RowCounts(updated=5, inserted=5)
     assert judged(uri) == judged(local)
@@ -113,7 +114,7 @@ def test_rows_that_differ_are_those_of_a_diff_here(
     table = lw.open(uri).update({"label": "'new'"}, "id % 7 = 2").delete("id > 50")
     table = table.overwrite(table.scan().to_arrow().slice(5))
     for versions, on in ((1, 3), None), ((2, 4), "id"):
-        found = diff(any_spark, uri, *versions, on=on).toArrow().to_pylist()
+        found = arrow_of(diff(any_spark, uri, *versions, on=on)).to_pylist()
         expected = table.diff(*versions, on=on).to_arrow().to_pylist()
         assert expected
         assert sorted(map(str, found)) == sorted(map(str, expected))
@@ -134,7 +135,7 @@ def test_conflicts_are_those_found_here_and_a_frame_decides_them(
     table = table.update({"label": "'here'"}, "id % 6 = 0").update({"vector": "NULL"}, "id = 3")
     found = conflicts(any_spark, uri, "trial")
     here = table.branches.conflicts("trial").to_arrow()
-    assert sorted(map(str, found.toArrow().to_pylist())) == sorted(map(str, here.to_pylist()))
+    assert sorted(map(str, arrow_of(found).to_pylist())) == sorted(map(str, here.to_pylist()))
     assert here.num_rows == 6
 
     decided = found.selectExpr(

@@ -19,6 +19,7 @@ from tests.spark.clusters.faults import Fault
 
 import lancewood as lw
 from lancewood.spark import runner, write
+from lancewood.spark.tasks import arrow_of
 
 ROWS = 4000
 AGE = timedelta(days=8)
@@ -108,7 +109,7 @@ class TestKilled:
         uri, local = tmp_path / "merged.lance", tmp_path / "local.lance"
         made(uri)
         source = numbers(dying.spark, ROWS // 2, ROWS + ROWS // 2)
-        expected = made(local).merge(source.toArrow(), on="id")
+        expected = made(local).merge(arrow_of(source), on="id")
         staging = [Fault("close", "pass", under=str(uri))] * source.rdd.getNumPartitions()
         dying.faults.arm(*staging, Fault("close", "kill", under=str(uri)))
         done = write(source, uri, mode="merge", on="id")

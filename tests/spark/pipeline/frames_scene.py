@@ -11,6 +11,7 @@ from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.load import load
 from lancewood.pipeline.frames.frames import Frames
 from lancewood.repo.repository import Repository
+from lancewood.spark.tasks import arrow_of
 
 
 @dataclass
@@ -49,9 +50,9 @@ class Scene:
         with self.repository.transaction("main", "a run") as changes:
             for name, rows in frames.file_tables():
                 if name in changes.tables:
-                    changes.table(name).append(rows.toArrow())
+                    changes.table(name).append(arrow_of(rows))
                 else:
-                    changes.create_table(name, rows.toArrow())
+                    changes.create_table(name, arrow_of(rows))
 
     def write(self, path: str, text: str) -> Path:
         at = self.folder / path

@@ -44,6 +44,7 @@ from lancewood.spark.querying import OfSession, answer, session_settings
 from lancewood.spark.running.failures import as_our_error, quiet
 from lancewood.spark.scripts import OnSpark
 from lancewood.spark.session import session
+from lancewood.spark.tasks import arrow_of
 
 _SHORT_HASH = 12
 
@@ -253,7 +254,7 @@ def _taken(found: Any, limit: int | None, *, as_json: bool) -> ReadableRows:
         return _Limited(found, limit)
     frame = found if limit is None else found.limit(limit)
     with _in_our_words("the query"):
-        return _Limited(frame.toArrow(), None)
+        return _Limited(arrow_of(frame), None)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from lancewood.pipeline.definition.names import checked_files_table, literal, si
 from lancewood.pipeline.definition.parameters import plain_options
 from lancewood.pipeline.frames.reading import configured, with_file
 from lancewood.pipeline.frames.refusals import spark_errors
-from lancewood.spark.tasks import frame_of, slots
+from lancewood.spark.tasks import arrow_of, frame_of, slots
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -146,7 +146,7 @@ def find_new_files(
         listed = listed.join(seen, _IDENTITY, "left_anti")
     # As a number: Spark returns datetimes in the time zone of this machine.
     with listing_many(spark):
-        found = listed.withColumn("modified", F.unix_micros("modified")).toArrow()
+        found = arrow_of(listed.withColumn("modified", F.unix_micros("modified")))
     return NewFiles(source, tuple(sorted(_files(found))), seen_in)
 
 

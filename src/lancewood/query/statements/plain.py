@@ -24,9 +24,9 @@ class PlainValues:
     parameters: Mapping[str, Any]
 
     @property
-    def structs(self) -> set[str]:
+    def structs(self) -> frozenset[str]:
         """The columns of which only fields are set."""
-        return {each.partition(".")[0] for each in self.set if "." in each}
+        return frozenset(each.partition(".")[0] for each in self.set if "." in each)
 
 
 def plain_condition(

@@ -1,0 +1,22 @@
+"""What a test needs that not every supported Spark has: without it, the test is skipped.
+
+To be imported by those that have seen that there is a pyspark.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from lancewood.spark.abilities import SOURCES, Ability, release_here, shown
+
+HAS_SOURCES = SOURCES.is_in(release_here())
+
+
+def needs(ability: Ability) -> pytest.MarkDecorator:
+    """A mark for a test, a module or a parameter."""
+    lacks = not ability.is_in(release_here())
+    return pytest.mark.skipif(lacks, reason=why_not(ability))
+
+
+def why_not(ability: Ability) -> str:
+    return f"Spark has {ability.what} from {shown(ability.since)} on"
