@@ -73,11 +73,9 @@ class SmallFragments:
                 return None
             stored += each.file_size_bytes
         width, of_unknown_width = self._wanted.width
-        size = int(width * rows)
-        if not of_unknown_width:
-            return size if size <= _MOST_STORED else None
-        size += int(stored * self._expansion)
-        return size if stored <= _MOST_STORED and size <= _MOST_BYTES else None
+        size = int(width * rows) + (int(stored * self._expansion) if of_unknown_width else 0)
+        read = stored if of_unknown_width else min(stored, size)
+        return size if read <= _MOST_STORED and size <= _MOST_BYTES else None
 
     def read(self, fragment: Fragment) -> pa.RecordBatch:
         """All physical rows; raises what ``FragmentReader.batches`` raises."""
