@@ -149,6 +149,11 @@ def pythons(mark: str = "") -> set[int]:
 
 def workers_below(spark: Any) -> set[int]:
     """The workers of a session, without their server."""
+    return pythons_below(spark)[1]
+
+
+def pythons_below(spark: Any) -> tuple[set[int], set[int]]:
+    """The servers of a session, and their workers."""
     java = int(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
     parents = {}
     for each in pythons():
@@ -156,7 +161,7 @@ def workers_below(spark: Any) -> set[int]:
             stat = Path(f"/proc/{each}/stat").read_text()
             parents[each] = int(stat.rpartition(")")[2].split()[1])
     servers = {each for each, parent in parents.items() if parent == java}
-    return {each for each, parent in parents.items() if parent in servers}
+    return servers, {each for each, parent in parents.items() if parent in servers}
 
 
 def test_a_session_of_this_machine_has_the_door(spark: Any) -> None:
@@ -283,6 +288,31 @@ def test_a_limit_ends_no_worker(spark: Any, many: lw.Table) -> None:
         assert len(frame.limit(5).collect()) == 5
     assert before
     assert workers_below(spark) == before
+
+
+def test_rows_bytes_and_fragments_are_among_the_metrics(spark: Any, many: lw.Table) -> None:
+    wanted = read(spark, many.uri).where("n >= 600000").select("s")
+    wanted.write.format("noop").mode("overwrite").save()
+    found = last_metrics(spark)
+    assert found["number of output rows"] == "400,000"
+    assert found["fragments read"] == "4"
+    assert 400_000 * len("text 600000") < int(found["bytes handed over by Python"]) < 20_000_000
+
+
+def last_metrics(spark: Any) -> dict[str, str]:
+    """What Spark's pages show of the query that ended last, by name."""
+    store = spark._jsparkSession.sharedState().statusStore()
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        last = store.executionsList().last()
+        if last.completionTime().isDefined() and last.metricValues() is not None:
+            known = (last.metrics().apply(each) for each in range(last.metrics().size()))
+            values = (
+                (each.name(), last.metricValues().get(each.accumulatorId())) for each in known
+            )
+            return {name: str(value.get()) for name, value in values if value.isDefined()}
+        time.sleep(0.1)
+    raise AssertionError("the query did not end")
 
 
 def test_an_idle_worker_that_died_is_passed_over(spark: Any, many: lw.Table) -> None:
@@ -505,6 +535,23 @@ def test_the_familiar_door_goes_the_same_way(spark: Any, awkward: lw.Table) -> N
             assert "WHERE" not in shown(around.where("i > 4"))
             assert why_closed(spark) == f"{SETTING} is {off}"
     assert around.where("i > 4").collect() == frame.where("i > 4").collect()
+
+
+def test_idle_workers_end_and_so_does_a_server_that_nobody_uses(spark: Any, many: lw.Table) -> None:
+    system, idle = spark.sparkContext._jvm.java.lang.System, "lancewood.columnar.idle"
+    frame = read(spark, many.uri)
+    assert len(frame.limit(5).collect()) == 5
+    assert all(pythons_below(spark))
+    system.setProperty(idle, "1")
+    try:
+        until = time.monotonic() + 60
+        while time.monotonic() < until and any(pythons_below(spark)):
+            time.sleep(0.2)
+        assert pythons_below(spark) == (set(), set())
+    finally:
+        system.clearProperty(idle)
+    assert frame.where("n = 7").count() == 1
+    assert all(pythons_below(spark))
 
 
 LEFT_BEHIND = """

@@ -7,17 +7,19 @@ import java.util.HashSet;
 import java.util.Iterator;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
 import org.apache.spark.TaskContext;
 
 /**
  * The Python workers of this Java that run one command: as many as tasks that read at once.
  *
- * <p>Idle ones wait for the next task and end after a minute; without workers the server ends after
- * five. A task that was killed while it waits for its worker is freed by letting go of the worker.
+ * <p>Idle ones wait for the next task and end after a minute, or the seconds that a property says;
+ * without workers the server ends after five times as long. A task that was killed while it waits
+ * for its worker is freed by letting go of the worker.
  */
 final class WorkerPool {
-  private static final long IDLE = 60_000_000_000L;
-  private static final long UNUSED = 300_000_000_000L;
+  private static final String IDLE = "lancewood.columnar.idle";
+  private static final int SERVER = 5;
   private static final long PATIENCE = 2_000_000_000L;
   private static final long TICK = 500;
   private static final Map POOLS = new HashMap();
@@ -135,10 +137,12 @@ final class WorkerPool {
 
   /** Whether the pool has been empty for so long that nobody will miss it. */
   private synchronized boolean care(long now) {
-    while (!idle.isEmpty() && now - ((Worker) idle.peekLast()).idleSince > IDLE) {
+    long idleTime = TimeUnit.SECONDS.toNanos(Long.getLong(IDLE, 60L).longValue());
+    while (!idle.isEmpty() && now - ((Worker) idle.peekLast()).idleSince > idleTime) {
       ((Worker) idle.pollLast()).end();
     }
-    if (server != null && idle.isEmpty() && busy.isEmpty() && now - usedLast > UNUSED) {
+    boolean isUnused = idle.isEmpty() && busy.isEmpty() && now - usedLast > idleTime * SERVER;
+    if (server != null && isUnused) {
       server.end();
       server = null;
     }
@@ -153,7 +157,7 @@ final class WorkerPool {
         }
       }
     }
-    return server == null && idle.isEmpty() && busy.isEmpty() && now - usedLast > UNUSED;
+    return isUnused;
   }
 
   /** Looks after all pools, as long as there are any. */
