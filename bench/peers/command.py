@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.machine import is_busy, machine_facts
-from bench.peers.course import race, start
+from bench.peers.course import WARMING, race, start
 from bench.peers.outcome import LANCEWOOD, PARQUET, Entrant, render_json, render_markdown
 from bench.peers.packages import COMMON_SPARK, OLDER_SPARK, PACKAGES, choose, minor
 from bench.peers.provision import Unavailable, environment, fetch_jars, own_spark
@@ -120,8 +120,9 @@ def _run(
 def _note(chosen: argparse.Namespace, location: str) -> str:
     return (
         f"On {location}; PySpark {chosen.spark}, `local[2]`, a session for each; {chosen.rows:,} "
-        f"rows of {KINDS[chosen.kind].what}; medians of {chosen.passes} after one pass that is "
-        "checked and dropped, contenders in turn. In brackets: how many times faster than Parquet; "
+        f"rows of {KINDS[chosen.kind].what}; medians of {chosen.passes} after {WARMING} passes "
+        "that are dropped, the first of them checked, contenders in turn. In brackets: how many "
+        "times faster than Parquet; "
         "CPU is that of Java and of all Python processes. One table a pass, all works on it in "
         "this order; frames to read are made before the clock starts, unless planned anew; "
         f"1 % are read as `{KINDS[chosen.kind].filter}`; nobody syncs (Lancewood would); "

@@ -19,6 +19,8 @@ from bench.peers.provision import ROOT
 from bench.peers.works import Kind
 
 _SECONDS = 600
+WARMING = 3
+"""Passes that are not measured."""
 _MEMORY = "3g"
 
 
@@ -134,13 +136,14 @@ def race(
     passes: int,
     tell: Callable[[str], None],
 ) -> None:
-    """The works, contenders in turn; the first pass warms up, and is the one that is checked."""
+    """The works, contenders in turn. The first passes warm up, until Java has compiled most of what
+    runs often, and the very first is the one that is checked."""
     present = [each for each in entrants if each.name in workers]
-    for number in range(passes + 1):
+    for number in range(1 - WARMING, passes + 1):
         for work in works:
             tell(f"pass {number} of {passes}: {work}")
             for each in present if number % 2 else reversed(present):
                 result = each.result(work)
                 if not result.is_over:
-                    answer = workers[each.name].ask(work, check=number == 0)
+                    answer = workers[each.name].ask(work, check=number == 1 - WARMING)
                     result.take(answer, counts=number > 0)
