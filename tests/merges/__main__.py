@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from bench.peers.packages import COMMON_SPARK, DELTA, ICEBERG, choose
@@ -69,24 +70,35 @@ def _answers(
     env: Mapping[str, str], jars: Sequence[str], asked: argparse.Namespace
 ) -> Iterator[dict[str, Outcome]]:
     """What each of them made of the cases, one by one."""
+    teams = [(JUDGES[0], OURS[0])] if asked.short else [(JUDGES[0], *OURS), JUDGES[1:]]
+    with ExitStack() as running:
+        workers = [running.enter_context(_worker(env, jars, asked, each)) for each in teams]
+        for lines in zip(*workers, strict=False):  # one that ends early says why
+            yield {name: found for each in lines for name, found in json.loads(each).items()}
+
+
+@contextmanager
+def _worker(
+    env: Mapping[str, str], jars: Sequence[str], asked: argparse.Namespace, names: Sequence[str]
+) -> Iterator[Iterator[str]]:
+    """What a process prints, in which some of them work."""
     with tempfile.TemporaryDirectory(prefix="lancewood-merges-") as home:
-        names = (JUDGES[0], OURS[0]) if asked.short else (*JUDGES, *OURS)
+        log = Path(home) / "log"
         numbers = map(str, (asked.seed, asked.random, asked.every))
         order = (home, ",".join(dict.fromkeys(jars)), *numbers, ",".join(names))
-        with (Path(home) / "log").open("w") as log:
-            process = subprocess.Popen(
-                (sys.executable, "-m", "tests.merges.worker", *order),
-                cwd=ROOT,
-                env={**env, "LANCEWOOD_FSYNC": "0"},
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
+        process = subprocess.Popen(
+            (sys.executable, "-m", "tests.merges.worker", *order),
+            cwd=ROOT,
+            env={**env, "LANCEWOOD_FSYNC": "0"},
+            stdout=subprocess.PIPE,
+            stderr=log.open("w"),
+            text=True,
+        )
         try:
             assert process.stdout is not None
-            yield from map(json.loads, process.stdout)
-            if process.wait():
-                raise RuntimeError((Path(home) / "log").read_text()[-4000:])
+            yield process.stdout
+            if not process.stdout.readline() and process.wait():
+                raise RuntimeError(log.read_text()[-4000:])
         finally:
             process.kill()
             process.wait()
