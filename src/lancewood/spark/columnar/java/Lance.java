@@ -78,7 +78,7 @@ public class Lance implements TableProvider, DataSourceRegister {
     plan = isOff() ? null : planned(options);
     StructType schema = plan == null ? remembered : plan.schema;
     Table other = python.getTable(schema, partitioning, options);
-    return new EntryTable(plan == null ? other : new LanceTable(plan, other), other, options);
+    return new EntryTable(plan == null ? other : new ReadTable(plan, other), other, options);
   }
 
   /** Whether another source of this Spark's is called lance; the name of its class tells. */
