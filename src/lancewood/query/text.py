@@ -142,7 +142,8 @@ def parse_fragment(sql: str, kind: str, settings: Settings, reason: str = "") ->
         _check_nesting(sql, tokens)
         parser = dialect.parser(error_level=ErrorLevel.IMMEDIATE)
         trees = parser.parse_into(getattr(exp, kind), tokens, sql)
-    found = [each for each in trees if each is not None]
+    # To sqlglot, a comment after a semicolon is a statement.
+    found = [each for each in trees if each is not None and not isinstance(each, exp.Semicolon)]
     if len(found) != 1:
         raise InvalidInputError(f"{shown(sql)} is not one {kind}")
     _check_inside(sql, found[0])
@@ -168,6 +169,7 @@ def _check_text(sql: str) -> None:
 
 
 def _parsed(sql: str, dialect: Any) -> tuple[list[Any], Any]:
+    from sqlglot import exp
     from sqlglot.errors import ErrorLevel
 
     path = _bare_path(sql)
@@ -176,7 +178,8 @@ def _parsed(sql: str, dialect: Any) -> tuple[list[Any], Any]:
         tokens = with_revisions(sql, _with_quotes(sql, dialect.tokenize(sql)))
         _check_statement(sql, tokens)
         trees = dialect.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql)
-    found = [each for each in trees if each is not None]
+    # To sqlglot, a comment after a semicolon is a statement.
+    found = [each for each in trees if each is not None and not isinstance(each, exp.Semicolon)]
     if len(found) != 1:
         raise InvalidInputError(f"{shown(sql)} is {len(found)} statements: give one query")
     _check_query(sql, found[0])

@@ -107,7 +107,7 @@ def pinned(query: str, tables: dict[str, Source]) -> list[tuple[str | None, int]
 def test_a_name_leads_to_its_version(
     tables: dict[str, Source], name: str, branch: str | None, version: int
 ) -> None:
-    for text in (name, f"{name} p", f"{name} AS p", f"{name}\n-- x@y\n"):
+    for text in (name, f"{name} p", f"{name} AS p", f"{name}\n-- x@y\n", f"{name}; -- x; y"):
         assert pinned(f"SELECT 1 FROM {text}", tables) == [(branch, version)]
     assert pinned(f"SELECT 1 FROM {name}, {name} q", tables) == [(branch, version)] * 2
 
