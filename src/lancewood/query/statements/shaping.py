@@ -69,9 +69,22 @@ class TableStatements(Runs):
 
     def _missing(self, statement: AddColumns, table: pa.Schema) -> list[Column]:
         """The columns that are added: with IF NOT EXISTS, those that are not there."""
-        if not statement.if_not_exists:
-            return list(statement.columns)
-        return [each for each in statement.columns if not self._has(each.path, table)]
+        if statement.if_not_exists:
+            return [each for each in statement.columns if not self._has(each.path, table)]
+        for each in statement.columns:
+            self._check_new(each.path, table)
+        return list(statement.columns)
+
+    def _check_new(self, path: Path, table: pa.Schema, but: Path | None = None) -> None:
+        """Raise InvalidInputError if a column but one has that name in another case: no query could
+        tell them apart."""
+        if self._has(path, table):
+            found = path_in(path, table, self._settings)
+            if found not in (path, but):
+                raise InvalidInputError(
+                    f"column {'.'.join(path)!r} cannot be made: the table has {'.'.join(found)!r}, "
+                    "and upper and lower case are the same here; choose another name"
+                )
 
     def _has(self, path: Path, table: pa.Schema) -> bool:
         try:
@@ -120,7 +133,9 @@ class TableStatements(Runs):
 
     def rename_column(self, statement: RenameColumn, *, dry_run: bool) -> Done:
         def run(table: Table, message: str | None) -> Table:
-            old = ".".join(path_in(statement.path, table.schema, self._settings))
+            path = path_in(statement.path, table.schema, self._settings)
+            self._check_new((*path[:-1], statement.name), table.schema, path)
+            old = ".".join(path)
             return table.rename_column(old, statement.name, dry_run=dry_run, message=message)
 
         return self._verb("alter table", statement, run, dry_run=dry_run)

@@ -48,6 +48,14 @@ def test_a_table_is_created_from_a_query(uri: str, tmp_path: Path) -> None:
     assert lw.open(new).to_arrow().to_pydict() == {"x": [1]}
 
 
+@pytest.mark.parametrize("what", ["ADD COLUMN LABEL INT", "RENAME COLUMN id TO Label"])
+def test_names_that_no_query_could_tell_apart_are_refused(uri: str, what: str) -> None:
+    with pytest.raises(InvalidInputError, match="upper and lower case"):
+        run(f"ALTER TABLE t {what}", tables={"t": uri})
+    run("ALTER TABLE t RENAME COLUMN label TO LABEL", tables={"t": uri})
+    assert lw.open(uri).schema.names == ["id", "LABEL"]
+
+
 def test_a_table_is_created_with_columns(tmp_path: Path) -> None:
     new = tmp_path / "new.lance"
     run(
