@@ -39,6 +39,19 @@ even and decimals half away from zero.
 from __future__ import annotations
 
 from lancewood.expr.bounds import Bound
-from lancewood.expr.expression import Expression, Predicate, parse_expression, parse_predicate
+from lancewood.expr.expression import (
+    Expression,
+    Predicate,
+    parse_expression,
+    parse_number,
+    parse_predicate,
+)
 
-__all__ = ["Bound", "Expression", "Predicate", "parse_expression", "parse_predicate"]
+__all__ = [
+    "Bound",
+    "Expression",
+    "Predicate",
+    "parse_expression",
+    "parse_number",
+    "parse_predicate",
+]

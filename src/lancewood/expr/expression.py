@@ -20,8 +20,9 @@ from lancewood.expr.check import Parameters, check
 from lancewood.expr.convert import bare_decimal_as_float, fit, plain
 from lancewood.expr.evaluate import evaluate, to_expression
 from lancewood.expr.lower import lower
-from lancewood.expr.nodes import Column, Node, describe, walk
+from lancewood.expr.nodes import Column, Literal, Node, describe, walk
 from lancewood.expr.parse import parse, shorten
+from lancewood.expr.types import NUMBERS, family
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,6 +124,19 @@ def parse_expression(sql: str, schema: pa.Schema, parameters: Parameters = None)
     functions, types that do not fit, and missing parameters.
     """
     return _build(Expression, sql, schema, parameters)
+
+
+def parse_number(sql: str, schema: pa.Schema, parameters: Parameters = None) -> Literal | None:
+    """The exact number that SQL text, or the parameter that it names, is; None for anything else.
+
+    As an expression, a plainly written 0.5 is a float64. Raises what ``parse_expression`` raises.
+    """
+    try:
+        node = check(lower(parse(sql), sql), sql, schema, _keep(parameters))
+    except RecursionError:
+        raise InvalidInputError(f"{shorten(sql)} nests too deeply", sql=sql) from None
+    is_exact = isinstance(node, Literal) and node.bare and node.value.is_valid
+    return node if is_exact and family(node.type) in NUMBERS else None
 
 
 def parse_predicate(sql: str, schema: pa.Schema, parameters: Parameters = None) -> Predicate:

@@ -118,6 +118,13 @@ def type_name(kind: pa.DataType) -> str:
     return {**names, **numbers, **moments}.get(kind, str(kind))
 
 
+def cast_to(kind: pa.DataType, written: str = "…") -> str:
+    """A CAST to the type that a column of a table has in a query."""
+    seen = _seen(pa.field("", kind))
+    is_named = seen is not None and (seen in _NAMES or pt.is_decimal(seen))
+    return f"CAST({written} AS {type_name(seen).upper() if is_named else '…'})"
+
+
 def is_integer(kind: pa.DataType) -> bool:
     return kind in _DIGITS
 

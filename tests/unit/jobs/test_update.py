@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
+import lance
 import pyarrow as pa
 import pytest
 
@@ -27,6 +29,7 @@ from lancewood.store.base import Store
 T = TypeVar("T")
 R = TypeVar("R")
 WAYS = ["rows", "columns"]
+PRICES = pa.schema([("price", pa.decimal128(19, 2)), ("small", pa.int8())])
 LINEAGE = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
 STRUCT = pa.struct(
     [
@@ -324,6 +327,25 @@ def test_what_does_not_fit_is_told_before_anything_is_written(
     with pytest.raises(InvalidInputError, match=message):
         table.update(values)
     assert files(table) == before
+
+
+@pytest.mark.parametrize("text", ["12345678901234567.89", "3", "-1.5", ":v", "1e3", "small * 2"])
+def test_a_number_becomes_the_decimal_that_equals_it(tmp_path: Path, text: str) -> None:
+    rows = pa.table({"price": [Decimal("1.00")], "small": [2]}, PRICES)
+    made = lw.create(tmp_path / "prices.lance", rows)
+    value = Decimal("9007199254740993.01")
+    after = made.update({"price": text}, parameters={"v": value} if ":" in text else None)
+    expected = {":v": value, "small * 2": Decimal(4)}.get(text) or Decimal(text)
+    assert lance.dataset(after.uri).to_table()["price"].to_pylist() == [expected]
+
+
+@pytest.mark.parametrize("text", ["1.567", "1e20", ":v", "1.5 + 0.067", "small * 0.3333"])
+def test_a_number_is_not_rounded_to_a_decimal(tmp_path: Path, text: str) -> None:
+    rows = pa.table({"price": [Decimal("1.00")], "small": [2]}, PRICES)
+    made = lw.create(tmp_path / "prices.lance", rows)
+    with pytest.raises(InvalidInputError, match="column 'price'"):
+        made.update({"price": text}, parameters={"v": 1.567} if ":" in text else None)
+    assert made.latest().version == 1
 
 
 def test_conditions_and_ways_are_checked_too(table: lw.Table) -> None:

@@ -117,6 +117,12 @@ def test_a_frame_without_a_column_of_the_table_is_refused() -> None:
         Writing(StructType([]), table(a=pa.int64()))
 
 
+def test_a_decimal_with_more_digits_is_refused_with_the_cast_that_rounds_it() -> None:
+    rows = pa.array([Decimal("5.698")], pa.decimal128(15, 3))
+    with pytest.raises(InvalidInputError, match=r"5\.698.*write CAST\(… AS DECIMAL\(12,2\)\)"):
+        written(DecimalType(15, 3), pa.decimal128(12, 2), rows)
+
+
 @pytest.mark.parametrize(
     ("spark", "kind", "array", "shown"),
     [

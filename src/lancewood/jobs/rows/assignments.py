@@ -20,7 +20,7 @@ import pyarrow.types as pt
 from lancewood.engine.rows import nameless
 from lancewood.engine.schema import Parameters, Path, project, row_schema, stored_paths
 from lancewood.errors import InvalidInputError, UnsupportedError
-from lancewood.expr import Expression, parse_expression
+from lancewood.expr import Expression, parse_expression, parse_number
 from lancewood.expr.literals import literal_from, parse_moment, scalar_in
 from lancewood.expr.nodes import Literal
 from lancewood.expr.types import NUMBERS, family, plain_type
@@ -30,6 +30,8 @@ from lancewood.model.schema import SYSTEM_COLUMNS, Field, Schema
 
 _TEMPORAL = frozenset({"date", "timestamp", "time"})
 _NESTED = frozenset({"struct", "map", "list"})
+_DIGITS_OF_INTEGERS = 20
+"""As many as the largest uint64 has."""
 
 
 @dataclass(frozen=True)
@@ -189,6 +191,10 @@ def _assignment(
         if pa.types.is_string(only.type) and is_moment(target):
             return _constant(path, node, target, text_as_moment(only[0].as_py(), target))
         _check_types(expression, target)
+        number = parse_number(value, rows, named)
+        if number is not None and family(plain_type(target)) in NUMBERS:
+            exact = _fitted_literal(number, target, number.value.as_py())
+            return _constant(path, node, target, exact)
         return _constant(path, node, target, fitted(only, target))
     _check_types(expression, target)
     fitted(pa.nulls(0, expression.type), target)
@@ -267,12 +273,29 @@ def fitted(values: Any, target: pa.DataType) -> Any:
         values = pa.nulls(len(values), storage)
     if not values.type.equals(storage, check_metadata=True):
         try:
-            made = values.cast(storage)
+            made = cast_number(values, storage)
         except pa.ArrowException as cause:
             raise InvalidInputError(str(cause)) from cause
         _check_finite(values, made)
         values = made
     return target.wrap_array(values) if isinstance(target, pa.BaseExtensionType) else values
+
+
+def cast_number(values: Any, target: pa.DataType) -> Any:
+    """The values in another type. A number becomes the decimal that equals it; Arrow rounds a float
+    to one, and asks of an integer that every one of its type would fit.
+
+    Raises ArrowInvalid for a value that does not fit.
+    """
+    if pt.is_decimal(target) and pt.is_integer(values.type):
+        return values.cast(pa.decimal128(_DIGITS_OF_INTEGERS, 0)).cast(target)
+    made = values.cast(target)
+    if pt.is_decimal(target) and pt.is_floating(values.type):
+        changed = pc.not_equal(made.cast(values.type), values)
+        if pc.any(changed).as_py():
+            value = values.filter(changed)[0].as_py()
+            raise pa.ArrowInvalid(f"{value} has more digits than {target}")
+    return made
 
 
 def fitted_value(value: Any, target: pa.DataType) -> pa.Array:
@@ -290,18 +313,23 @@ def fitted_value(value: Any, target: pa.DataType) -> pa.Array:
     literal = literal_from(value)
     if not literal.value.is_valid:
         return pa.nulls(1, target)
-    return fitted(pa.array([_met(literal, plain, value)], plain), target)
+    return _fitted_literal(literal, target, value)
 
 
 def text_as_moment(text: str, target: pa.DataType) -> pa.Array:
     """A constant text as the date, time or timestamp of a column."""
-    plain = plain_type(target)
-    return fitted(pa.array([_met(parse_moment(text, plain), plain, text)], plain), target)
+    return _fitted_literal(parse_moment(text, plain_type(target)), target, text)
 
 
 def is_moment(target: pa.DataType) -> bool:
     """Whether the type is a date, time or timestamp."""
     return family(plain_type(target)) in _TEMPORAL
+
+
+def _fitted_literal(literal: Literal, target: pa.DataType, value: Any) -> pa.Array:
+    """A constant in the type of a column; ``value`` is how it was given."""
+    plain = plain_type(target)
+    return fitted(pa.array([_met(literal, plain, value)], plain), target)
 
 
 def _met(literal: Literal, plain: pa.DataType, value: Any) -> pa.Scalar:

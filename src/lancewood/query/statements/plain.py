@@ -5,10 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
+from lancewood.errors import InvalidInputError
+from lancewood.jobs.rows.assignments import fitted_value
+from lancewood.query.kinds import cast_to
 from lancewood.query.predicates import Condition, Conditions, Constants
 from lancewood.query.settings import Settings
 from lancewood.query.statements.model import Assignment, Path
@@ -56,7 +60,8 @@ def plain_values(
     assignments: Sequence[Assignment], table: pa.Schema, settings: Settings
 ) -> PlainValues | None:
     """The constants that columns are set to; None where one is no constant of the column's type.
-    Raises InvalidInputError for a column that is not there."""
+    Raises InvalidInputError for a column that is not there, and for a constant that it cannot hold
+    as it is."""
     found: dict[str, str] = {}
     parameters: dict[str, Any] = {}
     for each in assignments:
@@ -72,9 +77,25 @@ def plain_values(
         value = Constants(settings, query.unsure).for_type(node, field.type)
         if value is None:
             return None
+        _check_fits(name, value, each.value, field.type)
         found[name] = f":v{len(parameters)}"
         parameters[f"v{len(parameters)}"] = value
     return PlainValues(found, parameters)
+
+
+def _check_fits(name: str, value: Any, written: str, kind: pa.DataType) -> None:
+    """Raise InvalidInputError for an exact constant that would be another one in the column."""
+    if isinstance(value, pa.Scalar):
+        return  # a float, and the nearest one is meant
+    try:
+        fitted_value(value, kind)
+    except InvalidInputError as cause:
+        instead = "write one that fits, or change the type of the column with ALTER TABLE"
+        if isinstance(value, Decimal):
+            instead = f"write {cast_to(kind, written)}, to say what it should become"
+        raise InvalidInputError(
+            f"column {name!r} is {kind}, and {written} is no value of it: {instead}", column=name
+        ) from cause
 
 
 def _at(path: Path, table: pa.Schema) -> pa.Field:

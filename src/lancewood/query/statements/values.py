@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from lancewood.errors import InvalidInputError
+from lancewood.jobs.rows.assignments import cast_number
+from lancewood.query.kinds import cast_to
 
 _EXACT = 2.0**53
 """From here on, floats are further apart than whole numbers."""
@@ -123,15 +125,16 @@ def _cast(array: pa.Array, name: str, kind: pa.DataType) -> pa.Array:
         return array
     try:
         if pt.is_dictionary(kind):
-            return array.cast(kind.value_type).dictionary_encode().cast(kind)
+            return cast_number(array, kind.value_type).dictionary_encode().cast(kind)
         if pt.is_floating(array.type) and not pt.is_floating(kind):
             _check_exact(array)
-        if pt.is_floating(kind) and not pt.is_floating(array.type):
-            return array.cast(pa.float64(), safe=False).cast(kind, safe=False)
-        return array.cast(kind, safe=not pt.is_floating(kind))
+        if pt.is_floating(kind):
+            wide = array if pt.is_floating(array.type) else array.cast(pa.float64(), safe=False)
+            return wide.cast(kind, safe=False)
+        return cast_number(array, kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as cause:
         raise InvalidInputError(
-            f"column {name!r} is {kind}, and a value of {array.type} does not fit: {cause}; cast "
-            "it in the statement, to say what it should become",
+            f"column {name!r} is {kind}, and a value of {array.type} does not fit: {cause}; "
+            f"write {cast_to(kind)}, to say what it should become",
             column=name,
         ) from cause

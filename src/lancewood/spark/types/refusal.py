@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError, LancewoodError, UnsupportedError
+from lancewood.query.kinds import cast_to
 
 _LONGEST = 80
 
@@ -39,7 +40,7 @@ class ColumnPath:
             )
         return InvalidInputError(
             f"column {self.path!r} holds {shown}, which does not fit the table's {kind}; "
-            "cast or change it in Spark first",
+            f"{_instead(kind)} in Spark first",
             column=self.path,
             value=shown,
         )
@@ -65,6 +66,13 @@ class ColumnPath:
             f"column {self.path!r} came as {kind} and cannot become {wanted}: {cause}",
             column=self.path,
         )
+
+
+def _instead(kind: object) -> str:
+    """What can be done about a value that does not fit."""
+    if isinstance(kind, pa.DataType) and pa.types.is_decimal(kind):
+        return f"change it, or write {cast_to(kind)},"
+    return "cast or change it"
 
 
 def first_refused(array: pa.Array, convert: Callable[[pa.Array], object]) -> pa.Array | None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import lance
 import pyarrow as pa
 import pytest
 from tests.unit.query.statements.judged import SOURCE, TARGET, Judged, ordered
@@ -86,6 +89,64 @@ def test_an_update_sets_columns_from_the_old_values(
     judged: Judged, assigned: str, rows: int
 ) -> None:
     assert counts(judged.run(f"UPDATE t SET {assigned}")) == (0, rows, 0)
+
+
+PRICES = pa.table(
+    {
+        "id": pa.array([1, 2], pa.int64()),
+        "price": pa.array([Decimal("5.18"), None], pa.decimal128(12, 2)),
+        "small": pa.array([1, 2], pa.int8()),
+        "near": pa.array([1, 2], pa.float32()),
+        "at": pa.array([None, None], pa.timestamp("s")),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("assigned", "stored"),
+    [
+        ("price = 3", Decimal("3.00")),
+        ("price = -1.5", Decimal("-1.50")),
+        ("price = 9999999999.99", Decimal("9999999999.99")),
+        ("price = 2.5e-1", Decimal("0.25")),
+        ("price = id", Decimal("1.00")),
+        ("price = CAST(1.567 AS DECIMAL(12, 2))", Decimal("1.57")),
+        ("small = 2.0", 2),
+        ("near = 0.5", 0.5),
+        ("at = TIMESTAMP_NTZ '2024-01-01 00:00:00'", datetime(2024, 1, 1)),
+    ],
+)
+def test_a_number_becomes_the_equal_one_of_the_column(
+    tmp_path: Path, assigned: str, stored: object
+) -> None:
+    uri = str(tmp_path / "t.lance")
+    lw.create(uri, PRICES)
+    lw.sql(f"UPDATE t SET {assigned} WHERE id = 1", tables={"t": uri})
+    rows = lance.dataset(uri).to_table(filter="id = 1").to_pylist()
+    assert rows[0][assigned.split(" ")[0]] == stored
+
+
+@pytest.mark.parametrize(
+    ("assigned", "told"),
+    [
+        ("price = 1.567", r"1\.567 is no value of it: write CAST\(1\.567 AS DECIMAL\(12,2\)\)"),
+        ("price = 12345678901", "12345678901 is no value of it: write one that fits"),
+        ("price = 1.567D", r"1\.567 has more digits than .* write CAST\(… AS DECIMAL\(12,2\)\)"),
+        ("price = price * 1.111", r"write CAST\(… AS DECIMAL\(12,2\)\), to say what"),
+        ("small = 1.5", r"1\.5 is no value of it: write CAST\(1\.5 AS TINYINT\)"),
+        ("small = 300", "300 is no value of it: write one that fits, or change the type"),
+        ("near = 1e300", "a value is too large for float"),
+        ("at = TIMESTAMP_NTZ '2024-01-01 00:00:00.5'", "is no value of it: write one that fits"),
+    ],
+)
+def test_a_number_that_would_be_another_one_in_the_column_is_refused(
+    tmp_path: Path, assigned: str, told: str
+) -> None:
+    uri = str(tmp_path / "t.lance")
+    lw.create(uri, PRICES)
+    with pytest.raises(InvalidInputError, match=told):
+        lw.sql(f"UPDATE t SET {assigned}", tables={"t": uri})
+    assert lance.dataset(uri).version == 1
 
 
 def test_conditions_and_values_take_arguments(judged: Judged) -> None:
