@@ -135,8 +135,9 @@ def parse_number(sql: str, schema: pa.Schema, parameters: Parameters = None) -> 
         node = check(lower(parse(sql), sql), sql, schema, _keep(parameters))
     except RecursionError:
         raise InvalidInputError(f"{shorten(sql)} nests too deeply", sql=sql) from None
-    is_exact = isinstance(node, Literal) and node.bare and node.value.is_valid
-    return node if is_exact and family(node.type) in NUMBERS else None
+    if not isinstance(node, Literal) or not node.bare or not node.value.is_valid:
+        return None
+    return node if family(node.type) in NUMBERS else None
 
 
 def parse_predicate(sql: str, schema: pa.Schema, parameters: Parameters = None) -> Predicate:
