@@ -125,7 +125,8 @@ def _at(as_of: AsOf, surroundings: Surroundings) -> int | str | datetime:
         if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and int(text):
             return int(text)
     raise InvalidInputError(
-        f"VERSION AS OF takes the number of a version or a text such as 'v1.0', got {as_of.sql}"
+        "VERSION AS OF takes the number of a version, of which the first is 1, or a text such as "
+        f"'v1.0', got {as_of.sql}"
     )
 
 

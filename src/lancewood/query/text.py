@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,11 +40,26 @@ _NO_NAMES = frozenset({"STRING", "NUMBER", "RAW_STRING", "HEX_STRING"})
 _AROUND = frozenset({"Filter", "IgnoreNulls", "RespectNulls", "Window", "WithinGroup"})
 """What follows the call of a function in the text, and surrounds it in the tree."""
 _STEPS_PER_TOKEN = 200
+_VERSIONS = "versions are listed by lw table versions, or by Table.versions"
+_COLUMNS = "columns are listed by lw table schema, or by Table.schema"
 _INSTEAD = {
     "EXPLAIN": "ask for the plan with explain_sql, or with lw sql --explain",
     "TABLE": "write SELECT * FROM it",
     "DROP": "a table is dropped by lw table drop, or by lancewood.drop",
+    "VACUUM": "old versions are removed by lw table cleanup, or by Table.cleanup",
+    **dict.fromkeys(("DESCRIBE HISTORY", "DESC HISTORY"), _VERSIONS),
+    **dict.fromkeys(("DESCRIBE", "DESC"), _COLUMNS),
+    "SHOW TABLES": "the tables of a repository are listed by lw tables, or by Repository.tables",
+    "ALTER TABLE": "ALTER TABLE changes columns, branches and tags; properties are set by lw table "
+    "config, or by Table.set_config",
+    "CREATE TABLE": "tables are Lance's and have no partitions: leave USING, STORED AS and "
+    "PARTITIONED BY out",
 }
+_ABOUT_A_TABLE = frozenset({"DROP TABLE", "ALTER TABLE", "VACUUM", "DESCRIBE", "DESC"})
+"""How statements begin that name a table which is there."""
+_BEFORE_ITS_NAME = frozenset(
+    {"TABLE", "IF", "EXISTS", "EXTENDED", "FORMATTED", "HISTORY", "DETAIL"}
+)
 
 
 @dataclass(frozen=True)
@@ -263,7 +278,30 @@ def _check_statement(sql: str, tokens: Sequence[Any]) -> None:
     first = next((each for each in tokens if each.token_type.name != "L_PAREN"), tokens[0])
     word = first.text.upper()
     if word not in ("SELECT", "WITH", "VALUES", "FROM"):
-        raise _no_query(sql, word)
+        raise _no_query(sql, word, _words(tokens))
+
+
+def _words(tokens: Sequence[Any]) -> str:
+    """The first two words of a statement, in capitals."""
+    return " ".join(" ".join(str(each.text) for each in tokens[:2]).upper().split()[:2])
+
+
+def check_not_ours(sql: str, settings: Settings, is_ours: Callable[[str], bool]) -> None:
+    """Raise InvalidInputError, with the way out, for a statement that only engines have for their
+    tables, and that names one of ours."""
+    tokens = script_tokens(sql, settings)
+    words = _words(tokens)
+    word = words.partition(" ")[0]
+    if words not in _ABOUT_A_TABLE and word not in _ABOUT_A_TABLE:
+        return
+    rest = iter(with_revisions(sql, tokens)[1:])
+    named = next((each for each in rest if each.text.upper() not in _BEFORE_ITS_NAME), None)
+    after = next(rest, None)
+    if named is None or named.token_type.name not in _NAMES:
+        return
+    is_whole = after is None or after.token_type.name != "DOT"
+    if is_whole and is_ours(str(named.text).partition("@")[0]):
+        raise _no_query(sql, word, words)
 
 
 def _check_nesting(sql: str, tokens: Sequence[Any]) -> None:
@@ -299,8 +337,9 @@ def is_no_query(error: InvalidInputError) -> bool:
     return "found" in error.facts
 
 
-def _no_query(sql: str, word: str) -> InvalidInputError:
-    instead = _INSTEAD.get(word, "the statements that change tables are in docs/sql.md")
+def _no_query(sql: str, word: str, words: str = "") -> InvalidInputError:
+    others = "the statements that change tables are in docs/sql.md"
+    instead = _INSTEAD.get(words) or _INSTEAD.get(word, others)
     return InvalidInputError(
         f"{shown(sql)} is no query: only SELECT, WITH, VALUES and what joins them are queries, "
         f"found {word}; {instead}",

@@ -166,7 +166,7 @@ def test_what_with_defines_is_no_table(tables: dict[str, Source]) -> None:
         ("SELECT * FROM photos@->x", InvalidInputError, "names no revision"),
         ("SELECT * FROM photos@v1.0 VERSION AS OF 1", InvalidInputError, "each say which"),
         ("SELECT * FROM photos@exp VERSION AS OF 'v1.0'", InvalidInputError, "each say which"),
-        ("SELECT * FROM photos VERSION AS OF 0", InvalidInputError, "number of a version"),
+        ("SELECT * FROM photos VERSION AS OF 0", InvalidInputError, "of which the first is 1"),
         ("SELECT * FROM db.photos@exp", InvalidInputError, "without a dot"),
         ("SELECT * FROM view VERSION AS OF 1", InvalidInputError, "has no versions"),
         ("INSERT INTO photos SELECT 1", InvalidInputError, "found INSERT"),

@@ -76,6 +76,7 @@ def test_what_only_tunes_the_jvm_connector_and_what_spark_adds_is_taken_and_not_
         ("colums", "x", r"did you mean 'columns'\?"),
         ("zzzz", "x", "there are path, branch, version"),
         ("nearest", "x", "vector search is not done here"),
+        ("readChangeFeed", "true", r"not taken: .*onChange"),
         ("write_mode", "append", r"df.write.mode\("),
         ("version", "-1", "takes a whole number"),
         ("version", "0", "from 1"),

@@ -294,7 +294,9 @@ class Reader:
         written = "" if self.is_done else self._tokens[self._at].text
         is_version = self.kind() == "NUMBER" and written.isascii() and written.isdigit()
         if not is_version or len(written) > _MOST_DIGITS or not int(written):
-            raise self.wrong("the number of a version, or a revision in quotes")
+            raise self.wrong(
+                "the number of a version, of which the first is 1, or a revision in quotes"
+            )
         self._at += 1
         return int(written)
 

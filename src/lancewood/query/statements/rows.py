@@ -93,6 +93,11 @@ def read_update(reader: Reader) -> Update:
 
 def read_merge(reader: Reader) -> Merge:
     """What follows MERGE."""
+    if reader.sees("BRANCH"):
+        raise reader.refused(
+            "MERGE is about rows: branches are merged by lw merge, or by Repository.merge, and "
+            "those of one table by lw table merge-branch"
+        )
     evolves = reader.takes("WITH", "SCHEMA", "EVOLUTION")
     reader.expect("INTO")
     target = reader.target()

@@ -32,6 +32,7 @@ from lancewood.query.statements.model import (
 from lancewood.query.statements.running import Done, Engine, RowStatements
 from lancewood.query.statements.shaping import TableStatements
 from lancewood.query.statements.workplace import Workplace, title
+from lancewood.query.text import check_not_ours
 
 R = TypeVar("R")
 Script: TypeAlias = Sequence[Statement | Passed]
@@ -102,6 +103,7 @@ class _Running:
         """Run one statement; gives its answer if it is not a report."""
         if isinstance(statement, Passed):
             text = statement.text
+            check_not_ours(text, self._engine.settings, self._workplace.knows)
             rows = self._engine.passed(text, lambda: self._rows.planned(text))
             return Outcome(rows, _report(self._done))
         if isinstance(statement, Explain):

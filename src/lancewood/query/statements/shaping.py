@@ -68,12 +68,19 @@ class TableStatements(Runs):
         return self._verb("alter table", statement, run, dry_run=dry_run)
 
     def _missing(self, statement: AddColumns, table: pa.Schema) -> list[Column]:
-        """The columns that are added: with IF NOT EXISTS, those that are not there."""
-        if statement.if_not_exists:
-            return [each for each in statement.columns if not self._has(each.path, table)]
-        for each in statement.columns:
-            self._check_new(each.path, table)
-        return list(statement.columns)
+        """The columns that are added: with IF NOT EXISTS, those that are not there. Raises
+        InvalidInputError for others."""
+        missing = [each for each in statement.columns if not self._has(each.path, table)]
+        if statement.if_not_exists or len(missing) == len(statement.columns):
+            return missing
+        there = next(each.path for each in statement.columns if each not in missing)
+        self._check_new(there, table)
+        name = ".".join(there)
+        raise InvalidInputError(
+            f"column {name!r} exists already: ADD COLUMNS IF NOT EXISTS leaves it as it is, UPDATE "
+            "changes its values, and ALTER COLUMN its type",
+            column=name,
+        )
 
     def _check_new(self, path: Path, table: pa.Schema, but: Path | None = None) -> None:
         """Raise InvalidInputError if a column but one has that name in another case: no query could

@@ -79,6 +79,10 @@ class Workplace:
             found.put(name, self._branch, state)
         return found
 
+    def knows(self, name: str) -> bool:
+        """Whether a query would find a table of ours by this name."""
+        return self.sources().known_as(name) is not None
+
     def is_in_repository(self, target: Target) -> bool:
         """Whether a table is, or would be, one of the repository."""
         if self._repository is None:

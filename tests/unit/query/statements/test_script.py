@@ -21,6 +21,7 @@ from lancewood.query.statements.model import (
     Update,
 )
 from lancewood.query.statements.script import parse_script
+from lancewood.query.text import check_not_ours
 
 
 def parsed(text: str, settings: Settings | None = None) -> Statement | Passed:
@@ -76,6 +77,36 @@ PASSED = [
 @pytest.mark.parametrize("text", PASSED)
 def test_what_is_not_ours_is_passed_on_as_it_was_written(text: str) -> None:
     assert parsed(text) == Passed(text)
+
+
+ENGINES = {
+    "DROP TABLE IF EXISTS photos": "a table is dropped by lw table drop",
+    "VACUUM photos RETAIN 168 HOURS": "lw table cleanup",
+    "VACUUM photos@exp": "lw table cleanup",
+    "describe history `photos`": "lw table versions",
+    "DESC HISTORY photos": "lw table versions",
+    "DESCRIBE TABLE EXTENDED photos": "lw table schema",
+    "ALTER TABLE photos SET TBLPROPERTIES ('a' = 'b')": "lw table config",
+}
+
+
+@pytest.mark.parametrize("text", ENGINES)
+def test_a_statement_that_only_engines_have_is_refused_for_a_table_of_ours(text: str) -> None:
+    with pytest.raises(InvalidInputError, match=ENGINES[text]):
+        check_not_ours(text, Settings(), lambda name: name == "photos")
+    check_not_ours(text, Settings(), lambda _: False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("VACUUM db.photos", "VACUUM '/photos'", "DROP VIEW photos", "DESCRIBE FUNCTION photos"),
+        *("SHOW TABLES", "VACUUM", "DESCRIBE QUERY SELECT 1", "SELECT * FROM photos", ""),
+        *("DELETE FROM delta.`photos`", "CREATE TABLE photos (a INT) USING delta"),
+    ],
+)
+def test_what_names_no_table_of_ours_goes_on_to_the_engine(text: str) -> None:
+    check_not_ours(text, Settings(), lambda name: name == "photos")
 
 
 def test_a_script_is_many_statements() -> None:
@@ -197,6 +228,7 @@ WRONG = {
     "2 columns and gives 1 values",
     "MERGE INTO photos USING s ON a WHEN MATCHED THEN DELETE WHEN MATCHED THEN UPDATE SET *": "only"
     " the last one of a kind can go without",
+    "MERGE BRANCH exp INTO main": "column 7: MERGE is about rows: branches are merged by lw merge",
     "CREATE TABLE photos": "expected columns in parentheses, or AS and a query, found the end",
     "CREATE TABLE photos ()": "expected the name of a column, found ')'",
     "CREATE TABLE photos (id)": "expected a type such as BIGINT, found ')'",
@@ -240,7 +272,7 @@ WRONG = {
     "CREATE TAG a AS OF TIMESTAMP '2026-11-15'": "a repository has commits, not versions and times",
     "CREATE BRANCH a ON": "expected the name of a table, found the end",
     "CREATE BRANCH a ON photos AS OF 3": "expected VERSION or TIMESTAMP, found '3'",
-    "CREATE BRANCH a ON photos AS OF VERSION 0": "expected the number of a version, or a revision",
+    "CREATE BRANCH a ON photos AS OF VERSION 0": "of a version, of which the first is 1, or",
     "CREATE BRANCH a ON photos@exp FROM 'v1'": "photos@exp and AS OF or FROM each say where",
     "CREATE BRANCH a ON photos FROM v1": "expected a revision in quotes, found 'v1'",
     "DROP TAG v1 ON photos@exp": "are of a whole table: write photos",

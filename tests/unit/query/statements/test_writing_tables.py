@@ -100,6 +100,10 @@ def test_columns_are_added_dropped_renamed_and_cast(uri: str) -> None:
     assert found.schema.field("id").type == pa.int32()
     with pytest.raises(InvalidInputError, match="'nope' is not there"):
         run("ALTER TABLE t DROP COLUMN nope", tables=tables)
+    for added in ("(new INT, score INT)", "score AS id * 2"):
+        with pytest.raises(InvalidInputError, match="'score' exists already: ADD COLUMNS IF NOT"):
+            run(f"ALTER TABLE t ADD COLUMNS {added}", tables=tables)
+    assert lw.open(uri).version == 5
 
 
 def test_a_new_column_is_computed_from_others(uri: str) -> None:
