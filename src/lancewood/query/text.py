@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -157,8 +157,7 @@ def parse_fragment(sql: str, kind: str, settings: Settings, reason: str = "") ->
         _check_nesting(sql, tokens)
         parser = dialect.parser(error_level=ErrorLevel.IMMEDIATE)
         trees = parser.parse_into(getattr(exp, kind), tokens, sql)
-    # To sqlglot, a comment after a semicolon is a statement.
-    found = [each for each in trees if each is not None and not isinstance(each, exp.Semicolon)]
+    found = _statements(trees)
     if len(found) != 1:
         raise InvalidInputError(f"{shown(sql)} is not one {kind}")
     _check_inside(sql, found[0])
@@ -183,8 +182,14 @@ def _check_text(sql: str) -> None:
         raise InvalidInputError("the query holds half a character") from cause
 
 
-def _parsed(sql: str, dialect: Any) -> tuple[list[Any], Any]:
+def _statements(trees: Iterable[Any]) -> list[Any]:
+    """What was parsed, without what sqlglot takes a comment after a semicolon for."""
     from sqlglot import exp
+
+    return [each for each in trees if each is not None and not isinstance(each, exp.Semicolon)]
+
+
+def _parsed(sql: str, dialect: Any) -> tuple[list[Any], Any]:
     from sqlglot.errors import ErrorLevel
 
     path = _bare_path(sql)
@@ -193,8 +198,7 @@ def _parsed(sql: str, dialect: Any) -> tuple[list[Any], Any]:
         tokens = with_revisions(sql, _with_quotes(sql, dialect.tokenize(sql)))
         _check_statement(sql, tokens)
         trees = dialect.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql)
-    # To sqlglot, a comment after a semicolon is a statement.
-    found = [each for each in trees if each is not None and not isinstance(each, exp.Semicolon)]
+    found = _statements(trees)
     if len(found) != 1:
         raise InvalidInputError(f"{shown(sql)} is {len(found)} statements: give one query")
     _check_query(sql, found[0])
