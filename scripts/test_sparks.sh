@@ -5,20 +5,20 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-fast_doors=(read write runner)
-all_doors=("${fast_doors[@]}" source types sql merge columns diff streaming source_connect)
+fast_doors=(read write runner merge columnar)
+all_doors=("${fast_doors[@]}" source types sql columns diff streaming source_connect)
 
 site_of() { "$1/bin/python" -c 'import site; print(site.getsitepackages()[0])'; }
 
 for release in ${SPARKS:-3.5 4.0 4.1 4.2}; do
   venv=build/spark$release
-  if [ ! -e "$venv/.installed" ] || [ requirements.lock -nt "$venv/.installed" ]; then
+  if [ ! -e "$venv/bin/lw" ] || [ requirements.lock -nt "$venv/bin/lw" ]; then
     echo "Spark $release: installing it beside the packages of requirements.lock"
     rm -rf "$venv"
     .venv/bin/python -m venv "$venv"
     echo "import site; site.addsitedir('$(site_of .venv)')" > "$(site_of "$venv")/locked.pth"
     "$venv/bin/pip" install --quiet --disable-pip-version-check "pyspark==$release.*"
-    touch "$venv/.installed"
+    "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
   fi
   slice=("${all_doors[@]}")
   if [ "$release" = 3.5 ]; then slice=("${fast_doors[@]}"); fi

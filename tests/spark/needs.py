@@ -1,11 +1,13 @@
 """What a test needs that not every supported Spark has: without it, the test is skipped.
 
-To be imported by those that have seen that there is a pyspark.
+Where there is no pyspark, a module that imports this one is skipped.
 """
 
 from __future__ import annotations
 
 import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from lancewood.spark.abilities import SOURCES, Ability, release_here, shown
 

@@ -18,6 +18,7 @@ from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from lancewood.spark import count, read, tasks
+from lancewood.spark.abilities import ARROW_FRAMES, release_here
 from lancewood.spark.reading import plan
 from lancewood.spark.reading import plan as cutting
 from lancewood.spark.tasks import arrow_of
@@ -192,7 +193,9 @@ def test_large_table_is_not_broadcast_in_a_join_and_a_small_frame_is(
     monkeypatch.setattr(tasks, "_MOST_INSIDE", inside)
     few = spark.range(0, 2_000_000, 500_000).withColumnRenamed("id", "n")
     ours = read(spark, large.uri)
-    assert 16_000_000 <= size_of(ours) <= 64_000_000
+    assert size_of(ours) >= 16_000_000
+    if inside or ARROW_FRAMES.is_in(release_here()):  # else Spark does not know the size of rows
+        assert size_of(ours) <= 64_000_000
     for joined, side in ((ours.join(few, "n"), "BuildRight"), (few.join(ours, "n"), "BuildLeft")):
         plan = plan_of(joined)
         assert "BroadcastHashJoin" in plan

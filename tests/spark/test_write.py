@@ -210,6 +210,21 @@ def test_rows_are_spread_sorted_and_cut(spark: Any, uri: Path) -> None:
     )
 
 
+def test_lists_and_maps_without_any_value_are_written(spark: Any, uri: Path) -> None:
+    """Before 4.2 Spark hands over something else than offsets for what is in them."""
+    columns = [
+        "id",
+        "cast(array() as array<string>) as a",
+        "named_struct('x', cast(array() as array<array<binary>>)) as b",
+        "array(named_struct('y', cast(map() as map<string, array<string>>))) as c",
+    ]
+    frame = spark.range(0, 400, 1, 4).selectExpr(*columns)
+    write(frame, uri)
+    write(frame.repartition(2), uri, "append")
+    rows = lance.dataset(str(uri)).to_table(columns=["a", "b", "c"]).to_pylist()
+    assert rows == [{"a": [], "b": {"x": []}, "c": [{"y": []}]}] * 800
+
+
 def test_types_are_restored_by_the_table(spark: Any, uri: Path) -> None:
     schema = pa.schema(
         [

@@ -49,12 +49,18 @@ TIMES = Ability("times to the nanosecond", (4, 3), "leave the column out with co
 DOUBLED_QUOTES = Ability(
     "'' in texts of SQL", (4, 1), "such a text is two texts in a row: write \\' for a quote"
 )
+ARROW_FUNCTIONS = Ability(
+    "functions of Arrow arrays", (4, 1), "let it take values, or make it a pandas_udf of PySpark's"
+)
 LIMITED_STREAMS = Ability(
     "limits of streams",
     (4, 2),
     "a batch has all that is there; leave the option out",
 )
-MISSED = (SOURCES, CONNECT, BOUNDED_BATCHES, DOUBLED_QUOTES, LIMITED_STREAMS, TIMES)
+MISSED = (
+    *(SOURCES, CONNECT, BOUNDED_BATCHES, DOUBLED_QUOTES, ARROW_FUNCTIONS),
+    *(LIMITED_STREAMS, TIMES),
+)
 """What people notice the lack of."""
 
 ARROW_FRAMES = Ability("frames from and to Arrow tables", (4, 0), "they go by rows or batches")

@@ -8,10 +8,12 @@ from typing import Any
 import lance
 import pyarrow.parquet as pq
 import pytest
+from tests.spark.needs import needs
 from tests.spark.pipeline.example_scene import copied, module
 
 from lancewood.pipeline import Ending, run
 from lancewood.repo.repository import Repository
+from lancewood.spark.abilities import ARROW_FUNCTIONS
 
 pytestmark = pytest.mark.spark
 
@@ -69,6 +71,7 @@ def test_changes_that_come_twice_late_and_out_of_order_leave_the_table_right(
     assert "day-2" in log[0]
 
 
+@needs(ARROW_FUNCTIONS)
 def test_embeddings_are_computed_once_for_each_text_and_can_be_searched(
     spark: Any, tmp_path: Path
 ) -> None:

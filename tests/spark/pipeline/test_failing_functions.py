@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 from tests.spark.environment import QUICK_START, of_a_shell
+from tests.spark.needs import needs
 
 from lancewood.errors import LancewoodError
 from lancewood.pipeline import RunFacts, run
 from lancewood.pipeline.running.outcome import FACTS
+from lancewood.spark.abilities import ARROW_FUNCTIONS
 
 CODE = """
 import pyarrow as pa
@@ -69,6 +71,7 @@ FILL = '[[targets]]\ntable = "animals"\nmode = "add-columns"\ncolumns = {{ n = "
 PYTHON = '[steps.measured]\npython = "zoo_code:{}"\ninputs = ["animals"]\n'
 
 
+@needs(ARROW_FUNCTIONS)
 @pytest.mark.parametrize(
     ("text", "spot", "raised", "line", "stage"),
     [
@@ -106,6 +109,7 @@ def test_the_last_line_and_the_report_name_step_file_and_line_and_the_timeline_i
     assert told["stages"][-1]["is_failed"] is True
 
 
+@needs(ARROW_FUNCTIONS)
 @pytest.mark.campaign
 def test_the_shell_prints_no_java(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()

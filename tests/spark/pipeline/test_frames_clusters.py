@@ -9,9 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.spark.clusters.kinds import CONNECT, LOCAL_CLUSTER, on
+from tests.spark.needs import needs
 from tests.spark.pipeline.frames_scene import Scene, target
 
 import lancewood as lw
+from lancewood.spark.abilities import ARROW_FUNCTIONS
 
 TEXT = (
     '[sources.drops]\nformat = "csv"\npath = "in"\nschema = "id LONG, name STRING"\n'
@@ -25,6 +27,7 @@ TEXT = (
 )
 
 
+@needs(ARROW_FUNCTIONS)
 @pytest.mark.sliced(2)
 @pytest.mark.parametrize("mode", [on(LOCAL_CLUSTER), on(CONNECT)], indirect=True)
 def test_frames_are_the_same_on_executors_and_over_connect(any_spark: Any, tmp_path: Path) -> None:

@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.spark.needs import needs
 from tests.spark.pipeline.frames_scene import Scene, target, values
 
 from lancewood.errors import InvalidInputError, LancewoodError
+from lancewood.pipeline.frames import functions
 from lancewood.pipeline.frames.refusals import failed
+from lancewood.spark.abilities import ARROW_FUNCTIONS
 
 NUMBERS = '[sources.numbers]\nsql = "SELECT id FROM range(4)"\n'
 MODULE = """
@@ -56,6 +59,7 @@ def function(name: str, returns: str) -> str:
     return f'[functions.{name}]\npython = "zoo_code:{name}"\nreturns = "{returns}"\n'
 
 
+@needs(ARROW_FUNCTIONS)
 def test_sql_calls_functions_on_rows_and_on_arrow_arrays(scene: Scene) -> None:
     text = (
         NUMBERS
@@ -72,6 +76,16 @@ def test_sql_calls_functions_on_rows_and_on_arrow_arrays(scene: Scene) -> None:
         assert found == [(n, f"N{n}!", 2 * n, n // 2) for n in range(4)]
         assert scene.spark.catalog.functionExists("twice")
     assert not scene.spark.catalog.functionExists("twice")
+
+
+def test_function_of_arrays_is_refused_where_spark_has_none(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(functions, "release_of", lambda spark: (4, 0, 5))
+    text = NUMBERS + function("twice", "bigint") + target("numbers")
+    refused = r"^zoo\.toml line \d+: .*'twice' needs functions of Arrow arrays, .*from 4\.1 on"
+    with scene.frames(text) as frames, pytest.raises(InvalidInputError, match=refused):
+        frames.check()
 
 
 def test_name_of_another_function_is_refused(scene: Scene) -> None:

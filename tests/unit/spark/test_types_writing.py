@@ -352,6 +352,29 @@ def test_a_batch_that_is_right_already_is_given_back_itself() -> None:
     assert not Writing(given, table(b=pa.string(), a=pa.int64())).is_identity
 
 
+def test_the_offset_that_older_sparks_do_not_write_is_written() -> None:
+    """Of texts and lists in lists that are all empty; Lance reads it."""
+    never = pa.py_buffer(np.array([-189], np.int32))
+    text = pa.Array.from_buffers(pa.string(), 0, [None, never, pa.py_buffer(b"")])
+    inner = pa.Array.from_buffers(pa.list_(pa.string()), 0, [None, never], children=[text])
+    lists = pa.ListArray.from_arrays(pa.array([0, 0, 0], pa.int32()), inner)
+    structs = pa.StructArray.from_arrays([lists], ["x"])
+    kind = ArrayType(ArrayType(StringType()))
+    writing = Writing(frame(l=kind, s=StructType([StructField("x", kind)])))
+    found = writing.convert(pa.record_batch({"l": lists, "s": structs}))
+    assert found.to_pylist() == [{"l": [], "s": {"x": []}}] * 2
+    for each in (found["l"], found["s"].field("x")):
+        assert [np.frombuffer(below.buffers()[1], np.int32)[0] for below in below_of(each)] == [
+            0,
+            0,
+        ]
+
+
+def below_of(lists: pa.Array) -> list[pa.Array]:
+    """The lists in lists, and the texts in those."""
+    return [lists.values, lists.values.values]
+
+
 def test_a_batch_of_other_columns_than_the_frames_is_refused() -> None:
     writing = Writing(frame(a=LongType(), b=LongType()))
     with pytest.raises(InvalidInputError, match=r"\['b', 'a'\]"):

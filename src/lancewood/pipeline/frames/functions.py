@@ -26,6 +26,7 @@ from lancewood.pipeline.definition.refusal import wrong
 from lancewood.pipeline.frames.modules import Modules
 from lancewood.pipeline.frames.refusals import first_line, refused_at
 from lancewood.pipeline.report.markup import counted
+from lancewood.spark.abilities import ARROW_FUNCTIONS, release_of, require
 from lancewood.spark.running.failures import calls_of, raised_by
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ class Registered:
                 )
             register(named.name, given)
         elif takes_arrow(function):
+            require(f"function {named.name!r}", ARROW_FUNCTIONS, release_of(self._spark))
             # PySpark infers the kind from annotations, perhaps an iterator. Without them it has to
             # be told, and warns.
             form = None if _is_annotated(function) else spark.ArrowUDFType.SCALAR

@@ -402,3 +402,27 @@ def _spans(array: pa.Array, *, clean: bool) -> tuple[Any, pa.Array]:
     offsets = np.zeros(len(array) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets, array.flatten()
+
+
+def with_offsets(array: pa.Array) -> pa.Array:
+    """The array, with lists and texts of its own below lists and maps that have no values at all.
+
+    Before Spark 4.2, Java's Arrow does not write the one offset of those, and Lance reads it.
+    """
+    kind = array.type
+    if not pa.types.is_nested(kind):
+        return array if len(array) else pa.nulls(0, kind)
+    if pa.types.is_struct(kind):
+        fields = [array.field(index) for index in range(kind.num_fields)]
+        sound = [with_offsets(each) for each in fields]
+        if all(each is before for each, before in zip(sound, fields, strict=True)):
+            return array
+        return pa.StructArray.from_arrays(sound, fields=list(kind), mask=_mask(array))
+    if not len(array):
+        return pa.nulls(0, kind)
+    values = array.values
+    below = with_offsets(values)
+    if below is values:
+        return array
+    own = array.buffers()[: 1 if pa.types.is_fixed_size_list(kind) else 2]
+    return pa.Array.from_buffers(kind, len(array), own, -1, array.offset, children=[below])

@@ -33,6 +33,7 @@ from lancewood.spark.types.leaves import (
     Void,
     Wrapped,
     is_list,
+    with_offsets,
 )
 from lancewood.spark.types.new_table import arrow_schema, handed_over, leaf_type, way_out
 from lancewood.spark.types.reading import spark_schema
@@ -67,7 +68,7 @@ class Writing:
     table: pa.Schema
     """All columns of the table, old or new."""
     is_identity: bool
-    """Whether ``convert`` returns its argument, unless Spark uses an unusual form."""
+    """Whether ``convert`` returns the same columns, unless Spark uses an unusual form."""
 
     def __init__(
         self, frame: StructType, table: pa.Schema | None = None, *, schema: pa.Schema | None = None
@@ -102,6 +103,9 @@ class Writing:
             raise InvalidInputError(
                 f"a batch has the columns {batch.schema.names}, the frame has {self._names}"
             )
+        if any(pa.types.is_nested(each.type) for each in batch.schema):
+            columns = [with_offsets(each) for each in batch.columns]
+            batch = pa.RecordBatch.from_arrays(columns, schema=batch.schema)
         if self.is_identity and batch.schema.equals(self.schema, check_metadata=True):
             return batch
         arrays = []
