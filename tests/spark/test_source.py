@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -20,7 +19,6 @@ from tests.spark.needs import needs
 
 from lancewood.spark.abilities import SOURCES
 from lancewood.spark.columnar import why_closed
-from lancewood.spark.columnar.door import VARIABLE
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), needs(SOURCES)]
 
@@ -362,48 +360,6 @@ def test_spark_makes_no_table_and_registers_none(
     assert not spark.catalog.tableExists("dead")
     assert not new.exists()
     assert lw.open(entry.uri).version == entry.version
-
-
-without_door = pytest.mark.skipif(
-    os.environ.get(VARIABLE) != "0", reason="there the columnar door stands behind an entry"
-)
-
-
-@without_door
-def test_a_table_of_the_catalog_is_refused_because_spark_forgets_its_path(
-    spark: Any, table: lw.Table
-) -> None:
-    with pytest.raises(Exception, match="CREATE TEMP VIEW"):
-        spark.sql(f"CREATE TABLE forgotten USING lance OPTIONS (path '{table.uri}')")
-    assert not spark.catalog.tableExists("forgotten")
-
-
-@without_door
-@pytest.mark.parametrize("how", ["columns", "columns and a location", "saveAsTable"])
-def test_an_entry_that_spark_makes_without_asking_is_told_at_every_use_and_can_be_dropped(
-    spark: Any, table: lw.Table, how: str
-) -> None:
-    """Spark 4.3 does not make the source there; if this fails it does, and the docs can say so."""
-    before = lw.open(table.uri).count_rows()
-    if how == "saveAsTable":
-        more = table.to_arrow().slice(0, 1)
-        frame = spark.createDataFrame(more.to_pylist(), load(spark, table).schema)
-        with pytest.raises(Exception, match="CREATE TEMP VIEW"):
-            frame.write.format("lance").mode("append").saveAsTable("dead")
-        assert not spark.catalog.tableExists("dead")
-        frame.write.format("lance").mode("append").option("path", table.uri).saveAsTable("dead")
-        before += 1
-    else:
-        where = f"LOCATION '{table.uri}'" if "location" in how else ""
-        spark.sql(f"CREATE TABLE dead (id long) USING lance {where}")
-    try:
-        for use in ("SELECT * FROM dead", "INSERT INTO dead SELECT * FROM dead"):
-            with pytest.raises(Exception, match="DROP TABLE removes its entry, and no rows"):
-                spark.sql(use).collect()
-    finally:
-        spark.sql("DROP TABLE dead")
-    assert not spark.catalog.tableExists("dead")
-    assert lw.open(table.uri).count_rows() == before
 
 
 def test_secrets_are_in_no_plan_and_no_error(spark: Any, table: lw.Table) -> None:

@@ -217,20 +217,15 @@ class OnSpark:
 
 
 def _stored(frame: DataFrame, table: pa.Schema) -> DataFrame:
-    """The frame with decimals as floats where the table has those, and the other way round: an
-    exact number is written that way, and is no misfit."""
-    from pyspark.sql.types import DecimalType, DoubleType, FloatType
+    """The frame with floats instead of decimals where the table has those: an exact number is
+    written that way, and is no misfit."""
+    from pyspark.sql.types import DecimalType
 
-    known = {each.name: each for each in table}
+    known = {each.name: each for each in table if pt.is_floating(each.type)}
     changed = []
     for each in frame.schema.fields:
         column, field = frame[f"`{each.name.replace('`', '``')}`"], known.get(each.name)
-        kind = None if field is None else field.type
-        is_exact = isinstance(each.dataType, DecimalType)
-        is_float = isinstance(each.dataType, DoubleType | FloatType)
-        if kind is not None and (
-            (is_exact and pt.is_floating(kind)) or (is_float and pt.is_decimal(kind))
-        ):
+        if field is not None and isinstance(each.dataType, DecimalType):
             wanted = spark_schema(pa.schema([field])).fields[0].dataType
             column = column.cast(wanted).alias(each.name)
         changed.append(column)

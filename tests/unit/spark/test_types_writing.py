@@ -132,6 +132,8 @@ def test_a_decimal_with_more_digits_is_refused_with_the_cast_that_rounds_it() ->
         (LongType(), pa.float64(), pa.array([2**53 + 1]), "9007199254740993"),
         (IntegerType(), pa.float16(), pa.array([2049], pa.int32()), "2049"),
         (LongType(), pa.decimal128(3, 1), pa.array([99, 100]), "100"),
+        (DoubleType(), pa.decimal128(12, 2), pa.array([0.1, None, 1.567]), "1.567"),
+        (DoubleType(), pa.decimal128(3, 2), pa.array([9.5, float("inf")]), "inf"),
         (DoubleType(), pa.float32(), pa.array([0.5, 0.1]), "0.1"),
         (DoubleType(), pa.float32(), pa.array([1e300]), "1e+300"),
         (FloatType(), pa.float16(), pa.array([1e6], pa.float32()), "1000000.0"),
@@ -168,6 +170,8 @@ def test_values_that_fit_a_narrower_type_are_taken() -> None:
     assert written(DoubleType(), pa.float16(), pa.array(halves)).to_pylist() == halves
     nan = written(DoubleType(), pa.float32(), pa.array([float("nan")])).to_pylist()
     assert nan[0] != nan[0]
+    tenths = written(DoubleType(), pa.decimal128(12, 2), pa.array([0.1, None, 25.0]))
+    assert tenths.to_pylist() == [Decimal("0.10"), None, Decimal("25.00")]
     exact = pa.array([Decimal("1.50")], pa.decimal128(10, 2))
     assert written(DecimalType(10, 2), pa.decimal128(2, 1), exact).to_pylist() == [Decimal("1.5")]
 

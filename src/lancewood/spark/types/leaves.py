@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancewood.jobs.rows.assignments import cast_number
 from lancewood.spark.types.refusal import ColumnPath, first_refused, shown
 
 BFLOAT16_STORAGE: pa.DataType = pa.binary(2)
@@ -67,8 +68,6 @@ class LosslessCast:
 
     column: ColumnPath
     target: pa.DataType
-    via: tuple[pa.DataType, ...] = ()
-    """Intermediate types, where Arrow has no direct cast."""
     checks: bool = False
     name: str = ""
     """The name of the target for people, if not its Arrow type."""
@@ -88,9 +87,7 @@ class LosslessCast:
             raise self.column.unexpected(array.type, self.target, cause) from cause
 
     def _cast(self, array: pa.Array) -> pa.Array:
-        for kind in (*self.via, self.target):
-            array = array if array.type.equals(kind) else array.cast(kind)
-        return array
+        return cast_number(array, self.target)
 
 
 @dataclass(frozen=True)

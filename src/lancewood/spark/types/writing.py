@@ -247,6 +247,8 @@ class TypeFitting:
             if kind.bit_width > wire.bit_width:
                 return LosslessCast(column, kind)
             return NarrowFloat(column, kind)
+        if is_float and pa.types.is_decimal(kind):
+            return LosslessCast(column, kind, checks=True)
         if pa.types.is_decimal(wire):
             return _fit_decimal(wire, kind, column)
         return _fit_other(wire, kind, column)
@@ -272,7 +274,7 @@ def _fit_integer(wire: pa.DataType, kind: pa.DataType, column: ColumnPath) -> Co
     if pa.types.is_decimal(kind):
         digits = _DIGITS[wire.bit_width]
         checks = kind.precision - kind.scale < digits or kind.scale < 0
-        return LosslessCast(column, kind, (pa.decimal128(digits, 0),), checks)
+        return LosslessCast(column, kind, checks=checks)
     return None
 
 
