@@ -38,6 +38,7 @@ $(ARCHIVE): $(STAMP)
 test-spark: setup $(ARCHIVE)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --durations=25 \
 	  --reruns 2 --only-rerun "Python worker failed to connect back" tests/spark
+	LANCEWOOD_SPARK_COLUMNAR=0 $(BIN)/python -m pytest -q tests/spark/test_source_entries.py
 
 test-spark-doors: setup $(ARCHIVE) ## the tests of Spark without the columnar door, which `make test` has
 	LANCEWOOD_SPARK_COLUMNAR=0 $(BIN)/python -m pytest -n 2 --dist loadgroup \

@@ -1,5 +1,7 @@
 """Entries of Spark's catalog for ``format("lance")`` in a session without the columnar door: behind
 them stands Spark's Python source, which is not told the path of a table.
+
+In a process of their own, where Java never saw the door: see ``conftest.py``.
 """
 
 from __future__ import annotations
@@ -14,18 +16,11 @@ import lancewood as lw
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from tests.spark.clusters.kinds import LOCAL
 from tests.spark.needs import needs
 
 from lancewood.spark.abilities import SOURCES
-from lancewood.spark.columnar.door import SETTING
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), needs(SOURCES)]
-
-
-@pytest.fixture(scope="module")
-def doorless(sessions: Any) -> Any:
-    return sessions.use(LOCAL, {SETTING: "false"})
 
 
 @pytest.fixture
@@ -34,34 +29,34 @@ def table(tmp_path: Path) -> lw.Table:
 
 
 def test_a_table_of_the_catalog_is_refused_because_spark_forgets_its_path(
-    doorless: Any, table: lw.Table
+    spark: Any, table: lw.Table
 ) -> None:
     with pytest.raises(Exception, match="CREATE TEMP VIEW"):
-        doorless.sql(f"CREATE TABLE forgotten USING lance OPTIONS (path '{table.uri}')")
-    assert not doorless.catalog.tableExists("forgotten")
+        spark.sql(f"CREATE TABLE forgotten USING lance OPTIONS (path '{table.uri}')")
+    assert not spark.catalog.tableExists("forgotten")
 
 
 @pytest.mark.parametrize("how", ["columns", "columns and a location", "saveAsTable"])
 def test_an_entry_that_spark_makes_without_asking_is_told_at_every_use_and_can_be_dropped(
-    doorless: Any, table: lw.Table, how: str
+    spark: Any, table: lw.Table, how: str
 ) -> None:
     """Spark 4.3 does not make the source there; if this fails it does, and the docs can say so."""
     before = table.count_rows()
     if how == "saveAsTable":
-        write = doorless.createDataFrame([(20,)], "id long").write.format("lance").mode("append")
+        write = spark.createDataFrame([(20,)], "id long").write.format("lance").mode("append")
         with pytest.raises(Exception, match="CREATE TEMP VIEW"):
             write.saveAsTable("dead")
-        assert not doorless.catalog.tableExists("dead")
+        assert not spark.catalog.tableExists("dead")
         write.option("path", table.uri).saveAsTable("dead")
         before += 1
     else:
         where = f"LOCATION '{table.uri}'" if "location" in how else ""
-        doorless.sql(f"CREATE TABLE dead (id long) USING lance {where}")
+        spark.sql(f"CREATE TABLE dead (id long) USING lance {where}")
     try:
         for use in ("SELECT * FROM dead", "INSERT INTO dead SELECT * FROM dead"):
             with pytest.raises(Exception, match="DROP TABLE removes its entry, and no rows"):
-                doorless.sql(use).collect()
+                spark.sql(use).collect()
     finally:
-        doorless.sql("DROP TABLE dead")
-    assert not doorless.catalog.tableExists("dead")
+        spark.sql("DROP TABLE dead")
+    assert not spark.catalog.tableExists("dead")
     assert table.latest().count_rows() == before
