@@ -1,10 +1,11 @@
-"""A table through pylance's own dataset class, for vector and text search, which Lancewood does not
-do itself. Nothing in Lancewood builds on the result.
+"""A table through pylance's own dataset class: for people who ask for it, and for the engine of
+indices. No other table operation is built on it, and it never commits for us.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lancewood.data.codec import StorageOptions
@@ -15,33 +16,46 @@ if TYPE_CHECKING:
     import lance
 
 
-def open_with_pylance(
-    uri: str,
-    version: Version,
-    branch: str | None = None,
-    storage_options: StorageOptions = None,
-    base_options: Mapping[str, Mapping[str, str]] | None = None,
-) -> lance.LanceDataset:
-    """pylance's dataset at exactly this version of this branch (None: main).
+@dataclass(frozen=True)
+class DatasetAddress:
+    """Where pylance finds one version of a table. Small, and pickles."""
 
-    ``uri`` is the root of main; ``base_options`` are storage options by base path, where they
-    differ from the table's. Raises NotFoundError where pylance finds no such version, StorageError
-    where it fails otherwise.
-    """
-    import lance
+    uri: str
+    """The root of main."""
+    version: Version
+    branch: str | None = None
+    """None: main."""
+    storage_options: StorageOptions = field(default=None, repr=False)
+    base_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+    """Storage options by base path, where they differ from the table's."""
 
-    options: dict[str, Any] = {
-        "storage_options": dict(storage_options) if storage_options else None
-    }
-    if base_options:
-        options["base_store_params"] = {path: dict(each) for path, each in base_options.items()}
-    where = f"version {version} of {uri}" + (f" on branch {branch!r}" if branch else "")
-    try:
-        if branch is None:
-            return lance.dataset(uri, version=int(version), **options)
-        return lance.dataset(uri, **options).checkout_version((branch, int(version)))
-    except Exception as cause:
-        text = str(cause)
-        if "not found" in text.lower():
-            raise NotFoundError(f"{where} not found by pylance: {text}", uri=uri) from cause
-        raise StorageError(f"pylance cannot open {where}: {text}", uri=uri) from cause
+    def open(self, session: lance.Session | None = None) -> lance.LanceDataset:
+        """pylance's dataset at exactly this version.
+
+        Raises NotFoundError where pylance finds no such version, StorageError where it fails
+        otherwise.
+        """
+        import lance
+
+        options: dict[str, Any] = {
+            "storage_options": dict(self.storage_options) if self.storage_options else None,
+            "session": session,
+        }
+        if self.base_options:
+            options["base_store_params"] = {
+                path: dict(each) for path, each in self.base_options.items()
+            }
+        try:
+            if self.branch is None:
+                return lance.dataset(self.uri, version=int(self.version), **options)
+            found = lance.dataset(self.uri, **options)
+            return found.checkout_version((self.branch, int(self.version)))
+        except Exception as cause:
+            text = str(cause)
+            if "not found" in text.lower():
+                raise NotFoundError(f"{self} not found by pylance: {text}", uri=self.uri) from cause
+            raise StorageError(f"pylance cannot open {self}: {text}", uri=self.uri) from cause
+
+    def __str__(self) -> str:
+        on = f" on branch {self.branch!r}" if self.branch else ""
+        return f"version {self.version} of {self.uri}{on}"

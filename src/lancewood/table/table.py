@@ -13,9 +13,8 @@ from typing import Any, Self
 import pyarrow as pa
 
 from lancewood.data.blob_file import BlobFile
-from lancewood.data.lance_dataset import open_with_pylance
 from lancewood.engine.commit import CommitPolicy
-from lancewood.engine.location import Bases, check_not_moved
+from lancewood.engine.location import Bases
 from lancewood.engine.rows import Numbers, plan_scan, take_blobs, take_positions, take_row_ids
 from lancewood.engine.schema import (
     Columns,
@@ -24,8 +23,8 @@ from lancewood.engine.schema import (
     field_metadata_update,
     text_update,
 )
-from lancewood.engine.snapshot import TableStats, table_stats
-from lancewood.errors import InvalidInputError, UnsupportedError
+from lancewood.engine.snapshot import TableStats, dataset_address, table_stats
+from lancewood.errors import InvalidInputError
 from lancewood.jobs.job import CommitOptions
 from lancewood.model.applied import AppliedBatch, marks
 from lancewood.model.fragment import Fragment
@@ -236,22 +235,7 @@ class Table(
 
         What is written through it is pylance's doing; open the table anew to see it.
         """
-        location, head = self._snapshot.location, self._snapshot.manifest
-        if location.store.location("data") is None:
-            raise UnsupportedError(f"pylance cannot open {self.uri}: it is in this process only")
-        check_not_moved(location, self._snapshot.manifest)
-        main = location.main(head)
-        return open_with_pylance(
-            location.uri if main is None else main.uri,
-            Version(self.version),
-            None if main is None else head.branch,
-            location.storage_options,
-            {
-                each.path: options
-                for each in head.base_paths
-                if (options := location.options_of(each) or {}) != (location.storage_options or {})
-            },
-        )
+        return dataset_address(self._snapshot).open()
 
     # Write
 

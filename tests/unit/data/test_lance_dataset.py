@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from tests.pylance import lance
 
-from lancewood.data.lance_dataset import open_with_pylance
+from lancewood.data.lance_dataset import DatasetAddress
 from lancewood.errors import NotFoundError, StorageError
 from lancewood.model.ids import Version
 
@@ -21,14 +21,14 @@ def test_exactly_the_version_that_was_asked_for_is_opened(tmp_path: Path) -> Non
     branch = lance.dataset(root).checkout_version(("exp", None))
     lance.write_dataset(pa.table({"a": [3]}), branch, mode="append")
     lance.write_dataset(pa.table({"a": [9]}), root, mode="append")
-    assert open_with_pylance(root, Version(1)).to_table()["a"].to_pylist() == [1]
-    assert open_with_pylance(root, Version(3)).to_table()["a"].to_pylist() == [1, 2, 9]
-    found = open_with_pylance(root, Version(3), "exp")
+    assert DatasetAddress(root, Version(1)).open().to_table()["a"].to_pylist() == [1]
+    assert DatasetAddress(root, Version(3)).open().to_table()["a"].to_pylist() == [1, 2, 9]
+    found = DatasetAddress(root, Version(3), "exp").open()
     assert found.to_table()["a"].to_pylist() == [1, 2, 3]
     with pytest.raises(NotFoundError, match="version 7"):
-        open_with_pylance(root, Version(7))
+        DatasetAddress(root, Version(7)).open()
 
 
 def test_a_place_that_is_no_table_is_an_error_of_ours(tmp_path: Path) -> None:
     with pytest.raises((NotFoundError, StorageError), match="version 1 of"):
-        open_with_pylance(str(tmp_path / "none"), Version(1))
+        DatasetAddress(str(tmp_path / "none"), Version(1)).open()

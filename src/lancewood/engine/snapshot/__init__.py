@@ -34,6 +34,7 @@ from lancewood.engine.snapshot.sameness import same_content
 from lancewood.engine.snapshot.snapshot import (
     Snapshot,
     TableStats,
+    dataset_address,
     load_snapshot,
     read_version,
     table_stats,
@@ -50,6 +51,7 @@ __all__ = [
     "branch_location",
     "check_contradictions",
     "common_version",
+    "dataset_address",
     "find_family",
     "has_revision",
     "has_settled_ids",

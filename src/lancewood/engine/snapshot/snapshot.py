@@ -14,8 +14,16 @@ from typing import Any, TypeVar
 from pyroaring import BitMap
 
 from lancewood.data.file_root import FileRoot
+from lancewood.data.lance_dataset import DatasetAddress
 from lancewood.engine.commit import CommitPolicy, check_commit, check_manifest_store, commit
-from lancewood.engine.location import Location, NewFile, default_file_root, discard, load_deletions
+from lancewood.engine.location import (
+    Location,
+    NewFile,
+    check_not_moved,
+    default_file_root,
+    discard,
+    load_deletions,
+)
 from lancewood.engine.versions import (
     load_as_of,
     load_manifest,
@@ -23,7 +31,7 @@ from lancewood.engine.versions import (
     load_transaction_of,
     load_version,
 )
-from lancewood.errors import InvalidInputError, NotFoundError, found_in
+from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError, found_in
 from lancewood.format.arrow import to_arrow_schema
 from lancewood.format.layout import NamingScheme
 from lancewood.format.schema import decode_schema
@@ -210,4 +218,22 @@ def table_stats(snapshot: Snapshot) -> TableStats:
         deletion_files=sum(each.deletion_file is not None for each in manifest.fragments),
         bytes=None if None in sizes else sum(each or 0 for each in sizes),
         indices=len(manifest.indices),
+    )
+
+
+def dataset_address(snapshot: Snapshot) -> DatasetAddress:
+    """Where pylance finds this version; raises UnsupportedError if it cannot open it at all."""
+    location, head = snapshot.location, snapshot.manifest
+    if location.store.location("data") is None:
+        raise UnsupportedError(f"pylance cannot open {location.uri}: it is in this process only")
+    check_not_moved(location, head)
+    main = location.main(head)
+    own = location.storage_options or {}
+    options = ((each.path, location.options_of(each) or {}) for each in head.base_paths)
+    return DatasetAddress(
+        location.uri if main is None else main.uri,
+        head.version,
+        None if main is None else head.branch,
+        location.storage_options,
+        {path: each for path, each in options if each != own},
     )

@@ -1,0 +1,109 @@
+"""The kinds of indices that we build and search, and what may be done with their segments.
+
+Measured with pylance 14, which is the engine that builds them. Segments of one index that hold the
+same row are told apart by some kinds only: *exact* ones answer with what any segment says, so that
+a row must never be in two of them, however old one is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from google.protobuf.message import DecodeError
+
+from lancewood.errors import FormatError, InvalidInputError
+from lancewood.model.index import Index
+from lancewood.proto import index_pb2
+
+
+class Merging(Enum):
+    """Which segments can become one."""
+
+    ALWAYS = "always"
+    CLEAN = "clean"
+    """Those whose rows have not changed since; a stale row would stay in it for ever."""
+    NEW = "new"
+    """Those that were just built with one model."""
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexKind:
+    """One kind of index, by the name that pylance has for it."""
+
+    name: str
+    details: str
+    """The name of the message with which the manifest describes it."""
+    merging: Merging
+    is_exact: bool = False
+    """A row in two segments is answered wrongly."""
+    is_vector: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _vectors(name: str, merging: Merging) -> IndexKind:
+    return IndexKind(name, "VectorIndexDetails", merging, is_vector=True)
+
+
+BTREE = IndexKind("BTREE", "BTreeIndexDetails", Merging.ALWAYS, is_exact=True)
+BITMAP = IndexKind("BITMAP", "BitmapIndexDetails", Merging.ALWAYS, is_exact=True)
+LABEL_LIST = IndexKind("LABEL_LIST", "LabelListIndexDetails", Merging.CLEAN, is_exact=True)
+INVERTED = IndexKind("INVERTED", "InvertedIndexDetails", Merging.CLEAN, is_exact=True)
+NGRAM = IndexKind("NGRAM", "NGramIndexDetails", Merging.ALWAYS)
+ZONEMAP = IndexKind("ZONEMAP", "ZoneMapIndexDetails", Merging.ALWAYS)
+BLOOMFILTER = IndexKind("BLOOMFILTER", "BloomFilterIndexDetails", Merging.ALWAYS)
+IVF_FLAT = _vectors("IVF_FLAT", Merging.ALWAYS)
+IVF_PQ = _vectors("IVF_PQ", Merging.NEW)
+IVF_SQ = _vectors("IVF_SQ", Merging.NEVER)
+IVF_RQ = _vectors("IVF_RQ", Merging.NEW)
+IVF_HNSW_FLAT = _vectors("IVF_HNSW_FLAT", Merging.ALWAYS)
+IVF_HNSW_PQ = _vectors("IVF_HNSW_PQ", Merging.NEW)
+IVF_HNSW_SQ = _vectors("IVF_HNSW_SQ", Merging.NEVER)
+
+KINDS: Mapping[str, IndexKind] = {
+    each.name: each
+    for each in (
+        *(BTREE, BITMAP, LABEL_LIST, INVERTED, NGRAM, ZONEMAP, BLOOMFILTER),
+        *(IVF_FLAT, IVF_PQ, IVF_SQ, IVF_RQ, IVF_HNSW_FLAT, IVF_HNSW_PQ, IVF_HNSW_SQ),
+    )
+}
+_ALONE = {each.details: each for each in KINDS.values() if not each.is_vector}
+_VECTORS = {
+    ("whole", False): IVF_FLAT,
+    ("product", False): IVF_PQ,
+    ("scalar", False): IVF_SQ,
+    ("rabit", False): IVF_RQ,
+    ("whole", True): IVF_HNSW_FLAT,
+    ("product", True): IVF_HNSW_PQ,
+    ("scalar", True): IVF_HNSW_SQ,
+}
+
+
+def find_kind(name: str) -> IndexKind:
+    """The kind of that name, in any case; raises InvalidInputError for others."""
+    found = KINDS.get(name.upper()) if isinstance(name, str) else None
+    if found is None:
+        raise InvalidInputError(
+            f"there is no index of kind {name!r}: choose one of {', '.join(KINDS)}"
+        )
+    return found
+
+
+def kind_of(index: Index) -> IndexKind | None:
+    """The kind of an index, from the manifest alone; None for one that we do not know."""
+    if index.kind != IVF_FLAT.details:
+        return _ALONE.get(index.kind)
+    details = vector_details(index)
+    return _VECTORS.get((details.WhichOneof("stored") or "", details.HasField("graph")))
+
+
+def vector_details(index: Index) -> index_pb2.VectorIndexDetails:
+    """What a vector index says about itself; raises FormatError for bytes that say nothing."""
+    try:
+        return index_pb2.VectorIndexDetails.FromString(index.message.index_details.value)
+    except DecodeError as cause:
+        raise FormatError(f"the details of index {index.name!r} cannot be read: {cause}") from cause
