@@ -49,6 +49,7 @@ INNER_ROOMS = {
         "rows": "base location snapshot schema",
         "changes": "base snapshot schema rows",
         "comparing": "base snapshot schema rows",
+        "searching": "base snapshot schema rows",
         "write": "base location versions commit snapshot schema",
         "staging": "location versions commit snapshot write",
         "upkeep": "location versions commit snapshot",

@@ -132,6 +132,10 @@ class TableGroup(LazyGroup):
             "commands.rows:cat_command", "Show rows, all of them or those of a filter."
         ),
         "count": CommandEntry("commands.rows:count_command", "Count rows."),
+        "search": CommandEntry(
+            "commands.search:search_command",
+            "Find rows that are like a vector, a row or a text.",
+        ),
         "delete": CommandEntry("commands.change_rows:delete_command", "Delete rows."),
         "update": CommandEntry("commands.change_rows:update_command", "Change values of rows."),
         "merge": CommandEntry(
@@ -230,6 +234,7 @@ class TableGroup(LazyGroup):
     known_as: ClassVar[dict[str, str]] = {
         **dict.fromkeys(("load", "append", "insert"), "import"),
         **dict.fromkeys(("show", "select"), "cat"),
+        **dict.fromkeys(("find", "nearest", "similar"), "search"),
         **dict.fromkeys(("describe", "columns"), "schema"),
         **dict.fromkeys(("history", "log"), "versions"),
         **dict.fromkeys(("vacuum", "gc", "prune"), "cleanup"),

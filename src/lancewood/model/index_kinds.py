@@ -107,3 +107,11 @@ def vector_details(index: Index) -> index_pb2.VectorIndexDetails:
         return index_pb2.VectorIndexDetails.FromString(index.message.index_details.value)
     except DecodeError as cause:
         raise FormatError(f"the details of index {index.name!r} cannot be read: {cause}") from cause
+
+
+def inverted_details(index: Index) -> index_pb2.InvertedIndexDetails:
+    """The same for an index of words."""
+    try:
+        return index_pb2.InvertedIndexDetails.FromString(index.message.index_details.value)
+    except DecodeError as cause:
+        raise FormatError(f"the details of index {index.name!r} cannot be read: {cause}") from cause

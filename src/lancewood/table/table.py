@@ -41,6 +41,7 @@ from lancewood.table.handle import TravelVerbs
 from lancewood.table.naming import NamingVerbs
 from lancewood.table.rows import MergeVerbs, RowVerbs
 from lancewood.table.scan import Scan
+from lancewood.table.searching import SearchVerbs
 from lancewood.table.storage import BaseVerbs, CloneVerbs, CompactVerbs, MoveVerbs, UpkeepVerbs
 from lancewood.table.writes import WriteVerbs
 
@@ -55,6 +56,7 @@ class Table(
     ChangeVerbs,
     DiffVerbs,
     BlameVerbs,
+    SearchVerbs,
     UpkeepVerbs,
     NamingVerbs,
     BaseVerbs,

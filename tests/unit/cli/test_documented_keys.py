@@ -32,6 +32,7 @@ ARGUMENTS = {
     "rename-column": ["t.lance", "name", "label"],
     "cast-column": ["t.lance", "id", "int8"],
     "replace-columns": ["t.lance", "ids.csv", "--fragment", "0"],
+    "search": ["t.lance", "--text", "x"],
     "versions": ["t.lance", "-n", "1"],
     "changes": ["t.lance", "--since", "1"],
     "diff": ["t.lance", "1"],
@@ -44,7 +45,12 @@ ARGUMENTS = {
 }
 BESIDE = {"blame": ["id", "name"]}
 """Columns of the rows that stand between other keys."""
-OF_THE_ROWS = {"head": ["id", "name"], "cat": ["id", "name"], "changes": ["id", "name"]}
+OF_THE_ROWS = {
+    "head": ["id", "name"],
+    "cat": ["id", "name"],
+    "changes": ["id", "name"],
+    "search": ["id", "name", "_score"],
+}
 PROMISE = re.compile(r"JSON (?:lines|keys)(?:(?: with keys)?: ([a-z_, ]+)|, with a key for each)")
 ENTRIES = {**TableGroup.entries, "doctor": RootGroup.entries["doctor"]}
 
@@ -67,6 +73,8 @@ def test_help_tells_the_keys_of_the_json(
         table.add_base("cold", name="cold")
     if name == "index-mask":
         lance.dataset("t.lance").create_scalar_index("id", "BTREE")
+    if name == "search":
+        lance.dataset("t.lance").create_scalar_index("name", "INVERTED")
     Path("rows.csv").write_text("a\n1\n")
     Path("ids.csv").write_text("id\n1\n")
     words = " ".join(load_command(name, ENTRIES[name].function).help.split())

@@ -21,8 +21,8 @@ from lancewood.cli.main import RootGroup
 Lw = Callable[..., Any]
 COMMANDS = [*TableGroup.entries.items(), *RootGroup.entries.items()]
 READING = [
-    *("export", "info", "schema", "head", "cat", "count", "blame", "files", "config"),
-    *("verify", "index-mask", "branch", "tag", "clone"),
+    *("export", "info", "schema", "head", "cat", "count", "search", "blame"),
+    *("files", "config", "verify", "index-mask", "branch", "tag", "clone"),
 ]
 CHANGING = [
     *("delete", "update", "merge", "add-columns", "drop-columns", "rename-column"),

@@ -29,7 +29,7 @@ from lancewood.engine.rows.picking import pick_rows
 from lancewood.engine.rows.prune import Pruner
 from lancewood.engine.rows.row_shape import RowShape, batch_of, nameless
 from lancewood.engine.rows.scan import ScanPlan, ScanRequest, plan_scan
-from lancewood.engine.rows.take import Numbers, take_positions, take_row_ids
+from lancewood.engine.rows.take import Numbers, take_addresses, take_positions, take_row_ids
 
 __all__ = [
     "NO_STRETCHES",
@@ -67,6 +67,7 @@ __all__ = [
     "small_fragments",
     "spread",
     "stretches_of",
+    "take_addresses",
     "take_blobs",
     "take_positions",
     "take_row_ids",

@@ -19,6 +19,7 @@ import pyarrow as pa
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.base import WORKERS, as_list, in_order
 from lancewood.engine.rows.facts import RowFacts, open_fragment
+from lancewood.engine.rows.row_shape import RowShape
 from lancewood.engine.schema import Projection, project
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, NotFoundError
@@ -74,7 +75,8 @@ def take_positions(
     wanted = asked.astype(np.int64)
     owner = np.searchsorted(ends, wanted, side="right")
     starts = ends - live
-    return _gather(snapshot, columns, owner, wanted - starts[owner], _physical)
+    projection = _stored(snapshot, columns)
+    return _gather(snapshot, projection, owner, wanted - starts[owner], _physical)
 
 
 def take_row_ids(
@@ -89,6 +91,16 @@ def take_row_ids(
         positions = positions_of(snapshot, wanted)
         _check_found(snapshot, wanted[positions < 0])
         return take_positions(snapshot, positions, columns)
+    return take_addresses(snapshot, wanted, _stored(snapshot, columns))
+
+
+def take_addresses(
+    snapshot: Snapshot, wanted: npt.NDArray[np.uint64], projection: Projection
+) -> pa.Table:
+    """The rows at these addresses, with columns that may be computed.
+
+    Raises NotFoundError for an address where no live row is.
+    """
     owner = np.full(len(wanted), -1, np.int64)
     offsets = (wanted & np.uint64(0xFFFFFFFF)).astype(np.int64)
     numbers = wanted >> np.uint64(32)
@@ -99,7 +111,7 @@ def take_row_ids(
             inside = (numbers == number) & (offsets < facts.fragment.physical_rows)
             owner[inside & ~facts.are_deleted(offsets)] = position
     _check_found(snapshot, wanted[owner < 0])
-    return _gather(snapshot, columns, owner, offsets, lambda _, chosen: chosen)
+    return _gather(snapshot, projection, owner, offsets, lambda _, chosen: chosen)
 
 
 def _check_found(snapshot: Snapshot, lost: npt.NDArray[np.uint64]) -> None:
@@ -115,17 +127,20 @@ def _physical(facts: RowFacts, live: _Ints) -> _Ints:
     return facts.physical_offsets(live)
 
 
+def _stored(snapshot: Snapshot, columns: Sequence[str] | None) -> Projection:
+    if isinstance(columns, Mapping):
+        raise InvalidInputError("take returns columns as they are: give names, or use scan")
+    return project(snapshot.schema, columns)
+
+
 def _gather(
     snapshot: Snapshot,
-    columns: Sequence[str] | None,
+    projection: Projection,
     owner: _Ints,
     values: _Ints,
     offsets_of: Callable[[RowFacts, _Ints], _Ints],
 ) -> pa.Table:
     """Rows of several fragments put together: row n is ``values[n]`` of fragment ``owner[n]``."""
-    if isinstance(columns, Mapping):
-        raise InvalidInputError("take returns columns as they are: give names, or use scan")
-    projection = project(snapshot.schema, columns)
     if not projection.names:
         return pa.table({"rows": pa.nulls(len(owner))}).select([])
     schema, wanted = projection.arrow_schema(), WantedColumns(projection.stored)
@@ -172,6 +187,11 @@ def _shaped(
     stored = list(batches)
     table = pa.Table.from_batches(stored) if stored and stored[0].num_columns else None
     columns = {name: facts.column_at(name, offsets) for name in projection.system}
+    if projection.computed:
+        shape = RowShape(snapshot=facts.snapshot, projection=projection)
+        read = {} if table is None else dict(zip(table.schema.names, table.columns, strict=True))
+        whole = {name: _whole(each) for name, each in {**read, **columns}.items()}
+        return pa.Table.from_batches([shape.shaped(whole, len(offsets))])
     arrays = []
     for name in projection.names:
         if name in columns:
@@ -180,6 +200,10 @@ def _shaped(
             assert table is not None
             arrays.append(table.column(name))
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _whole(values: Any) -> pa.Array:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 
 def _live_rows(snapshot: Snapshot, fragment: Fragment) -> int:

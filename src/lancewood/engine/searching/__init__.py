@@ -1,0 +1,33 @@
+"""Rows by likeness: which column and index answer, what is asked of pylance, how answers are
+ranked."""
+
+from __future__ import annotations
+
+from lancewood.engine.searching.allowed import RowIdSet, allowed_rows
+from lancewood.engine.searching.columns import SearchedColumn, find_text_column, find_vector_column
+from lancewood.engine.searching.nearest import (
+    DISTANCE,
+    NearestSearch,
+    VectorOptions,
+    plan_nearest,
+)
+from lancewood.engine.searching.ranking import ranks
+from lancewood.engine.searching.search import Search, condition_plan, plan_search
+from lancewood.engine.searching.vectors import as_vectors
+
+__all__ = [
+    "DISTANCE",
+    "NearestSearch",
+    "RowIdSet",
+    "Search",
+    "SearchedColumn",
+    "VectorOptions",
+    "allowed_rows",
+    "as_vectors",
+    "condition_plan",
+    "find_text_column",
+    "find_vector_column",
+    "plan_nearest",
+    "plan_search",
+    "ranks",
+]

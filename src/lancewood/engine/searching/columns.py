@@ -1,0 +1,127 @@
+"""Which column is searched, and which index answers: from the schema and the manifest alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lancewood.engine.schema import Path, project
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import InvalidInputError
+from lancewood.model.index import Index
+from lancewood.model.index_kinds import INVERTED, IVF_FLAT
+from lancewood.model.schema import Field
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True)
+class SearchedColumn:
+    """A column that can be searched."""
+
+    path: Path
+    type: pa.DataType
+    index: Index | None
+    """The index that answers, or one of its segments: the first one that the manifest has for the
+    column and the search, as pylance takes that; None if there is none."""
+
+    @property
+    def name(self) -> str:
+        """As people spell it."""
+        return ".".join(self.path)
+
+    @property
+    def pylance_name(self) -> str:
+        """As pylance spells it."""
+        return ".".join(each if _PLAIN.fullmatch(each) else f"`{each}`" for each in self.path)
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers a vector has."""
+        return int(self.type.list_size)
+
+
+def find_vector_column(snapshot: Snapshot, column: str | None = None) -> SearchedColumn:
+    """The column of vectors that is meant: the named one, the only one, or the only one that has
+    an index.
+
+    Raises InvalidInputError that names the candidates.
+    """
+    found = [each for each in _columns(snapshot, IVF_FLAT.details) if _holds_vectors(each.type)]
+    return _chosen(snapshot, found, column, "vectors", "fixed-size lists of numbers")
+
+
+def find_text_column(snapshot: Snapshot, column: str | None = None) -> SearchedColumn:
+    """The same for a column of texts."""
+    found = [
+        each
+        for each in _columns(snapshot, INVERTED.details)
+        if each.index is not None or _holds_texts(each.type)
+    ]
+    return _chosen(snapshot, found, column, "texts", "strings")
+
+
+def _columns(snapshot: Snapshot, details: str) -> Iterator[SearchedColumn]:
+    """Every column, also inside of structs, with the index of that kind that it has."""
+    indices = {
+        each.fields[0]: each
+        for each in reversed(snapshot.manifest.indices)
+        if each.kind == details and each.fields
+    }
+    for path, field, kind in _walk((), snapshot.schema.fields, [*snapshot.arrow_schema]):
+        yield SearchedColumn(path, kind, indices.get(field.id))
+
+
+def _walk(
+    above: Path, fields: Sequence[Field], arrow: Sequence[pa.Field]
+) -> Iterator[tuple[Path, Field, pa.DataType]]:
+    for field, each in zip(fields, arrow, strict=True):
+        path = (*above, field.name)
+        yield path, field, each.type
+        if field.logical_type == "struct" and not field.is_blob and pa.types.is_struct(each.type):
+            yield from _walk(path, field.children, list(each.type))
+
+
+def _chosen(
+    snapshot: Snapshot,
+    candidates: Sequence[SearchedColumn],
+    column: str | None,
+    what: str,
+    are: str,
+) -> SearchedColumn:
+    names = ", ".join(each.name for each in candidates)
+    if column is None:
+        indexed = [each for each in candidates if each.index is not None]
+        for few in (indexed, candidates):
+            if len(few) == 1:
+                return few[0]
+        raise InvalidInputError(
+            f"several columns hold {what}: {names}; column= says which one is searched"
+            if candidates
+            else f"no column of {snapshot.location.uri} holds {what}, which are {are}"
+        )
+    if not isinstance(column, str):
+        raise InvalidInputError(f"column takes the name of a column, got {column!r}")
+    for each in candidates:
+        if each.name == column:
+            return each
+    project(snapshot.schema, [column])  # raises for an unknown one, and says which there are
+    raise InvalidInputError(
+        f"column {column!r} holds no {what}, which are {are}"
+        + (f": {names} can be searched" if names else ""),
+        column=column,
+    )
+
+
+def _holds_vectors(kind: pa.DataType) -> bool:
+    if not pa.types.is_fixed_size_list(kind):
+        return False
+    inner = kind.value_type
+    return bool(pa.types.is_floating(inner) or inner == pa.uint8())
+
+
+def _holds_texts(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

@@ -1,0 +1,126 @@
+"""The nearest rows to vectors: planned by the manifest, found by pylance, fetched by us."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lancewood.data.index_search import Found, Nearest, SearchedVersion
+from lancewood.engine.base import check_number
+from lancewood.engine.searching.columns import SearchedColumn, find_vector_column
+from lancewood.engine.searching.ranking import ranked, settled
+from lancewood.engine.snapshot import Snapshot, dataset_address
+from lancewood.errors import InvalidInputError, UnsupportedError
+from lancewood.model.ids import is_detached
+from lancewood.model.index import Index
+from lancewood.model.index_kinds import vector_details
+
+DISTANCE = "_distance"
+METRICS = ("l2", "cosine", "dot", "hamming")
+REFINE = 10
+"""Of an index that keeps codes instead of vectors, so many times ``k`` rows are compared by their
+vectors; see docs/search.md for what that gives."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorOptions:
+    """How a caller wants vectors to be searched."""
+
+    metric: str | None = None
+    refine: int | None = None
+    nprobes: int | None = None
+    use_index: bool = True
+
+    def check(self) -> None:
+        """Raise InvalidInputError for values that mean nothing."""
+        if self.metric is not None and self.metric not in METRICS:
+            raise InvalidInputError(f"metric is one of {', '.join(METRICS)}, got {self.metric!r}")
+        for name in ("refine", "nprobes"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), least=1)
+
+
+@dataclass(frozen=True)
+class NearestSearch:
+    """A checked search by vectors. Small, and pickles."""
+
+    version: SearchedVersion
+    column: SearchedColumn
+    asked: Nearest
+
+    def find(self, vectors: npt.NDArray[Any], k: int, allowed: bytes | None = None) -> Found:
+        """The ``k`` nearest rows to each vector, nearest first, vector after vector."""
+
+        def ask(queries: npt.NDArray[np.int64], k: int) -> Found:
+            return self.version.nearest(self.asked, vectors[queries], k, allowed)
+
+        if self.asked.use_index:
+            return ranked(ask(np.arange(len(vectors)), k), k)
+        return settled(ask, len(vectors), k)
+
+
+def plan_nearest(snapshot: Snapshot, column: str | None, options: VectorOptions) -> NearestSearch:
+    """The search in a column; raises InvalidInputError, and UnsupportedError for a table that
+    pylance cannot open."""
+    options.check()
+    searched = find_vector_column(snapshot, column)
+    uses_index = options.use_index and searched.index is not None
+    asked = Nearest(
+        searched.pylance_name,
+        _metric(searched, options),
+        uses_index,
+        _refine(searched.index, options.refine) if uses_index else None,
+        options.nprobes if uses_index else None,
+    )
+    return NearestSearch(searched_version(snapshot), searched, asked)
+
+
+def searched_version(snapshot: Snapshot) -> SearchedVersion:
+    """What pylance searches; raises UnsupportedError if it cannot open that."""
+    location, head = snapshot.location, snapshot.manifest
+    if location.store.location("data") is None:
+        raise UnsupportedError(
+            f"{location.uri} is in the memory of this process, where pylance, which searches, "
+            "cannot read it: keep the table on a disk or in an object store"
+        )
+    if not is_detached(head.version) and snapshot.landed_version != head.version:
+        raise UnsupportedError(
+            f"{location.uri} is searched by versions, and this is a state of a transaction that is "
+            "none yet: search after its commit, or scan here"
+        )
+    identity = f"{head.transaction_file} {head.timestamp_ns}"
+    return SearchedVersion(dataset_address(snapshot), identity)
+
+
+def _metric(searched: SearchedColumn, options: VectorOptions) -> str:
+    """What distances are: as the index has them, also for a search without it."""
+    own = None if searched.index is None else _own_metric(searched.index)
+    asked = options.metric
+    if searched.index is not None and options.use_index:
+        if asked is None and own is None:
+            raise UnsupportedError(
+                f"index {searched.index.name!r} does not say by which metric it was built, as "
+                "those of earlier programs: give metric=, or build it anew"
+            )
+        if asked is not None and own is not None and asked != own:
+            raise InvalidInputError(
+                f"index {searched.index.name!r} on column {searched.name!r} finds by {own}, not by "
+                f"{asked}: leave metric= out, or compare all vectors with use_index=False"
+            )
+    return asked or own or ("hamming" if str(searched.type.value_type) == "uint8" else "l2")
+
+
+def _own_metric(index: Index) -> str | None:
+    details = vector_details(index)
+    if details.WhichOneof("stored") is None:
+        return None
+    return METRICS[details.metric] if details.metric < len(METRICS) else None
+
+
+def _refine(index: Index | None, asked: int | None) -> int | None:
+    if asked is not None or index is None:
+        return asked
+    return None if vector_details(index).WhichOneof("stored") == "whole" else REFINE

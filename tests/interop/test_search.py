@@ -1,0 +1,348 @@
+"""Search by vectors: numpy compares all of them, pylance gives the rows, and both judge."""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.pylance import judged, lance
+
+import lancewood as lw
+from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
+
+ROWS, PER_FILE, WIDTH, K = 3_000, 500, 16, 10
+KINDS = {
+    "IVF_FLAT": 0.95,
+    "IVF_PQ": 0.9,
+    "IVF_SQ": 0.95,
+    "IVF_RQ": 0.9,
+    "IVF_HNSW_FLAT": 0.9,
+    "IVF_HNSW_PQ": 0.9,
+    "IVF_HNSW_SQ": 0.9,
+}
+"""The part of the true neighbours that is found at least."""
+
+
+def vectors(count: int, seed: int) -> Any:
+    """Around a few dozen places, as embeddings are."""
+    random = np.random.default_rng(seed)
+    places = np.random.default_rng(1).normal(size=(40, WIDTH))
+    spread = random.normal(size=(count, WIDTH)) * 0.4
+    return (places[random.integers(0, len(places), count)] + spread).astype(np.float32)
+
+
+def rows(first: int, stop: int) -> pa.Table:
+    ids = range(first, stop)
+    values = vectors(len(ids), first)
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "kind": pa.array([each % 10 for each in ids], pa.int32()),
+            "name": [f"row {each}" for each in ids],
+            "near": pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), WIDTH),
+        }
+    )
+
+
+QUERIES = vectors(20, seed=77)
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["stable ids", "addresses"])
+def plain(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> lw.Table:
+    """A table without an index."""
+    uri = tmp_path_factory.mktemp("plain") / "t.lance"
+    return lw.create(
+        uri, rows(0, ROWS), max_rows_per_file=PER_FILE, stable_row_ids=request.param, fsync=False
+    )
+
+
+@pytest.fixture
+def table(plain: lw.Table, tmp_path: Path) -> lw.Table:
+    """The same, to be changed."""
+    shutil.copytree(plain.uri, tmp_path / "t.lance")
+    return lw.open(tmp_path / "t.lance")
+
+
+def indexed(table: lw.Table, kind: str = "IVF_PQ", metric: str = "l2") -> lw.Table:
+    settings = {"num_sub_vectors": 8} if "PQ" in kind else {}
+    dataset = lance.dataset(table.uri)
+    dataset.create_index("near", kind, metric=metric, num_partitions=4, name="near", **settings)
+    return lw.open(table.uri)
+
+
+Distances = Callable[[Any, Any], Any]
+METRICS: dict[str, Distances] = {
+    "l2": lambda stored, query: ((stored - query) ** 2).sum(1),
+    "dot": lambda stored, query: 1 - stored @ query,
+    "cosine": lambda stored, query: (
+        1 - stored @ query / np.linalg.norm(stored, axis=1) / np.linalg.norm(query)
+    ),
+}
+
+
+def truth(
+    dataset: Any, query: Any, metric: str = "l2", k: int = K, where: str | None = None
+) -> tuple[list[int], list[float]]:
+    """The nearest ids and their distances, by numpy over the rows that pylance gives."""
+    there = dataset.to_table(columns=["id", "near"], filter=where)
+    stored = np.stack(there["near"].to_numpy()).astype(np.float64)
+    distances = METRICS[metric](stored, query.astype(np.float64))
+    order = np.argsort(distances, kind="stable")[:k]
+    ids = there["id"].to_numpy()[order]
+    return ids.tolist(), distances[order].tolist()
+
+
+def recall(table: lw.Table, metric: str = "l2", where: str | None = None, **how: Any) -> float:
+    """The part of the true neighbours that a search finds."""
+    dataset = table.lance()
+    hits = 0
+    for query in QUERIES:
+        found = table.search(vector=query, columns=["id"], where=where, **how)
+        hits += len(set(found["id"].to_pylist()) & set(truth(dataset, query, metric, K, where)[0]))
+    return hits / len(QUERIES) / K
+
+
+def check_exact(table: lw.Table, metric: str | None = None, where: str | None = None) -> None:
+    """A search that uses no index gives what numpy gives, in its order."""
+    dataset = judged(table.uri) if table.branch is None else table.lance()
+    for query in QUERIES[:5]:
+        found = table.search(
+            vector=query, columns=["id"], metric=metric, where=where, use_index=False
+        )
+        ids, distances = truth(dataset, query, metric or "l2", where=where)
+        assert found["id"].to_pylist() == ids
+        np.testing.assert_allclose(found["_distance"], distances, rtol=1e-4, atol=1e-5)
+
+
+# What is exact
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_without_an_index_a_search_is_brute_force(plain: lw.Table, metric: str) -> None:
+    check_exact(plain, metric)
+
+
+def test_the_answer_has_the_columns_asked_for_and_a_distance(plain: lw.Table) -> None:
+    query = QUERIES[0]
+    found = plain.search(vector=query, k=3)
+    assert found.schema.names == [*plain.schema.names, "_distance"]
+    assert found.schema.field("_distance").type == pa.float32()
+    ids = truth(plain.lance(), query, k=3)[0]
+    assert found.drop_columns("_distance") == plain.lance().to_table(
+        filter=f"id in ({', '.join(map(str, ids))})"
+    ).take([sorted(ids).index(each) for each in ids])
+    asked = plain.search(vector=query, k=3, columns=["name", "_rowid"])
+    assert asked.schema.names == ["name", "_rowid", "_distance"]
+    assert plain.take(row_ids=asked["_rowid"], columns=["name"])["name"] == asked["name"]
+    computed = plain.search(vector=query, k=3, columns={"double": "id * 2"})
+    assert computed["double"].to_pylist() == [2 * each for each in ids]
+    assert plain.search(vector=query, k=3, columns=[]).schema.names == ["_distance"]
+
+
+def test_more_rows_than_there_are_gives_all(plain: lw.Table) -> None:
+    found = plain.search(vector=QUERIES[0], k=2 * ROWS, columns=["id"])
+    assert sorted(found["id"].to_pylist()) == list(range(ROWS))
+    assert (np.diff(found["_distance"].to_numpy()) >= 0).all()
+
+
+def test_vectors_may_come_as_lists_and_as_arrow_arrays(plain: lw.Table) -> None:
+    query = QUERIES[0]
+    expected = plain.search(vector=query, columns=["id"])
+    stored = pa.FixedSizeListArray.from_arrays(pa.array(query), WIDTH)
+    for given in (query.tolist(), tuple(query.tolist()), pa.array(query), stored[0]):
+        assert plain.search(vector=given, columns=["id"]) == expected
+
+
+@pytest.mark.parametrize("use_index", [True, False])
+def test_several_vectors_at_once_give_what_each_gives(table: lw.Table, use_index: bool) -> None:
+    table = indexed(table, "IVF_FLAT")
+    how: dict[str, Any] = {"columns": ["id"], "k": 4, "use_index": use_index}
+    alone = [table.search(vector=each, **how) for each in QUERIES[:6]]
+    stored = pa.FixedSizeListArray.from_arrays(pa.array(QUERIES[:6].reshape(-1)), WIDTH)
+    for given in (QUERIES[:6], QUERIES[:6].tolist(), stored, pa.chunked_array([stored])):
+        found = table.search(vector=given, **how)
+        assert found.schema.names == ["query_index", "id", "_distance"]
+        assert found["query_index"].to_pylist() == [each for each in range(6) for _ in range(4)]
+        assert found.drop_columns("query_index") == pa.concat_tables(alone).combine_chunks()
+
+
+def test_equal_distances_are_in_the_order_of_the_table(tmp_path: Path) -> None:
+    same = [[0.5] * 4] * 3_000
+    data = pa.table({"id": range(3_000), "v": pa.array(same, pa.list_(pa.float32(), 4))})
+    table = lw.create(tmp_path / "t.lance", data, max_rows_per_file=400, fsync=False)
+    table = table.append(pa.table({"id": [9_999], "v": pa.array([[0.4] * 4], data["v"].type)}))
+    found = table.search(vector=[0.4] * 4, k=7, columns=["id"])
+    assert found["id"].to_pylist() == [9_999, 0, 1, 2, 3, 4, 5]
+    both = table.search(vector=[[0.4] * 4, [0.0] * 4], k=2, columns=["id"])
+    assert both["id"].to_pylist()[:2] == [9_999, 0]
+
+
+def test_rows_without_a_vector_are_never_found(tmp_path: Path) -> None:
+    kind = pa.list_(pa.float32(), 2)
+    values = pa.array([[0, 0], None, [1, 1], [float("nan"), 0]], kind)
+    table = lw.create(tmp_path / "t.lance", pa.table({"id": [0, 1, 2, 3], "v": values}))
+    assert table.search(vector=[0, 0], columns=["id"])["id"].to_pylist() == [0, 2]
+    empty = lw.create(tmp_path / "e.lance", pa.schema([("v", kind)]))
+    assert empty.search(vector=[0, 0]).num_rows == 0
+
+
+def test_columns_inside_of_structs_and_with_odd_names_are_searched(tmp_path: Path) -> None:
+    kind = pa.list_(pa.float32(), 2)
+    values = pa.array([[0, 0], [3, 3], [1, 1]], kind)
+    inside = pa.StructArray.from_arrays([values, pa.array([1, 2, 3])], ["y z", "n"])
+    table = lw.create(tmp_path / "t.lance", pa.table({"s": inside, "odd name": values}))
+    for column in ("s.y z", "odd name"):
+        found = table.search(vector=[2, 2], k=2, column=column, columns=["s.n"])
+        assert [each["n"] for each in found["s"].to_pylist()] in ([2, 3], [3, 2])
+        assert found["_distance"].to_pylist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float64()])
+def test_vectors_of_other_floats_are_searched(tmp_path: Path, kind: pa.DataType) -> None:
+    values = pa.array(QUERIES.reshape(-1).astype(kind.to_pandas_dtype()))
+    data = pa.table({"v": pa.FixedSizeListArray.from_arrays(values, WIDTH)})
+    table = lw.create(tmp_path / "t.lance", data, fsync=False)
+    for given in (QUERIES[3], QUERIES[3:5]):
+        found = table.search(vector=given, k=1, columns=["_rowid"])
+        assert found["_rowid"].to_pylist()[0] == 3
+
+
+# With an index
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_index_finds_most_of_the_true_neighbours(table: lw.Table, kind: str) -> None:
+    table = indexed(table, kind)
+    assert recall(table) >= KINDS[kind]
+    check_exact(table)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_distances_are_those_of_the_index_with_and_without_it(table: lw.Table, metric: str) -> None:
+    table = indexed(table, "IVF_FLAT", metric)
+    dataset = table.lance()
+    ids, distances = truth(dataset, QUERIES[0], metric)
+    for use_index in (True, False):
+        found = table.search(vector=QUERIES[0], columns=["id"], nprobes=4, use_index=use_index)
+        assert found["id"].to_pylist() == ids
+        np.testing.assert_allclose(found["_distance"], distances, rtol=1e-4, atol=1e-5)
+    other = "l2" if metric == "dot" else "dot"
+    with pytest.raises(InvalidInputError, match=f"finds by {metric}, not by {other}.*use_index="):
+        table.search(vector=QUERIES[0], metric=other)
+    check_exact(table, other)
+
+
+def test_refining_makes_the_answer_of_codes_better(table: lw.Table) -> None:
+    dataset = lance.dataset(table.uri)
+    dataset.create_index("near", "IVF_PQ", num_partitions=4, num_sub_vectors=2)
+    table = lw.open(table.uri)
+    rough, fine = recall(table, refine=1), recall(table, refine=30)
+    assert rough < recall(table) <= fine
+    assert fine > 0.9
+
+
+@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_RQ", "IVF_HNSW_SQ"])
+def test_changed_rows_are_found_where_they_are_now(table: lw.Table, kind: str) -> None:
+    table = indexed(table, kind)
+    table = table.update({"near": [9.0] * WIDTH}, "id in (3, 1700)")
+    table = table.delete("kind = 4 or id < 3").append(rows(ROWS, ROWS + 300))
+    for each in (table, table.compact()):
+        found = each.search(vector=[9.0] * WIDTH, k=2, columns=["id"])
+        assert sorted(found["id"].to_pylist()) == [3, 1700]
+        assert found["_distance"].to_pylist() == [0.0, 0.0]
+        assert recall(each) >= KINDS[kind]
+        check_exact(each)
+        new = rows(ROWS, ROWS + 300)["near"][7]
+        assert each.search(vector=new, k=1, columns=["id"])["id"].to_pylist() == [ROWS + 7]
+
+
+@pytest.mark.parametrize("kind", [None, "IVF_FLAT", "IVF_PQ"])
+def test_a_condition_says_which_rows_are_searched(table: lw.Table, kind: str | None) -> None:
+    if kind is not None:
+        table = indexed(table, kind)
+    table = table.delete("id % 7 = 3").append(rows(ROWS, ROWS + 100))
+    for where in ("kind = 3", "id between 40 and 70", "kind <> 3", "id >= 0"):
+        assert recall(table, where=where) >= 0.9
+        check_exact(table, where=where)
+    asked: Any = {"vector": QUERIES[0], "columns": ["id"], "k": 5}
+    narrow = table.search(**asked, where="name like :pattern", parameters={"pattern": "row 30%"})
+    assert narrow.num_rows == 5
+    again = table.search(**asked, where="name like 'row 30%'")
+    assert again == narrow == table.search(**asked, where="name like 'row 30%'")
+    none = table.search(**asked, where="id < 0")
+    assert none.num_rows == 0
+    assert none.schema == narrow.schema
+
+
+def test_a_row_is_searched_for_by_its_id(table: lw.Table) -> None:
+    table = table.delete("id < 100")
+    row = table.scan(["id"], "id = 1234", with_row_id=True).to_arrow().to_pylist()[0]
+    found = table.search(like=row["_rowid"], k=3, columns=["id"])
+    expected = rows(0, ROWS)["near"][1234]
+    assert found == table.search(vector=expected, k=3, columns=["id"])
+    assert found["id"].to_pylist()[0] == 1234
+    with pytest.raises(NotFoundError, match="row id 99999999 not found"):
+        table.search(like=99999999)
+
+
+def test_branches_and_clones_are_searched_as_they_are(table: lw.Table, tmp_path: Path) -> None:
+    table = indexed(table)
+    branch = table.branches.create("exp").append(rows(ROWS, ROWS + 50)).delete("id < 500")
+    inner = lw.open(table.uri, branch="exp").branches.create("inner").delete("id > 2800")
+    clone = branch.clone(tmp_path / "clone.lance").append(rows(9_000, 9_050))
+    for each in (table, branch, inner, clone):
+        assert recall(each) >= KINDS["IVF_PQ"]
+        check_exact(each)
+        check_exact(each, where="kind = 2")
+
+
+def test_a_table_that_was_made_anew_in_the_same_place_is_searched(tmp_path: Path) -> None:
+    kind = pa.list_(pa.float32(), 2)
+    for number in (1, 2):
+        data = pa.table({"id": [number], "v": pa.array([[number, 0]], kind)})
+        table = lw.create(tmp_path / "t.lance", data)
+        assert table.search(vector=[0, 0])["id"].to_pylist() == [number]
+        lw.drop(tmp_path / "t.lance")
+
+
+def test_a_repository_searches_its_tables_and_no_state_of_a_transaction(tmp_path: Path) -> None:
+    repository = lw.Repository.init(tmp_path / "r")
+    with repository.transaction("main", "rows") as changes:
+        made = changes.create_table("t", rows(0, 600))
+        with pytest.raises(UnsupportedError, match="state of a transaction"):
+            made.search(vector=QUERIES[0])
+    table = repository.at().table("t")
+    ids = truth(table.lance(), QUERIES[0])[0]
+    assert table.search(vector=QUERIES[0])["id"].to_pylist() == ids
+    with repository.transaction("main", "none") as changes:
+        before = changes.table("t")
+        assert before.search(vector=QUERIES[0])["id"].to_pylist() == ids
+
+
+def _searched(uri: str, answers: Any) -> None:
+    answers.put(lw.open(uri).search(vector=QUERIES[0], columns=["id"])["id"].to_pylist())
+
+
+@pytest.mark.filterwarnings("ignore:lance is not fork-safe:UserWarning")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_process_searches_by_itself(table: lw.Table) -> None:
+    expected = table.search(vector=QUERIES[0], columns=["id"])["id"].to_pylist()
+    forked: Any = multiprocessing.get_context("fork")
+    answers = forked.Queue()
+    child = forked.Process(target=_searched, args=(table.uri, answers))
+    child.start()
+    assert answers.get(timeout=60) == expected
+    child.join()
+
+
+def test_an_index_whose_files_are_gone_is_an_error_that_says_so(table: lw.Table) -> None:
+    table = indexed(table)
+    shutil.rmtree(Path(table.uri) / "_indices")
+    with pytest.raises(NotFoundError, match=r"cannot search version \d of .*is gone"):
+        table.search(vector=QUERIES[0])
