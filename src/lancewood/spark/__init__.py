@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lancewood.spark.querying import explain_sql
     from lancewood.spark.reading.read import count, read
     from lancewood.spark.scripts import sql
+    from lancewood.spark.searching import search
     from lancewood.spark.source.metadata import metadata
     from lancewood.spark.write_frame import write
     from lancewood.spark.writing.work import Written
@@ -37,6 +38,7 @@ __all__ = [
     "metadata",
     "read",
     "runner",
+    "search",
     "session",
     "sql",
     "write",
@@ -50,6 +52,7 @@ _NAMES = {
     "lancewood.spark.querying": "explain_sql",
     "lancewood.spark.reading.read": "count read",
     "lancewood.spark.scripts": "sql",
+    "lancewood.spark.searching": "search",
     "lancewood.spark.source.metadata": "metadata",
     "lancewood.spark.write_frame": "write",
     "lancewood.spark.writing.work": "Written",
