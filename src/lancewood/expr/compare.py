@@ -257,10 +257,13 @@ def _is_in_members(value: Node, members: pa.Array) -> Node:
     zero = pa.scalar(0, value.type) if pt.is_floating(value.type) else None
     if zero is not None:  # -0.0 equals 0.0, but hashes differently
         members = pc.add(members, zero)
+    has_nan = zero is not None and pc.any(pc.is_nan(members)).as_py()
 
     def build(value: Any) -> Any:
         known = value if zero is None else pc.add(value, zero)
         found = pc.is_in(known, value_set=members)
+        if has_nan:  # there are many, which hash differently
+            found = pc.or_kleene(found, pc.is_nan(value))
         return pc.if_else(pc.is_valid(value), found, null_boolean())
 
     return apply("in", [value], pa.bool_(), build, copies=2, members=members)

@@ -126,7 +126,7 @@ def decode_file_schema(descriptor: bytes) -> Schema:
                 raise FormatError("the file's own schema has no id left for a field without one")
             each.id = free
         numbered.append(each)
-    return decode_schema(numbered, {})
+    return decode_schema(numbered, dict(message.schema.metadata))
 
 
 def _decode_field(message: schema_pb2.Field, children: tuple[Field, ...]) -> Field:

@@ -1,7 +1,8 @@
 """Roaring bitmaps: from bytes, from numbers, and back to numbers.
 
 Bytes are the portable serialisation of 32-bit bitmaps, which deletion files and the coverage of
-indices use. They are checked in full before the C code behind a bitmap sees them.
+indices use, and trees of such bitmaps, which indices hold. They are checked in full before the C
+code behind a bitmap sees them.
 """
 
 from __future__ import annotations
@@ -32,6 +33,27 @@ def decode_bitmap(data: bytes, what: str) -> BitMap:
         return BitMap.deserialize(data)
     except (struct.error, IndexError, ValueError) as cause:
         raise _broken(what, f"{cause} in {len(data)} bytes") from cause
+
+
+def decode_bitmap_tree(data: bytes, what: str) -> dict[int, BitMap]:
+    """Numbers of 64 bits: bitmaps of their lower halves by their upper halves, as indices write
+    them. Raises FormatError, which names ``what`` they are."""
+    try:
+        (count,), position = struct.unpack_from("<I", data, 0), 4
+        found: dict[int, BitMap] = {}
+        for _ in range(count):
+            high, size = struct.unpack_from("<II", data, position)
+            position += 8 + size
+            if position > len(data):
+                raise _ends_early(memoryview(data), position, what)
+            if high in found:
+                raise _broken(what, f"it has two bitmaps for {high}")
+            found[high] = decode_bitmap(data[position - size : position], what)
+    except struct.error as cause:
+        raise _broken(what, f"{cause} in {len(data)} bytes") from cause
+    if position != len(data):
+        raise _broken(what, f"{len(data) - position} bytes follow its end")
+    return found
 
 
 def bitmap_of(numbers: NDArray[Any]) -> BitMap:

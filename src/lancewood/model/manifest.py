@@ -38,7 +38,8 @@ FLAG_EXCLUSIVE = 1 << 40
 """Not a flag of the format: other programs may read the table, and refuse to write to it."""
 
 _DECODED = frozenset(
-    {"indices", "fragments", "rows_by_fragment", "sighting", "_positions", "_is_sorted"}
+    {"indices", "fragments", "fragment_ids", "rows_by_fragment", "sighting"}
+    | {"_positions", "_is_sorted"}
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LOOKUPS_WORTH_DECODING = 16
@@ -251,8 +252,13 @@ class Manifest(ManifestHead):
             )
 
     @cached_property
+    def fragment_ids(self) -> Sequence[int]:
+        """The ids of all fragments in their order, without decoding one of them."""
+        return [peek_fragment_id(each, self.name) for each in self.message.fragments]
+
+    @cached_property
     def _twice(self) -> int | None:
-        ids = [peek_fragment_id(each, self.name) for each in self.message.fragments]
+        ids = self.fragment_ids
         if all(map(lt, ids, islice(ids, 1, None))):
             return None
         return next((a for a, b in pairwise(sorted(ids)) if a == b), None)

@@ -121,12 +121,20 @@ class Table(
     def has_stable_row_ids(self) -> bool:
         return self._snapshot.manifest.has_stable_row_ids
 
-    def count_rows(self, where: str | None = None, *, parameters: Parameters = None) -> int:
+    def count_rows(
+        self,
+        where: str | None = None,
+        *,
+        parameters: Parameters = None,
+        use_indices: bool = True,
+    ) -> int:
         """How many rows there are; without a filter from the manifest, if that records them.
 
-        With one, only its columns are read.
+        With one, only its columns are read. ``use_indices`` is as for ``scan``.
         """
-        return plan_scan(self._snapshot, where=where, parameters=parameters).count()
+        return plan_scan(
+            self._snapshot, where=where, parameters=parameters, use_indices=use_indices
+        ).count()
 
     def stats(self) -> TableStats:
         """Rows, fragments, files and bytes, from the manifest."""
@@ -147,6 +155,7 @@ class Table(
         with_row_address: bool = False,
         fragment_ids: Sequence[int] | None = None,
         in_bases: Bases = None,
+        use_indices: bool = True,
     ) -> Scan:
         """Rows in table order. Names and the filter are checked now, data is read later.
 
@@ -160,6 +169,8 @@ class Table(
         fragments come whose files with columns of this scan are all there, so that a job reads
         what is near it. One that is spread over several roots comes only where all are named;
         ``explain`` tells how many others are in part there.
+        Scalar indices on columns of the condition are used where few rows can meet it; the rows are
+        the same. ``explain`` tells which index, and ``use_indices=False`` reads without.
         Of a blob column come descriptors, as from pylance: its bytes are for ``take_blobs``.
         """
         return Scan(
@@ -175,6 +186,7 @@ class Table(
                 with_row_address=with_row_address,
                 fragment_ids=fragment_ids,
                 bases=in_bases,
+                use_indices=use_indices,
             )
         )
 

@@ -11,7 +11,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.engine.location.base_paths import NewBase
-from lancewood.engine.rows.scan import FileRoots, Nearness
+from lancewood.engine.rows.nearness import FileRoots, Nearness
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import BaseId, FieldId
 from lancewood.model.schema import Field, Schema

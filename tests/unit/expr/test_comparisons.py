@@ -84,6 +84,9 @@ def test_nan_equals_itself_and_is_larger_than_every_number(compute: Compute) -> 
     assert compute("x < y", x=x, y=[math.nan, math.nan, 1.0, math.nan]) == [F, T, F, N]
     assert compute("x = :nan", {"nan": math.nan}, x=x) == [T, F, F, N]
     assert compute("x IN (:nan, 1)", {"nan": math.nan}, x=x) == [T, F, T, N]
+    odd = [-math.nan, math.nan, 2.0]  # the sign of a NaN says nothing
+    assert compute("x IN (:nan, 1)", {"nan": math.nan}, x=odd) == [T, T, F]
+    assert compute("x NOT IN (:nan, 1)", {"nan": -math.nan}, x=odd) == [F, F, T]
 
 
 def test_minus_zero_equals_zero_in_a_list_too(compute: Compute) -> None:

@@ -23,7 +23,6 @@ from lancewood.errors import NotFoundError
 from lancewood.model.bitmap import bitmap_runs
 from lancewood.model.ids import FragmentId
 from lancewood.model.index import Index
-from lancewood.model.manifest import peek_fragment_id
 from lancewood.model.rowids import RowIdSequence
 from lancewood.model.schema import Schema
 from lancewood.rules.indices import check_no_fragment_reuse
@@ -79,7 +78,7 @@ class IndexMask:
         known = self.snapshot.manifest.rows_by_fragment
         if known is None:
             return sum(count for _, count in self.runs())
-        pairs = zip(self._ids_in_order, known, strict=True)
+        pairs = zip(self.snapshot.manifest.fragment_ids, known, strict=True)
         return sum(rows for each, rows in pairs if each in self.fragments)
 
     def runs(self) -> Iterator[tuple[int, int]]:
@@ -117,13 +116,8 @@ class IndexMask:
         return allowed
 
     @cached_property
-    def _ids_in_order(self) -> list[int]:
-        manifest = self.snapshot.manifest
-        return [peek_fragment_id(raw, manifest.name) for raw in manifest.message.fragments]
-
-    @cached_property
     def _live(self) -> BitMap:
-        return BitMap(self._ids_in_order)
+        return BitMap(self.snapshot.manifest.fragment_ids)
 
     @cached_property
     def _covered_ids(self) -> RowIdSequence:

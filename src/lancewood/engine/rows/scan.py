@@ -1,16 +1,14 @@
 """Scan plans: which fragments, which of their rows, in which tasks.
 
 A plan is checked when it is made and can be read any number of times; rows come out in table order.
-How one fragment is read is up to ``fragment_scan``. A job that reads only nearby files names roots:
-a fragment is near when every data file of it that holds a wanted column is in one of them; where it
-holds none of the columns, when all its files are.
+How one fragment is read is up to ``fragment_scan``. Where an index tells which rows can pass, only
+those are read (``candidate_scan``), and the fragments that it does not cover.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import cached_property, partial
 from itertools import groupby
 from typing import Any, TypeVar
@@ -20,8 +18,12 @@ import pyarrow as pa
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.base import WORKERS, Task, as_list, check_number, in_order
 from lancewood.engine.location import Bases, ids_to_read
+from lancewood.engine.lookup import Offsets
+from lancewood.engine.rows.candidate_scan import CandidateScan
 from lancewood.engine.rows.fragment_scan import FragmentScan
 from lancewood.engine.rows.group_scan import GroupScan, LateGroupScan
+from lancewood.engine.rows.narrowing import Cut, Narrowed, narrow
+from lancewood.engine.rows.nearness import FileRoots, chosen_roots_or_none, file_roots_text
 from lancewood.engine.rows.prune import Pruner
 from lancewood.engine.rows.row_shape import Fetching, RowShape
 from lancewood.engine.schema import Columns, Parameters, Projection, project, row_schema
@@ -31,79 +33,6 @@ from lancewood.expr import Predicate, parse_predicate
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import BaseId, FragmentId
 from lancewood.model.manifest import decode_fragment
-from lancewood.model.schema import Schema
-from lancewood.proto import table_pb2
-
-
-class Nearness(Enum):
-    """How many of the files that would be read of a fragment are in the chosen roots."""
-
-    ALL = "all"
-    SOME = "some"
-    NONE = "none"
-
-
-def chosen_roots_or_none(
-    declared: Iterable[table_pb2.BasePath],
-    base_ids: frozenset[BaseId | None] | None,
-    wanted: Schema,
-) -> FileRoots | None:
-    """The chosen roots; None if they are all, so that no fragment need be checked."""
-    if base_ids is None or base_ids >= {None, *(each.id for each in declared)}:
-        return None
-    return FileRoots(wanted, base_ids)
-
-
-def file_roots_text(
-    declared: Iterable[table_pb2.BasePath], base_ids: frozenset[BaseId | None]
-) -> str:
-    """The chosen roots, as text."""
-    names = ["the own root"] if None in base_ids else []
-    names += [each.name or each.path for each in declared if each.id in base_ids]
-    return " and ".join(names)
-
-
-class FileRoots:
-    """Chosen roots, matched against the fragments of one table."""
-
-    def __init__(self, wanted: Schema, base_ids: frozenset[BaseId | None]) -> None:
-        self._wanted = frozenset(each.id for top in wanted.fields for each in top.walk())
-        self._base_ids = base_ids
-        self._has_own = None in base_ids
-
-    def near(self, fragments: Iterable[Fragment]) -> Iterator[Fragment]:
-        """The fragments that can be read from the roots alone."""
-        base_ids, has_own = self._base_ids, self._has_own
-        for fragment in fragments:
-            files = fragment.message.files
-            if len(files) == 1:  # the common case, so it must be fast
-                file = files[0]
-                if file.base_id in base_ids if file.HasField("base_id") else has_own:
-                    yield fragment
-            elif self.nearness(fragment) is Nearness.ALL:
-                yield fragment
-
-    def partly_near_text(self, fragments: Iterable[Fragment]) -> str:
-        """How many partly near fragments are left out, as text; empty for none."""
-        partly = sum(
-            1
-            for each in fragments
-            if len(each.message.files) > 1 and self.nearness(each) is Nearness.SOME
-        )
-        return f" ({partly} more, only partly in those roots, left out)" if partly else ""
-
-    def nearness(self, fragment: Fragment) -> Nearness:
-        """How many of the files that would be read are in the roots."""
-        files = fragment.message.files
-        read = [each for each in files if not self._wanted.isdisjoint(each.fields)] or files
-        held = sum(map(self._holds, read))
-        if held == len(read):
-            return Nearness.ALL
-        return Nearness.SOME if held else Nearness.NONE
-
-    def _holds(self, file: table_pb2.DataFile) -> bool:
-        return file.base_id in self._base_ids if file.HasField("base_id") else self._has_own
-
 
 _MOST_ROWS = (1 << 63) - 1
 _MOST_BATCH_ROWS = 1 << 20
@@ -127,9 +56,13 @@ class ScanRequest:
     """Only these fragments; None means all."""
     spans: Mapping[FragmentId, tuple[int, int]] = field(default_factory=dict, repr=False)
     """The physical rows to read of these fragments, from the first to before the second."""
+    rows: Mapping[FragmentId, Offsets] = field(default_factory=dict, repr=False)
+    """Single physical rows to read of these fragments, rising."""
     base_ids: frozenset[BaseId | None] | None = None
     """Only fragments that can be read from these roots alone; None means all."""
     fetching: Fetching = Fetching.AUTO
+    use_indices: bool = True
+    """Whether indices may tell which rows can pass."""
 
 
 @dataclass(frozen=True)
@@ -218,41 +151,44 @@ class ScanPlan:
                 return
 
     def _task(self, part: _Slice) -> Task[pa.RecordBatch]:
-        scan = self._scan_of(part.fragment)
-        return partial(scan.batches, part.skip, part.count)
+        return partial(FragmentScan(self._shape, part.fragment).batches, part.skip, part.count)
 
     def _tasks(self) -> Iterator[Task[pa.RecordBatch]]:
         """All fragments that can match: small ones together, others one by one."""
         is_late = self.predicate is not None and self._shape.late.schema.fields
         scan = LateGroupScan(self._shape) if is_late else GroupScan(self._shape)
-        for group in self._groups(scan):
+        for group, cut in self._groups(scan):
             if len(group) == 1:
-                yield self._task(_Slice(group[0]))
+                yield from (each.batches for each in self._scans_of(group[0], cut))
             else:
                 yield from scan.tasks(group)
 
     def _counting(self) -> Iterator[Task[int]]:
         scan = GroupScan(self._shape, self._shape.filtering)
-        for group in self._groups(scan):
+        for group, cut in self._groups(scan):
             if len(group) == 1:
-                yield self._scan_of(group[0]).count
+                yield from (each.count for each in self._scans_of(group[0], cut))
             else:
                 yield partial(scan.count, group)
 
-    def _groups(self, scan: GroupScan) -> Iterator[tuple[Fragment, ...]]:
-        """The fragments in groups; one of which only some rows are requested is by itself."""
-        spans = self.request.spans
-        if not spans:
-            yield from scan.groups(self.matching())
-            return
-        for is_cut, members in groupby(self.matching(), lambda each: each.id in spans):
+    def _groups(self, scan: GroupScan) -> Iterator[tuple[tuple[Fragment, ...], Cut | None]]:
+        """The fragments in groups; one of which only some rows are read is by itself, with them."""
+        for is_cut, members in groupby(self._parts(), lambda part: part[1] is not None):
             if is_cut:
-                yield from ((each,) for each in members)
+                yield from (((fragment,), cut) for fragment, cut in members)
             else:
-                yield from scan.groups(members)
+                yield from ((each, None) for each in scan.groups(each for each, _ in members))
 
-    def _scan_of(self, fragment: Fragment) -> FragmentScan:
-        return FragmentScan(self._shape, fragment, self.request.spans.get(fragment.id))
+    def _scans_of(
+        self, fragment: Fragment, cut: Cut | None
+    ) -> Iterator[FragmentScan | CandidateScan]:
+        """What reads the rows of a fragment, or those of a cut."""
+        if cut is None:
+            yield FragmentScan(self._shape, fragment)
+        elif isinstance(cut, tuple):
+            yield from (FragmentScan(self._shape, fragment, each) for each in cut)
+        else:
+            yield CandidateScan(self._shape, fragment, cut)
 
     def count(self, workers: int = WORKERS) -> int:
         """How many rows the scan returns; from the manifest alone where that is enough.
@@ -265,21 +201,27 @@ class ScanPlan:
         elif self._counts is not None:
             total = sum(self._counts)
         else:
-            request = ScanRequest(columns=(), fragments=self._chosen, spans=self.request.spans)
+            asked = self.request
+            request = ScanRequest(
+                columns=(), fragments=self._chosen, spans=asked.spans, rows=asked.rows
+            )
             rows = ScanPlan(self.snapshot, request).batches(workers)
             total = sum(each.num_rows for each in rows)
         rest = max(total - offset, 0)
         return rest if limit is None else min(rest, limit)
 
     def explain(self) -> str:
-        """What will be read, as text. Looks at every fragment, opens no data file."""
+        """What will be read, as text. Looks at every fragment, and into indices that help; opens no
+        data file."""
         slices = self._slices()
         read = sum(1 for _ in self.matching()) if slices is None else len(slices)
         chosen = self.request.fragments
         total = self.snapshot.manifest.fragment_count if chosen is None else len(chosen)
         file_roots = self._file_roots
         besides = "" if file_roots is None else file_roots.partly_near_text(self._named)
-        return self.describe(f"{read} of {total} fragments{besides}, ")
+        text = self.describe(f"{read} of {total} fragments{besides}, ")
+        narrowed = self._narrowed
+        return text if narrowed is None else f"{text}, {narrowed.explain(self._chosen)}"
 
     def describe(self, fragments: str = "") -> str:
         """The same without looking at any fragment."""
@@ -338,17 +280,41 @@ class ScanPlan:
         return chosen_roots_or_none(self.snapshot.manifest.base_paths, base_ids, wanted)
 
     def matching(self) -> Iterator[Fragment]:
-        """The fragments that can hold a row that passes, judged from the manifest alone."""
+        """The fragments that can hold a row that passes, judged by the manifest and by indices."""
+        return (fragment for fragment, _ in self._parts())
+
+    def _parts(self) -> Iterator[tuple[Fragment, Cut | None]]:
+        """The same, each with its rows that can pass; None means all."""
         if self.predicate is None:
-            return iter(self.fragments)
+            return ((each, self._requested(each)) for each in self.fragments)
         pruner = Pruner(self.snapshot, self.predicate, self._shape.filtering)
-        return pruner.pruned(self._chosen)
+        narrowed = self._narrowed
+        if narrowed is None:
+            found = pruner.pruned(self._chosen)
+            return ((each, self._requested(each)) for each in found)
+        if pruner.is_hopeless:
+            return iter(())
+        parts = narrowed.parts(self._chosen)
+        return ((each, cut) for each, cut in parts if pruner.can_match(each))
+
+    def _requested(self, fragment: Fragment) -> Cut | None:
+        """The rows of a fragment that the request names; None means all."""
+        span = self.request.spans.get(fragment.id)
+        return self.request.rows.get(fragment.id) if span is None else (span,)
+
+    @cached_property
+    def _narrowed(self) -> Narrowed | None:
+        """What indices leave to read; None where they are not asked, or do not help."""
+        request = self.request
+        if self.predicate is None or not request.use_indices or request.spans or request.rows:
+            return None
+        return narrow(self.snapshot, self.predicate)
 
     @cached_property
     def _counts(self) -> Sequence[int] | None:
         """The live rows of each fragment; None where a writer did not record one of them, or where
         only a part of a fragment is requested."""
-        if self.request.spans:
+        if self.request.spans or self.request.rows:
             return None
         if self._chosen is None:
             return self.snapshot.manifest.rows_by_fragment
@@ -396,6 +362,7 @@ def plan_scan(
     with_row_address: bool = False,
     fragment_ids: Sequence[int] | None = None,
     bases: Bases = None,
+    use_indices: bool = True,
 ) -> ScanPlan:
     """A plan for what a caller requests; raises InvalidInputError or NotFoundError at once."""
     chosen = None
@@ -425,6 +392,7 @@ def plan_scan(
         base_ids=None
         if bases is None
         else ids_to_read(snapshot.location, snapshot.manifest, bases),
+        use_indices=use_indices,
     )
     return ScanPlan(snapshot, request)
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancewood.data.wanted import WantedColumns
-from lancewood.engine.base import WORKERS, as_list, in_order
+from lancewood.engine.base import WORKERS, Addresses, addresses_in, as_list, in_order
 from lancewood.engine.rows.facts import RowFacts, open_fragment
 from lancewood.engine.rows.row_shape import RowShape
 from lancewood.engine.schema import Projection, project
@@ -52,6 +52,31 @@ Numbers: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]
 _Ints: TypeAlias = npt.NDArray[np.int64]
 
 
+def addresses_of(snapshot: Snapshot, row_ids: npt.NDArray[np.uint64]) -> Addresses:
+    """The addresses of stable row ids, in no order; those that are gone are left out."""
+    positions = positions_of(snapshot, row_ids)
+    wanted = positions[positions >= 0]
+    ends, starts = _ends_and_starts(snapshot)
+    owner = np.searchsorted(ends, wanted, side="right")
+    order = np.argsort(owner, kind="stable")
+    numbers, begins = np.unique(owner[order], return_index=True)
+    found = [np.empty(0, np.uint64)]
+    for number, live in zip(numbers.tolist(), np.split(wanted[order], begins[1:]), strict=False):
+        facts = RowFacts(snapshot, snapshot.manifest.fragments[number])
+        offsets = facts.physical_offsets(live - starts[number])
+        found.append(addresses_in(facts.fragment.id, offsets))
+    return np.concatenate(found)
+
+
+def _ends_and_starts(snapshot: Snapshot) -> tuple[_Ints, _Ints]:
+    """The positions of the table at which each fragment ends and begins."""
+    live = snapshot.manifest.rows_by_fragment
+    if live is None:
+        live = [_live_rows(snapshot, each) for each in snapshot.manifest.fragments]
+    ends = np.cumsum(live, dtype=np.int64)
+    return ends, ends - live
+
+
 def take_positions(
     snapshot: Snapshot, positions: Numbers, columns: Sequence[str] | None = None
 ) -> pa.Table:
@@ -60,11 +85,7 @@ def take_positions(
     Raises InvalidInputError for a position that the table does not have.
     """
     asked = as_numbers(positions, "positions")
-    fragments = snapshot.manifest.fragments
-    live = snapshot.manifest.rows_by_fragment
-    if live is None:
-        live = [_live_rows(snapshot, each) for each in fragments]
-    ends = np.cumsum(live, dtype=np.int64)
+    ends, starts = _ends_and_starts(snapshot)
     total = int(ends[-1]) if len(ends) else 0
     outside = asked[asked >= total]
     if len(outside):
@@ -74,7 +95,6 @@ def take_positions(
         )
     wanted = asked.astype(np.int64)
     owner = np.searchsorted(ends, wanted, side="right")
-    starts = ends - live
     projection = _stored(snapshot, columns)
     return _gather(snapshot, projection, owner, wanted - starts[owner], _physical)
 

@@ -1,0 +1,18 @@
+"""Looking rows up: what BTREE, BITMAP and ZONEMAP indices say of a condition, by readers of our
+own."""
+
+from __future__ import annotations
+
+from lancewood.engine.lookup.lookup import Lookup, Offsets, has_index_for, look_up, look_up_values
+from lancewood.engine.lookup.value_tests import ValueTests
+from lancewood.engine.lookup.zones import Spans
+
+__all__ = [
+    "Lookup",
+    "Offsets",
+    "Spans",
+    "ValueTests",
+    "has_index_for",
+    "look_up",
+    "look_up_values",
+]

@@ -1,0 +1,175 @@
+"""BTREE: pages of sorted values with the rows that have them, and the ends of every page.
+
+``page_lookup.lance`` has the least and the largest value of each page, how many of its values are
+null and where it is; ``page_data.lance`` the values, nulls first, and for each the row address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import starmap
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from lancewood.engine.base import Addresses
+from lancewood.engine.lookup.index_files import KEPT, IndexFile, open_index_file
+from lancewood.engine.lookup.value_tests import Ints, Ranges, ValueTests
+from lancewood.engine.snapshot import Snapshot
+from lancewood.model.index import Index
+
+_LOOKUP, _DATA = "page_lookup.lance", "page_data.lance"
+_ENDS = ("min", "max", "null_count", "page_idx")
+_VALUES = ("values", "ids")
+_PAGE_ROWS, _IN_FILES = "batch_size", "range_partitioned"
+_MOST_PAGE_ROWS = 1 << 24
+_FEW_PAGES = 16
+_MOST_PAGES = 3
+"""One of so many pages is read at most: reading more costs as much as looking at all rows."""
+_GAP = 2
+"""So many pages are read along to save a call of the codec."""
+_RUN = 32
+"""So many are read with one call at most."""
+
+
+class _Page(NamedTuple):
+    values: pa.Array
+    addresses: Addresses
+
+
+@dataclass(frozen=True)
+class _Pages:
+    """What is known of the pages of a segment before one is read."""
+
+    ranges: Ranges
+    numbers: Ints
+    """Where each of them is in the data."""
+    page_rows: int
+
+
+@dataclass(frozen=True)
+class BTree:
+    """One segment."""
+
+    lookup: IndexFile
+    data: IndexFile
+
+    @classmethod
+    def open(cls, snapshot: Snapshot, index: Index) -> BTree | None:
+        """The segment; None where a file is missing or not laid out as we know it."""
+        lookup = open_index_file(snapshot, index, _LOOKUP, _ENDS)
+        data = None if lookup is None else open_index_file(snapshot, index, _DATA, _VALUES)
+        if lookup is None or data is None:
+            return None
+        kind = data.type_of("values")
+        if kind is None or data.type_of("ids") != "uint64":
+            return None
+        if lookup.facts.schema.metadata.get(_IN_FILES, b"false") != b"false":
+            return None
+        expected = (kind, kind, "uint32", "uint32")
+        return cls(lookup, data) if tuple(map(lookup.type_of, _ENDS)) == expected else None
+
+    @property
+    def num_rows(self) -> int:
+        """The rows that it names, gone ones included."""
+        return self.data.num_rows
+
+    def find(self, tests: ValueTests, most: int) -> Addresses | None:
+        """The rows that may be wanted, in no order; None if values cannot be compared, or if there
+        are more than ``most``. Raises FormatError for files that contradict themselves."""
+        if not self.num_rows:
+            return np.empty(0, np.uint64)
+        pages = KEPT.made(self.lookup, "pages", self._load)
+        if not tests.fit(pages.ranges.lows.type):
+            return None
+        wanted = np.flatnonzero(tests.reach(pages.ranges))
+        if len(wanted) > max(_FEW_PAGES, len(pages.numbers) // _MOST_PAGES):
+            return None
+        # Between two values, all pages but those at the ends are wanted whole.
+        if not tests.is_list and (len(wanted) - 2) * pages.page_rows > most:
+            return None
+        found = self._rows(tests, pages, wanted)
+        return found if len(found) <= most else None
+
+    def _rows(self, tests: ValueTests, pages: _Pages, wanted: Ints) -> Addresses:
+        read = self._read(pages, wanted)
+        if not read:
+            return np.empty(0, np.uint64)
+        if len(read) == 1:
+            return read[0].addresses[tests.meet(read[0].values)]
+        values = pa.concat_arrays([each.values for each in read])
+        return np.concatenate([each.addresses for each in read])[tests.meet(values)]
+
+    def _load(self) -> tuple[_Pages, int]:
+        lookup, rows = self.lookup, self.num_rows
+        written = lookup.facts.schema.metadata.get(_PAGE_ROWS, b"")
+        page_rows = int(written) if written.isdigit() else 0
+        if not 0 < page_rows <= _MOST_PAGE_ROWS:
+            raise lookup.broken(f"says that a page has {written!r} rows")
+        count = -(-rows // page_rows)
+        if lookup.num_rows != count:
+            raise lookup.broken(f"has {lookup.num_rows} pages of {page_rows} rows for {rows} rows")
+        lows, highs, nulls, numbers = lookup.read(_ENDS, 0, count).columns
+        at = numbers.to_numpy().astype(np.int64)
+        if not np.array_equal(np.sort(at), np.arange(count)):
+            raise lookup.broken("does not name every page once")
+        sizes = np.full(count, page_rows, np.int64)
+        sizes[at == count - 1] = rows - (count - 1) * page_rows
+        ranges = Ranges.of(lows, highs, sizes, nulls.to_numpy().astype(np.int64))
+        return _Pages(ranges, at, page_rows), ranges.size + at.nbytes
+
+    def _read(self, pages: _Pages, wanted: Ints) -> list[_Page]:
+        """Pages, from what is kept or with as few calls of the codec as pay."""
+        owners = dict(zip(pages.numbers[wanted].tolist(), wanted.tolist(), strict=True))
+        known = {each: KEPT.get(self.data, each) for each in owners}
+        missing = sorted(each for each, page in known.items() if page is None)
+        for first, last in _runs(missing):
+            known |= self._load_run(pages, first, last, owners)
+        return list(known.values())
+
+    def _load_run(
+        self, pages: _Pages, first: int, last: int, owners: dict[int, int]
+    ) -> dict[int, _Page]:
+        """Those of the pages from the first to the last that are asked for; they are kept."""
+        size = pages.page_rows
+        batch = self.data.read(_VALUES, first * size, min((last + 1) * size, self.num_rows))
+        made = {}
+        for number in range(first, last + 1):
+            if number in owners:
+                part = batch.slice((number - first) * size, size)
+                page = _Page(part.column(0), part.column(1).to_numpy())
+                self._check(pages, owners[number], page)
+                made[number] = page
+                KEPT.put(self.data, number, page, part.nbytes)
+        return made
+
+    def _check(self, pages: _Pages, at: int, page: _Page) -> None:
+        """Raise FormatError for a page that is not what the other file says of it."""
+        ranges, values = pages.ranges, page.values
+        ends = ((values[0], ranges.lows[at]), (values[-1], ranges.highs[at]))
+        if values.null_count != ranges.nulls[at] or not all(starmap(_are_same, ends)):
+            raise self.data.broken(
+                f"has a page {pages.numbers[at]} that is not the one in {self.lookup.name}"
+            )
+
+
+def _are_same(one: pa.Scalar, other: pa.Scalar) -> bool:
+    """Whether two values are equal, or both null or NaN."""
+    return bool(one.equals(other)) or str(one) == str(other)
+
+
+def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The first and last of pages that are read together."""
+    first = last = None
+    for each in numbers:
+        if first is None or last is None:
+            first = last = each
+        elif each - last > _GAP + 1 or each - first >= _RUN:
+            yield first, last
+            first = last = each
+        else:
+            last = each
+    if first is not None and last is not None:
+        yield first, last

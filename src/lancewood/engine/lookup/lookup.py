@@ -1,0 +1,269 @@
+"""Which rows can meet a condition, by the scalar indices of a version.
+
+An index is asked for every column that the condition bounds. Each of its segments answers for the
+fragments in its own bitmap, whatever else its files name; fragments that no segment covers are left
+to be scanned. Rows that are named may be too many, and deleted ones among them: whoever reads them
+judges them by the whole condition. Where many rows can meet it, reading all of them in order is
+cheaper than fetching some, and there is no answer.
+
+A segment that is missing, or of a layout or version that we do not know, covers nothing: a scan is
+always right. One whose files contradict themselves is a FormatError: what else is wrong in it
+cannot be known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap
+
+from lancewood.engine.base import Addresses, offsets_by_fragment
+from lancewood.engine.lookup.bitmaps import Bitmaps
+from lancewood.engine.lookup.btree import BTree
+from lancewood.engine.lookup.value_tests import ValueTests
+from lancewood.engine.lookup.zones import Spans, Zones
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import InvalidInputError
+from lancewood.expr import Bound
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import FieldId, FragmentId
+from lancewood.model.index import FRAGMENT_REUSE, Index
+from lancewood.model.index_kinds import BITMAP, BTREE, ZONEMAP, IndexKind, kind_of
+from lancewood.model.manifest import decode_fragment
+
+Locate: TypeAlias = Callable[[npt.NDArray[np.uint64]], Addresses]
+"""The addresses of stable row ids; ids without a live row are left out."""
+Offsets: TypeAlias = npt.NDArray[np.int64]
+
+_VERSIONS: Mapping[IndexKind, frozenset[int]] = {
+    BTREE: frozenset({0, 1}),
+    BITMAP: frozenset({0}),
+    ZONEMAP: frozenset({0}),
+}
+_NAMES_IDS = 0
+"""The version of BTREE that names rows by id where ids are stable; nothing says which of its ids
+have been given to other rows since."""
+_FEW_ROWS = 4_096
+_WORTHWHILE = 400
+"""One of so many rows, at most, is worth fetching by itself."""
+_WORTH_MEETING = 20
+"""One of so many rows, at most, is what two indices may name before their answers meet."""
+_SAMPLE = 8
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """What indices say of the rows that can meet a condition."""
+
+    names: tuple[str, ...]
+    """Of the indices."""
+    covered: BitMap
+    """The fragments that they answer for, gone ones included."""
+    rows: Mapping[FragmentId, Offsets] = field(default_factory=dict)
+    """Physical rows of fragments, rising; a covered fragment without any holds no wanted row."""
+    spans: Mapping[FragmentId, Spans] = field(default_factory=dict)
+    """The same where indices know stretches of rows only."""
+
+
+def look_up(snapshot: Snapshot, bounds: Iterable[Bound], locate: Locate) -> Lookup | None:
+    """What indices say of rows that meet all bounds; None where they do not help.
+
+    Raises FormatError for an index whose files contradict themselves.
+    """
+    return look_up_values(snapshot, ValueTests.among(bounds), locate)
+
+
+def look_up_values(
+    snapshot: Snapshot, tests: Sequence[ValueTests], locate: Locate
+) -> Lookup | None:
+    """The same for tests of columns."""
+    known = _indices_of(snapshot)
+    asked = [
+        (each, index) for each in tests for index in known.get(_field_at(snapshot, each.path), ())
+    ]
+    if not asked:
+        return None
+    exact = [(test, index) for test, index in asked if index.kind is not ZONEMAP]
+    found = _named_rows(snapshot, exact, locate) if exact else None
+    if found is not None:
+        return found
+    zoned = [(test, index) for test, index in asked if index.kind is ZONEMAP]
+    return _zones(snapshot, zoned) if zoned else None
+
+
+def has_index_for(snapshot: Snapshot, bounds: Iterable[Bound]) -> bool:
+    """Whether an index may help with one of the bounds; from the manifest alone."""
+    known = _indices_of(snapshot)
+    return bool(known) and any(
+        _field_at(snapshot, each.path) in known for each in ValueTests.among(bounds)
+    )
+
+
+class _Segment(NamedTuple):
+    segment: Index
+    fragments: BitMap
+    """Those that it covers, gone ones included."""
+
+
+class _NamedIndex(NamedTuple):
+    """An index that can be asked, with all of its segments that can."""
+
+    name: str
+    kind: IndexKind
+    segments: tuple[_Segment, ...]
+
+
+def _indices_of(snapshot: Snapshot) -> Mapping[FieldId, list[_NamedIndex]]:
+    """The indices that can be asked, by the field that they are on."""
+    known: Mapping[FieldId, list[_NamedIndex]] | None = snapshot.derived.get("indices by field")
+    if known is None:
+        known = snapshot.derived["indices by field"] = _askable(snapshot)
+    return known
+
+
+def _askable(snapshot: Snapshot) -> Mapping[FieldId, list[_NamedIndex]]:
+    indices = snapshot.manifest.indices
+    if any(each.name == FRAGMENT_REUSE for each in indices):
+        return {}  # bitmaps name fragments that are gone, and only its reader translates them
+    groups: dict[tuple[FieldId, str, IndexKind], list[_Segment]] = {}
+    for each in indices:
+        kind = kind_of(each)
+        if kind is not None and len(each.fields) == 1 and _is_known(snapshot, each, kind):
+            groups.setdefault((each.fields[0], each.name, kind), []).append(
+                _Segment(each, each.fragments)
+            )
+    found: dict[FieldId, list[_NamedIndex]] = {}
+    for (number, name, kind), segments in groups.items():
+        found.setdefault(number, []).append(_NamedIndex(name, kind, tuple(segments)))
+    return found
+
+
+def _is_known(snapshot: Snapshot, index: Index, kind: IndexKind) -> bool:
+    if not index.message.HasField("index_version"):
+        return False
+    version = index.message.index_version
+    if kind is BTREE and version == _NAMES_IDS and snapshot.manifest.has_stable_row_ids:
+        return False
+    return version in _VERSIONS.get(kind, frozenset())
+
+
+def _field_at(snapshot: Snapshot, path: Sequence[str]) -> FieldId:
+    """The field at a path; -1 for a system column."""
+    if path[0] not in snapshot.schema.by_name:
+        return FieldId(-1)
+    return snapshot.schema.along(path)[-1].id
+
+
+class _Answer(NamedTuple):
+    """What one index says."""
+
+    name: str
+    covered: BitMap
+    rows: Addresses
+    """Rising and distinct, all in covered fragments."""
+
+
+def _named_rows(
+    snapshot: Snapshot, asked: Sequence[tuple[ValueTests, _NamedIndex]], locate: Locate
+) -> Lookup | None:
+    """The rows that all indices together leave; None if they are too many."""
+    total = _rows_about(snapshot)
+    enough = max(_FEW_ROWS, total // _WORTHWHILE)
+    most = enough if len(asked) == 1 else max(_FEW_ROWS, total // _WORTH_MEETING)
+    answers = [
+        answer
+        for tests, index in asked
+        if (answer := _ask(snapshot, index, tests, most, locate)) is not None
+    ]
+    if not answers:
+        return None
+    rows = answers[0].rows if len(answers) == 1 else _met(answers)
+    if len(rows) > enough:
+        return None
+    return Lookup(
+        tuple(dict.fromkeys(each.name for each in answers)),
+        BitMap.union(*(each.covered for each in answers)),
+        dict(offsets_by_fragment(rows)),
+    )
+
+
+def _met(answers: Sequence[_Answer]) -> Addresses:
+    """The rows that every index names which covers their fragment."""
+    rows = np.unique(np.concatenate([each.rows for each in answers]))
+    for each in answers:
+        rows = rows[np.isin(rows, each.rows, assume_unique=True) | ~_are_in(rows, each.covered)]
+    return rows
+
+
+def _ask(
+    snapshot: Snapshot, index: _NamedIndex, tests: ValueTests, most: int, locate: Locate
+) -> _Answer | None:
+    """What an index says; None if it names more than ``most`` rows, or covers nothing."""
+    covered, parts, held = BitMap(), [np.empty(0, np.uint64)], 0
+    for segment, fragments in index.segments:
+        opened = _opened(snapshot, index.kind, segment)
+        if opened is None or isinstance(opened, Zones):
+            continue
+        found = opened.find(tests, most - held)
+        if found is None:
+            return None
+        if segment.holds_row_ids and snapshot.manifest.has_stable_row_ids:
+            found = locate(found)
+        covered |= fragments
+        parts.append(found[_are_in(found, fragments)])
+        held += len(parts[-1])
+    rows = np.concatenate(parts)
+    return _Answer(index.name, covered, np.unique(rows)) if covered else None
+
+
+def _are_in(rows: Addresses, fragments: BitMap) -> npt.NDArray[np.bool_]:
+    """Which of the addresses are in one of the fragments."""
+    owners, at = np.unique(rows >> np.uint64(32), return_inverse=True)
+    chosen = np.fromiter((each in fragments for each in owners.tolist()), np.bool_, len(owners))
+    return chosen[at]
+
+
+def _zones(snapshot: Snapshot, asked: Sequence[tuple[ValueTests, _NamedIndex]]) -> Lookup | None:
+    """The stretches of rows that the first index with an answer leaves."""
+    for tests, index in asked:
+        covered = BitMap()
+        spans: dict[FragmentId, Spans] = {}
+        for segment, fragments in index.segments:
+            opened = _opened(snapshot, index.kind, segment)
+            found = opened.find(tests, fragments) if isinstance(opened, Zones) else None
+            if found is not None:
+                covered |= found[0]
+                spans |= found[1]
+        if covered:
+            return Lookup((index.name,), covered, spans=spans)
+    return None
+
+
+_OPEN = {BTREE: BTree.open, BITMAP: Bitmaps.open, ZONEMAP: Zones.open}
+
+
+def _opened(snapshot: Snapshot, kind: IndexKind, segment: Index) -> BTree | Bitmaps | Zones | None:
+    """A segment; None where it cannot be asked."""
+    known = snapshot.derived.setdefault("index segments", {})
+    if segment.uuid not in known:
+        try:
+            known[segment.uuid] = _OPEN[kind](snapshot, segment)
+        except InvalidInputError:  # its base path is not among those that the caller allows
+            known[segment.uuid] = None
+    opened: BTree | Bitmaps | Zones | None = known[segment.uuid]
+    return opened
+
+
+def _rows_about(snapshot: Snapshot) -> int:
+    """About how many rows the table has, from a few fragments."""
+    known: int | None = snapshot.derived.get("rows about")
+    if known is None:
+        raw, name = snapshot.manifest.message.fragments, snapshot.manifest.name
+        sample = np.unique(np.linspace(0, len(raw) - 1, _SAMPLE).astype(int)) if len(raw) else ()
+        rows = [Fragment(decode_fragment(raw[at], name)).physical_rows for at in sample]
+        known = snapshot.derived["rows about"] = len(raw) * sum(rows) // max(len(rows), 1)
+    return known

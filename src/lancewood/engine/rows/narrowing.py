@@ -1,0 +1,102 @@
+"""Which rows of which fragments a filter leaves to be read, by the indices of a version.
+
+Fragments that no index covers are read whole, and so are all of them where no index helps. Nothing
+is decoded of a fragment that no wanted row is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TypeAlias
+
+from pyroaring import BitMap
+
+from lancewood.engine.lookup import Lookup, Offsets, Spans, look_up
+from lancewood.engine.rows.take import addresses_of
+from lancewood.engine.snapshot import Snapshot
+from lancewood.expr import Predicate
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import FragmentId
+
+Cut: TypeAlias = Offsets | Spans
+"""The rows of a fragment that can pass: offsets, or stretches of them."""
+
+
+@dataclass(frozen=True)
+class Narrowed:
+    """The fragments of a snapshot, cut to what indices leave of them."""
+
+    snapshot: Snapshot
+    lookup: Lookup
+
+    @cached_property
+    def cuts(self) -> Mapping[FragmentId, Cut]:
+        """The rows of covered fragments that can pass; others of them hold none."""
+        return {**self.lookup.rows, **self.lookup.spans}
+
+    def parts(self, chosen: Sequence[Fragment] | None) -> Iterator[tuple[Fragment, Cut | None]]:
+        """Those of the fragments (None: all) that can hold a wanted row, in order, each with its
+        rows that can; None means all of them."""
+        if chosen is not None:
+            for each in chosen:
+                cut = self.cuts.get(each.id)
+                if cut is not None or each.id not in self.lookup.covered:
+                    yield each, cut
+            return
+        manifest = self.snapshot.manifest
+        wanted = self._uncovered | (BitMap(self.cuts) & self._live)
+        manifest.expect_lookups(len(wanted))
+        located = {manifest.position_of(FragmentId(each)): each for each in wanted}
+        for position in sorted(each for each in located if each is not None):
+            number = FragmentId(located[position])
+            yield manifest.fragment(number), self.cuts.get(number)
+
+    def explain(self, chosen: Sequence[Fragment] | None) -> str:
+        """What the indices found in the fragments (None: all), as text."""
+        cut = whole = rows = 0
+        for fragment, part in self.parts(chosen):
+            if part is None:
+                whole += 1
+            else:
+                cut, rows = cut + 1, rows + _row_count(fragment, part)
+        text = f"index {', '.join(self.lookup.names)}: {_counted(rows, 'row')} of "
+        text += _counted(cut, "fragment")
+        if whole:
+            text += f", {_counted(whole, 'fragment')} not covered "
+            text += "is scanned" if whole == 1 else "are scanned"
+        return text
+
+    @property
+    def _live(self) -> BitMap:
+        known: BitMap | None = self.snapshot.derived.get("fragment ids")
+        if known is None:
+            known = BitMap(self.snapshot.manifest.fragment_ids)
+            self.snapshot.derived["fragment ids"] = known
+        return known
+
+    @cached_property
+    def _uncovered(self) -> BitMap:
+        return self._live - self.lookup.covered
+
+
+def narrow(snapshot: Snapshot, predicate: Predicate) -> Narrowed | None:
+    """What indices leave of a snapshot for a filter; None where they do not help.
+
+    Raises FormatError for an index whose files contradict themselves.
+    """
+    if not snapshot.manifest.indices:
+        return None
+    found = look_up(snapshot, predicate.bounds(), partial(addresses_of, snapshot))
+    return None if found is None else Narrowed(snapshot, found)
+
+
+def _row_count(fragment: Fragment, cut: Cut) -> int:
+    if isinstance(cut, tuple):
+        return sum(min(stop, fragment.physical_rows) - start for start, stop in cut)
+    return len(cut)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what if count == 1 else what + 's'}"

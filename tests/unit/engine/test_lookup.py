@@ -1,0 +1,433 @@
+"""What our own readers of index files find, against the rows that have a value."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from lance.indices import IndexConfig
+from tests.indexed import COLUMNS, KINDS, MINUS_NAN, NAMES, OPS, make_indexed, rows, simple
+from tests.manifests import manifest_path
+from tests.pylance import lance
+
+import lancewood as lw
+from lancewood.engine.lookup import Lookup, ValueTests, btree, index_files, look_up
+from lancewood.engine.rows import ScanPlan, plan_scan
+from lancewood.engine.rows.take import addresses_of
+from lancewood.errors import FormatError
+from lancewood.format.manifest_file import decode_manifest_file, encode_manifest_file
+from lancewood.model.index import FRAGMENT_REUSE
+from lancewood.proto import table_pb2
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["stable ids", "addresses"])
+def templates(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, str]:
+    """A table with an index on every column, for each kind."""
+    made = {}
+    for kind in KINDS:
+        made[kind] = str(tmp_path_factory.mktemp("indexed") / "t.lance")
+        make_indexed(made[kind], kind, NAMES, stable=request.param)
+    return made
+
+
+def ask(table: lw.Table, where: str, parameters: Any = None) -> Lookup | None:
+    """What indices say of a condition."""
+    plan = plan_scan(table._snapshot, columns=[], where=where, parameters=parameters)
+    assert plan.predicate is not None
+    return look_up(
+        table._snapshot, plan.predicate.bounds(), lambda ids: addresses_of(table._snapshot, ids)
+    )
+
+
+def named(found: Lookup) -> set[int]:
+    """The addresses of the rows that may be wanted."""
+    addresses = {
+        (fragment << 32) + offset
+        for fragment, offsets in found.rows.items()
+        for offset in offsets.tolist()
+    }
+    for fragment, spans in found.spans.items():
+        for start, stop in spans:
+            addresses |= {(fragment << 32) + each for each in range(start, min(stop, 80))}
+    return addresses
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_wanted_row_of_every_type_is_named(
+    templates: dict[str, str], kind: str, name: str
+) -> None:
+    table, rng, helped = lw.open(templates[kind]), Random(name), 0
+    for op in OPS:
+        for _ in range(3):
+            asked = simple(rng, name, op)
+            found = ask(table, asked.sql, asked.parameters)
+            scan = table.scan(
+                ["k"],
+                asked.sql,
+                parameters=asked.parameters,
+                with_row_address=True,
+                use_indices=False,
+            )
+            wanted = set(scan.to_arrow()["_rowaddr"].to_pylist())
+            if found is not None:
+                helped += 1
+                assert named(found) >= wanted, asked
+                assert kind == "ZONEMAP" or "nan" in str(asked) or named(found) == wanted, asked
+                assert list(found.covered) == [0, 1, 2]
+    assert kind == "ZONEMAP" or helped > 10
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_of_a_page_or_zone_is_all_that_is_read(templates: dict[str, str], kind: str) -> None:
+    table = lw.open(templates[kind])
+    text = table.scan(where="t = TIME '01:00:00.000180'").explain()
+    words = {
+        "BTREE": "index t_idx: 1 row of 1 fragment",
+        "BITMAP": "index t_idx: 1 row of 1 fragment",
+        "ZONEMAP": "index t_idx: 16 rows of 1 fragment",
+    }
+    assert words[kind] in text or kind == "ZONEMAP"
+    assert "not covered" not in text
+
+
+def test_planning_reads_no_index(templates: dict[str, str]) -> None:
+    table = lw.open(templates["BTREE"])
+    with patch.object(btree, "open_index_file", side_effect=AssertionError("opened")):
+        scan = table.scan(where="i = 3")
+        assert "columns" in repr(scan)
+        with pytest.raises(AssertionError, match="opened"):
+            scan.to_arrow()
+
+
+def test_without_indices_none_is_read(templates: dict[str, str]) -> None:
+    table = lw.open(templates["BTREE"])
+    with patch.object(btree, "open_index_file", side_effect=AssertionError("opened")):
+        assert table.scan(where="i = 3", use_indices=False).to_arrow().num_rows
+        assert table.count_rows("i = 3", use_indices=False)
+        assert ", index " not in table.scan(where="i = 3", use_indices=False).explain()
+        assert table.count_rows("i <> 3") > 100
+        assert table.count_rows("i IS NOT NULL") > 100
+        assert table.count_rows("abs(i) = 3") > 0
+        assert table.count_rows("i = 3 OR k = 4") > 0
+
+
+def test_limits_offsets_and_batches_are_those_of_a_full_scan(uri: str) -> None:
+    make_indexed(uri, "BTREE", ["i"], count=2_000, per_file=300)
+    table = lw.open(uri).append(rows(5_000, 40)).delete("k % 13 = 2")
+    for where in ("i >= 40", "i = 3", "i IN (1, 2, 3) AND k % 2 = 0", "i < -49 AND _rowid > 100"):
+        for limit, offset in ((None, 0), (5, 0), (7, 11), (1, 400), (None, 30), (0, 0)):
+            asked: dict[str, Any] = {
+                "limit": limit,
+                "offset": offset,
+                "batch_rows": 4,
+                "with_row_id": True,
+                "with_row_address": True,
+            }
+            through = table.scan(["s", "k"], where, **asked)
+            without = table.scan(["s", "k"], where, use_indices=False, **asked)
+            assert through.to_arrow() == without.to_arrow()
+            assert through.count() == without.count()
+            assert all(0 < each.num_rows <= 4 for each in through.to_batches())
+    assert "index i_idx" in table.scan(where="i = 3").explain()
+    assert "1 fragment not covered is scanned" in table.scan(where="i = 3").explain()
+
+
+def test_many_candidates_are_fetched_after_the_filter(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lancewood.engine.rows import candidate_scan
+
+    make_indexed(uri, "BTREE", ["i"], count=2_000, per_file=700)
+    table = lw.open(uri).delete("k % 13 = 2")
+    monkeypatch.setattr(candidate_scan, "_FEW", 3)
+    monkeypatch.setattr(candidate_scan, "_PORTION_ROWS", 17)
+    for where in ("i >= 40", "i >= 40 AND s <> 'text 3' AND _rowid % 2 = 0"):
+        for columns in (None, ["s"], ["i"], ["s", "i", "p.z"], {"twice": "i * 2", "s": "s"}):
+            through = table.scan(columns, where, batch_rows=10, with_row_id=columns is None)
+            without = table.scan(columns, where, use_indices=False, with_row_id=columns is None)
+            assert str(through.to_arrow().to_pylist()) == str(without.to_arrow().to_pylist())
+
+
+def test_chosen_fragments_alone_are_read(uri: str) -> None:
+    make_indexed(uri, "BTREE", ["i"])
+    table = lw.open(uri)
+    for ids in ([0], [1, 2], [2, 0], []):
+        through = table.scan(["k"], "i < 0", fragment_ids=ids)
+        assert "index i_idx" in through.explain()
+        without = table.scan(["k"], "i < 0", fragment_ids=ids, use_indices=False)
+        assert through.to_arrow() == without.to_arrow()
+
+
+def test_where_many_rows_match_all_are_read_in_order(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lancewood.engine.lookup import lookup
+
+    make_indexed(uri, "BTREE", ["i"], count=4_000)
+    make_indexed(f"{uri}-2", "BITMAP", ["i"], count=4_000)
+    monkeypatch.setattr(lookup, "_FEW_ROWS", 10)
+    for table in (lw.open(uri), lw.open(f"{uri}-2")):
+        assert ", index " not in table.scan(where="i < 0").explain()
+        assert ", index " not in table.scan(where="i = 3").explain()
+        assert "index" in table.scan(where="i = 1000").explain()
+        assert table.count_rows("i < 0") == table.count_rows("i < 0", use_indices=False)
+
+
+def test_two_indices_leave_what_both_name(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lancewood.engine.lookup import lookup
+
+    make_indexed(uri, "BITMAP", ["i", "s"], count=8_080, per_file=2_000)
+    monkeypatch.setattr(lookup, "_FEW_ROWS", 10)
+    monkeypatch.setattr(lookup, "_WORTHWHILE", 118)
+    table = lw.open(uri).update({"s": "'x'"}, "k < 50", rewrite="columns")
+    where = "i = 3 AND s = 'text 53' AND k < 7000"
+    assert table.scan(where="i = 3").count() > 8_080 // 118
+    assert ", index " not in table.scan(where="i = 3").explain()
+    text = table.scan(where=where).explain()
+    assert "index i_idx, s_idx" in text
+    assert table.count_rows(where) == table.count_rows(where, use_indices=False) > 0
+
+
+# Indices that are not to be trusted, or not known
+
+
+def bent(uri: str, bend: Any) -> lw.Table:
+    """The table after a change to what its manifest says of its indices."""
+    path = manifest_path(uri, lw.open(uri).version)
+    old = decode_manifest_file(path.read_bytes(), name=str(path))
+    assert old.index_section is not None
+    section = table_pb2.IndexSection.FromString(old.index_section)
+    bend(section)
+    path.write_bytes(
+        encode_manifest_file(
+            old.message,
+            index_section=section.SerializeToString(),
+            transaction_section=old.transaction_section,
+        )
+    )
+    return lw.open(uri)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_unknown_version_or_layout_is_not_asked(uri: str, kind: str) -> None:
+    make_indexed(uri, kind, ["i"], stable=kind != "BTREE")
+    expected = lw.open(uri).count_rows("i = 3", use_indices=False)
+
+    def later(section: table_pb2.IndexSection) -> None:
+        section.indices[0].index_version = 9
+
+    def unsaid(section: table_pb2.IndexSection) -> None:
+        section.indices[0].ClearField("index_version")
+
+    def deferred(section: table_pb2.IndexSection) -> None:
+        section.indices[0].index_version = 0
+        section.indices.add(name=FRAGMENT_REUSE, fields=[])
+
+    for bend in (later, unsaid, deferred):
+        table = bent(uri, bend)
+        assert ", index " not in table.scan(where="i = 1000").explain()
+        assert table.count_rows("i = 3") == expected
+
+
+def test_a_btree_that_may_name_row_ids_is_not_asked(uri: str) -> None:
+    make_indexed(uri, "BTREE", ["i"], stable=True)
+
+    def older(section: table_pb2.IndexSection) -> None:
+        assert section.indices[0].index_version == 1
+        section.indices[0].index_version = 0
+
+    assert ", index " not in bent(uri, older).scan(where="i = 3").explain()
+
+
+def files_of(uri: str) -> list[Path]:
+    return sorted(Path(uri, "_indices").rglob("*.lance"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_missing_file_means_a_scan(uri: str, kind: str) -> None:
+    make_indexed(uri, kind, ["i"])
+    expected = lw.open(uri).scan(where="i = 3", use_indices=False).to_arrow()
+    for path in files_of(uri):
+        kept = path.read_bytes()
+        path.unlink()
+        table = lw.open(uri)
+        assert ", index " not in table.scan(where="i = 3").explain()
+        assert str(table.scan(where="i = 3").to_arrow()) == str(expected)
+        path.write_bytes(kept)
+    shutil.rmtree(Path(uri, "_indices"))
+    assert lw.open(uri).scan(where="i = 3").count() == expected.num_rows
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cut_file_is_an_error_that_names_it(uri: str, kind: str) -> None:
+    make_indexed(uri, kind, ["i"])
+    for path in files_of(uri):
+        kept = path.read_bytes()
+        path.write_bytes(kept[:-10])
+        with pytest.raises(FormatError, match=path.name):
+            lw.open(uri).count_rows("i = 3")
+        path.write_bytes(kept)
+
+
+def test_files_of_another_index_are_noticed(uri: str) -> None:
+    make_indexed(uri, "BTREE", ["i"])
+    make_indexed(f"{uri}-2", "BTREE", ["i"], count=400)
+    make_indexed(f"{uri}-3", "BTREE", ["small"])
+
+    def unsized(section: table_pb2.IndexSection) -> None:
+        del section.indices[0].files[:]
+
+    bent(uri, unsized)
+    data, lookup = files_of(uri)
+    kept = data.read_bytes()
+    data.write_bytes(files_of(f"{uri}-2")[0].read_bytes())
+    with pytest.raises(FormatError, match=r"page_lookup\.lance has 15 pages of 16 rows for 400"):
+        lw.open(uri).count_rows("i = 3")
+    data.write_bytes(files_of(f"{uri}-3")[0].read_bytes())
+    assert ", index " not in lw.open(uri).scan(where="i = 3").explain()
+    data.write_bytes(kept)
+    lookup.write_bytes(files_of(f"{uri}-3")[1].read_bytes())
+    assert ", index " not in lw.open(uri).scan(where="i = 3").explain()
+
+
+def test_rows_that_a_fragment_does_not_have_are_an_error(uri: str) -> None:
+    make_indexed(uri, "BTREE", ["i"])
+    table = lw.open(uri)
+    with (
+        patch.object(btree.BTree, "find", lambda *_: np.array([(1 << 32) + 80], np.uint64)),
+        pytest.raises(FormatError, match="names row 80 of fragment 1, which has 80"),
+    ):
+        table.count_rows("i = 3")
+
+
+# What is kept
+
+
+def test_what_was_read_is_kept_and_bounded(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_indexed(uri, "BTREE", ["i"], count=4_000)
+    kept = index_files.KeptParts(40_000)
+    monkeypatch.setattr(index_files, "KEPT", kept)
+    monkeypatch.setattr(btree, "KEPT", kept)
+    reads = []
+    whole = index_files.IndexFile._whole
+
+    def counted(self: Any, *args: Any) -> pa.RecordBatch:
+        reads.append(self.name)
+        return whole(self, *args)
+
+    monkeypatch.setattr(index_files.IndexFile, "_whole", counted)
+    first = lw.open(uri).count_rows("i = 3")
+    assert reads
+    reads.clear()
+    assert lw.open(uri).count_rows("i = 3") == first
+    assert not reads
+    for value in range(-50, 51):
+        assert lw.open(uri).count_rows(f"i = {value}") == lw.open(uri).count_rows(
+            f"i = {value}", use_indices=False
+        )
+    assert kept._held <= 40_000
+    assert kept._held == sum(size for _, size in kept._parts.values())
+    reads.clear()
+    assert lw.open(uri).count_rows("i = -50")
+    assert reads
+
+
+@pytest.mark.filterwarnings("ignore:lance is not fork-safe:UserWarning")
+def test_threads_and_forked_children_look_up_at_once(uri: str) -> None:
+    make_indexed(uri, "BTREE", ["i"], count=2_000)
+    table = lw.open(uri)
+    expected = [table.count_rows(f"i = {each}", use_indices=False) for each in range(20)]
+    index_files.KEPT.clear()
+    found: list[list[int]] = []
+
+    def work() -> None:
+        found.append([lw.open(uri).count_rows(f"i = {each}") for each in range(20)])
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert found == [expected] * 4
+    if hasattr(os, "fork"):
+        with index_files.KEPT._lock:  # held by somebody while the child is made
+            child = multiprocessing.get_context("fork").Process(
+                target=check_in_child, args=(uri, expected)
+            )
+            child.start()
+        child.join(60)
+        assert child.exitcode == 0
+
+
+def check_in_child(uri: str, expected: list[int]) -> None:
+    assert [lw.open(uri).count_rows(f"i = {each}") for each in range(20)] == expected
+
+
+# The tests of values
+
+
+def floats() -> Iterator[float]:
+    yield from (float("nan"), -0.0, 0.0, 1.5, float("inf"), float("-inf"))
+
+
+def test_lists_meet_nan_and_either_zero() -> None:
+    values = pa.array([*floats(), None])
+    for wanted, expected in (
+        ([float("nan")], [0]),
+        ([0.0], [1, 2]),
+        ([-0.0, 7.0], [1, 2]),
+        ([1.5, float("inf")], [3, 4]),
+    ):
+        tests = ValueTests.any_of(("f",), pa.array(wanted))
+        assert np.flatnonzero(tests.meet(values)).tolist() == expected
+
+
+def test_a_negative_nan_is_found_behind_the_nulls_of_its_page(uri: str) -> None:
+    values = pa.array([None, MINUS_NAN, 1.0, 2.0, float("nan")])
+    dataset = lance.write_dataset(pa.table({"f": values}), uri)
+    dataset.create_scalar_index("f", IndexConfig("btree", {"zone_size": 3}), name="f_idx")
+    table = lw.open(uri)
+    assert "index f_idx: 2 rows" in table.scan(where="f > 5").explain()
+    assert table.count_rows("f > 5") == 2
+
+
+def test_an_empty_list_helps_nobody(uri: str) -> None:
+    make_indexed(uri, "BTREE", ["small"])
+    table = lw.open(uri)
+    assert table.count_rows("small = 1000") == 0
+    assert table.count_rows("small IN (1000, 2000)") == 0
+
+
+def test_an_index_without_rows_answers_nothing(uri: str) -> None:
+    dataset = lance.write_dataset(rows(0, 1).slice(1), uri)
+    dataset.create_scalar_index("i", "BTREE", name="i_idx")
+    table = lw.open(uri).append(rows(0, 30))
+    assert table.count_rows("i = -13") == table.count_rows("i = -13", use_indices=False)
+
+
+def test_plans_pickle_without_what_was_looked_up(uri: str) -> None:
+    import pickle
+
+    make_indexed(uri, "BTREE", ["i"])
+    plan = plan_scan(lw.open(uri)._snapshot, where="i = 3")
+    assert plan.count()
+    again: ScanPlan = pickle.loads(pickle.dumps(plan))
+    assert "_narrowed" not in again.__dict__
+    assert again.count() == plan.count()
+
+
+def test_every_column_has_a_law() -> None:
+    assert set(NAMES) >= set(COLUMNS)
