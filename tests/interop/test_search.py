@@ -280,6 +280,36 @@ def test_a_condition_says_which_rows_are_searched(table: lw.Table, kind: str | N
     assert none.schema == narrow.schema
 
 
+def test_few_rows_that_meet_a_condition_are_all_found(table: lw.Table) -> None:
+    for metric in METRICS:
+        made = indexed(table, "IVF_PQ", metric).append(rows(ROWS, ROWS + 100))
+        where = "id % 100 = 7 and kind = 7"
+        query = QUERIES[0]
+        found = made.search(vector=query, columns=["id"], where=where)
+        ids, distances = truth(made.lance(), query, metric, where=where)
+        assert found["id"].to_pylist() == ids
+        np.testing.assert_allclose(found["_distance"], distances, rtol=1e-4, atol=1e-5)
+        several = made.search(vector=QUERIES[:3], k=4, columns=["id"], where=where)
+        alone = [made.search(vector=each, k=4, columns=["id"], where=where) for each in QUERIES[:3]]
+        assert several.drop_columns("query_index") == pa.concat_tables(alone).combine_chunks()
+        table = made.restore(1)
+
+
+def test_bytes_are_compared_by_their_bits(tmp_path: Path) -> None:
+    stored = np.random.default_rng(3).integers(0, 256, (600, 8)).astype(np.uint8)
+    values = pa.FixedSizeListArray.from_arrays(pa.array(stored.reshape(-1)), 8)
+    table = lw.create(tmp_path / "t.lance", pa.table({"id": range(600), "v": values}))
+    bits = np.unpackbits(stored ^ stored[5], axis=1).sum(1)
+    for where, allowed in ((None, range(600)), ("id < 300", range(300))):
+        ids = sorted(allowed, key=lambda each: (bits[each], each))[:4]
+        for given in (stored[5], stored[5:6]):
+            found = table.search(vector=given, k=4, columns=["id"], where=where)
+            assert found["id"].to_pylist() == ids
+            assert found["_distance"].to_pylist() == [float(bits[each]) for each in ids]
+    with pytest.raises(InvalidInputError, match=r"metric l2 is not for column 'v'.*uint8"):
+        table.search(vector=stored[5], metric="l2")
+
+
 def test_a_row_is_searched_for_by_its_id(table: lw.Table) -> None:
     table = table.delete("id < 100")
     row = table.scan(["id"], "id = 1234", with_row_id=True).to_arrow().to_pylist()[0]

@@ -119,6 +119,20 @@ def test_a_text_in_quotes_is_a_phrase(table: lw.Table, tmp_path: Path) -> None:
     assert table.search(text="3", column="title", columns=["id"])["id"].to_pylist() == [3]
 
 
+def test_texts_without_an_index_are_looked_through(table: lw.Table) -> None:
+    from lance.query import PhraseQuery
+
+    lance.dataset(table.uri).drop_index("body_idx")
+    table = lw.open(table.uri).update({"body": "'stone heron river'"}, "id in (5, 9)")
+    with pytest.raises(InvalidInputError, match="several columns hold texts: body, title"):
+        table.search(text="heron")
+    table = table.drop_columns(["title"])
+    for words in ("heron", "amber stone", "nowhere"):
+        check(table, words)
+    check(table, "heron willow", "id % 3 = 1")
+    check(table, '"heron river"', judge=PhraseQuery("heron river", "body"))
+
+
 def test_branches_and_clones_are_searched_as_they_are(table: lw.Table, tmp_path: Path) -> None:
     branch = table.branches.create("exp").append(rows(ROWS, ROWS + 50)).delete("id < 100")
     clone = branch.clone(tmp_path / "clone.lance").delete("id > 600")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,12 @@ from lancewood.errors import InvalidInputError, UnsupportedError
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from lancewood.engine.searching import VectorOptions, plan_nearest
+from lancewood.engine.searching import (
+    VectorOptions,
+    allowed_rows,
+    condition_plan,
+    plan_nearest,
+)
 from lancewood.spark import search, searching
 from lancewood.spark.tasks import arrow_of
 from lancewood.spark.types import Reading
@@ -141,6 +147,14 @@ def test_many_queries_are_searched_in_blocks(
     assert found.num_rows == len(ASKED) * K
     alone = table.search(vector=ASKED, k=K, columns=["id"], use_index=False)
     assert found["id"].to_pylist() == alone["id"].to_pylist()
+    where = "id % 2 = 0"
+    expected = table.search(vector=ASKED, k=K, columns=["id"], where=where, use_index=False)
+    condition = condition_plan(table._snapshot, where, None, None)
+    assert condition is not None
+    limited = replace(work, allowed=allowed_rows(condition))
+    monkeypatch.setattr("lancewood.engine.searching.allowed.FEW", 10)
+    found = pa.Table.from_batches(limited.rows(batch))
+    assert found["id"].to_pylist() == expected["id"].to_pylist()
 
 
 def test_what_cannot_be_searched_is_said_at_once(spark: Any, table: lw.Table) -> None:

@@ -76,6 +76,9 @@ class Found(NamedTuple):
     """Distances or scores."""
 
 
+NOTHING = Found(np.empty(0, np.int32), np.empty(0, np.uint64), np.empty(0, np.float32))
+
+
 @dataclass(frozen=True)
 class SearchedVersion:
     """The version that is searched. Small, and pickles."""

@@ -23,8 +23,8 @@ from lancewood.engine.rows import ScanPlan, ScanRequest, column_widths, take_add
 from lancewood.engine.schema import Columns, Parameters, project
 from lancewood.engine.searching import (
     DISTANCE,
+    AllowedRows,
     NearestSearch,
-    RowIdSet,
     VectorOptions,
     as_vectors,
     condition_plan,
@@ -38,7 +38,6 @@ from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.external.base import ManifestStore
 from lancewood.jobs.job import pack_fragments
 from lancewood.model.fragment import Fragment
-from lancewood.model.schema import ROW_ID
 from lancewood.spark.opening import opened
 from lancewood.spark.reading.task import sized
 from lancewood.spark.runner import SparkRunner
@@ -207,16 +206,16 @@ def _schema(queries: DataFrame, reading: Reading) -> Any:
     return StructType([*queries.schema.fields, *reading.spark.fields, *added])
 
 
-def _allowed(spark: SparkSession, condition: ScanPlan) -> bytes:
-    """The ids of the rows that meet a condition, which executors find."""
+def _allowed(spark: SparkSession, condition: ScanPlan) -> AllowedRows:
+    """The rows that meet a condition, which executors find."""
     runner = SparkRunner(spark)
     snapshot = condition.snapshot
     tasks = list(pack_fragments(condition.matching(), runner.slots))
     work = ListRows(snapshot.bare(), condition.request)
-    rows = RowIdSet()
+    rows = AllowedRows()
     for found in runner.run(work, tasks, what="finding rows to search"):
         rows.update(found)
-    return rows.encode() if len(rows) else b""
+    return rows
 
 
 @dataclass(frozen=True)
@@ -227,11 +226,11 @@ class ListRows:
     """Bare: fragments travel with the tasks."""
     request: ScanRequest
 
-    def __call__(self, fragments: Sequence[Fragment]) -> RowIdSet:
-        rows = RowIdSet()
+    def __call__(self, fragments: Sequence[Fragment]) -> AllowedRows:
+        rows = AllowedRows()
         plan = ScanPlan(self.snapshot, replace(self.request, fragments=list(fragments)))
         for batch in plan.batches(1):
-            rows.add(batch.column(ROW_ID).to_numpy())
+            rows.add(batch)
         return rows
 
 
@@ -249,7 +248,7 @@ class SearchWork:
     reading: Reading
     most_found: int = _MOST_FOUND
     """Rows that are held at once."""
-    allowed: bytes | None = None
+    allowed: AllowedRows | None = None
 
     @property
     def name(self) -> str:
@@ -266,12 +265,13 @@ class SearchWork:
     def _found(self, queries: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         vectors = queries.column(self.vector)
         asking = np.flatnonzero(pc.is_valid(vectors).to_numpy(zero_copy_only=False))
-        if self.allowed == b"" or not len(asking):
+        if not len(asking):
             return
+        snapshot = _whole(self.snapshot, self.search.version.identity)
         numbers = as_vectors(vectors.take(pa.array(asking)), self.search.column)
-        found = self.search.find(numbers, self.k, self.allowed)
+        found = self.search.find(snapshot, numbers, self.k, self.allowed)
         left = queries.take(pa.array(asking[found.queries]))
-        right = self._fetched(found.addresses)
+        right = self._fetched(snapshot, found.addresses)
         added = [
             pa.array(found.values, pa.float32()),
             pa.array(ranks(found.queries) + 1, pa.int32()),
@@ -280,8 +280,7 @@ class SearchWork:
         columns = [*left.columns, *right.columns, *added]
         yield pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
-    def _fetched(self, addresses: Any) -> pa.RecordBatch:
-        snapshot = _whole(self.snapshot, self.search.version.identity)
+    def _fetched(self, snapshot: Snapshot, addresses: Any) -> pa.RecordBatch:
         wanted = project(snapshot.schema, self.columns, parameters=self.parameters)
         once, back = np.unique(addresses, return_inverse=True)
         rows = take_addresses(snapshot, once, wanted).take(pa.array(back)).combine_chunks()

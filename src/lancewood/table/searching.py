@@ -43,7 +43,7 @@ class SearchVerbs(Handle):
         ``column`` may be left out if there is one that can be meant: the only one of its kind, or
         the only one with an index. By vector and text it is the vector's, and ``text_column`` the
         other. ``where`` is a condition in SQL with ``parameters``, and says which rows are
-        searched: the ``k`` best of them are found.
+        searched: the ``k`` best of them are found, and if they are up to 2,000 all are compared.
 
         Vectors need no index: without one, or with ``use_index=False``, all of them are compared
         and the answer is exact. With one it is approximate, and rows that it does not cover are
@@ -51,7 +51,8 @@ class SearchVerbs(Handle):
         its ``metric``, l2 (squared), cosine, dot or hamming; without an index l2, if nothing else
         is asked for. Of an index that keeps codes instead of vectors, ``refine`` times ``k`` rows
         are compared by their vectors, 10 if it is not given. ``nprobes`` says how many partitions
-        of an index are searched. A text needs an index of kind INVERTED.
+        of an index are searched. Words are found by an index of kind INVERTED if there is one, and
+        else in all texts.
 
         Raises InvalidInputError for what does not fit the column, or for another metric than that
         of the index, and UnsupportedError for a table that is in memory only.

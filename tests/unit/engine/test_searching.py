@@ -12,7 +12,7 @@ from pyroaring import BitMap
 
 import lancewood as lw
 from lancewood.data.index_search import Found
-from lancewood.engine.searching.allowed import RowIdSet
+from lancewood.engine.searching.allowed import FEW, AllowedRows
 from lancewood.engine.searching.columns import SearchedColumn, find_text_column, find_vector_column
 from lancewood.engine.searching.ranking import fused, ranked, ranks, settled
 from lancewood.engine.searching.vectors import as_vectors
@@ -169,21 +169,32 @@ def test_two_rankings_are_fused_by_reciprocal_ranks() -> None:
 # Rows that may be found
 
 
+def scanned(ids: list[int], addresses: list[int]) -> pa.RecordBatch:
+    columns = {"_rowid": pa.array(ids, pa.uint64()), "_rowaddr": pa.array(addresses, pa.uint64())}
+    return pa.record_batch(columns)
+
+
 def test_row_ids_are_written_as_bitmaps_by_their_upper_halves() -> None:
-    rows = RowIdSet()
-    rows.add(np.array([5, 1 << 33, 6], np.uint64))
-    other = RowIdSet()
-    other.add(np.array([(1 << 33) + 9, 6], np.uint64))
+    rows = AllowedRows()
+    rows.add(scanned([5, 1 << 33, 6], [1, 2, 3]))
+    other = AllowedRows()
+    other.add(scanned([(1 << 33) + 9, 7], [8, 9]))
+    assert rows.encode() == rows.encode()
     rows.update(other)
-    assert len(rows) == 4
+    assert len(rows) == 5
+    assert rows.few is not None
+    assert rows.few.tolist() == [1, 2, 3, 8, 9]
     data = rows.encode()
-    low, high = BitMap([5, 6]), BitMap([0, 9])
+    low, high = BitMap([5, 6, 7]), BitMap([0, 9])
     for each in (low, high):
         each.run_optimize()
     expected = (2).to_bytes(4, "little")
     for number, bitmap in ((0, low.serialize()), (2, high.serialize())):
         expected += number.to_bytes(4, "little") + len(bitmap).to_bytes(4, "little") + bitmap
     assert data == expected
+    many = list(range(FEW + 1))
+    rows.add(scanned(many, many))
+    assert rows.few is None
 
 
 # Columns
@@ -233,12 +244,12 @@ def test_a_column_that_is_not_clear_is_refused_with_the_candidates(tmp_path: Pat
         ({"vector": [1, 2, 3], "columns": {"_distance": "a"}}, "one that a search adds"),
         ({"vector": [1, 2, 3], "text_column": "t"}, "text_column= is for a search by vector and"),
         ({"vector": [[1, 2, 3]] * 2, "text": "a"}, "takes one vector"),
+        ({"vector": [1, 2, 3], "metric": "hamming"}, "hamming compares bytes, the others floats"),
         ({"like": -1}, "like must be a whole number"),
         ({"text": ""}, "text takes words to search for"),
         ({"text": 3}, "text takes words to search for"),
         ({"text": "a", "metric": "l2"}, "are for a search by vector"),
         ({"text": "a", "use_index": False}, "are for a search by vector"),
-        ({"text": "a"}, "'t' has no index for words: make one with table.indices.create"),
         ({"text": "a", "column": "a"}, "'a' holds no texts"),
     ],
 )

@@ -3,7 +3,7 @@ ranked."""
 
 from __future__ import annotations
 
-from lancewood.engine.searching.allowed import RowIdSet, allowed_rows
+from lancewood.engine.searching.allowed import AllowedRows, allowed_rows
 from lancewood.engine.searching.columns import SearchedColumn, find_text_column, find_vector_column
 from lancewood.engine.searching.nearest import (
     DISTANCE,
@@ -17,8 +17,8 @@ from lancewood.engine.searching.vectors import as_vectors
 
 __all__ = [
     "DISTANCE",
+    "AllowedRows",
     "NearestSearch",
-    "RowIdSet",
     "Search",
     "SearchedColumn",
     "VectorOptions",

@@ -7,68 +7,85 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from pyroaring import BitMap
 
 from lancewood.engine.base import offsets_by_fragment
 from lancewood.engine.rows import ScanPlan
 from lancewood.model.bitmap import bitmap_of
-from lancewood.model.schema import ROW_ID
+from lancewood.model.schema import ROW_ADDRESS, ROW_ID
 
+FEW = 2_000
+"""So many rows are fetched and compared, instead of looking for them in an index, which finds few
+of them if most of what it holds near a query is not allowed."""
 _KEPT = "allowed rows"
-"""The key in ``derived`` for the sets of conditions that were searched with."""
+"""The key in ``derived`` for the rows of conditions that were searched with."""
 _MOST_KEPT = 8
 
 
-class RowIdSet:
-    """Row ids, a bit each at most; on a table without stable ids they are addresses."""
+class AllowedRows:
+    """The rows that may be found. Pickles; a bit for each row at most."""
 
     def __init__(self) -> None:
-        self._bitmaps: dict[int, BitMap] = {}
+        self._ids: dict[int, BitMap] = {}
+        self._few = np.empty(0, np.uint64)
+        self._encoded: bytes | None = None
 
-    def add(self, ids: npt.NDArray[np.uint64]) -> None:
-        """Take up more ids."""
-        for high, lows in offsets_by_fragment(ids):
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take up rows of a scan with row ids and addresses."""
+        if len(self) <= FEW:
+            self._few = np.concatenate([self._few, batch.column(ROW_ADDRESS).to_numpy()])
+        for high, lows in offsets_by_fragment(batch.column(ROW_ID).to_numpy()):
             self._add(high, bitmap_of(lows))
 
-    def update(self, other: RowIdSet) -> None:
-        """Take up the ids of another set."""
-        for high, lows in other._bitmaps.items():
+    def update(self, other: AllowedRows) -> None:
+        """Take up the rows of another set."""
+        if len(self) <= FEW:
+            self._few = np.concatenate([self._few, other._few])
+        for high, lows in other._ids.items():
             self._add(high, lows)
 
     def _add(self, high: int, lows: BitMap) -> None:
-        known = self._bitmaps.get(high)
-        self._bitmaps[high] = lows if known is None else known | lows
+        self._encoded = None
+        known = self._ids.get(high)
+        self._ids[high] = lows if known is None else known | lows
 
     def __len__(self) -> int:
-        return sum(map(len, self._bitmaps.values()))
+        return sum(map(len, self._ids.values()))
+
+    @property
+    def few(self) -> npt.NDArray[np.uint64] | None:
+        """Their addresses, if they are few."""
+        return self._few if len(self) <= FEW else None
 
     def encode(self) -> bytes:
-        """As pylance takes it: the number of bitmaps, then of each its upper half, size, bytes."""
-        parts = [struct.pack("<I", len(self._bitmaps))]
-        for high, bitmap in sorted(self._bitmaps.items()):
+        """Their ids as pylance takes them: the number of bitmaps, then of each its upper half, size
+        and bytes."""
+        if self._encoded is not None:
+            return self._encoded
+        parts = [struct.pack("<I", len(self._ids))]
+        for high, bitmap in sorted(self._ids.items()):
             bitmap.run_optimize()
             data = bitmap.serialize()
             parts += [struct.pack("<II", high, len(data)), data]
-        return b"".join(parts)
+        self._encoded = b"".join(parts)
+        return self._encoded
 
 
-def allowed_rows(plan: ScanPlan) -> bytes | None:
-    """The ids of the rows that a scan with row ids gives; None if it gives all, empty if none.
+def allowed_rows(plan: ScanPlan) -> AllowedRows:
+    """The rows that a scan with row ids and addresses gives.
 
-    A condition without parameters is kept with the snapshot: the next search with it reads
-    nothing.
+    Those of a condition without parameters are kept with the snapshot: the next search with it
+    reads nothing.
     """
     request = plan.request
     kept: dict[str | None, Any] = plan.snapshot.derived.setdefault(_KEPT, {})
     if request.parameters is None and request.where in kept:
-        found: bytes | None = kept[request.where]
+        found: AllowedRows = kept[request.where]
         return found
-    rows = RowIdSet()
+    found = AllowedRows()
     for batch in plan.batches():
-        rows.add(batch.column(ROW_ID).to_numpy())
-    found = b"" if not len(rows) else rows.encode()
-    if len(rows) == plan.snapshot.manifest.row_count:
-        found = None
+        found.add(batch)
     if request.parameters is None:
         if len(kept) >= _MOST_KEPT:
             kept.clear()

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from lancewood.data.index_search import Found, Nearest, SearchedVersion
 from lancewood.engine.base import check_number
+from lancewood.engine.searching.allowed import AllowedRows
 from lancewood.engine.searching.columns import SearchedColumn, find_vector_column
+from lancewood.engine.searching.comparing import compared
 from lancewood.engine.searching.ranking import ranked, settled
 from lancewood.engine.snapshot import Snapshot, dataset_address
 from lancewood.errors import InvalidInputError, UnsupportedError
@@ -51,11 +54,24 @@ class NearestSearch:
     column: SearchedColumn
     asked: Nearest
 
-    def find(self, vectors: npt.NDArray[Any], k: int, allowed: bytes | None = None) -> Found:
-        """The ``k`` nearest rows to each vector, nearest first, vector after vector."""
+    def find(
+        self,
+        snapshot: Snapshot,
+        vectors: npt.NDArray[Any],
+        k: int,
+        allowed: AllowedRows | None = None,
+    ) -> Found:
+        """The ``k`` nearest rows to each vector, nearest first, vector after vector.
+
+        Few rows that are allowed are compared by themselves.
+        """
+        few = None if allowed is None else allowed.few
+        if few is not None:
+            return compared(snapshot, self.column, few, vectors, k, self.asked.metric)
+        ids = None if allowed is None else allowed.encode()
 
         def ask(queries: npt.NDArray[np.int64], k: int) -> Found:
-            return self.version.nearest(self.asked, vectors[queries], k, allowed)
+            return self.version.nearest(self.asked, vectors[queries], k, ids)
 
         if self.asked.use_index:
             return ranked(ask(np.arange(len(vectors)), k), k)
@@ -110,7 +126,14 @@ def _metric(searched: SearchedColumn, options: VectorOptions) -> str:
                 f"index {searched.index.name!r} on column {searched.name!r} finds by {own}, not by "
                 f"{asked}: leave metric= out, or compare all vectors with use_index=False"
             )
-    return asked or own or ("hamming" if str(searched.type.value_type) == "uint8" else "l2")
+    is_bytes = pa.types.is_integer(searched.type.value_type)
+    found = asked or own or ("hamming" if is_bytes else "l2")
+    if is_bytes != (found == "hamming"):
+        raise InvalidInputError(
+            f"metric {found} is not for column {searched.name!r}, whose vectors hold "
+            f"{searched.type.value_type}: hamming compares bytes, the others floats"
+        )
+    return found
 
 
 def _own_metric(index: Index) -> str | None:

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancewood.data.index_search import Found, SearchedVersion, Words
+from lancewood.data.index_search import NOTHING, Found, SearchedVersion, Words
 from lancewood.engine.base import as_list, check_number
 from lancewood.engine.rows import ScanPlan, plan_scan, take_addresses, take_row_ids
 from lancewood.engine.schema import Columns, Parameters, Projection, project
-from lancewood.engine.searching.allowed import allowed_rows
+from lancewood.engine.searching.allowed import AllowedRows, allowed_rows
 from lancewood.engine.searching.columns import find_text_column
 from lancewood.engine.searching.nearest import (
     DISTANCE,
@@ -53,8 +53,8 @@ class VectorAsked:
     def is_batch(self) -> bool:
         return self.numbers.ndim == 2
 
-    def find(self, k: int, allowed: bytes | None) -> Found:
-        return self.search.find(np.atleast_2d(self.numbers), k, allowed)
+    def find(self, snapshot: Snapshot, k: int, allowed: AllowedRows | None) -> Found:
+        return self.search.find(snapshot, np.atleast_2d(self.numbers), k, allowed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,9 +64,11 @@ class TextAsked:
     version: SearchedVersion
     words: Words
 
-    def find(self, k: int, allowed: bytes | None) -> Found:
+    def find(self, snapshot: Snapshot, k: int, allowed: AllowedRows | None) -> Found:
+        ids = None if allowed is None else allowed.encode()
+
         def ask(_: npt.NDArray[np.int64], k: int) -> Found:
-            return self.version.matches(self.words, k, allowed)
+            return self.version.matches(self.words, k, ids)
 
         return settled(ask, 1, k, best_is_high=True)
 
@@ -93,11 +95,7 @@ class Search:
 
     def table(self) -> pa.Table:
         """The rows that were found, best first, with their distances or scores."""
-        allowed = None if self.condition is None else allowed_rows(self.condition)
-        none = np.empty(0)
-        found = Found(none.astype(np.int32), none.astype(np.uint64), none.astype(np.float32))
-        if allowed != b"":
-            found = self._found(allowed)
+        found = self._found()
         rows = take_addresses(self.snapshot, found.addresses, self.projection)
         values = pa.array(found.values, pa.float32())
         rows = rows.append_column(self._added, values)
@@ -106,12 +104,18 @@ class Search:
             rows = rows.add_column(0, pa.field(QUERY, pa.int32(), False), numbers)
         return rows
 
-    def _found(self, allowed: bytes | None) -> Found:
+    def _found(self) -> Found:
+        allowed = None if self.condition is None else allowed_rows(self.condition)
+        if allowed is not None and not len(allowed):
+            return NOTHING
+        if allowed is not None and len(allowed) == self.snapshot.manifest.row_count:
+            allowed = None
         asked = [each for each in (self.vector, self.text) if each is not None]
         if len(asked) == 1:
-            return asked[0].find(self.k, allowed)
+            return asked[0].find(self.snapshot, self.k, allowed)
         many = max(_LEAST_FUSED, _TIMES_FUSED * self.k)
-        addresses, scores = fused([each.find(many, allowed).addresses for each in asked], self.k)
+        found = [each.find(self.snapshot, many, allowed) for each in asked]
+        addresses, scores = fused([each.addresses for each in found], self.k)
         return Found(np.zeros(len(addresses), np.int32), addresses, scores)
 
 
@@ -192,27 +196,30 @@ def condition_plan(
                 "parameters are given, but neither where nor columns hold SQL text"
             )
         return None
-    return plan_scan(snapshot, columns=(), where=where, parameters=parameters, with_row_id=True)
+    return plan_scan(
+        snapshot,
+        columns=(),
+        where=where,
+        parameters=parameters,
+        with_row_id=True,
+        with_row_address=True,
+    )
 
 
 def plan_words(snapshot: Snapshot, column: str | None, text: str) -> TextAsked:
     """The search for words; a text in double quotes is a phrase.
 
-    Raises InvalidInputError where there are none, and where the column has no index for them.
+    Raises InvalidInputError where there are none, and where the index of the column knows no
+    phrases.
     """
     if not isinstance(text, str) or not text.strip():
         raise InvalidInputError(f"text takes words to search for, got {text!r}")
     searched = find_text_column(snapshot, column)
-    if searched.index is None:
-        raise InvalidInputError(
-            f"column {searched.name!r} has no index for words: make one with "
-            f"table.indices.create({searched.name!r}, 'INVERTED')",
-            column=searched.name,
-        )
     words = text.strip()
     is_phrase = len(words) > 2 and words[0] == words[-1] == '"' and '"' not in words[1:-1]
     if is_phrase:
-        _check_positions(searched.index)
+        if searched.index is not None:
+            _check_positions(searched.index)
         words = words[1:-1]
     return TextAsked(
         version=searched_version(snapshot), words=Words(searched.pylance_name, words, is_phrase)
