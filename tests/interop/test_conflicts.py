@@ -476,9 +476,9 @@ def test_dropping_an_index_that_was_rewritten_meanwhile_is_run_again(
     ours = lw.open(uri)
     lance.dataset(uri).optimize.compact_files()
     with pytest.raises(lw.RetryableConflictError, match="was rewritten, too"):
-        commit(ours, CreateIndex((), ours.indices))
+        commit(ours, CreateIndex((), tuple(ours.indices)))
     newest = lw.open(uri)
-    assert not commit(newest, CreateIndex((), newest.indices)).indices
+    assert not commit(newest, CreateIndex((), tuple(newest.indices))).indices
 
 
 def test_a_compaction_before_an_overwrite_does_not_hide_it(uri: str) -> None:

@@ -60,6 +60,7 @@ INNER_ROOMS = {
         "cloning": "",
         "rows": "",
         "compaction": "rows",
+        "indexing": "",
         "merging": "rows",
         "columns": "rows merging",
         "naming": "",

@@ -204,6 +204,9 @@ class TableGroup(LazyGroup):
         "repair": CommandEntry(
             "commands.verify:repair_command", "Propose how to mend a table, and do it if told so."
         ),
+        "index": CommandEntry(
+            "groups:index_group", "Build, list, extend, optimize or drop indices."
+        ),
         "index-mask": CommandEntry(
             "commands.info:index_mask_command", "Show which rows an index may answer for."
         ),
@@ -244,6 +247,7 @@ class TableGroup(LazyGroup):
         **dict.fromkeys(("tags", "label"), "tag"),
         **dict.fromkeys(("pull", "integrate"), "merge-branch"),
         "fast-forward": "publish",
+        **dict.fromkeys(("indices", "indexes", "create-index"), "index"),
         **dict.fromkeys(("fork", "copy"), "clone"),
         **dict.fromkeys(("bases", "base-paths"), "base"),
         **dict.fromkeys(("tier", "archive"), "move"),
@@ -251,6 +255,36 @@ class TableGroup(LazyGroup):
         "optimize": "compact",
         "unshare": "detach",
         "relink": "relocate",
+    }
+
+
+class IndexGroup(LazyGroup):
+    """The commands on the indices of one table."""
+
+    entries: ClassVar[dict[str, CommandEntry]] = {
+        "create": CommandEntry(
+            "commands.index:create_index_command", "Build an index on a column."
+        ),
+        "list": CommandEntry(
+            "commands.index:list_indices_command",
+            "List indices: column, kind, size, and how many rows each covers.",
+        ),
+        "extend": CommandEntry(
+            "commands.index:extend_index_command",
+            "Cover what an index, or every index, does not cover yet.",
+        ),
+        "optimize": CommandEntry(
+            "commands.index:optimize_index_command",
+            "Cover everything, and leave one segment of each index.",
+        ),
+        "drop": CommandEntry("commands.index:drop_index_command", "Remove an index."),
+    }
+    known_as: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(("build", "add", "new"), "create"),
+        **dict.fromkeys(("ls", "show", "describe", "status"), "list"),
+        **dict.fromkeys(("append", "update", "refresh"), "extend"),
+        **dict.fromkeys(("merge", "compact", "rebuild"), "optimize"),
+        **dict.fromkeys(("delete", "remove", "rm"), "drop"),
     }
 
 
@@ -322,6 +356,7 @@ def _no_options() -> None:
 
 
 table_group = _group(TableGroup, "Make, fill, read and look after a table.")
+index_group = _group(IndexGroup, "Build, list, extend, optimize or drop indices.")
 spark_group = _group(SparkGroup, "Look after what Spark needs.")
 items_group = _group(ItemsGroup, "Look at, and tag, all small repositories below a folder.")
 repo_group = _group(RepoGroup, "Make a repository of something else.")

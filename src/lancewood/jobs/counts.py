@@ -48,6 +48,22 @@ class CompactionCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexCounts:
+    """What was built for indices, and what it replaced. Rows are live ones."""
+
+    names: tuple[str, ...] = ()
+    """The indices that changed."""
+    segments_added: int = 0
+    """A plan says one for each index; where segments cannot be merged there may be more."""
+    segments_removed: int = 0
+    fragments: int = 0
+    """From which segments were built."""
+    rows: int = 0
+    bytes: int = 0
+    """Of the new segments; a plan does not know them."""
+
+
+@dataclass(frozen=True, slots=True)
 class MoveCounts:
     """What was moved to another root. Files are data files; bytes of blobs are included."""
 
@@ -148,6 +164,7 @@ Counts: TypeAlias = (
     RowCounts
     | ColumnCounts
     | CompactionCounts
+    | IndexCounts
     | MoveCounts
     | ShallowClone
     | DeepClone

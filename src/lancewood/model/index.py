@@ -6,8 +6,9 @@ What we do not understand stays in the message and is written back unchanged.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pyroaring import BitMap
 
@@ -31,11 +32,49 @@ BLOOMFILTER hold addresses, and so may a later version of any kind; an unknown o
 addresses, which costs a scan and is never wrong."""
 
 
+class IndexFile(NamedTuple):
+    """A file in the directory of a segment."""
+
+    path: str
+    size: int
+
+
 @dataclass(frozen=True, slots=True)
 class Index:
     """One segment of a secondary index."""
 
     message: table_pb2.IndexMetadata
+
+    @classmethod
+    def made(
+        cls,
+        identity: uuid.UUID,
+        name: str,
+        fields: Iterable[int],
+        fragments: BitMap,
+        *,
+        dataset_version: int,
+        details: tuple[str, bytes],
+        index_version: int,
+        created_at_ms: int | None,
+        files: Iterable[IndexFile],
+    ) -> Index:
+        """A segment that was just built, with its files in the own root of its table.
+
+        ``details`` are the type url of its details message and the bytes of that.
+        """
+        message = table_pb2.IndexMetadata(
+            fields=fields,
+            name=name,
+            dataset_version=dataset_version,
+            fragment_bitmap=fragments.serialize(),
+            index_version=index_version,
+            created_at=created_at_ms,
+            files=[table_pb2.IndexFile(path=path, size_bytes=size) for path, size in files],
+        )
+        message.uuid.uuid = identity.bytes
+        message.index_details.type_url, message.index_details.value = details
+        return cls(message)
 
     @property
     def uuid(self) -> uuid.UUID:
@@ -80,6 +119,11 @@ class Index:
         known = _HOLD_ROW_IDS.get(self.kind, frozenset())
         return self.message.HasField("index_version") and self.message.index_version in known
 
+    @property
+    def files(self) -> tuple[IndexFile, ...]:
+        """Its files, below its directory; none where a writer did not record them."""
+        return tuple(IndexFile(each.path, each.size_bytes) for each in self.message.files)
+
     def under(self, base_id: BaseId | None) -> Index:
         """The same index with its files under another base path; None is the own root."""
         copy = table_pb2.IndexMetadata()
@@ -94,6 +138,20 @@ class Index:
         copy = table_pb2.IndexMetadata()
         copy.CopyFrom(self.message)
         copy.fragment_bitmap = fragments.serialize()
+        return Index(copy)
+
+    def built_at(self, version: Version) -> Index:
+        """The same index, said to be built at another version."""
+        copy = table_pb2.IndexMetadata()
+        copy.CopyFrom(self.message)
+        copy.dataset_version = version
+        return Index(copy)
+
+    def with_file(self, file: IndexFile) -> Index:
+        """The same index with one more file in its directory."""
+        copy = table_pb2.IndexMetadata()
+        copy.CopyFrom(self.message)
+        copy.files.add(path=file.path, size_bytes=file.size)
         return Index(copy)
 
     def touches(self, fields: frozenset[FieldId]) -> bool:

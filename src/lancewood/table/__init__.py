@@ -28,12 +28,14 @@ if TYPE_CHECKING:
         Counts,
         DeepClone,
         DetachCounts,
+        IndexCounts,
         Merged,
         MoveCounts,
         Published,
         RowCounts,
         ShallowClone,
     )
+    from lancewood.jobs.indexing.listing import IndexInfo
     from lancewood.jobs.merging.source import Choices, Matched, NotMatched, NotMatchedBySource
     from lancewood.jobs.relocate import RelocationReport
     from lancewood.jobs.runner import LocalRunner, Runner
@@ -82,6 +84,7 @@ if TYPE_CHECKING:
     from lancewood.table.changes import CHANGE, ChangedRows, Changes, files_added
     from lancewood.table.details import StoredFile, TableDetails, history
     from lancewood.table.diffs import Diff, DiffCells, DiffStat, SchemaDiff
+    from lancewood.table.indices import Indices
     from lancewood.table.naming import Conflicts
     from lancewood.table.scan import Scan
     from lancewood.table.schemas import (
@@ -129,7 +132,10 @@ __all__ = [
     "FileLimits",
     "Fragment",
     "Index",
+    "IndexCounts",
+    "IndexInfo",
     "IndexMask",
+    "Indices",
     "LocalRunner",
     "ManifestStore",
     "Matched",
@@ -212,10 +218,10 @@ _NAMES = {
     "lancewood.external.lock": "CommitLock",
     "lancewood.format.type_text": "parse_column parse_type",
     "lancewood.jobs.counts": (
-        "ColumnCounts CompactionCounts Counts DeepClone DetachCounts Merged MoveCounts Published "
-        "RowCounts"
-        " ShallowClone"
+        "ColumnCounts CompactionCounts Counts DeepClone DetachCounts IndexCounts Merged MoveCounts "
+        "Published RowCounts ShallowClone"
     ),
+    "lancewood.jobs.indexing.listing": "IndexInfo",
     "lancewood.jobs.merging.source": "Choices Matched NotMatched NotMatchedBySource",
     "lancewood.jobs.relocate": "RelocationReport",
     "lancewood.jobs.runner": "LocalRunner Runner",
@@ -240,6 +246,7 @@ _NAMES = {
     "lancewood.table.by_uri": (
         "NamedVersion create diff drop exists migrate_names open open_named relocate repair"
     ),
+    "lancewood.table.indices": "Indices",
     "lancewood.table.naming": "Conflicts",
     "lancewood.table.scan": "Scan",
     "lancewood.table.schemas": "check_key check_rules check_where is_column_name scanned_schema",

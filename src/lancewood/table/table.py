@@ -29,7 +29,6 @@ from lancewood.jobs.job import CommitOptions
 from lancewood.model.applied import AppliedBatch, marks
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version
-from lancewood.model.index import Index
 from lancewood.model.operations import Operation, UpdateConfig
 from lancewood.model.transaction import Transaction
 from lancewood.table.blames import BlameVerbs
@@ -38,6 +37,7 @@ from lancewood.table.columns import ColumnVerbs
 from lancewood.table.details import DetailVerbs
 from lancewood.table.diffs import DiffVerbs
 from lancewood.table.handle import TravelVerbs
+from lancewood.table.indices import IndexVerbs
 from lancewood.table.naming import NamingVerbs
 from lancewood.table.rows import MergeVerbs, RowVerbs
 from lancewood.table.scan import Scan
@@ -53,6 +53,7 @@ class Table(
     MergeVerbs,
     ColumnVerbs,
     CompactVerbs,
+    IndexVerbs,
     ChangeVerbs,
     DiffVerbs,
     BlameVerbs,
@@ -107,10 +108,6 @@ class Table(
     @property
     def fragments(self) -> Sequence[Fragment]:
         return self._snapshot.manifest.fragments
-
-    @property
-    def indices(self) -> tuple[Index, ...]:
-        return self._snapshot.manifest.indices
 
     @property
     def file_version(self) -> str:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.cli.groups import TableGroup
+from lancewood.cli.groups import IndexGroup, TableGroup
 from lancewood.cli.lazy import load_command
 from lancewood.cli.main import RootGroup
 
@@ -37,6 +37,8 @@ ARGUMENTS = {
     "changes": ["t.lance", "--since", "1"],
     "diff": ["t.lance", "1"],
     "index-mask": ["t.lance", "id_idx"],
+    "index create": ["t.lance", "name"],
+    "index drop": ["t.lance", "id_idx"],
     "publish": ["t.lance", "exp"],
     "merge-branch": ["t.lance", "exp"],
     "conflicts": ["t.lance", "exp"],
@@ -52,7 +54,11 @@ OF_THE_ROWS = {
     "search": ["id", "name", "_score"],
 }
 PROMISE = re.compile(r"JSON (?:lines|keys)(?:(?: with keys)?: ([a-z_, ]+)|, with a key for each)")
-ENTRIES = {**TableGroup.entries, "doctor": RootGroup.entries["doctor"]}
+TABLE = {
+    **{name: each for name, each in TableGroup.entries.items() if name != "index"},
+    **{f"index {name}": each for name, each in IndexGroup.entries.items()},
+}
+ENTRIES = {**TABLE, "doctor": RootGroup.entries["doctor"]}
 
 
 @pytest.mark.parametrize("name", ENTRIES)
@@ -71,7 +77,7 @@ def test_help_tells_the_keys_of_the_json(
         table.tags.create("v1")
     if name in ("base", "move"):
         table.add_base("cold", name="cold")
-    if name == "index-mask":
+    if name == "index-mask" or name.startswith("index "):
         lance.dataset("t.lance").create_scalar_index("id", "BTREE")
     if name == "search":
         lance.dataset("t.lance").create_scalar_index("name", "INVERTED")
@@ -80,7 +86,7 @@ def test_help_tells_the_keys_of_the_json(
     words = " ".join(load_command(name, ENTRIES[name].function).help.split())
     promise = PROMISE.search(words)
     assert promise is not None, words
-    command = ["table", name] if name in TableGroup.entries else [name]
+    command = ["table", *name.split()] if name in TABLE else [name]
     out = lw_ok(*command, *ARGUMENTS.get(name, ["t.lance"]), "--json").out
     assert out.count("\n") == 1
     keys = [each for each in json.loads(out) if each not in BESIDE.get(name, [])]

@@ -6,10 +6,13 @@ from lancewood.engine.schema.config import config_update, field_metadata_update,
 from lancewood.engine.schema.earlier_columns import find_earlier
 from lancewood.engine.schema.evolve import (
     Cast,
+    Chain,
     cast_column,
     drop_columns,
     find_column,
+    is_in_structs,
     next_field_id,
+    path_of,
     rename_column,
 )
 from lancewood.engine.schema.new_columns import (
@@ -35,6 +38,7 @@ from lancewood.engine.schema.projection import (
 
 __all__ = [
     "Cast",
+    "Chain",
     "Columns",
     "Drop",
     "NewColumns",
@@ -49,9 +53,11 @@ __all__ = [
     "field_metadata_update",
     "find_column",
     "find_earlier",
+    "is_in_structs",
     "missing_columns",
     "next_field_id",
     "nulls_of",
+    "path_of",
     "plan_new_columns",
     "project",
     "rename_column",

@@ -1,0 +1,1 @@
+"""Secondary indices: built in tasks, extended, merged and dropped, each with one commit of ours."""

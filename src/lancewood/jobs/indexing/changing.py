@@ -1,0 +1,104 @@
+"""The changes of indices: create, extend, optimize, drop."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import InvalidInputError
+from lancewood.jobs.counts import IndexCounts
+from lancewood.jobs.indexing.building import check_indexable, counted, run_plans
+from lancewood.jobs.indexing.choosing import IndexRequest
+from lancewood.jobs.indexing.planning import (
+    Ground,
+    SegmentPlan,
+    chosen_names,
+    find_segments,
+    plan_extension,
+    plan_optimization,
+)
+from lancewood.jobs.job import Change, CommitOptions, Job, LightJob
+from lancewood.jobs.runner import Runner
+from lancewood.model.operations import CreateIndex
+
+
+class IndexJob(Job[IndexCounts]):
+    """A change of indices for which segments are built."""
+
+    runner: Runner
+
+    @abstractmethod
+    def plans(self, ground: Ground) -> Sequence[SegmentPlan]:
+        """What is to be built; none where nothing is to be done."""
+
+    def plan(self, snapshot: Snapshot) -> IndexCounts:
+        check_indexable(snapshot)
+        found = self.plans(Ground.of(snapshot))
+        return counted(found) if found else IndexCounts()
+
+    def run(
+        self, snapshot: Snapshot, commit_options: CommitOptions
+    ) -> tuple[Snapshot, IndexCounts]:
+        return run_plans(snapshot, self.plans, self.runner, commit_options)
+
+
+@dataclass(frozen=True)
+class BuildIndex(IndexJob):
+    """A new index over all fragments."""
+
+    request: IndexRequest
+    runner: Runner = field(repr=False)
+
+    def plans(self, ground: Ground) -> Sequence[SegmentPlan]:
+        snapshot, rows = ground.snapshot, ground.rows
+        spec, number = self.request.spec(snapshot, rows)
+        fragments = tuple(ground.readable(ground.live, number))
+        if not rows or not fragments:
+            raise InvalidInputError(
+                f"{snapshot.location.uri} has no rows to build {spec} of: write some first; what "
+                "comes later, extend adds",
+                index=spec.name,
+            )
+        old = tuple(each for each in snapshot.manifest.indices if each.name == spec.name)
+        whole = spec.is_of_one_piece
+        return [SegmentPlan(spec, number, fragments, removed=old, is_whole=whole)]
+
+
+@dataclass(frozen=True)
+class ExtendIndices(IndexJob):
+    """Segments over what no segment covers, of one index or of all."""
+
+    name: str | None
+    runner: Runner = field(repr=False)
+
+    def plans(self, ground: Ground) -> Sequence[SegmentPlan]:
+        names = chosen_names(ground.snapshot, self.name)
+        found = (plan_extension(ground, each) for each in names)
+        return [each for each in found if each is not None]
+
+
+@dataclass(frozen=True)
+class OptimizeIndices(IndexJob):
+    """Everything covered, by as few segments as the kind allows."""
+
+    name: str | None
+    runner: Runner = field(repr=False)
+
+    def plans(self, ground: Ground) -> Sequence[SegmentPlan]:
+        names = chosen_names(ground.snapshot, self.name)
+        found = (plan_optimization(ground, each) for each in names)
+        return [each for each in found if each is not None]
+
+
+@dataclass(frozen=True)
+class DropIndex(LightJob[IndexCounts]):
+    """An index that is to go; its files stay for older versions until a cleanup."""
+
+    name: str
+
+    def prepare(self, snapshot: Snapshot) -> Change[IndexCounts]:
+        segments = find_segments(snapshot, self.name)
+        counts = IndexCounts(names=(self.name,), segments_removed=len(segments))
+        return Change(CreateIndex((), segments), counts)

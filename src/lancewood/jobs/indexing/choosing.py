@@ -1,0 +1,321 @@
+"""Which index a caller means: its column, kind, name and settings, checked before anything is read.
+
+Knows types and names, and the index that a table has already; reads no rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from lancewood.data.index_engine import (
+    MAX_ITERATIONS,
+    NUM_BITS,
+    SAMPLE_RATE,
+    IndexSpec,
+    VectorSpec,
+)
+from lancewood.engine.base import check_number
+from lancewood.engine.schema import Chain, find_column, is_in_structs, path_of
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import AlreadyExistsError, InvalidInputError
+from lancewood.format.arrow import to_arrow_field
+from lancewood.model.ids import FieldId
+from lancewood.model.index import Index
+from lancewood.model.index_kinds import (
+    BITMAP,
+    BLOOMFILTER,
+    BTREE,
+    INVERTED,
+    IVF_FLAT,
+    IVF_PQ,
+    KINDS,
+    LABEL_LIST,
+    NGRAM,
+    ZONEMAP,
+    IndexKind,
+    find_kind,
+)
+
+LOOKUP, SEARCH = "lookup", "search"
+METRICS = ("l2", "cosine", "dot", "hamming")
+FEW_VECTORS = 65_536
+"""Up to so many, vectors are kept as they are: an exact answer costs little."""
+_MOST_PARTITIONS = 4096
+_ROWS_PER_PARTITION = {"FLAT": 4096, "PQ": 8192, "SQ": 8192, "RQ": 8192}
+_ROWS_PER_GRAPH = 1 << 20
+_LEAST_CODES = 8
+"""Bytes of a product code, at least; one byte stands for up to eight dimensions."""
+
+_TEXT_OPTIONS = (
+    *("base_tokenizer", "language", "with_position", "max_token_length", "lower_case", "stem"),
+    *("remove_stop_words", "custom_stop_words", "ascii_folding", "min_ngram_length"),
+    *("max_ngram_length", "prefix_only", "block_size", "memory_limit", "num_workers"),
+)
+_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "INVERTED": _TEXT_OPTIONS,
+    "ZONEMAP": ("rows_per_zone",),
+    "BLOOMFILTER": ("number_of_items", "probability"),
+}
+_GRAPH_OPTIONS = ("m", "ef_construction", "max_level")
+
+
+@dataclass(frozen=True)
+class IndexRequest:
+    """What a caller asks for."""
+
+    column: str
+    kind: str | None = None
+    name: str | None = None
+    replace: bool = False
+    metric: str | None = None
+    partitions: int | None = None
+    sub_vectors: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def spec(self, snapshot: Snapshot, rows: int) -> tuple[IndexSpec, FieldId]:
+        """The index to build over so many rows of a version, and the field that it is on.
+
+        Raises InvalidInputError for what does not fit the column, AlreadyExistsError for a name or
+        a column that is taken.
+        """
+        chain = find_column(snapshot.schema, self.column)
+        arrow = to_arrow_field(chain[-1]).type
+        kind = self._kind(chain, arrow, rows)
+        self._check_settings(kind)
+        vectors = None if not kind.is_vector else self._vectors(kind, arrow, rows)
+        name = self._checked_name(snapshot, kind, chain[-1].id)
+        return IndexSpec(name, quoted(chain), kind, dict(self.options), vectors), chain[-1].id
+
+    def _kind(self, chain: Chain, arrow: pa.DataType, rows: int) -> IndexKind:
+        column = path_of(chain)
+        if chain[-1].is_blob or not is_in_structs(chain):
+            what = "a blob" if chain[-1].is_blob else "inside of a list or map"
+            raise InvalidInputError(
+                f"column {column!r} is {what}, and no index is built on such a one: index a column "
+                "of its own, which add_columns makes",
+                column=column,
+            )
+        fitting = [each.name for each in KINDS.values() if _FITS[each.name](arrow)]
+        asked = self.kind
+        if asked is not None and not isinstance(asked, str):
+            raise InvalidInputError(f"kind is the name of a kind of index, got {asked!r}")
+        if asked is None or asked.lower() in (LOOKUP, SEARCH):
+            found = _usual_kind(asked and asked.lower(), arrow, rows)
+        else:
+            found = find_kind("INVERTED" if asked.upper() == "FTS" else asked)
+        if found is None or found.name not in fitting:
+            wanted = f"{'no index' if found is None else f'no {found} index'}"
+            way = f"those that are built are {', '.join(fitting)}" if fitting else "none is"
+            raise InvalidInputError(
+                f"column {column!r} is {arrow}, on which {wanted}"
+                f"{f' for {asked}' if found is None and asked else ''} is built: {way}",
+                column=column,
+            )
+        return found
+
+    def _check_settings(self, kind: IndexKind) -> None:
+        known = options_of(kind)
+        if not isinstance(self.options, Mapping):
+            raise InvalidInputError(f"options takes names with values, got {self.options!r}")
+        strange = [each for each in self.options if each not in known]
+        if strange:
+            way = f"it has {', '.join(known)}" if known else "it has none"
+            raise InvalidInputError(f"a {kind} index has no option {strange[0]!r}: {way}")
+        for each, value in (("metric", self.metric), ("partitions", self.partitions)):
+            if value is not None and not kind.is_vector:
+                raise InvalidInputError(f"{each} is for vectors, and a {kind} index is not on them")
+        if self.sub_vectors is not None and not kind.name.endswith("PQ"):
+            raise InvalidInputError(
+                f"sub_vectors is for product codes (IVF_PQ, IVF_HNSW_PQ), and {kind} has none"
+            )
+
+    def _vectors(self, kind: IndexKind, arrow: pa.DataType, rows: int) -> VectorSpec:
+        metric = self._metric(arrow)
+        partitions = self.partitions
+        if partitions is None:
+            partitions = usual_partitions(kind, rows)
+        check_number("partitions", partitions, least=1)
+        if partitions > max(1, rows // 2):
+            raise InvalidInputError(
+                f"{partitions} partitions of {rows} rows: give each two rows or more"
+            )
+        dimension = arrow.list_size
+        if not kind.name.endswith("PQ"):
+            return VectorSpec(dimension, metric, partitions)
+        parts = self.sub_vectors
+        if parts is None:
+            parts = _usual_sub_vectors(dimension)
+        check_number("sub_vectors", parts, least=1)
+        if dimension % parts:
+            raise InvalidInputError(
+                f"vectors of {dimension} cannot be cut into {parts} sub_vectors of one length: "
+                f"take a number that divides {dimension}"
+            )
+        least = 2 ** self.options.get(NUM_BITS, 8)
+        if rows < least:
+            raise InvalidInputError(
+                f"product codes are learned from {least} rows or more, and the table has {rows}: "
+                "an IVF_FLAT index needs none"
+            )
+        return VectorSpec(dimension, metric, partitions, parts)
+
+    def _metric(self, arrow: pa.DataType) -> str:
+        is_bits = pa.types.is_uint8(arrow.value_type)
+        metric = self.metric
+        if metric is None:
+            return "hamming" if is_bits else "l2"
+        if not isinstance(metric, str) or metric.lower() not in METRICS:
+            raise InvalidInputError(f"metric {metric!r} is none of {', '.join(METRICS)}")
+        if is_bits != (metric.lower() == "hamming"):
+            raise InvalidInputError(
+                f"vectors of {arrow.value_type} are compared by "
+                f"{'hamming' if is_bits else 'l2, cosine or dot'}, not by {metric}"
+            )
+        return metric.lower()
+
+    def _checked_name(self, snapshot: Snapshot, kind: IndexKind, number: FieldId) -> str:
+        name = self.name
+        if name is None:
+            name = f"{self.column}_idx"
+        if not isinstance(name, str) or not name or name.startswith("__lance"):
+            raise InvalidInputError(f"an index cannot be called {name!r}")
+        taken = [each for each in snapshot.manifest.indices if each.name == name]
+        if taken and not self.replace:
+            raise AlreadyExistsError(
+                f"{snapshot.location.uri} has an index {name!r} already: replace=True builds it "
+                "anew, extend brings it up to date, and name= gives the new one another name",
+                index=name,
+            )
+        other = _vector_index_on(snapshot, number, name) if kind.is_vector else None
+        if other is not None:
+            raise AlreadyExistsError(
+                f"column {self.column!r} has the vector index {other!r} already, and a search "
+                f"would only use one of two: drop it, or build {other!r} anew with replace=True",
+                index=other,
+            )
+        return name
+
+
+def options_of(kind: IndexKind) -> tuple[str, ...]:
+    """The options that an index of a kind has."""
+    if not kind.is_vector:
+        return _OPTIONS.get(kind.name, ())
+    coded = (NUM_BITS,) if kind.name.endswith(("PQ", "RQ")) else ()
+    graph = _GRAPH_OPTIONS if "HNSW" in kind.name else ()
+    return (SAMPLE_RATE, MAX_ITERATIONS, *coded, *graph)
+
+
+def quoted(chain: Chain) -> str:
+    """The path of a column as pylance reads it."""
+    return ".".join(
+        each.name if each.name.replace("_", "a").isalnum() else f"`{each.name.replace('`', '``')}`"
+        for each in chain
+    )
+
+
+def chain_to(snapshot: Snapshot, number: FieldId) -> Chain:
+    """The nodes from a top-level column down to a field of the schema."""
+    stack: list[Chain] = [(each,) for each in snapshot.schema.fields]
+    while stack:
+        chain = stack.pop()
+        if chain[-1].id == number:
+            return chain
+        stack += [(*chain, each) for each in chain[-1].children]
+    raise InvalidInputError(f"field {number} is not in the schema of {snapshot.location.uri}")
+
+
+def _vector_index_on(snapshot: Snapshot, number: FieldId, but: str) -> str | None:
+    """The name of a vector index on a field, other than one."""
+    for each in snapshot.manifest.indices:
+        if number in each.fields and each.name != but and _is_on_vectors(each):
+            return each.name
+    return None
+
+
+def _is_on_vectors(index: Index) -> bool:
+    return index.kind == IVF_FLAT.details
+
+
+def _usual_kind(asked: str | None, arrow: pa.DataType, rows: int) -> IndexKind | None:
+    """The kind that a type usually has: for looking values up, for searching, or either."""
+    if asked != SEARCH and _is_plain(arrow):
+        return BITMAP if pa.types.is_boolean(arrow) else BTREE
+    if asked == LOOKUP:
+        return LABEL_LIST if _is_labels(arrow) else None
+    if _is_text(arrow):
+        return INVERTED
+    if _is_labels(arrow):
+        return LABEL_LIST
+    if _is_vector(arrow):
+        is_coded = rows > FEW_VECTORS and not pa.types.is_uint8(arrow.value_type)
+        return IVF_PQ if is_coded else IVF_FLAT
+    return None
+
+
+def usual_partitions(kind: IndexKind, rows: int) -> int:
+    """Into how many groups so many vectors are put."""
+    codes = kind.name.rpartition("_")[2]
+    size = _ROWS_PER_GRAPH if "HNSW" in kind.name else _ROWS_PER_PARTITION[codes]
+    return max(1, min(_MOST_PARTITIONS, rows // size))
+
+
+def _usual_sub_vectors(dimension: int) -> int:
+    """Up to eight dimensions in a byte, and at least eight bytes where there are as many."""
+    found = (dimension // each for each in (8, 4, 2) if dimension % each == 0)
+    return next((each for each in found if each >= _LEAST_CODES), dimension)
+
+
+def _is_text(arrow: pa.DataType) -> bool:
+    return bool(pa.types.is_string(arrow) or pa.types.is_large_string(arrow))
+
+
+def _is_plain(arrow: pa.DataType) -> bool:
+    kinds = (
+        *(pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_temporal),
+        *(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary),
+        *(pa.types.is_decimal128, pa.types.is_decimal256, _is_text),
+    )
+    return any(each(arrow) for each in kinds)
+
+
+def _is_summed_up(arrow: pa.DataType) -> bool:
+    """Whether a Bloom filter takes the values."""
+    refused = (pa.types.is_boolean, pa.types.is_decimal128, pa.types.is_decimal256)
+    return _is_plain(arrow) and not any(each(arrow) for each in refused)
+
+
+def _is_list(arrow: pa.DataType) -> bool:
+    return bool(pa.types.is_list(arrow) or pa.types.is_large_list(arrow))
+
+
+def _is_labels(arrow: pa.DataType) -> bool:
+    return _is_list(arrow) and _is_plain(arrow.value_type)
+
+
+def _is_words(arrow: pa.DataType) -> bool:
+    return _is_text(arrow.value_type if _is_list(arrow) else arrow)
+
+
+def _is_vector(arrow: pa.DataType) -> bool:
+    if not pa.types.is_fixed_size_list(arrow):
+        return False
+    return bool(pa.types.is_floating(arrow.value_type) or pa.types.is_uint8(arrow.value_type))
+
+
+def _is_numbers(arrow: pa.DataType) -> bool:
+    return _is_vector(arrow) and not pa.types.is_uint8(arrow.value_type)
+
+
+_FITS: Mapping[str, Callable[[pa.DataType], bool]] = {
+    **{each.name: _is_numbers for each in KINDS.values() if each.is_vector},
+    IVF_FLAT.name: _is_vector,
+    **dict.fromkeys((BTREE.name, BITMAP.name, ZONEMAP.name), _is_plain),
+    BLOOMFILTER.name: _is_summed_up,
+    LABEL_LIST.name: _is_labels,
+    INVERTED.name: _is_words,
+    NGRAM.name: _is_text,
+}

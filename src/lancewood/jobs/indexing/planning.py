@@ -1,0 +1,294 @@
+"""What is to be built, replaced and merged, so that an index is right afterwards.
+
+New segments are built over fragments that no segment covers. For exact kinds that is not enough: a
+segment that may hold one of their rows would answer for it, and is built anew together with them.
+Reads records and manifests, no rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancewood.data.index_engine import NUM_BITS, IndexSpec, VectorSpec, told_options
+from lancewood.data.local_copy import readable_location
+from lancewood.engine.rows import plan_scan
+from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
+from lancewood.format.arrow import to_arrow_field
+from lancewood.jobs.indexing.choosing import METRICS, chain_to, options_of, quoted, usual_partitions
+from lancewood.jobs.indexing.records import load_holdings, load_record
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import FieldId, FragmentId
+from lancewood.model.index import FRAGMENT_REUSE, MEM_WAL, Index
+from lancewood.model.index_kinds import (
+    INVERTED,
+    IndexKind,
+    Merging,
+    kind_of,
+    vector_details,
+)
+from lancewood.model.manifest import peek_fragment_id
+from lancewood.rules.indices import changed_fields, with_relatives
+
+SYSTEM = (FRAGMENT_REUSE, MEM_WAL)
+"""What the format keeps among the indices, and is none."""
+_FEW_TO_SCALE = 4096
+"""Fewer vectors do not tell between which bounds scalar codes have to spread: they are built
+together with the smallest segment."""
+
+
+@dataclass(frozen=True)
+class SegmentPlan:
+    """New segments of one index, and what they replace."""
+
+    spec: IndexSpec
+    field: FieldId
+    fragments: tuple[Fragment, ...]
+    """To build from."""
+    removed: tuple[Index, ...] = ()
+    merged: tuple[Index, ...] = ()
+    """Of the removed ones, those that become one with what is built."""
+    model_of: Index | None = None
+    """A segment with the model to use; None: one is trained."""
+    is_whole: bool = False
+    """Built as one segment, by one task."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A state of a table, and the landed version of it that pylance can read.
+
+    They differ in a transaction of a repository only. What that changed stays without an index
+    until it has landed.
+    """
+
+    snapshot: Snapshot
+    base: Snapshot
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Ground:
+        """Raises InvalidInputError for a table that is not there before its transaction lands."""
+        landed = snapshot.landed_version
+        if landed is None:
+            raise InvalidInputError(
+                f"{snapshot.location.uri} comes into being with this transaction: index it "
+                "afterwards"
+            )
+        if landed == snapshot.manifest.version:
+            return cls(snapshot, snapshot)
+        return cls(snapshot, load_snapshot(snapshot.location, version=landed))
+
+    @cached_property
+    def live(self) -> BitMap:
+        """The ids of the fragments of the state."""
+        manifest = self.snapshot.manifest
+        return BitMap(peek_fragment_id(raw, manifest.name) for raw in manifest.message.fragments)
+
+    @property
+    def rows(self) -> int:
+        """The rows of the state."""
+        known = self.snapshot.manifest.row_count
+        return plan_scan(self.snapshot).count() if known is None else known
+
+    def readable(self, ids: BitMap, number: FieldId) -> Iterator[Fragment]:
+        """Of some fragments of the state, in its order, those whose values in a column pylance can
+        read."""
+        manifest = self.snapshot.manifest
+        if len(ids) == len(self.live):
+            chosen: Iterable[Fragment] = manifest.fragments
+        else:
+            chosen = (manifest.fragment(FragmentId(each)) for each in ids)
+        if self.base is self.snapshot:
+            yield from chosen
+            return
+        fields = with_relatives(manifest.fields, (number,))
+        then = self.base.manifest
+        for now in chosen:
+            if then.position_of(now.id) is not None:
+                before = then.fragment(now.id)
+                if has_same_values(before, now, fields):
+                    yield before
+
+
+def has_same_values(one: Fragment, other: Fragment, fields: frozenset[FieldId]) -> bool:
+    """Whether two states of a fragment have the same values in some columns, deleted rows aside."""
+    if one.message.overlays != other.message.overlays:
+        return False
+    if one.message.files == other.message.files:
+        return True
+    return fields.isdisjoint(changed_fields(one, other))
+
+
+def find_segments(snapshot: Snapshot, name: str) -> tuple[Index, ...]:
+    """The segments of an index; raises NotFoundError."""
+    found = tuple(each for each in snapshot.manifest.indices if each.name == name)
+    if found and name not in SYSTEM:
+        return found
+    names = sorted({each.name for each in snapshot.manifest.indices} - {*SYSTEM})
+    others = f"it has {', '.join(map(repr, names))}" if names else "it has none"
+    raise NotFoundError(
+        f"index {name!r} not found in version {snapshot.manifest.version} of "
+        f"{snapshot.location.uri}: {others}",
+        index=name,
+    )
+
+
+def chosen_names(snapshot: Snapshot, name: str | None) -> list[str]:
+    """The index of a name, or all that can be built here.
+
+    Raises NotFoundError for a name that is not there, UnsupportedError for an index that pylance
+    alone can build.
+    """
+    if name is None:
+        found = dict.fromkeys(each.name for each in snapshot.manifest.indices)
+        return [each for each in found if each not in SYSTEM and is_known(snapshot, each)]
+    if not is_known(snapshot, name):
+        kind = find_segments(snapshot, name)[0].kind
+        raise UnsupportedError(
+            f"index {name!r} is of a kind that is not built here ({kind}): use pylance, or drop it",
+            index=name,
+        )
+    return [name]
+
+
+def is_known(snapshot: Snapshot, name: str) -> bool:
+    """Whether the segments of an index are of one kind that is built here, on one column."""
+    segments = find_segments(snapshot, name)
+    kinds = {kind_of(each) for each in segments}
+    return None not in kinds and len(kinds) == 1 and all(len(each.fields) == 1 for each in segments)
+
+
+def plan_extension(ground: Ground, name: str) -> SegmentPlan | None:
+    """What covers the rest of an index; None where nothing is left that could be covered."""
+    segments = find_segments(ground.snapshot, name)
+    number = segments[0].fields[0]
+    covered = BitMap.union(BitMap(), *(each.fragments for each in segments))
+    new = [*ground.readable(ground.live - covered, number)]
+    if not new:
+        return None
+    kind = _kind(segments[0])
+    stale = [each for each in segments if kind.is_exact and _may_hold(ground, each, new)]
+    empty = [each for each in segments if not each.fragments & ground.live]
+    spec = spec_of(ground, segments)
+    is_small = spec.codes == "SQ" and sum(each.physical_rows for each in new) < _FEW_TO_SCALE
+    if spec.is_of_one_piece:
+        stale, empty = [*segments], []
+    elif is_small:
+        stale = [min(segments, key=lambda each: len(each.fragments & ground.live))]
+    again = BitMap.union(BitMap(), *(each.fragments for each in stale)) & ground.live
+    again -= BitMap(each.id for each in new)
+    fragments = sorted((*new, *ground.readable(again, number)), key=lambda each: each.id)
+    return SegmentPlan(
+        spec,
+        number,
+        tuple(fragments),
+        removed=(*stale, *(each for each in empty if each not in stale)),
+        model_of=segments[0] if kind.is_vector else None,
+        is_whole=spec.is_of_one_piece or is_small,
+    )
+
+
+def plan_optimization(ground: Ground, name: str) -> SegmentPlan | None:
+    """What covers the rest of an index, and leaves one segment; None where that is so already."""
+    plan = plan_extension(ground, name)
+    segments = find_segments(ground.snapshot, name)
+    gone = () if plan is None else plan.removed
+    kept = tuple(each for each in segments if each not in gone)
+    if plan is None and len(kept) == 1:
+        return None
+    if plan is None:
+        kind = _kind(segments[0])
+        spec = spec_of(ground, segments)
+        model = segments[0] if kind.is_vector else None
+        plan = SegmentPlan(spec, segments[0].fields[0], (), model_of=model)
+    if not kept:
+        return plan
+    if _can_merge(ground, plan.spec.kind, kept):
+        return replace(plan, removed=segments, merged=kept)
+    return replace(
+        plan,
+        fragments=tuple(ground.readable(ground.live, plan.field)),
+        removed=segments,
+        is_whole=plan.spec.is_of_one_piece or plan.spec.kind.merging is Merging.NEVER,
+    )
+
+
+def _can_merge(ground: Ground, kind: IndexKind, kept: Sequence[Index]) -> bool:
+    """Whether segments can become one with new ones, and the answers stay right."""
+    if kind.merging not in (Merging.ALWAYS, Merging.CLEAN):
+        return False
+    is_sought_here = kind == INVERTED or kind.is_vector
+    if is_sought_here and any(each.base_id is not None for each in kept):
+        return False  # pylance 14 looks for files of these kinds in the own root only
+    if ground.base is not ground.snapshot:
+        before = {each.uuid: each.fragments for each in ground.base.manifest.indices}
+        if any(before.get(each.uuid) != each.fragments for each in kept):
+            return False
+    if kind.merging is Merging.ALWAYS:
+        return True
+    fragments = ground.snapshot.manifest.fragments
+    return not any(
+        _may_hold(ground, each, [one for one in fragments if one.id not in covered])
+        for each in kept
+        for covered in [each.fragments]
+    )
+
+
+def _may_hold(ground: Ground, segment: Index, fragments: Sequence[Fragment]) -> bool:
+    holdings = load_holdings(ground.snapshot, segment)
+    return holdings is None or any(holdings.may_hold(ground.snapshot, fragments))
+
+
+def _kind(segment: Index) -> IndexKind:
+    kind = kind_of(segment)
+    assert kind is not None, "only known kinds are planned"
+    return kind
+
+
+def spec_of(ground: Ground, segments: Sequence[Index]) -> IndexSpec:
+    """How an index of a table was built: new segments are built alike."""
+    snapshot, first, kind = ground.snapshot, segments[0], _kind(segments[0])
+    chain = chain_to(snapshot, first.fields[0])
+    vectors = _vectors(ground, first, to_arrow_field(chain[-1]).type) if kind.is_vector else None
+    spec = IndexSpec(first.name, quoted(chain), kind, {}, vectors)
+    told, known = _told_options(snapshot, first, spec), options_of(kind)
+    return replace(spec, options={key: value for key, value in told.items() if key in known})
+
+
+def _vectors(ground: Ground, segment: Index, arrow: pa.DataType) -> VectorSpec:
+    details = vector_details(segment)
+    product = details.product.num_sub_vectors if details.HasField("product") else None
+    partitions = usual_partitions(_kind(segment), ground.rows)
+    return VectorSpec(arrow.list_size, METRICS[details.metric], partitions, product)
+
+
+def _told_options(snapshot: Snapshot, segment: Index, spec: IndexSpec) -> Mapping[str, Any]:
+    record = load_record(snapshot, segment)
+    if record is not None:
+        return record.options
+    if spec.vectors is not None:
+        return _told_of_vectors(segment)
+    location, head = snapshot.location, snapshot.manifest
+    store, directory = location.index_directory(head, segment)
+    options = location.options_at(head, segment.base_id)
+    return told_options(spec, readable_location(store, directory), options)
+
+
+def _told_of_vectors(segment: Index) -> Mapping[str, Any]:
+    details = vector_details(segment)
+    options: dict[str, Any] = {}
+    for codes in (details.product, details.rabit):
+        if codes.num_bits:
+            options[NUM_BITS] = codes.num_bits
+    if details.HasField("graph"):
+        graph = details.graph
+        told = {"m": graph.max_connections, "ef_construction": graph.construction_ef}
+        told["max_level"] = graph.max_level
+        options |= {key: value for key, value in told.items() if value}
+    return options

@@ -1,0 +1,407 @@
+"""Building indices beside other writers, in every place where a table may be, and what is refused.
+
+pylance judges the answers: through an index as without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.counted import counts_of
+from tests.pylance import judged, lance
+
+import lancewood as lw
+from lancewood.jobs.indexing import building
+from lancewood.jobs.indexing.records import RECORD
+from lancewood.jobs.runner import LocalRunner
+
+T = TypeVar("T")
+R = TypeVar("R")
+ROWS, PER_FILE, WIDTH = 600, 100, 8
+NAMES = ["id", "tag", "words", "labels", "vector"]
+
+
+@pytest.fixture(autouse=True)
+def _small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task for every few fragments, however small."""
+    monkeypatch.setattr(building, "LEAST_BYTES", 0)
+
+
+def rows(first: int = 0, stop: int = ROWS) -> pa.Table:
+    numbers = range(first, stop)
+    values = np.random.default_rng(first).random((stop - first) * WIDTH, dtype=np.float32)
+    return pa.table(
+        {
+            "id": pa.array(numbers, pa.int64()),
+            "tag": pa.array([each % 5 for each in numbers], pa.int32()),
+            "words": [f"word{each % 9} and more" for each in numbers],
+            "labels": [["red", "blue"] if each % 3 else ["red"] for each in numbers],
+            "vector": pa.FixedSizeListArray.from_arrays(pa.array(values), WIDTH),
+        }
+    )
+
+
+def made(where: Path | str, *, stable: bool = True, **options: Any) -> lw.Table:
+    return lw.create(where, rows(), stable_row_ids=stable, max_rows_per_file=PER_FILE, **options)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> lw.Table:
+    return made(tmp_path / "t.lance")
+
+
+def found(dataset: Any, condition: str, *, name: str | None = None) -> list[int]:
+    """The ids that a condition finds, by an index and by a scan alike."""
+    asked = dataset.scanner(columns=["id"], filter=condition)
+    if name is not None:
+        assert f"@{name}(" in asked.explain_plan(True)
+    scanned = dataset.scanner(columns=["id"], filter=condition, use_scalar_index=False)
+    answer = sorted(asked.to_table()["id"].to_pylist())
+    assert answer == sorted(scanned.to_table()["id"].to_pylist())
+    return answer
+
+
+def directories(table: lw.Table) -> set[str]:
+    """The directories below the table's root with files of segments."""
+    return {each.parts[-2] for each in (Path(table.uri) / "_indices").rglob("*.*")}
+
+
+def named(table: lw.Table) -> set[str]:
+    return {str(each.uuid) for each in table.indices if each.base_id is None}
+
+
+# Creating
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "expected"),
+    [
+        ("id", None, "BTREE"),
+        ("id", "lookup", "BTREE"),
+        ("flag", "lookup", "BITMAP"),
+        ("words", "lookup", "BTREE"),
+        ("words", "search", "INVERTED"),
+        ("words", "fts", "INVERTED"),
+        ("labels", None, "LABEL_LIST"),
+        ("labels", "search", "LABEL_LIST"),
+        ("vector", "search", "IVF_FLAT"),
+        ("vector", None, "IVF_FLAT"),
+        ("id", "zonemap", "ZONEMAP"),
+    ],
+)
+def test_a_kind_is_chosen_by_the_type_of_the_column(
+    table: lw.Table, column: str, kind: str | None, expected: str
+) -> None:
+    table = table.add_columns({"flag": "id % 2 = 0"}).indices.create(column, kind)
+    (info,) = table.indices.list()
+    assert (info.name, info.column, info.kind) == (f"{column}_idx", column, expected)
+    (described,) = judged(table.uri).describe_indices()
+    assert described.name == info.name
+    assert described.num_rows_indexed == ROWS
+
+
+def test_many_vectors_are_coded(table: lw.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lancewood.jobs.indexing.choosing.FEW_VECTORS", 500)
+    (info,) = table.indices.create("vector", "search", metric="cosine").indices.list()
+    assert (info.kind, info.metric) == ("IVF_PQ", "cosine")
+
+
+def test_a_listing_tells_what_an_index_covers_from_the_manifest_alone(table: lw.Table) -> None:
+    before = table.version
+    table = table.indices.create("id", name="by id", message="faster")
+    counts = counts_of(table, lw.IndexCounts)
+    (info,) = table.append(rows(600, 650)).delete("id < 20").indices.list()
+    assert info == lw.IndexInfo(
+        name="by id",
+        column="id",
+        kind="BTREE",
+        metric=None,
+        segments=1,
+        bytes=counts.bytes,
+        rows_covered=580,
+        rows_uncovered=50,
+        fragments_covered=6,
+        fragments_uncovered=1,
+        version=before,
+        created=info.created,
+    )
+    assert counts == lw.IndexCounts(("by id",), 1, 0, 6, ROWS, counts.bytes)
+    sizes = [each.stat().st_size for each in (Path(table.uri) / "_indices").rglob("*.*")]
+    assert counts.bytes == sum(sizes)
+    assert "faster" in {each.message for each in table.versions()}
+
+
+def test_tasks_build_segments_that_become_one_and_nothing_else_is_left(table: lw.Table) -> None:
+    told: list[tuple[str, int, int]] = []
+    threads = LocalRunner(2, progress=lambda *each: told.append(each))
+    table = table.indices.create("id", runner=threads)
+    assert {what for what, _, _ in told} == {"indexing", "merging"}
+    assert max(total for what, _, total in told if what == "indexing") == 6
+    assert directories(table) == named(table)
+    (segment,) = table.indices
+    assert segment.dataset_version == table.version - 1
+    assert RECORD in {each.path for each in segment.files}
+    assert found(judged(table.uri), "id = 77", name="id_idx") == [77]
+    assert not table.verify().problems
+
+
+def test_a_dry_run_says_what_would_be_built_and_builds_nothing(table: lw.Table) -> None:
+    same = table.indices.create("id", dry_run=True)
+    assert same.version == table.version
+    assert counts_of(same, lw.IndexCounts) == lw.IndexCounts(("id_idx",), 1, 0, 6, ROWS, 0)
+    assert directories(table) == set()
+    with pytest.raises(lw.InvalidInputError, match="no index"):
+        table.indices.create("labels", "lookup-", dry_run=True)
+
+
+def test_a_name_that_is_taken_is_refused_unless_it_is_replaced(table: lw.Table) -> None:
+    table = table.indices.create("id")
+    with pytest.raises(lw.AlreadyExistsError, match="index 'id_idx' already: replace=True"):
+        table.indices.create("id")
+    after = table.indices.create("tag", "BITMAP", name="id_idx", replace=True)
+    (info,) = after.indices.list()
+    assert (info.column, info.kind) == ("tag", "BITMAP")
+    assert counts_of(after, lw.IndexCounts).segments_removed == 1
+    assert found(judged(after.uri), "tag = 3", name="id_idx") == [*range(3, ROWS, 5)]
+
+
+def test_a_second_index_on_the_same_vectors_is_refused(table: lw.Table) -> None:
+    table = table.indices.create("vector")
+    with pytest.raises(lw.AlreadyExistsError, match="has the vector index 'vector_idx' already"):
+        table.indices.create("vector", "IVF_PQ", name="other")
+    assert table.indices.create("vector", "IVF_PQ", replace=True).indices.list()[0].kind == "IVF_PQ"
+
+
+def test_an_index_is_dropped_by_its_name(table: lw.Table) -> None:
+    table = table.indices.create("id").indices.create("tag")
+    with pytest.raises(lw.NotFoundError, match=r"'no' not found in .*'id_idx', 'tag_idx'"):
+        table.indices.drop("no")
+    assert table.indices.drop("id_idx", dry_run=True).version == table.version
+    after = table.indices.drop("id_idx")
+    assert [each.name for each in after.indices] == ["tag_idx"]
+    assert [each.name for each in judged(after.uri).describe_indices()] == ["tag_idx"]
+    assert counts_of(after, lw.IndexCounts).segments_removed == 1
+    assert table.indices == tuple(table.indices)
+    assert table.indices != after.indices
+    assert table.indices[:1] == tuple(table.indices)[:1]
+
+
+# What is refused, before anything is written
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"column": "no"}, "column 'no' not found"),
+        ({"column": "vector", "kind": "BTREE"}, "on which no BTREE index is built: .*IVF_FLAT"),
+        ({"column": "id", "kind": "IVF_PQ"}, "no IVF_PQ index is built: .*BTREE"),
+        ({"column": "id", "kind": "search"}, "no index for search is built: .*BTREE"),
+        ({"column": "id", "kind": "RTREE"}, "no index of kind 'RTREE'"),
+        ({"column": "id", "kind": 7}, "kind is the name"),
+        ({"column": "id", "name": ""}, "cannot be called ''"),
+        ({"column": "id", "name": "__lance_frag_reuse"}, "cannot be called"),
+        ({"column": "id", "metric": "l2"}, "metric is for vectors"),
+        ({"column": "id", "partitions": 3}, "partitions is for vectors"),
+        ({"column": "vector", "kind": "IVF_FLAT", "sub_vectors": 3}, "sub_vectors is for product"),
+        ({"column": "vector", "kind": "IVF_PQ", "sub_vectors": 3}, "cannot be cut into 3"),
+        ({"column": "vector", "partitions": 0}, "partitions must be a whole number from 1"),
+        ({"column": "vector", "partitions": 500}, "500 partitions of 600 rows"),
+        ({"column": "vector", "metric": "far"}, "metric 'far' is none of l2"),
+        ({"column": "vector", "metric": "hamming"}, "compared by l2, cosine or dot"),
+        ({"column": "id", "options": {"speed": 1}}, "no option 'speed': it has none"),
+        ({"column": "words", "kind": "INVERTED", "options": {"x": 1}}, "it has base_tokenizer"),
+        ({"column": "id", "options": 3}, "options takes names"),
+        ({"column": "id", "runner": 3}, "runner must have a run"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(
+    table: lw.Table, arguments: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(lw.InvalidInputError, match=text):
+        table.indices.create(**arguments)
+    assert directories(table) == set()
+    assert table.latest().version == table.version
+
+
+def test_too_few_rows_for_product_codes_are_refused(tmp_path: Path) -> None:
+    table = lw.create(tmp_path / "t", rows(0, 200))
+    with pytest.raises(lw.InvalidInputError, match="256 rows or more, and the table has 200"):
+        table.indices.create("vector", "IVF_PQ")
+
+
+def test_a_table_without_rows_and_one_in_memory_are_refused(tmp_path: Path) -> None:
+    empty = lw.create(tmp_path / "t", rows().schema)
+    with pytest.raises(lw.InvalidInputError, match="has no rows to build index 'id_idx'"):
+        empty.indices.create("id")
+    inside = lw.create(f"memory://{uuid4().hex}/t", rows())
+    with pytest.raises(lw.UnsupportedError, match="in this process only"):
+        inside.indices.create("id")
+
+
+def test_deferred_remapping_of_pylance_is_refused(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    dataset = lance.write_dataset(rows(), uri, max_rows_per_file=PER_FILE)
+    dataset.create_scalar_index("id", "BTREE")
+    dataset.optimize.compact_files(target_rows_per_fragment=200, defer_index_remap=True)
+    table = lw.open(uri)
+    before = directories(table)
+    refused = pytest.raises(lw.UnsupportedError, match="__lance_frag_reuse")
+    with refused:
+        table.indices.create("tag")
+    with refused:
+        table.indices.extend()
+    with refused:
+        table.indices.optimize()
+    assert directories(table) == before
+    assert table.indices.list()[0].rows_covered is None
+    with pytest.raises(lw.NotFoundError, match="it has 'id_idx'"):
+        table.indices.drop("__lance_frag_reuse")
+
+
+def test_kinds_that_are_not_built_here_are_left_alone(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    lance.write_dataset(rows(), uri).create_scalar_index("words", "MINHASHLSH", name="near")
+    table = lw.open(uri).append(rows(600, 620))
+    assert table.indices.extend().version == table.version
+    with pytest.raises(lw.UnsupportedError, match="not built here"):
+        table.indices.extend("near")
+
+
+# Beside other writers
+
+
+class Meddling(LocalRunner):
+    """Does something else to the table once tasks of a kind are done."""
+
+    def __init__(self, act: Callable[[], object], *, after: str = "indexing") -> None:
+        super().__init__(1)
+        self._act: Callable[[], object] | None = act
+        self._after = after
+        self.tasks: list[tuple[str, int]] = []
+
+    def run(
+        self,
+        work: Callable[[T], R],
+        tasks: Sequence[T],
+        *,
+        what: str,
+        leftover: Callable[[R], object] | None = None,
+    ) -> Iterator[R]:
+        self.tasks.append((what, len(tasks)))
+        yield from super().run(work, tasks, what=what, leftover=leftover)
+        if what == self._after and self._act is not None:
+            act, self._act = self._act, None
+            act()
+
+
+@pytest.mark.parametrize("stable", [True, False])
+def test_rows_that_others_append_meanwhile_are_left_to_extend(tmp_path: Path, stable: bool) -> None:
+    table = made(tmp_path / "t", stable=stable)
+    meddling = Meddling(lambda: table.append(rows(600, 620)).delete("id = 5"))
+    after = table.indices.create("id", runner=meddling)
+    (info,) = after.indices.list()
+    assert (info.rows_covered, info.rows_uncovered) == (599, 20)
+    assert found(judged(after.uri), "id IN (5, 7, 610)") == [7, 610]
+    assert found(judged(after.indices.extend().uri), "id IN (5, 7, 610)") == [7, 610]
+
+
+@pytest.mark.parametrize("kind", ["BTREE", "BITMAP"])
+@pytest.mark.parametrize("stable", [True, False])
+def test_a_column_that_others_rewrite_meanwhile_is_scanned(
+    tmp_path: Path, stable: bool, kind: str
+) -> None:
+    table = made(tmp_path / "t", stable=stable)
+    meddling = Meddling(lambda: table.update({"tag": 9}, "id = 150", rewrite="columns"))
+    after = table.indices.create("tag", kind, runner=meddling)
+    assert sorted(after.indices[0].fragments) == [0, 2, 3, 4, 5]
+    assert found(judged(after.uri), "tag = 9", name="tag_idx") == [150]
+    assert 150 not in found(judged(after.uri), "tag = 0", name="tag_idx")
+    after = after.indices.extend()
+    assert found(judged(after.uri), "tag = 9", name="tag_idx") == [150]
+    assert 150 not in found(judged(after.uri), "tag = 0", name="tag_idx")
+
+
+@pytest.mark.parametrize("column", NAMES)
+@pytest.mark.parametrize("stable", [True, False])
+def test_after_a_compaction_meanwhile_only_what_it_changed_is_built_again(
+    tmp_path: Path, stable: bool, column: str
+) -> None:
+    table = made(tmp_path / "t", stable=stable)
+
+    def compact() -> None:
+        table.delete("id < 200 AND id % 2 = 0").compact(target_rows=PER_FILE)
+
+    meddling = Meddling(compact)
+    kind = "search" if column == "words" else None
+    after = table.indices.create(column, kind, runner=meddling)
+    assert [count for what, count in meddling.tasks if what == "indexing"] == [3, 1]
+    assert directories(after) == named(after)
+    (info,) = after.indices.list()
+    assert (info.rows_uncovered, info.segments) == (0, 1)
+    assert after.indices[0].dataset_version == after.version - 1
+    dataset = judged(after.uri)
+    assert found(dataset, "id IN (100, 101, 250)") == [101, 250]
+    assert len(found(dataset, "array_has_any(labels, ['blue'])")) == 334
+    nearest = {"column": "vector", "q": [0.5] * WIDTH, "k": 10, "nprobes": 4}
+    one = dataset.to_table(columns=["id"], nearest=nearest)["id"].to_pylist()
+    brute = {**nearest, "use_index": False}
+    assert one == dataset.to_table(columns=["id"], nearest=brute)["id"].to_pylist()
+    text = {"query": "word3", "columns": ["words"]}
+    if column == "words":
+        got = dataset.to_table(columns=["id"], full_text_query=text)["id"].to_pylist()
+        assert sorted(got) == found(dataset, "words = 'word3 and more'")
+
+
+def test_of_two_builders_of_one_name_the_second_is_refused_and_leaves_nothing(
+    table: lw.Table,
+) -> None:
+    first: list[lw.Table] = []
+    meddling = Meddling(lambda: first.append(table.indices.create("id")))
+    with pytest.raises(lw.AlreadyExistsError, match="index 'id_idx' already"):
+        table.indices.create("id", runner=meddling)
+    assert directories(table) == named(first[0])
+    assert table.latest().version == first[0].version
+    after = table.indices.create("id", replace=True, runner=Meddling(lambda: None))
+    assert counts_of(after, lw.IndexCounts).segments_removed == 1
+    assert [each.name for each in after.indices] == ["id_idx"]
+
+
+def test_a_column_that_others_drop_meanwhile_is_told_and_nothing_is_left(table: lw.Table) -> None:
+    meddling = Meddling(lambda: table.drop_columns(["tag"]))
+    with pytest.raises(lw.InvalidInputError, match="column 'tag' not found"):
+        table.indices.create("tag", runner=meddling)
+    assert directories(table) == set()
+
+
+def test_a_serializable_build_tolerates_nobody(table: lw.Table) -> None:
+    meddling = Meddling(lambda: table.append(rows(600, 601)))
+    with pytest.raises(lw.RetryableConflictError, match="serializable"):
+        table.indices.create("id", serializable=True, runner=meddling)
+    assert directories(table) == set()
+
+
+def test_a_task_that_fails_leaves_nothing(table: lw.Table) -> None:
+    def fail() -> None:
+        raise lw.StorageError("the disk is full")
+
+    with pytest.raises(lw.StorageError, match="the disk is full"):
+        table.indices.create("id", runner=Meddling(fail))
+    assert directories(table) == set()
+
+
+def test_an_unknown_outcome_keeps_what_was_built(
+    table: lw.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*_: Any) -> None:
+        raise lw.CommitUnknownError("no answer")
+
+    monkeypatch.setattr("lancewood.engine.snapshot.snapshot.commit", lost)
+    with pytest.raises(lw.CommitUnknownError):
+        table.indices.create("id")
+    assert directories(table)
