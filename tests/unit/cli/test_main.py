@@ -14,20 +14,25 @@ import typer
 
 import lancewood as lw
 from lancewood.cli.failing import MEANINGS, ExitCode, hide_secrets
-from lancewood.cli.groups import KNOWN_AS, VERBS, TableGroup
+from lancewood.cli.groups import KNOWN_AS, VERBS, IndexGroup, TableGroup
 from lancewood.cli.lazy import CommandEntry, load_command
 from lancewood.cli.main import RootGroup
 
 Lw = Callable[..., Any]
-COMMANDS = [*TableGroup.entries.items(), *RootGroup.entries.items()]
+COMMANDS = [*TableGroup.entries.items(), *IndexGroup.entries.items(), *RootGroup.entries.items()]
+ON_TABLES = [
+    *(each for each in TableGroup.entries if each != "index"),
+    *(f"index {each}" for each in IndexGroup.entries),
+]
 READING = [
     *("export", "info", "schema", "head", "cat", "count", "search", "blame"),
-    *("files", "config", "verify", "index-mask", "branch", "tag", "clone"),
+    *("files", "config", "verify", "index-mask", "index list", "branch", "tag", "clone"),
 ]
 CHANGING = [
     *("delete", "update", "merge", "add-columns", "drop-columns", "rename-column"),
     *("cast-column", "replace-columns", "compact", "cleanup", "move", "relocate"),
     *("publish", "merge-branch", "clone", "detach"),
+    *("index create", "index extend", "index optimize", "index drop"),
 ]
 WHOLE = (
     *("create", "repair", "migrate-names", "drop", "publish", "relocate"),
@@ -57,11 +62,11 @@ def test_help_names_every_command_and_exit_code(lw_ok: Lw) -> None:
     assert all(each.summary in listed for each in TableGroup.entries.values())
 
 
-@pytest.mark.parametrize("name", TableGroup.entries)
+@pytest.mark.parametrize("name", ON_TABLES)
 def test_every_command_on_a_table_speaks_json_and_takes_storage_options(
     lw_ok: Lw, name: str
 ) -> None:
-    text = lw_ok("table", name, "--help").out
+    text = lw_ok("table", *name.split(), "--help").out
     assert "--json" in text
     assert "--storage-option" in text
     commits = name in COMMITTING

@@ -104,7 +104,7 @@ def _value(text: str) -> Any:
 
 
 def list_indices_command(uri: options.UriOrName, *, read: Reading) -> None:
-    """List indices: column, kind, segments, size, and how many rows each covers.
+    """List indices: column, kind, size, and how many rows each covers.
 
     Rows that an index does not cover are scanned; extend covers them. A size or a number of rows
     that nobody recorded is null.
@@ -148,7 +148,7 @@ def extend_index_command(
 def optimize_index_command(
     uri: options.Uri, name: SomeIndex = None, *, write: PlannedWriting
 ) -> None:
-    """Cover what an index, or every index, does not cover yet, and leave one segment of each.
+    """Cover everything, and leave one segment of each index.
 
     If there is nothing to gain there is no new version.
 
@@ -162,7 +162,9 @@ def optimize_index_command(
 
 
 def drop_index_command(uri: options.Uri, name: IndexName, *, write: PlannedWriting) -> None:
-    """Remove an index; its files stay for older versions until cleanup.
+    """Remove an index.
+
+    Its files stay for older versions until cleanup.
 
     JSON keys: uri, version, dry_run, names, segments_added, segments_removed, fragments, rows,
     bytes.
