@@ -229,6 +229,38 @@ def test_what_does_not_fit_is_refused_by_name(
     assert table.latest().version == table.version
 
 
+@pytest.mark.parametrize(
+    ("values", "missing"),
+    [
+        (pa.array([True, None, False] * 40), {"BLOOMFILTER"}),
+        (pa.array([1, None, 3] * 40, pa.int8()), set()),
+        (pa.array([1.5, None, float("nan")] * 40), set()),
+        (pa.array([1, None, 3] * 40, pa.float16()), {"BLOOMFILTER"}),
+        (pa.array(["a", None, "c"] * 40, pa.large_string()), set()),
+        (pa.array([b"ab", None, b"cd"] * 40, pa.binary(2)), {"BLOOMFILTER"}),
+        (pa.array([1, None, 3] * 40, pa.duration("us")), {"BLOOMFILTER"}),
+        (pa.array([1, None, 3] * 40, pa.timestamp("ns", "UTC")), set()),
+        (pa.array([1, None, 3] * 40, pa.decimal128(9, 2)), {"BLOOMFILTER"}),
+    ],
+    ids=lambda each: str(each.type) if isinstance(each, pa.Array) else "",
+)
+def test_plain_values_of_every_type_and_nulls_among_them_are_indexed(
+    tmp_path: Path, values: pa.Array, missing: set[str]
+) -> None:
+    table = lw.create(
+        tmp_path / "t", pa.table({"id": range(120), "v": values}), max_rows_per_file=50
+    )
+    for kind in ("BTREE", "BITMAP", "ZONEMAP", "BLOOMFILTER"):
+        if kind in missing:
+            with pytest.raises(lw.InvalidInputError, match="no BLOOMFILTER index is built"):
+                table.indices.create("v", kind, name="i", replace=True)
+            continue
+        table = table.indices.create("v", kind, name="i", replace=True)
+        dataset = judged(table.uri)
+        assert len(found(dataset, "v IS NULL")) == 40
+        assert found(dataset, "v IS NOT NULL AND id < 9") == [0, 2, 3, 5, 6, 8]
+
+
 def test_too_few_rows_for_product_codes_are_refused(tmp_path: Path) -> None:
     table = lw.create(tmp_path / "t", rows(0, 200))
     with pytest.raises(lw.InvalidInputError, match="256 rows or more, and the table has 200"):

@@ -145,6 +145,13 @@ def test_a_model_that_cannot_be_read_is_told_and_learned_anew(tmp_path: Path) ->
     assert table.indices.list()[0].rows_uncovered == 0
 
 
+def test_vectors_that_are_all_null_cannot_be_learned_from(tmp_path: Path) -> None:
+    empty = pa.nulls(300, pa.list_(pa.float32(), WIDTH))
+    table = lw.create(tmp_path / "t", pa.table({"id": range(300), "v": empty}))
+    with pytest.raises(lw.UnsupportedError, match="pylance cannot train index 'v_idx'"):
+        table.indices.create("v")
+
+
 def test_bytes_are_compared_bit_by_bit(tmp_path: Path) -> None:
     values = np.random.default_rng(3).integers(0, 256, 400 * 8).astype(np.uint8)
     column = pa.FixedSizeListArray.from_arrays(pa.array(values), 8)

@@ -54,5 +54,6 @@ def test_executors_build_extend_and_optimize(
     assert sorted(asked.to_table()["id"].to_pylist()) == [7, 1250]
     text = {"query": "word3", "columns": ["words"]}
     assert dataset.to_table(full_text_query=text).num_rows == table.count_rows("id % 9 = 3")
-    near = {"column": "v", "q": [0.0, 0.0, 0.0, 1250.0], "k": 3, "refine_factor": 20}
-    assert 1250 in dataset.to_table(columns=["id"], nearest=near)["id"].to_pylist()
+    near = {"column": "v", "q": [3.0, 5.0, 7.0, 1250.0], "k": 3, "refine_factor": 100}
+    brute = dataset.to_table(columns=["id"], nearest={**near, "use_index": False})
+    assert dataset.to_table(columns=["id"], nearest=near) == brute

@@ -34,6 +34,7 @@ SAMPLE_RATE, MAX_ITERATIONS, NUM_BITS = "sample_rate", "max_iterations", "num_bi
 _FOR_TRAINING = (SAMPLE_RATE, MAX_ITERATIONS)
 _ROWS_PER_CENTROID, _ITERATIONS, _PQ_BITS, _RQ_BITS = 256, 50, 8, 5
 _INDEX_CACHE_BYTES, _METADATA_CACHE_BYTES = 64 << 20, 256 << 20
+_REFUSALS = ("Unprocessable", "LanceError(Index)")
 _CODES = "auxiliary.idx"
 """The file of a segment with the codes of its vectors, and with what they are codes of."""
 _TOLD_IN = {
@@ -332,5 +333,6 @@ def _working(verb: str, spec: IndexSpec, address: DatasetAddress) -> Iterator[No
             raise
         text = f"pylance cannot {verb} {spec} in {address}: {cause}"
         refused = isinstance(cause, ImportError | ValueError | TypeError | NotImplementedError)
+        refused = refused or any(each in str(cause) for each in _REFUSALS)
         kind = UnsupportedError if refused else StorageError
         raise kind(text, uri=address.uri, index=spec.name) from cause

@@ -128,8 +128,9 @@ class Indices(Sequence[Index], Generic[H]):
         """Cover what an index, or every index, does not cover yet; the handle after it.
 
         New rows become a segment of their own, built with the options and the model of the index.
-        For BTREE, BITMAP, LABEL_LIST and INVERTED, segments that may hold an old value of a changed
-        row are built anew together with it. If everything is covered there is no new version.
+        Segments that may hold an old value of a changed row are merged with it (BTREE, BITMAP) or
+        built anew together with it (LABEL_LIST, INVERTED). If everything is covered there is no
+        new version.
 
         Raises NotFoundError for an unknown index, UnsupportedError for one of a kind that is not
         built here; without a name such ones are left alone.

@@ -284,7 +284,10 @@ def _is_plain(arrow: pa.DataType) -> bool:
 
 def _is_summed_up(arrow: pa.DataType) -> bool:
     """Whether a Bloom filter takes the values."""
-    refused = (pa.types.is_boolean, pa.types.is_decimal128, pa.types.is_decimal256)
+    refused = (
+        *(pa.types.is_boolean, pa.types.is_float16, pa.types.is_duration, pa.types.is_interval),
+        *(pa.types.is_decimal128, pa.types.is_decimal256, pa.types.is_fixed_size_binary),
+    )
     return _is_plain(arrow) and not any(each(arrow) for each in refused)
 
 

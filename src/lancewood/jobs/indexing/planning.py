@@ -1,7 +1,8 @@
 """What is to be built, replaced and merged, so that an index is right afterwards.
 
 New segments are built over fragments that no segment covers. For exact kinds that is not enough: a
-segment that may hold one of their rows would answer for it, and is built anew together with them.
+segment that may hold one of their rows would answer for it. It is merged with the new ones, which
+leaves out what it no longer covers, or, where merging keeps that, built anew together with them.
 Reads records and manifests, no rows.
 """
 
@@ -172,51 +173,47 @@ def plan_extension(ground: Ground, name: str) -> SegmentPlan | None:
     new = [*ground.readable(ground.live - covered, number)]
     if not new:
         return None
-    kind = _kind(segments[0])
-    stale = [each for each in segments if kind.is_exact and _may_hold(ground, each, new)]
-    empty = [each for each in segments if not each.fragments & ground.live]
-    spec = spec_of(ground, segments)
+    kind, spec = _kind(segments[0]), spec_of(ground, segments)
+    alive = [each for each in segments if each.fragments & ground.live]
+    stale = [each for each in alive if kind.is_exact and _may_hold(ground, each, new)]
     is_small = spec.codes == "SQ" and sum(each.physical_rows for each in new) < _FEW_TO_SCALE
     if spec.is_of_one_piece:
-        stale, empty = [*segments], []
+        stale = alive
     elif is_small:
-        stale = [min(segments, key=lambda each: len(each.fragments & ground.live))]
-    again = BitMap.union(BitMap(), *(each.fragments for each in stale)) & ground.live
-    again -= BitMap(each.id for each in new)
-    fragments = sorted((*new, *ground.readable(again, number)), key=lambda each: each.id)
-    return SegmentPlan(
+        stale = alive and [min(alive, key=lambda each: len(each.fragments & ground.live))]
+    plan = SegmentPlan(
         spec,
         number,
-        tuple(fragments),
-        removed=(*stale, *(each for each in empty if each not in stale)),
+        tuple(new),
+        removed=tuple(each for each in segments if each in stale or each not in alive),
         model_of=segments[0] if kind.is_vector else None,
         is_whole=spec.is_of_one_piece or is_small,
     )
+    if kind.is_exact and kind.merging is Merging.ALWAYS and _can_merge(ground, kind, stale):
+        return replace(plan, merged=tuple(stale))
+    again = BitMap.union(BitMap(), *(each.fragments for each in stale)) & ground.live
+    fragments = sorted((*new, *ground.readable(again, number)), key=lambda each: each.id)
+    return replace(plan, fragments=tuple(fragments))
 
 
 def plan_optimization(ground: Ground, name: str) -> SegmentPlan | None:
     """What covers the rest of an index, and leaves one segment; None where that is so already."""
-    plan = plan_extension(ground, name)
     segments = find_segments(ground.snapshot, name)
-    gone = () if plan is None else plan.removed
-    kept = tuple(each for each in segments if each not in gone)
-    if plan is None and len(kept) == 1:
-        return None
+    plan = plan_extension(ground, name)
     if plan is None:
-        kind = _kind(segments[0])
         spec = spec_of(ground, segments)
-        model = segments[0] if kind.is_vector else None
+        model = segments[0] if spec.vectors is not None else None
         plan = SegmentPlan(spec, segments[0].fields[0], (), model_of=model)
-    if not kept:
-        return plan
-    if _can_merge(ground, plan.spec.kind, kept):
-        return replace(plan, removed=segments, merged=kept)
-    return replace(
-        plan,
-        fragments=tuple(ground.readable(ground.live, plan.field)),
-        removed=segments,
-        is_whole=plan.spec.is_of_one_piece or plan.spec.kind.merging is Merging.NEVER,
-    )
+    kept = [each for each in segments if each.fragments & ground.live and each not in plan.removed]
+    if len(kept) < (1 if plan.fragments else 2):
+        return plan if plan.fragments else None
+    merged = (*plan.merged, *kept)
+    if _can_merge(ground, plan.spec.kind, merged):
+        return replace(plan, removed=segments, merged=merged)
+    fragments = tuple(ground.readable(ground.live, plan.field))
+    is_whole = plan.spec.is_of_one_piece or plan.spec.kind.merging is Merging.NEVER
+    plan = replace(plan, fragments=fragments, removed=segments, merged=(), is_whole=is_whole)
+    return plan if fragments else None
 
 
 def _can_merge(ground: Ground, kind: IndexKind, kept: Sequence[Index]) -> bool:
