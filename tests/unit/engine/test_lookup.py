@@ -46,9 +46,8 @@ def ask(table: lw.Table, where: str, parameters: Any = None) -> Lookup | None:
     """What indices say of a condition."""
     plan = plan_scan(table._snapshot, columns=[], where=where, parameters=parameters)
     assert plan.predicate is not None
-    return look_up(
-        table._snapshot, plan.predicate.bounds(), lambda ids: addresses_of(table._snapshot, ids)
-    )
+    tests = ValueTests.among(plan.predicate.bounds())
+    return look_up(table._snapshot, tests, lambda ids: addresses_of(table._snapshot, ids))
 
 
 def named(found: Lookup) -> set[int]:

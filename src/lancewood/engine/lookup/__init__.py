@@ -3,7 +3,7 @@ own."""
 
 from __future__ import annotations
 
-from lancewood.engine.lookup.lookup import Lookup, Offsets, has_index_for, look_up, look_up_values
+from lancewood.engine.lookup.lookup import Lookup, Offsets, has_index_for, look_up
 from lancewood.engine.lookup.value_tests import ValueTests
 from lancewood.engine.lookup.zones import Spans
 
@@ -14,5 +14,4 @@ __all__ = [
     "ValueTests",
     "has_index_for",
     "look_up",
-    "look_up_values",
 ]

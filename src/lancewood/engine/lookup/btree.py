@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lancewood.engine.base import Addresses
 from lancewood.engine.lookup.index_files import KEPT, IndexFile, open_index_file
-from lancewood.engine.lookup.value_tests import Ints, Ranges, ValueTests
+from lancewood.engine.lookup.value_tests import Ints, Numbers, Ranges, ValueTests, as_numbers
 from lancewood.engine.snapshot import Snapshot
 from lancewood.model.index import Index
 
@@ -26,7 +26,7 @@ _VALUES = ("values", "ids")
 _PAGE_ROWS, _IN_FILES = "batch_size", "range_partitioned"
 _MOST_PAGE_ROWS = 1 << 24
 _FEW_PAGES = 16
-_MOST_PAGES = 3
+_MOST_PAGES = 2
 """One of so many pages is read at most: reading more costs as much as looking at all rows."""
 _GAP = 2
 """So many pages are read along to save a call of the codec."""
@@ -37,6 +37,8 @@ _RUN = 32
 class _Page(NamedTuple):
     values: pa.Array
     addresses: Addresses
+    numbers: Numbers | None
+    """The same values, rising, for a binary search; None where they are no whole numbers."""
 
 
 @dataclass(frozen=True)
@@ -94,13 +96,13 @@ class BTree:
         return found if len(found) <= most else None
 
     def _rows(self, tests: ValueTests, pages: _Pages, wanted: Ints) -> Addresses:
-        read = self._read(pages, wanted)
-        if not read:
-            return np.empty(0, np.uint64)
-        if len(read) == 1:
-            return read[0].addresses[tests.meet(read[0].values)]
-        values = pa.concat_arrays([each.values for each in read])
-        return np.concatenate([each.addresses for each in read])[tests.meet(values)]
+        found = [np.empty(0, np.uint64)]
+        for page in self._read(pages, wanted):
+            if tests.numbers is None or page.numbers is None:
+                found.append(page.addresses[tests.meet(page.values)])
+            else:
+                found.append(page.addresses[_locations(page.numbers, tests.numbers)])
+        return np.concatenate(found)
 
     def _load(self) -> tuple[_Pages, int]:
         lookup, rows = self.lookup, self.num_rows
@@ -139,7 +141,8 @@ class BTree:
         for number in range(first, last + 1):
             if number in owners:
                 part = batch.slice((number - first) * size, size)
-                page = _Page(part.column(0), part.column(1).to_numpy())
+                values = part.column(0)
+                page = _Page(values, part.column(1).to_numpy(), as_numbers(values))
                 self._check(pages, owners[number], page)
                 made[number] = page
                 KEPT.put(self.data, number, page, part.nbytes)
@@ -149,10 +152,23 @@ class BTree:
         """Raise FormatError for a page that is not what the other file says of it."""
         ranges, values = pages.ranges, page.values
         ends = ((values[0], ranges.lows[at]), (values[-1], ranges.highs[at]))
-        if values.null_count != ranges.nulls[at] or not all(starmap(_are_same, ends)):
+        is_told = values.null_count == ranges.nulls[at] and all(starmap(_are_same, ends))
+        if not is_told or (page.numbers is not None and not _rises(page.numbers)):
             raise self.data.broken(
                 f"has a page {pages.numbers[at]} that is not the one in {self.lookup.name}"
             )
+
+
+def _locations(numbers: Numbers, wanted: Numbers) -> Ints:
+    """Where in a page there are wanted numbers; both rise."""
+    low, high = np.searchsorted(wanted, numbers[0]), np.searchsorted(wanted, numbers[-1], "right")
+    begins = np.searchsorted(numbers, wanted[low:high])
+    ends = np.searchsorted(numbers, wanted[low:high], "right")
+    return np.concatenate([np.empty(0, np.int64), *map(np.arange, begins, ends)])
+
+
+def _rises(numbers: Numbers) -> bool:
+    return bool((numbers[1:] >= numbers[:-1]).all())
 
 
 def _are_same(one: pa.Scalar, other: pa.Scalar) -> bool:

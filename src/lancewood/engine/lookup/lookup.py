@@ -28,7 +28,6 @@ from lancewood.engine.lookup.value_tests import ValueTests
 from lancewood.engine.lookup.zones import Spans, Zones
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
-from lancewood.expr import Bound
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId
 from lancewood.model.index import FRAGMENT_REUSE, Index
@@ -69,18 +68,11 @@ class Lookup:
     """The same where indices know stretches of rows only."""
 
 
-def look_up(snapshot: Snapshot, bounds: Iterable[Bound], locate: Locate) -> Lookup | None:
-    """What indices say of rows that meet all bounds; None where they do not help.
+def look_up(snapshot: Snapshot, tests: Sequence[ValueTests], locate: Locate) -> Lookup | None:
+    """What indices say of rows that pass all tests; None where they do not help.
 
     Raises FormatError for an index whose files contradict themselves.
     """
-    return look_up_values(snapshot, ValueTests.among(bounds), locate)
-
-
-def look_up_values(
-    snapshot: Snapshot, tests: Sequence[ValueTests], locate: Locate
-) -> Lookup | None:
-    """The same for tests of columns."""
     known = _indices_of(snapshot)
     asked = [
         (each, index) for each in tests for index in known.get(_field_at(snapshot, each.path), ())
@@ -95,12 +87,10 @@ def look_up_values(
     return _zones(snapshot, zoned) if zoned else None
 
 
-def has_index_for(snapshot: Snapshot, bounds: Iterable[Bound]) -> bool:
-    """Whether an index may help with one of the bounds; from the manifest alone."""
+def has_index_for(snapshot: Snapshot, tests: Iterable[ValueTests]) -> bool:
+    """Whether an index may help with one of the tests; from the manifest alone."""
     known = _indices_of(snapshot)
-    return bool(known) and any(
-        _field_at(snapshot, each.path) in known for each in ValueTests.among(bounds)
-    )
+    return any(_field_at(snapshot, each.path) in known for each in tests)
 
 
 class _Segment(NamedTuple):

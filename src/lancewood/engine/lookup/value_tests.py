@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -21,6 +22,7 @@ from lancewood.expr import Bound
 
 Bits: TypeAlias = npt.NDArray[np.bool_]
 Ints: TypeAlias = npt.NDArray[np.int64]
+Numbers: TypeAlias = npt.NDArray[np.integer[Any]]
 
 _COMPARE = {
     "=": pc.equal,
@@ -76,6 +78,13 @@ class ValueTests:
         self.is_list = any(each.op == "in" for each in tests)
         """Whether single values are wanted, and not all from one to another."""
 
+    @cached_property
+    def numbers(self) -> Numbers | None:
+        """The only values that are wanted, rising; None where tests are others, or values no whole
+        numbers."""
+        found = as_numbers(self._tests[0].value) if self.is_list and len(self._tests) == 1 else None
+        return None if found is None else np.sort(found)
+
     @classmethod
     def among(cls, bounds: Iterable[Bound]) -> list[ValueTests]:
         """The tests of every column that bounds narrow; those that hardly do are left out."""
@@ -108,6 +117,17 @@ class ValueTests:
         for each in self._tests:
             found &= _reaches(each, ranges)
         return found
+
+
+def as_numbers(values: pa.Array) -> Numbers | None:
+    """Values that are whole numbers to Arrow, none of them null; None for others."""
+    kind = values.type
+    if values.null_count or not (pt.is_integer(kind) or pt.is_temporal(kind)):
+        return None
+    if pt.is_temporal(kind):
+        values = values.view(pa.int32() if kind.bit_width == 32 else pa.int64())
+    numbers: Numbers = values.to_numpy()
+    return numbers
 
 
 def _test(bound: Bound) -> _Test | None:

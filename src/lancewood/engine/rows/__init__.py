@@ -24,6 +24,7 @@ from lancewood.engine.rows.live_rows import (
     distinct,
     stretches_of,
 )
+from lancewood.engine.rows.narrowing import Narrowed, narrow_by_values
 from lancewood.engine.rows.physical_rows import Portions, spread
 from lancewood.engine.rows.picking import pick_rows
 from lancewood.engine.rows.prune import Pruner
@@ -40,6 +41,7 @@ __all__ = [
     "IndexMask",
     "Ints",
     "LiveRows",
+    "Narrowed",
     "Numbers",
     "Portions",
     "Pruner",
@@ -60,6 +62,7 @@ __all__ = [
     "load_row_ids",
     "load_row_versions",
     "nameless",
+    "narrow_by_values",
     "open_fragment",
     "pick_rows",
     "plan_scan",

@@ -42,7 +42,8 @@ class CandidateScan:
         """Those of the rows that pass, shaped, without empty batches."""
         shape = self._shape
         offsets = self._live(shape.filtering)
-        if len(offsets) <= _FEW or not shape.late.schema.fields:
+        is_late = shape.predicate is not None and shape.late.schema.fields
+        if len(offsets) <= _FEW or not is_late:
             return self._sliced(self._together(offsets))
         return self._late(offsets)
 

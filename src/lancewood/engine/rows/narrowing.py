@@ -13,13 +13,14 @@ from typing import TypeAlias
 
 from pyroaring import BitMap
 
-from lancewood.engine.lookup import Lookup, Offsets, Spans, look_up
+from lancewood.engine.lookup import Lookup, Offsets, Spans, ValueTests, look_up
 from lancewood.engine.rows.take import addresses_of
 from lancewood.engine.snapshot import Snapshot
 from lancewood.expr import Predicate
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 
+_MOST_STRETCHES = 10_000
 Cut: TypeAlias = Offsets | Spans
 """The rows of a fragment that can pass: offsets, or stretches of them."""
 
@@ -52,6 +53,13 @@ class Narrowed:
         for position in sorted(each for each in located if each is not None):
             number = FragmentId(located[position])
             yield manifest.fragment(number), self.cuts.get(number)
+
+    def stretches(self) -> Mapping[FragmentId, tuple[int, int]]:
+        """From the first to behind the last of the rows of fragments that can pass; nothing if
+        they are so many fragments that tasks should not be told of all of them."""
+        if len(self.cuts) > _MOST_STRETCHES:
+            return {}
+        return {number: _stretch(cut) for number, cut in self.cuts.items()}
 
     def explain(self, chosen: Sequence[Fragment] | None) -> str:
         """What the indices found in the fragments (None: all), as text."""
@@ -88,8 +96,19 @@ def narrow(snapshot: Snapshot, predicate: Predicate) -> Narrowed | None:
     """
     if not snapshot.manifest.indices:
         return None
-    found = look_up(snapshot, predicate.bounds(), partial(addresses_of, snapshot))
+    return narrow_by_values(snapshot, ValueTests.among(predicate.bounds()))
+
+
+def narrow_by_values(snapshot: Snapshot, tests: Sequence[ValueTests]) -> Narrowed | None:
+    """The same for tests of columns."""
+    found = look_up(snapshot, tests, partial(addresses_of, snapshot))
     return None if found is None else Narrowed(snapshot, found)
+
+
+def _stretch(cut: Cut) -> tuple[int, int]:
+    if isinstance(cut, tuple):
+        return cut[0][0], cut[-1][1]
+    return int(cut[0]), int(cut[-1]) + 1
 
 
 def _row_count(fragment: Fragment, cut: Cut) -> int:

@@ -297,6 +297,11 @@ class ScanPlan:
         parts = narrowed.parts(self._chosen)
         return ((each, cut) for each, cut in parts if pruner.can_match(each))
 
+    def stretches(self) -> Mapping[FragmentId, tuple[int, int]]:
+        """Where in fragments the rows are that can pass, as far as indices tell; for a few of
+        them, so that tasks can be told."""
+        return {} if self._narrowed is None else self._narrowed.stretches()
+
     def _requested(self, fragment: Fragment) -> Cut | None:
         """The rows of a fragment that the request names; None means all."""
         span = self.request.spans.get(fragment.id)

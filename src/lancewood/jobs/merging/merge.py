@@ -87,13 +87,13 @@ class MergeRows(PreparedJob[RowCounts]):
         wants_orphans = choices.not_matched_by_source == "delete"
         if not len(source.index) and not wants_orphans:
             return ()
-        search = search_for(
+        search, fragments = search_for(
             source,
             snapshot,
             changes_matches=choices.matched != "ignore",
             wants_orphans=wants_orphans,
         )
-        tasks = list(pack_fragments(snapshot.manifest.fragments, self._runner.slots))
+        tasks = list(pack_fragments(fragments, self._runner.slots))
         return list(self._runner.run(partial(find_matches, search), tasks, what="matching keys"))
 
     def _is_by_columns(self, snapshot: Snapshot, source: FittedSource, plan: MergePlan) -> bool:

@@ -1,25 +1,29 @@
 """Finding what a merge changes: which rows of the table have a key of the source, and which none.
 
-Reads the columns of the key, and those of the condition; compares them with the source's keys in
-portions. Writes nothing, and does not know what becomes of the rows.
+Reads the columns of the key, and those of the condition, of all rows or of those that an index on
+the key names for a small source; compares them with the source's keys in portions. Writes nothing,
+and does not know what becomes of the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as pt
 from pyroaring import BitMap
 
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.base import Addresses, offsets_by_fragment
-from lancewood.engine.rows import ScanPlan, ScanRequest
+from lancewood.engine.lookup import ValueTests
+from lancewood.engine.rows import Narrowed, ScanPlan, ScanRequest, narrow_by_values
 from lancewood.engine.schema import project
 from lancewood.engine.snapshot import Snapshot
+from lancewood.format.arrow import to_arrow_field
 from lancewood.jobs.merging.condition import MatchCondition
 from lancewood.jobs.merging.keys import Key, KeyIndex, Positions
 from lancewood.jobs.merging.source import FittedSource, rows_at
@@ -28,6 +32,8 @@ from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.schema import ROW_ADDRESS
 
+_FEW_KEYS = 100_000
+"""More are not looked up one by one."""
 _LEAST_PORTION = 262_144
 _MOST_PORTION = 4_194_304
 _CONDITION_ROWS = 65_536
@@ -50,6 +56,8 @@ class Search:
     """Whether rows that match, and meet the condition, are to be changed."""
     wants_orphans: bool
     """Whether rows that no row of the source matches are of interest too."""
+    candidates: Mapping[FragmentId, Positions] = field(default_factory=dict, repr=False)
+    """The physical rows of these fragments that can have a key of the source; of others all can."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is worked out again elsewhere."""
@@ -70,11 +78,13 @@ class Search:
 
 def search_for(
     source: FittedSource, snapshot: Snapshot, *, changes_matches: bool, wants_orphans: bool
-) -> Search:
-    """The search for the keys of a source in one version of the table."""
+) -> tuple[Search, Iterable[Fragment]]:
+    """The search for the keys of a source in one version of the table, and where to look."""
     condition = source.condition
     names = () if condition is None else condition.source_columns
-    return Search(
+    narrowed = None if wants_orphans else _narrowed(source, snapshot)
+    parts = None if narrowed is None else list(narrowed.parts(None))
+    search = Search(
         snapshot.bare(),
         source.key,
         source.index,
@@ -82,7 +92,24 @@ def search_for(
         source.rows.select(names),
         changes_matches,
         wants_orphans,
+        {each.id: cut for each, cut in parts or () if isinstance(cut, np.ndarray)},
     )
+    return search, snapshot.manifest.fragments if parts is None else [each for each, _ in parts]
+
+
+def _narrowed(source: FittedSource, snapshot: Snapshot) -> Narrowed | None:
+    """The rows that can have a key of the source, by indices on columns of the key; None where none
+    helps, or the source is large."""
+    if not snapshot.manifest.indices or not 0 < len(source.index) <= _FEW_KEYS:
+        return None
+    whole = pa.array(source.index.rows)
+    tests = []
+    for path, values in zip(source.key.paths, source.key.values(source.rows), strict=True):
+        found, kind = values.take(whole).unique(), to_arrow_field(source.table.along(path)[-1]).type
+        # Keys of text are compared as large texts, an index has them as the column does.
+        is_small = pt.is_string(kind) or pt.is_binary(kind)
+        tests.append(ValueTests.any_of(path, found.cast(kind) if is_small else found))
+    return narrow_by_values(snapshot, tests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +190,12 @@ def _portions(search: Search, fragments: Sequence[Fragment]) -> Iterator[pa.Tabl
     if not fragments:
         return
     least = min(max(_LEAST_PORTION, len(search.index)), _MOST_PORTION)
-    request = ScanRequest(columns=search.columns, with_row_address=True, fragments=fragments)
+    request = ScanRequest(
+        columns=search.columns,
+        with_row_address=True,
+        fragments=fragments,
+        rows=search.candidates,
+    )
     waiting: list[pa.RecordBatch] = []
     held = 0
     for batch in ScanPlan(search.snapshot, request).batches():

@@ -1,7 +1,8 @@
 """Rows that match a condition, and rows that move to new fragments.
 
 A condition is checked against the schema before anything is read. It is matched by reading its own
-columns in fragments that can match; other columns are read only for matching rows.
+columns in fragments that can match, where an index tells in the stretch of rows that can; other
+columns are read only for matching rows.
 
 Rows that move keep their ids and first versions. They are written to new data files, to which
 nothing refers before a commit. ``engine.write.mark_deleted`` deletes them in the old place.
@@ -10,7 +11,7 @@ nothing refers before a commit. ``engine.write.mark_deleted`` deletes them in th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from itertools import chain
 from typing import Any, TypeAlias
@@ -27,7 +28,6 @@ from lancewood.engine.base import Addresses, FileLimits, Task, addresses_in, in_
 from lancewood.engine.rows import (
     FragmentScan,
     GroupScan,
-    Pruner,
     RowFacts,
     RowShape,
     ScanPlan,
@@ -36,16 +36,17 @@ from lancewood.engine.rows import (
     open_fragment,
     pick_rows,
 )
-from lancewood.engine.schema import Parameters, project, row_schema
+from lancewood.engine.schema import Parameters, project
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
-from lancewood.expr import Predicate, parse_predicate
+from lancewood.expr import Predicate
 from lancewood.format.arrow import to_arrow_schema
 from lancewood.jobs.job import AT_ONCE, pack_fragments
 from lancewood.jobs.rows.blob_values import with_blob_values
 from lancewood.jobs.runner import Runner
 from lancewood.model.bitmap import bitmap_of, numbers_in
 from lancewood.model.fragment import Fragment
+from lancewood.model.ids import FragmentId
 from lancewood.model.rowids import RowIdSequence, RowVersions
 from lancewood.model.schema import CREATED_AT, ROW_ADDRESS, ROW_ID
 
@@ -60,6 +61,8 @@ class Matching:
     where: str | None
     """None: every row."""
     parameters: Parameters = field(default=None, repr=False)
+    stretches: Mapping[FragmentId, tuple[int, int]] = field(default_factory=dict, repr=False)
+    """Where in these fragments all matching rows are, from the first to before the second."""
 
     def __post_init__(self) -> None:
         if self.where is None:
@@ -71,17 +74,22 @@ class Matching:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without cached values."""
-        return {"snapshot": self.snapshot, "where": self.where, "parameters": self.parameters}
+        return {each.name: self.__dict__[each.name] for each in fields(self)}
 
     @cached_property
     def predicate(self) -> Predicate | None:
-        if self.where is None:
-            return None
-        return parse_predicate(self.where, row_schema(self.snapshot.schema), self.parameters)
+        return self._plan.predicate
+
+    @cached_property
+    def _plan(self) -> ScanPlan:
+        parameters = None if self.where is None else self.parameters
+        request = ScanRequest(columns=(), where=self.where, parameters=parameters)
+        return ScanPlan(self.snapshot, request)
 
     def bare(self) -> Matching:
         """The same for tasks, which get their fragments separately."""
-        return Matching(self.snapshot.bare(), self.where, self.parameters)
+        where, parameters = self.where, self.parameters
+        return Matching(self.snapshot.bare(), where, parameters, self._plan.stretches())
 
     @cached_property
     def is_every_row(self) -> bool:
@@ -92,10 +100,8 @@ class Matching:
         return not self.predicate.columns and bool(self.predicate.mask(nameless(1))[0].as_py())
 
     def fragments(self) -> Iterator[Fragment]:
-        """The fragments that can have a matching row, judged by the manifest alone."""
-        if self.predicate is None:
-            return iter(self.snapshot.manifest.fragments)
-        return Pruner(self.snapshot, self.predicate, self._shape.filtering).pruned(None)
+        """The fragments that can have a matching row, judged by the manifest and by indices."""
+        return self._plan.matching()
 
     def offsets(self, fragment: Fragment) -> BitMap:
         """The physical offsets of the matching live rows of a fragment.
@@ -108,7 +114,7 @@ class Matching:
             return BitMap(range(fragment.physical_rows)) - deleted
         parts = [
             offsets_of(batch.column(0).to_numpy())
-            for batch in FragmentScan(self._shape, fragment).batches()
+            for batch in self._scan_of(self._shape, fragment).batches()
         ]
         return bitmap_of(np.concatenate([np.empty(0, np.int64), *parts]))
 
@@ -150,8 +156,11 @@ class Matching:
             return
         (fragment,) = group
         fragment.check_counted()
-        for batch in FragmentScan(self._whole_rows, fragment).batches():
+        for batch in self._scan_of(self._whole_rows, fragment).batches():
             yield from map(self._moving, with_blob_values(self.snapshot, fragment, batch))
+
+    def _scan_of(self, shape: RowShape, fragment: Fragment) -> FragmentScan:
+        return FragmentScan(shape, fragment, self.stretches.get(fragment.id))
 
     def _moving(self, batch: pa.RecordBatch) -> MovingRows:
         ids = created = None
