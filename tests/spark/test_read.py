@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.indexed import make_indexed
+from tests.indexed import rows as indexed_rows
 from tests.spark.ways import PYTHON, by_way
 
 import lancewood as lw
@@ -321,3 +323,14 @@ def test_clone_with_a_moved_source_and_other_bases_is_read(spark: Any, tmp_path:
     shutil.move(tmp_path / "t.lance", tmp_path / "moved.lance")
     moved = read(spark, tmp_path / "moved.lance", branch="exp")
     assert numbers(moved) == [*(each for each in range(30) if each != 11), 40, 41]
+
+
+def test_rows_that_an_index_tells_are_those_of_a_scan(spark: Any, uri: str) -> None:
+    make_indexed(uri, "BTREE", ["k", "s"], count=400, per_file=40)
+    table = lw.open(uri).append(indexed_rows(1_000, 20)).delete("k = 123")
+    for where in ("k IN (5, 123, 399, 1010)", "s = 'text 37'", "k = 5000"):
+        expected = table.scan(["k", "s"], where, use_indices=False).to_arrow().to_pylist()
+        found = read(spark, table, columns=["k", "s"], where=where)
+        assert [each.asDict() for each in found.collect()] == expected
+        assert count(spark, table, where=where) == len(expected)
+        assert found.where("k > 300").count() == sum(each["k"] > 300 for each in expected)

@@ -15,6 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.breadth import daily
+from tests.indexed import KINDS, make_indexed
+from tests.indexed import rows as indexed_rows
 from tests.manifests import decode_fragments, edit_manifest, put_fragments
 
 import lancewood as lw
@@ -434,3 +436,37 @@ def test_secrets_are_in_no_text_of_a_plan(tmp_path: Path) -> None:
     )
     made = planned(opened, where="s <> :text", parameters={"text": "planted-secret"})
     assert "planted-secret" not in f"{made} {made.work} {made.work.name} {made.work.request}"
+
+
+# Indices
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tasks_are_few_and_small_where_an_index_tells_the_rows(uri: str, kind: str) -> None:
+    make_indexed(uri, kind, ["k"], count=800, per_file=100)
+    table = lw.open(uri).append(indexed_rows(2_000, 30)).delete("k % 11 = 4")
+    where = "k IN (123, 124, 560)"
+    for asked in ({"where": where}, {"where": where, "columns": ["k"], "with_row_id": True}):
+        made = planned(table, **asked)
+        plain = planned(table, use_indices=False, **asked)
+        assert str(read_all(made).to_pylist()) == str(read_all(plain).to_pylist())
+        assert read_all(made).num_rows == 3
+        assert sum(count_task(made.work, each) for each in made.messages) == table.count_rows(where)
+    portions = [TablePortion.decode(each) for each in made.messages]
+    read = sum(len(each.fragments) for each in portions)
+    told = {key: span for each in portions for key, span in each.spans.items()}
+    assert read == len(told) + 1, "one fragment is not covered"
+    assert all(0 <= start < stop <= 100 for start, stop in told.values())
+    assert len(made.messages) == 1
+    assert made.work.snapshot.manifest.indices == ()
+
+
+def test_an_index_is_asked_however_many_fragments_there_are(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_indexed(uri, "BTREE", ["k"], count=100, per_file=10)
+    monkeypatch.setattr(plan, "_FEW_FRAGMENTS", 3)
+    made = planned(lw.open(uri), where="k IN (15, 18, 77)", columns=["k"])
+    assert read_all(made)["k"].to_pylist() == [15, 18, 77]
+    (only,) = [TablePortion.decode(each) for each in made.messages]
+    assert only.spans == {1: (5, 9), 7: (7, 8)}

@@ -297,6 +297,11 @@ class ScanPlan:
         parts = narrowed.parts(self._chosen)
         return ((each, cut) for each, cut in parts if pruner.can_match(each))
 
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether indices tell which rows can pass; asks them."""
+        return self._narrowed is not None
+
     def stretches(self) -> Mapping[FragmentId, tuple[int, int]]:
         """Where in fragments the rows are that can pass, as far as indices tell; for a few of
         them, so that tasks can be told."""

@@ -3,7 +3,8 @@
 Opens only the manifest, a data file or two if their sizes matter, and with a limit one deletion
 file. Without a filter no fragment is decoded except a sample and those that are cut. With one, the
 driver leaves out fragments that cannot match if that is quick or likely to leave few; otherwise
-tasks do it. A plan for 100,000 fragments of one file each takes 3 MB.
+tasks do it. Where an index tells which rows can pass, tasks get the stretches that they are in. A
+plan for 100,000 fragments of one file each takes 3 MB.
 
 Tasks are cut by the estimated width of a row in memory, of the columns that are read. Types give
 most of it; of texts, bytes and lists the statistics of a data file tell what they take. A cut is a
@@ -128,6 +129,8 @@ class _Chosen:
     """The live rows of each; None if a writer did not record them all."""
     last: int | None = None
     """Where the read ends in the last fragment, in physical rows; None for its end."""
+    stretches: Mapping[int, tuple[FragmentId, tuple[int, int]]] = field(default_factory=dict)
+    """The physical rows that can pass of some of them, by their numbers here."""
 
     @classmethod
     def of(cls, scan: ScanPlan) -> _Chosen:
@@ -139,13 +142,17 @@ class _Chosen:
             manifest = scan.snapshot.manifest
             return cls(scan, manifest.message.fragments, manifest.rows_by_fragment)
         found = list(scan.matching() if is_pruned else scan.fragments)
+        stretches = dict(_stretches(scan, found)) if is_pruned else {}
         rows = [each.num_rows for each in found]
+        for at, (_, (start, stop)) in stretches.items():
+            rows[at] = stop - start
         known = [each for each in rows if each is not None]
         if max(known, default=0) > MAX_ROWS:
             name = scan.snapshot.manifest.name
             raise FormatError(f"{name}: a fragment has {max(known)} rows; the limit is {MAX_ROWS}")
         raw = [each.message.SerializeToString() for each in found]
-        return cls(scan, raw, known if len(known) == len(rows) else None)
+        counts = known if len(known) == len(rows) else None
+        return cls(scan, raw, counts, stretches=stretches)
 
     def first(self, limit: int) -> _Chosen:
         """Only the first ``limit`` rows; may read the deletion file of one fragment."""
@@ -179,7 +186,7 @@ class _Chosen:
         raw = [each if len(each) < _LARGE_FRAGMENT else self._relieved(each) for each in self.raw]
         sizes = np.fromiter(map(len, raw), np.int64, len(raw))
         rows = np.asarray([1] * len(raw) if self.rows is None else self.rows, np.int64)
-        split = self.rows is not None
+        split = self.rows is not None and not self.stretches
         cuts = cut_fragments(rows, self.width, sizes, slots, split=split, most=most_bytes)
         locations = dict.fromkeys(map(self._location, cuts.tolist()))
         for (first, start), (last, stop) in pairwise(locations):
@@ -189,7 +196,9 @@ class _Chosen:
                 spans[fragment.id] = start, stop if first == last else self._end(first, fragment)
             if stop and not (start and first == last):
                 spans[self._fragment(last).id] = 0, stop
-            yield TablePortion(raw[first : last + 1 if stop else last], spans)
+            end = last + 1 if stop else last
+            told = (self.stretches[at] for at in range(first, end) if at in self.stretches)
+            yield TablePortion(raw[first:end], {**spans, **dict(told)})
 
     def _location(self, cut: float) -> tuple[int, int]:
         """A cut as a fragment and the number of its physical rows before the cut."""
@@ -224,6 +233,17 @@ class _Chosen:
         return not needed.isdisjoint(frozenset(SYSTEM_COLUMNS) - {ROW_ADDRESS})
 
 
+def _stretches(
+    scan: ScanPlan, fragments: Sequence[Fragment]
+) -> Iterator[tuple[int, tuple[FragmentId, tuple[int, int]]]]:
+    """Where indices say that rows are which can pass, by the number of the fragment."""
+    known = scan.stretches()
+    for at, fragment in enumerate(fragments if known else ()):
+        if fragment.id in known:
+            start, stop = known[fragment.id]
+            yield at, (fragment.id, (start, min(stop, fragment.physical_rows or stop)))
+
+
 def _is_pruned_here(scan: ScanPlan) -> bool:
     """Whether the driver examines every fragment before it cuts tasks."""
     predicate, chosen = scan.predicate, scan.request.fragments
@@ -231,7 +251,7 @@ def _is_pruned_here(scan: ScanPlan) -> bool:
         return False
     count = scan.snapshot.manifest.fragment_count if chosen is None else len(chosen)
     bounded = any(each.path[0] in SYSTEM_COLUMNS for each in predicate.bounds())
-    return bounded or not predicate.columns or count <= _FEW_FRAGMENTS
+    return bounded or not predicate.columns or count <= _FEW_FRAGMENTS or scan.is_narrowed
 
 
 def row_width(scan: ScanPlan, sample: Iterable[Fragment], rows: int) -> float:
