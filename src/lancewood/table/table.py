@@ -242,7 +242,7 @@ class Table(
         return self.scan().__arrow_c_stream__(requested_schema)
 
     def lance(self) -> Any:
-        """pylance's dataset at exactly this version, for vector and text search.
+        """pylance's dataset at exactly this version, for what only it can do.
 
         What is written through it is pylance's doing; open the table anew to see it.
         """

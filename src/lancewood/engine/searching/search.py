@@ -230,7 +230,7 @@ def _check_positions(index: Index) -> None:
     if not inverted_details(index).with_position:
         raise InvalidInputError(
             f"index {index.name!r} does not know where in a text its words are, so it finds no "
-            "phrase: leave the quotes out, or build it with with_position=True"
+            "phrase: leave the quotes out, or build it with options={'with_position': True}"
         )
 
 

@@ -206,7 +206,7 @@ _NOT_USED = frozenset(
 """What the JVM connector tunes its own readers and writers with; it changes no result."""
 _REFUSED = {
     "readchangefeed": 'a stream has changed and deleted rows with .option("onChange", "changes")',
-    "nearest": "vector search is not done here: Table.lance() opens the same version with pylance",
+    "nearest": "vector search is not done here: lancewood.spark.search() does it for a frame",
     "write_mode": 'the mode is said to Spark: df.write.mode("append") or .mode("overwrite")',
     "mode": 'the mode is said to Spark: df.write.mode("append") or .mode("overwrite")',
 }
