@@ -28,7 +28,9 @@ from lancewood.expr.functions import FUNCTIONS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-_WITH_SPARK = ("spark.md", "pipeline.md", "items.md", "sql.md", "diff.md", "from-delta.md")
+_WITH_SPARK = (
+    *("spark.md", "pipeline.md", "items.md", "sql.md", "diff.md", "from-delta.md", "search.md"),
+)
 WITH_SPARK = [ROOT / "README.md", *(ROOT / "docs" / each for each in _WITH_SPARK)]
 """Pages that start a session, for which they get a process of their own: tests/spark runs them."""
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -15,7 +15,17 @@ from tests.manifests import page_tables
 from lancewood.errors import InvalidInputError
 from lancewood.jobs.merging.source import Choices
 from lancewood.model.file_version import DEFAULT_FILE_VERSION, WRITABLE_FILE_VERSIONS
-from lancewood.spark import add_columns, conflicts, count, diff, metadata, read, session, write
+from lancewood.spark import (
+    add_columns,
+    conflicts,
+    count,
+    diff,
+    metadata,
+    read,
+    search,
+    session,
+    write,
+)
 from lancewood.spark.session import ADVISED, ADVISED_LOCALLY
 from lancewood.spark.source import options as source
 from lancewood.spark.source.metadata_tables import METADATA_SCHEMAS
@@ -27,7 +37,8 @@ PATH = Path(__file__).parents[3] / "docs" / "spark-options.md"
 PAGE = page_tables(PATH)
 OPTIONS = {each[0]: each for each in PAGE["Options"]}
 FAST_DOOR = {
-    each.__name__: each for each in (add_columns, conflicts, count, diff, metadata, read, write)
+    each.__name__: each
+    for each in (add_columns, conflicts, count, diff, metadata, read, search, write)
 }
 PLAIN_TYPES = {"str", "int", "bool", "datetime", "SparkSession", "DataFrame"}
 
