@@ -120,6 +120,17 @@ def test_pylance_gets_the_options_too(
     assert dataset.to_table(filter="a = 12")["a"].to_pylist() == [12]
 
 
+def test_a_search_reaches_a_base_path_with_its_own_options(
+    s3_root: str, s3_options: Options, cold_root: str, by: dict[str, Options]
+) -> None:
+    table = create(s3_root, s3_options, cold_root, by)
+    vectors = pa.array([[each, 0.0] for each in range(40)], pa.list_(pa.float32(), 2))
+    table = table.add_columns(pa.table({"v": vectors})).move_fragments(base="cold")
+    found = table.search(vector=[17.2, 0], k=3, columns=["a", "s"])
+    assert found["a"].to_pylist() == [17, 18, 16]
+    assert table.search(text="s3", k=40, columns=["a"])["a"].to_pylist() == [*range(3, 40, 5)]
+
+
 def test_options_with_the_number_of_a_base_path_are_taken_as_pylance_takes_them(
     s3_root: str, s3_options: Options, cold_root: str, cold_options: Options
 ) -> None:

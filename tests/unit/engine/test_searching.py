@@ -14,9 +14,12 @@ import lancewood as lw
 from lancewood.data.index_search import Found
 from lancewood.engine.searching.allowed import FEW, AllowedRows
 from lancewood.engine.searching.columns import SearchedColumn, find_text_column, find_vector_column
+from lancewood.engine.searching.nearest import VectorOptions, metric_of
 from lancewood.engine.searching.ranking import fused, ranked, ranks, settled
 from lancewood.engine.searching.vectors import as_vectors
 from lancewood.errors import InvalidInputError, LancewoodError, UnsupportedError
+from lancewood.model.index import Index
+from lancewood.proto import table_pb2
 
 VECTORS = pa.list_(pa.float32(), 3)
 COLUMN = SearchedColumn(("v",), VECTORS, None)
@@ -265,3 +268,13 @@ def test_a_table_in_memory_cannot_be_searched() -> None:
     table = lw.create("memory://search/t", pa.table({"v": pa.array([[1, 2, 3]], VECTORS)}))
     with pytest.raises(UnsupportedError, match=r"in the memory of this process.*on a disk"):
         table.search(vector=[1, 2, 3])
+
+
+def test_an_index_that_does_not_say_its_metric_is_asked_with_one() -> None:
+    message = table_pb2.IndexMetadata(name="old")
+    message.index_details.type_url = "/lance.index.pb.VectorIndexDetails"
+    column = SearchedColumn(("v",), VECTORS, Index(message))
+    with pytest.raises(UnsupportedError, match=r"'old' does not say by which metric.*metric="):
+        metric_of(column, VectorOptions())
+    assert metric_of(column, VectorOptions(metric="cosine")) == "cosine"
+    assert metric_of(column, VectorOptions(use_index=False)) == "l2"

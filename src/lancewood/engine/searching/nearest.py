@@ -86,7 +86,7 @@ def plan_nearest(snapshot: Snapshot, column: str | None, options: VectorOptions)
     uses_index = options.use_index and searched.index is not None
     asked = Nearest(
         searched.pylance_name,
-        _metric(searched, options),
+        metric_of(searched, options),
         uses_index,
         _refine(searched.index, options.refine) if uses_index else None,
         options.nprobes if uses_index else None,
@@ -111,7 +111,7 @@ def searched_version(snapshot: Snapshot) -> SearchedVersion:
     return SearchedVersion(dataset_address(snapshot), identity)
 
 
-def _metric(searched: SearchedColumn, options: VectorOptions) -> str:
+def metric_of(searched: SearchedColumn, options: VectorOptions) -> str:
     """What distances are: as the index has them, also for a search without it."""
     own = None if searched.index is None else _own_metric(searched.index)
     asked = options.metric
