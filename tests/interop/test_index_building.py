@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -160,3 +161,23 @@ def test_indices_that_pylance_built_are_extended_and_optimized_after(
     table = CASES["update columns, these"].act(table).indices.optimize()
     check_whole(table)
     assert {each.segments for each in table.indices.list()} == {1}
+
+
+@pytest.mark.sliced(3)
+@pytest.mark.parametrize("name", KEPT)
+def test_pylance_takes_our_indices_further_and_we_go_on_from_there_after(
+    uri: str, name: str
+) -> None:
+    CASES[name].act(lw.open(uri))
+    every = 9  # with the default of one, pylance leaves old values in the other segments
+    lance.dataset(uri).optimize.optimize_indices(num_indices_to_merge=every)
+    check(uri)
+    dataset = lance.dataset(uri)
+    dataset.delete("k % 50 = 7")
+    dataset.optimize.compact_files(target_rows_per_fragment=1000)
+    check(uri)
+    table = CASES["update rows, the columns"].act(lw.open(uri)).indices.extend()
+    check_whole(table)
+    lance.dataset(uri).cleanup_old_versions(timedelta(0))
+    table = lw.open(uri).update({"bitmap": 77}, "k = 9", rewrite="columns").indices.optimize()
+    check_whole(table)
