@@ -15,9 +15,16 @@ from tests.indexed import rows as made_rows
 from tests.pylance import lance
 
 import lancewood as lw
+from lancewood.engine.lookup import lookup
 
 EACH = daily(12, 150)
 """How many conditions are tried on each state."""
+
+
+@pytest.fixture(autouse=True)
+def _few_rows_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are looked up that would be read with all others elsewhere: there are so few."""
+    monkeypatch.setattr(lookup, "_FEW_ROWS", 1 << 20)
 
 
 class World:
@@ -98,8 +105,6 @@ def check_elsewhere(table: lw.Table, rng: Random, names: Sequence[str]) -> None:
 
 
 def test_the_grid_would_notice_a_lost_row(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lancewood.engine.lookup import lookup
-
     make_indexed(uri, "BTREE", ["i"])
     world = World(lw.open(uri))
     asked = Condition("i = $p0", {"p0": COLUMNS["i"].make(4)})

@@ -21,13 +21,19 @@ from tests.manifests import manifest_path
 from tests.pylance import lance
 
 import lancewood as lw
-from lancewood.engine.lookup import Lookup, ValueTests, btree, index_files, look_up
+from lancewood.engine.lookup import Lookup, ValueTests, btree, index_files, look_up, lookup
 from lancewood.engine.rows import ScanPlan, plan_scan
 from lancewood.engine.rows.take import addresses_of
 from lancewood.errors import FormatError
 from lancewood.format.manifest_file import decode_manifest_file, encode_manifest_file
 from lancewood.model.index import FRAGMENT_REUSE
 from lancewood.proto import table_pb2
+
+
+@pytest.fixture(autouse=True)
+def _few_rows_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are looked up that would be read with all others elsewhere: there are so few."""
+    monkeypatch.setattr(lookup, "_FEW_ROWS", 1 << 20)
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["stable ids", "addresses"])
@@ -173,8 +179,6 @@ def test_chosen_fragments_alone_are_read(uri: str) -> None:
 def test_where_many_rows_match_all_are_read_in_order(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lancewood.engine.lookup import lookup
-
     make_indexed(uri, "BTREE", ["i"], count=4_000)
     make_indexed(f"{uri}-2", "BITMAP", ["i"], count=4_000)
     monkeypatch.setattr(lookup, "_FEW_ROWS", 10)
@@ -186,8 +190,6 @@ def test_where_many_rows_match_all_are_read_in_order(
 
 
 def test_two_indices_leave_what_both_name(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lancewood.engine.lookup import lookup
-
     make_indexed(uri, "BITMAP", ["i", "s"], count=8_080, per_file=2_000)
     monkeypatch.setattr(lookup, "_FEW_ROWS", 10)
     monkeypatch.setattr(lookup, "_WORTHWHILE", 118)

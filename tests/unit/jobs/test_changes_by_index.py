@@ -10,10 +10,17 @@ import pytest
 from tests.indexed import KINDS, make_indexed, rows
 
 import lancewood as lw
+from lancewood.engine.lookup import lookup
 from lancewood.engine.rows import ScanPlan
 from lancewood.jobs.runner import LocalRunner
 
 NAMES = ["k", "i", "s", "p.x"]
+
+
+@pytest.fixture(autouse=True)
+def _few_rows_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are looked up that would be read with all others elsewhere: there are so few."""
+    monkeypatch.setattr(lookup, "_FEW_ROWS", 1 << 20)
 
 
 def cells(table: lw.Table) -> list[str]:

@@ -3,7 +3,7 @@ own."""
 
 from __future__ import annotations
 
-from lancewood.engine.lookup.lookup import Lookup, Offsets, has_index_for, look_up
+from lancewood.engine.lookup.lookup import Lookup, Offsets, look_up
 from lancewood.engine.lookup.value_tests import ValueTests
 from lancewood.engine.lookup.zones import Spans
 
@@ -12,6 +12,5 @@ __all__ = [
     "Offsets",
     "Spans",
     "ValueTests",
-    "has_index_for",
     "look_up",
 ]

@@ -13,7 +13,7 @@ cannot be known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -46,11 +46,14 @@ _VERSIONS: Mapping[IndexKind, frozenset[int]] = {
 _NAMES_IDS = 0
 """The version of BTREE that names rows by id where ids are stable; nothing says which of its ids
 have been given to other rows since."""
-_FEW_ROWS = 4_096
-_WORTHWHILE = 400
-"""One of so many rows, at most, is worth fetching by itself."""
-_WORTH_MEETING = 20
-"""One of so many rows, at most, is what two indices may name before their answers meet."""
+_FEW_ROWS = 64
+"""So many rows may be fetched from however small a table."""
+_WORTHWHILE = 800
+"""One of so many rows, at most, is worth fetching by itself; rows in a row count as one."""
+_MOST_NAMED = 100
+"""One of so many rows, at most, is what an index may name."""
+_MOST_MEETING = 20
+"""The same where answers of several indices meet."""
 _SAMPLE = 8
 
 
@@ -85,12 +88,6 @@ def look_up(snapshot: Snapshot, tests: Sequence[ValueTests], locate: Locate) -> 
         return found
     zoned = [(test, index) for test, index in asked if index.kind is ZONEMAP]
     return _zones(snapshot, zoned) if zoned else None
-
-
-def has_index_for(snapshot: Snapshot, tests: Iterable[ValueTests]) -> bool:
-    """Whether an index may help with one of the tests; from the manifest alone."""
-    known = _indices_of(snapshot)
-    return any(_field_at(snapshot, each.path) in known for each in tests)
 
 
 class _Segment(NamedTuple):
@@ -162,8 +159,7 @@ def _named_rows(
 ) -> Lookup | None:
     """The rows that all indices together leave; None if they are too many."""
     total = _rows_about(snapshot)
-    enough = max(_FEW_ROWS, total // _WORTHWHILE)
-    most = enough if len(asked) == 1 else max(_FEW_ROWS, total // _WORTH_MEETING)
+    most = max(_FEW_ROWS, total // (_MOST_NAMED if len(asked) == 1 else _MOST_MEETING))
     answers = [
         answer
         for tests, index in asked
@@ -172,12 +168,20 @@ def _named_rows(
     if not answers:
         return None
     rows = answers[0].rows if len(answers) == 1 else _met(answers)
-    if len(rows) > enough:
+    if not _is_worthwhile(rows, total):
         return None
     return Lookup(
         tuple(dict.fromkeys(each.name for each in answers)),
         BitMap.union(*(each.covered for each in answers)),
         dict(offsets_by_fragment(rows)),
+    )
+
+
+def _is_worthwhile(rows: Addresses, total: int) -> bool:
+    """Whether fetching the rows costs less than reading all of a table."""
+    runs = np.count_nonzero(np.diff(rows) != 1) + 1
+    return len(rows) <= max(_FEW_ROWS, total // _MOST_NAMED) and bool(
+        runs <= max(_FEW_ROWS, total // _WORTHWHILE)
     )
 
 
