@@ -17,6 +17,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 from lance.file import LanceFileReader
+from lance.indices import IndexConfig
 
 import lancewood
 from lancewood.format.manifest_file import decode_manifest_file
@@ -24,6 +25,9 @@ from lancewood.model.manifest import Manifest
 
 Files = Mapping[str, bytes]
 """The files of one table by their path below its root."""
+
+
+_INDEXED = "indexed"
 
 
 def make_corpus(root: Path) -> None:
@@ -38,6 +42,7 @@ def make_corpus(root: Path) -> None:
     _json(root / "json")
     _blobs(root / "blobs", "2.1")
     _blobs(root / "blobs-apart", "2.2")
+    _indexed(root / _INDEXED)
 
 
 @dataclass(frozen=True)
@@ -51,9 +56,24 @@ class Corpus:
         """Every table, and every branch of one as a table of its own."""
         found = {}
         for each in sorted(self.root.iterdir()):
+            if each.name == _INDEXED:
+                continue
             found[each.name] = _files(each)
             for branch in sorted((each / "tree").glob("*")):
                 found[f"{each.name}@{branch.name}"] = _files(branch)
+        return found
+
+    @cached_property
+    def indexed(self) -> Files:
+        """A table with scalar indices, for targets of its own."""
+        return _files(self.root / _INDEXED)
+
+    @cached_property
+    def bitmap_trees(self) -> list[bytes]:
+        """Numbers of 64 bits as a bitmap index holds them."""
+        (file,) = (self.root / _INDEXED).glob("_indices/*/bitmap_page_lookup.lance")
+        rows = LanceFileReader(str(file)).read_all(batch_size=1024).to_table()
+        found: list[bytes] = rows.column("bitmaps").to_pylist()
         return found
 
     @cached_property
@@ -245,3 +265,23 @@ def _blobs(root: Path, version: str) -> None:
     schema = pa.schema([("n", pa.int32()), field])
     columns = [pa.array(range(5), pa.int32()), pa.array(values, pa.large_binary())]
     lance.write_dataset(pa.table(columns, schema=schema), str(root), data_storage_version=version)
+
+
+def _indexed(root: Path) -> None:
+    """A BTREE with nulls, a BITMAP and a ZONEMAP, over three fragments of which one is changed."""
+    numbers = range(300)
+    data = pa.table(
+        {
+            "i": pa.array([None if n % 50 == 7 else n % 100 for n in numbers], pa.int64()),
+            "s": [f"text {n % 10}" for n in numbers],
+            "z": pa.array(numbers, pa.int32()),
+        }
+    )
+    dataset: Any = lance.write_dataset(data, str(root), max_rows_per_file=100)
+    for name, kind, sizes in (
+        ("i", "btree", {"zone_size": 32}),
+        ("s", "bitmap", {}),
+        ("z", "zonemap", {"rows_per_zone": 32}),
+    ):
+        dataset.create_scalar_index(name, IndexConfig(kind, sizes), name=f"{name}_idx")
+    lancewood.open(root, fsync=False).delete("z % 9 = 4")

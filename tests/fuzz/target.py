@@ -19,7 +19,7 @@ from lancewood.errors import LancewoodError
 T = TypeVar("T")
 
 
-MAY_CRASH = frozenset({"data-file", "planted-crash-allowed"})
+MAY_CRASH = frozenset({"data-file", "index-file", "planted-crash-allowed"})
 """Targets where the codec, which is not ours, may end the process or exhaust it."""
 
 

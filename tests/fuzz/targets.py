@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from tests.fuzz import (
     on_arguments,
     on_containers,
+    on_indices,
     on_metadata,
     on_rows,
     on_schema,
@@ -35,6 +36,8 @@ SHARES = {
     "table": 0.2,
     "table-bombs": 0.1,
     "data-file": 0.2,
+    "index-file": 0.5,
+    "bitmap-tree": 2,
     "arguments": 0.5,
 }
 """What a campaign runs, and how many cases each gets relative to the others: slow ones fewer.
@@ -46,6 +49,6 @@ def all_targets(context: Context) -> Mapping[str, Target]:
     """The targets, working on this corpus and in this directory."""
     found = {}
     rooms = (on_metadata, on_schema, on_rows, on_containers, on_text, on_tables, on_arguments)
-    for room in (*rooms, planted):
+    for room in (*rooms, on_indices, planted):
         found.update({each.name: each for each in room.targets(context)})
     return found
