@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 RANK = "_rank"
-WORTH_AN_INDEX = 1 << 23
+WORTH_AN_INDEX = 1 << 24
 """So many numbers, rows times the length of a vector, are compared with some hundred queries at
 once about as fast as an index answers these one by one."""
 _MOST_QUERIES, _MOST_FOUND, _MOST_BYTES = 512, 1 << 16, 64 << 20
@@ -93,7 +93,7 @@ def search(
     for ``Table.search``, and everything is checked now; rows that meet a condition are listed now,
     by executors.
 
-    With ``use_index=None``, an index is used if there is one and the table has more than 8 million
+    With ``use_index=None``, an index is used if there is one and the table has more than 16 million
     numbers, rows times the length of a vector. Below that all vectors are compared, which is as
     fast and exact. The partitions of the frame are searched side by side: give it as many as Spark
     has slots. The table is given as for ``read``, and so are storage options.
