@@ -111,6 +111,12 @@ class Attempt:
         verb, _ = self.store.calls[self.at - 1] if not self.is_whole else ("", "")
         return self.outcome == "failed" and self._mode == "before" and verb != "delete"
 
+    @property
+    def hurts_removal(self) -> bool:
+        """Whether what goes wrong is a call that removes, or looks for what is to be removed."""
+        verb, _ = self.store.calls[self.at - 1] if not self.is_whole else ("", "")
+        return verb in ("delete", "prune", "list")
+
     def check(self, seen: object, before: object, after: object) -> None:
         """It is old or new, and as it was reported."""
         assert seen in (before, after), self.where

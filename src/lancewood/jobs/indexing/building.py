@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 from pyroaring import BitMap
 
@@ -43,7 +45,6 @@ from lancewood.jobs.job import (
     Change,
     CommitOptions,
     execute,
-    gather,
     pack_fragments,
 )
 from lancewood.jobs.runner import Runner
@@ -57,6 +58,7 @@ from lancewood.rules.indices import check_no_fragment_reuse, with_relatives
 LEAST_BYTES = 32 << 20
 """Of the data files of a task: less is not worth a segment of its own."""
 
+T = TypeVar("T")
 Plans = Callable[[Ground], Sequence[SegmentPlan]]
 
 
@@ -240,11 +242,17 @@ class _Building:
             left = [each for each in plan.fragments if each.id not in done]
             groups += [(plan, each) for each in _packed(left, plan, self._runner)]
         tasks = [_task(*each) for each in groups]
-        work = partial(build_part, bench)
-        built = gather(self._runner, work, tasks, what="indexing", snapshot=ground.snapshot)
+        built = self._made_by(partial(build_part, bench), tasks, what="indexing")
         for (plan, fragments), each in zip(groups, built, strict=True):
-            self._made.append(each)
             self._parts[plan.spec.name].append(_Part(fragments, each))
+
+    def _made_by(
+        self, work: Callable[[T], BuiltSegment], tasks: Sequence[T], *, what: str
+    ) -> Iterator[BuiltSegment]:
+        """The segments that tasks build, in their order; if one fails, all of them go."""
+        for each in self._runner.run(work, tasks, what=what, leftover=self._made.append):
+            self._made.append(each)
+            yield each
 
     def _still_right(self, plan: SegmentPlan, ground: Ground) -> Iterator[_Part]:
         """What an earlier attempt built and this plan needs as it is."""
@@ -270,10 +278,7 @@ class _Building:
                 _covering(each.built.segment, each.fragments).built_at(version) for each in parts
             ]
         work = partial(merge_parts, bench, plan.spec.name)
-        (made,) = gather(
-            self._runner, work, [tuple(sources)], what="merging", snapshot=ground.snapshot
-        )
-        self._made.append(made)
+        (made,) = self._made_by(work, [tuple(sources)], what="merging")
         own = BitMap(each.id for each in plan.fragments)
         covered = BitMap.union(own, *(each.fragments for each in old))
         return [made.segment.covering(covered).built_at(version)]
@@ -389,6 +394,7 @@ def discard_segments(snapshot: Snapshot, built: Sequence[BuiltSegment]) -> None:
     store = snapshot.location.store
     for each in built:
         directory = f"{INDICES_DIR}/{each.segment.uuid}"
-        keys = [file.key for file in each.files] or [one.key for one in store.list(directory)]
-        snapshot.discard(map(NewFile, keys))
-        store.prune(directory)
+        with suppress(StorageError):
+            keys = [file.key for file in each.files] or [one.key for one in store.list(directory)]
+            snapshot.discard(map(NewFile, keys))
+            store.prune(directory)
