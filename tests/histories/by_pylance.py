@@ -78,7 +78,14 @@ def cleanup(uri: str) -> None:
 
 
 def create_index(uri: str, column: str, kind: str, name: str) -> None:
-    _open(uri).create_scalar_index(column, kind, name=name, replace=True)
+    if kind == "IVF_FLAT":
+        _open(uri).create_index(column, kind, name=name, replace=True, num_partitions=1)
+    else:
+        _open(uri).create_scalar_index(column, kind, name=name, replace=True)
+
+
+def drop_index(uri: str, name: str) -> None:
+    _open(uri).drop_index(name)
 
 
 def optimize_indices(uri: str) -> None:

@@ -33,8 +33,8 @@ steps_back = st.sampled_from([0, 0, 0, 1, 2, 3])
 """On which handle a change of ours is called: the newest, or an older one."""
 
 ROW_CHANGES = frozenset({"append", "delete", "update", "merge", "replace", "compact"})
-_SCHEMA_CHANGES = frozenset({"add", "drop", "rename", "cast"})
-_REPLACEMENTS = frozenset({"overwrite", "restore"})
+SCHEMA_CHANGES = frozenset({"add", "drop", "rename", "cast"})
+REPLACEMENTS = frozenset({"overwrite", "restore"})
 _MOST_HANDLES = 5
 
 
@@ -80,7 +80,7 @@ class History(RuleBasedStateMachine):
         """The same for a change of rows, which pylance may make on an older version too, as long
         as the columns are what they were: it appends nulls to a column that was cast since."""
         old = self.base("lancewood", back)
-        if by == "lancewood" or self.since(old).isdisjoint(_SCHEMA_CHANGES | _REPLACEMENTS):
+        if by == "lancewood" or self.since(old).isdisjoint(SCHEMA_CHANGES | REPLACEMENTS):
             return old
         return self.base(by, back)
 
@@ -152,10 +152,10 @@ class History(RuleBasedStateMachine):
         try:
             return act(base)
         except lw.ConflictError:
-            if since.isdisjoint(_SCHEMA_CHANGES | _REPLACEMENTS | set(also)):
+            if since.isdisjoint(SCHEMA_CHANGES | REPLACEMENTS | set(also)):
                 raise
         except lw.InvalidInputError:
-            if since.isdisjoint(_SCHEMA_CHANGES | _REPLACEMENTS):
+            if since.isdisjoint(SCHEMA_CHANGES | REPLACEMENTS):
                 raise
         return None
 

@@ -1,4 +1,4 @@
-"""Rules for the table as a whole: create, overwrite, compact, restore, clean up, index, compare."""
+"""Rules for the table as a whole: create, overwrite, compact, restore, clean up, compare."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import lance
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 from tests.histories import by_pylance, drawing
-from tests.histories.checks import can_optimize, index_name, kinds_for
 from tests.histories.history import History, seeds, steps_back, who
 from tests.histories.model import Effect, State
 
@@ -103,22 +102,6 @@ class TableRules(History):
             else:
                 self.base(by, back).restore(version)
             self.settle("restore", lambda v: [self.states[version]])
-
-    @precondition(lambda self: bool(self.newest.rows) and not self.has_been("index", 2))
-    @rule(seed=seeds)
-    def create_index(self, seed: int) -> None:
-        options = [(column, kind) for column in self.newest.columns for kind in kinds_for(column)]
-        column, kind = Random(seed).choice(options)
-        with self.step():
-            by_pylance.create_index(self.uri, column.name, kind, index_name(column, kind))
-            self.nothing("index")
-
-    @precondition(lambda self: can_optimize(self.uri) and not self.has_been("index", within=2))
-    @rule()
-    def optimize_indices(self) -> None:
-        with self.step():
-            by_pylance.optimize_indices(self.uri)
-            self.nothing("index")
 
     @precondition(lambda self: len(self.states) > 8)
     @rule(by=who, keep=st.integers(1, 3))

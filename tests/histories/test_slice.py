@@ -10,12 +10,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pyroaring import BitMap
 from tests.breadth import daily
 from tests.counted import counts_of
+from tests.histories.checks import check_indices, index_name
 from tests.histories.machine import Histories, run_histories
 
 import lancewood as lw
 from lancewood.jobs.counts import RowCounts
+from lancewood.model.operations import CreateIndex
 
 _SEEDS = (1, 2, 3)
 _COUNT = daily(2, of=8)
@@ -98,6 +101,31 @@ def test_changes_that_are_left_out_are_found() -> None:
         machine.states[machine.version] = replace(newest, rows={**newest.rows, key: elsewhere})
         with pytest.raises(AssertionError, match="inserted"):
             machine.look_back(1, machine.version)
+    finally:
+        machine.teardown()
+
+
+def test_an_index_that_claims_too_much_is_found() -> None:
+    """It says that it covers rows which were changed since it was built."""
+    machine = started()
+    try:
+        state = machine.newest
+        column = state.column("s")
+        assert column is not None
+        table = lw.open(machine.uri).indices.create(
+            "s", "BITMAP", name=index_name(column, "BITMAP")
+        )
+        table = table.update({"s": "'other'"}, rewrite="columns")
+        rows = {
+            key: replace(row, values={**row.values, column.number: "other"})
+            for key, row in state.rows.items()
+        }
+        check_indices(machine.uri, replace(state, rows=rows))
+        (old,) = table.indices
+        wrong = old.covering(BitMap(each.id for each in table.fragments))
+        table.commit(table.transaction(CreateIndex((wrong,), (old,))))
+        with pytest.raises(AssertionError, match=r"BITMAP s: .* by the index"):
+            check_indices(machine.uri, replace(state, rows=rows))
     finally:
         machine.teardown()
 
