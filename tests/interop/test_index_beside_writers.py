@@ -159,3 +159,38 @@ def test_an_unknown_outcome_keeps_what_was_built(
     with pytest.raises(lw.CommitUnknownError):
         table.indices.create("id")
     assert directories(table)
+
+
+MEANWHILE: dict[str, Callable[[lw.Table], lw.Table]] = {
+    "rewrite the column": lambda t: t.update({"tag": 8}, "id IN (31, 610)", rewrite="columns"),
+    "update rows": lambda t: t.update({"tag": 8}, "id IN (31, 610)", rewrite="rows"),
+    "update rows, another column": lambda t: t.update({"id": "id"}, "id = 31", rewrite="rows"),
+    "delete and compact": lambda t: t.delete("id % 3 = 1").compact(target_rows=150),
+    "append": lambda t: t.append(rows(800, 820)),
+    "extend": lambda t: t.indices.extend(),
+    "optimize": lambda t: t.indices.optimize(),
+}
+
+
+@pytest.mark.sliced(3)
+@pytest.mark.parametrize("stable", [True, False])
+@pytest.mark.parametrize("verb", ["extend", "optimize"])
+@pytest.mark.parametrize("kind", ["BTREE", "BITMAP", "ZONEMAP"])
+@pytest.mark.parametrize("after", ["indexing", "merging"])
+@pytest.mark.parametrize("name", MEANWHILE)
+def test_whatever_others_do_while_an_index_is_brought_up_to_date_answers_are_right(
+    tmp_path: Path, stable: bool, verb: str, kind: str, after: str, name: str
+) -> None:
+    table = made(tmp_path / "t", stable=stable).indices.create("tag", kind)
+    table = table.append(rows(600, 700)).update({"tag": 9}, "id IN (77, 333)", rewrite="columns")
+    meddling = Meddling(lambda: MEANWHILE[name](table), after=after)
+    table = getattr(table.indices, verb)(runner=meddling)
+    for _ in range(2):
+        dataset = judged(table.uri)
+        for value in (1, 8, 9):
+            assert found(dataset, f"tag = {value}") == sorted(
+                table.scan(["id"], f"tag = {value}").to_arrow()["id"].to_pylist()
+            )
+        table = table.indices.extend()
+        assert table.indices.list()[0].rows_uncovered == 0
+    assert not table.verify().problems
