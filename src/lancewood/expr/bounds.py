@@ -6,6 +6,7 @@ counts as larger than every number.
 
 from __future__ import annotations
 
+import sys
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -15,6 +16,8 @@ from lancewood.expr.compare import ALWAYS, NEVER
 from lancewood.expr.convert import column_of
 from lancewood.expr.nodes import Apply, Column, Literal, Node
 
+_BEFORE_SURROGATES = 0xD7FF
+"""No text has the code point after it."""
 _COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
 
 
@@ -38,9 +41,27 @@ def find_bounds(node: Node) -> tuple[Bound, ...]:
         if isinstance(each, Apply) and each.name == "and":
             stack += reversed(each.args)
         else:
-            bound = _bound(each)
-            found += [] if bound is None else [bound]
+            found += _bounds(each)
     return tuple(found)
+
+
+def _bounds(node: Node) -> list[Bound]:
+    if isinstance(node, Apply) and node.name == "like":
+        column = column_of(node.args[0])
+        return [] if column is None or node.members is None else _beginning(column, node.members)
+    bound = _bound(node)
+    return [] if bound is None else [bound]
+
+
+def _beginning(column: Column, prefix: pa.Array) -> list[Bound]:
+    """The bounds of texts that begin with another: texts are ordered by their code points."""
+    text: str = prefix[0].as_py()
+    found = [Bound(column.path, ">=", prefix[0])]
+    last = ord(text[-1])
+    if last not in (_BEFORE_SURROGATES, sys.maxunicode):
+        after = pa.scalar(text[:-1] + chr(last + 1), prefix.type)
+        found.append(Bound(column.path, "<", after))
+    return found
 
 
 def _bound(node: Node) -> Bound | None:

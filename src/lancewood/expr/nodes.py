@@ -53,7 +53,8 @@ class Literal:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Apply:
-    """A function of nodes. ``members`` are the values of an IN list, for ``bounds``."""
+    """A function of nodes. ``members``, for ``bounds``, are the values of an IN list, or the text
+    that what is LIKE a pattern begins with."""
 
     name: str
     args: tuple[Node, ...]

@@ -61,7 +61,10 @@ def like(ignore_case: bool, value: Node, pattern: Node, escape: Node | None = No
     pieces = _like_pieces(texts[0] or "", texts[1] if len(texts) == 2 else None)
     if pt.is_null(value.type):
         value = fit(value, pa.string())
-    return apply(name, [value], pa.bool_(), _like_build(pieces, ignore_case, value.type))
+    prefix = pieces[0] if pieces and isinstance(pieces[0], str) and not ignore_case else None
+    members = None if prefix is None else pa.array([prefix], value.type)
+    build = _like_build(pieces, ignore_case, value.type)
+    return apply(name, [value], pa.bool_(), build, members=members)
 
 
 def _constant_text(name: str, node: Node) -> str | None:

@@ -13,6 +13,7 @@ from itertools import islice, pairwise
 from operator import eq, lt
 from typing import overload
 
+import numpy as np
 from google.protobuf.message import DecodeError, Message
 
 from lancewood.errors import FormatError, NotFoundError
@@ -42,6 +43,10 @@ _DECODED = frozenset(
     | {"_positions", "_is_sorted"}
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ID = 0x08
+"""The tag of the id, the first field of a fragment."""
+_HEAD = 6
+"""The bytes of a fragment that hold an id below 2^35, with its tag."""
 _LOOKUPS_WORTH_DECODING = 16
 """How many times dearer a binary search is than decoding one fragment with all the others."""
 
@@ -254,7 +259,7 @@ class Manifest(ManifestHead):
     @cached_property
     def fragment_ids(self) -> Sequence[int]:
         """The ids of all fragments in their order, without decoding one of them."""
-        return [peek_fragment_id(each, self.name) for each in self.message.fragments]
+        return peek_fragment_ids(self.message.fragments, self.name)
 
     @cached_property
     def _twice(self) -> int | None:
@@ -343,7 +348,7 @@ def decode_fragment(raw: bytes, name: str) -> table_pb2.DataFragment:
 
 def peek_fragment_id(raw: bytes, name: str) -> int:
     """The id of an undecoded fragment; field 1 comes first and is absent when it is 0."""
-    if not raw or raw[0] != 0x08:
+    if not raw or raw[0] != _ID:
         return decode_fragment(raw, name).id
     value = shift = 0
     for byte in raw[1:11]:
@@ -352,3 +357,21 @@ def peek_fragment_id(raw: bytes, name: str) -> int:
             return value
         shift += 7
     raise FormatError(f"{name}: a fragment id has more than 64 bits")
+
+
+def peek_fragment_ids(raw: Sequence[bytes], name: str) -> list[int]:
+    """The ids of undecoded fragments, all at once."""
+    heads = [each[:_HEAD] for each in raw]
+    joined = b"".join(heads)
+    if len(joined) != _HEAD * len(heads):  # one is shorter than a fragment can be
+        return [peek_fragment_id(each, name) for each in raw]
+    parts = np.frombuffer(joined, np.uint8).reshape(-1, _HEAD)
+    ids = np.zeros(len(heads), np.int64)
+    goes_on = np.ones(len(heads), np.bool_)
+    for at in range(1, _HEAD):
+        ids += np.where(goes_on, parts[:, at] & 0x7F, 0).astype(np.int64) << (7 * (at - 1))
+        goes_on &= parts[:, at] >= 0x80
+    found: list[int] = ids.tolist()
+    for at in np.flatnonzero(goes_on | (parts[:, 0] != _ID)).tolist():
+        found[at] = peek_fragment_id(raw[at], name)
+    return found

@@ -90,7 +90,8 @@ def test_every_wanted_row_of_every_type_is_named(
             if found is not None:
                 helped += 1
                 assert named(found) >= wanted, asked
-                assert kind == "ZONEMAP" or "nan" in str(asked) or named(found) == wanted, asked
+                is_exact = kind != "ZONEMAP" and op != "LIKE" and "nan" not in str(asked)
+                assert not is_exact or named(found) == wanted, asked
                 assert list(found.covered) == [0, 1, 2]
     assert kind == "ZONEMAP" or helped > 10
 

@@ -202,6 +202,18 @@ A_IS_1 = [(("a",), "=", _int8(1))]
         ("NOT (a = 1 AND b)", []),
         ("a NOT IN (1, 2)", []),
         ("a IN (1, NULL)", []),
+        ("k LIKE 'ab%c_'", [(("k",), ">=", pa.scalar("ab")), (("k",), "<", pa.scalar("ac"))]),
+        ("k LIKE 'ab'", [(("k",), ">=", pa.scalar("ab")), (("k",), "<", pa.scalar("ac"))]),
+        (
+            "k LIKE 'a!%%' ESCAPE '!'",
+            [(("k",), ">=", pa.scalar("a%")), (("k",), "<", pa.scalar("a&"))],
+        ),
+        ("k LIKE 'a\ud7ff%'", [(("k",), ">=", pa.scalar("a\ud7ff"))]),
+        ("k LIKE 'a\U0010ffff%'", [(("k",), ">=", pa.scalar("a\U0010ffff"))]),
+        ("k LIKE '%a' AND k NOT LIKE 'b%'", []),
+        ("k ILIKE 'ab%'", []),
+        ("upper(k) LIKE 'ab%'", []),
+        ("k LIKE ''", []),
         ("TRUE", []),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lancewood.errors import FormatError
-from lancewood.model.manifest import Manifest
+from lancewood.model.manifest import Manifest, peek_fragment_id, peek_fragment_ids
 from lancewood.proto import table_pb2
 
 
@@ -49,3 +49,30 @@ def test_a_fragment_whose_id_is_written_twice_is_found_by_the_one_that_counts() 
         made = Manifest(table_pb2.Manifest(fragments=twice), name="m")
         for fragment in made.fragments:
             assert made.fragment(fragment.id).id == fragment.id
+
+
+def test_ids_are_seen_at_once_as_they_are_one_by_one() -> None:
+    numbers = [
+        0,
+        1,
+        127,
+        128,
+        300,
+        1 << 14,
+        (1 << 28) - 1,
+        1 << 28,
+        1 << 34,
+        1 << 35,
+        (1 << 64) - 1,
+    ]
+    raw = [
+        table_pb2.DataFragment(id=each, physical_rows=1 << 20).SerializeToString()
+        for each in numbers
+    ]
+    odd = b"\x20\x80\x80\x40\x08\x07"  # the id comes last
+    for fragments in (raw, raw[::-1], [*raw, odd], [*raw, b""], [b"\x08\x05"], []):
+        expected = [peek_fragment_id(each, "m") for each in fragments]
+        assert peek_fragment_ids(fragments, "m") == expected
+    assert peek_fragment_ids(raw, "m") == numbers
+    with pytest.raises(FormatError, match="more than 64 bits"):
+        peek_fragment_ids([b"\x08" + b"\xff" * 12], "m")

@@ -31,6 +31,8 @@ class Narrowed:
 
     snapshot: Snapshot
     lookup: Lookup
+    live: BitMap
+    """The fragments that there are."""
 
     @cached_property
     def cuts(self) -> Mapping[FragmentId, Cut]:
@@ -47,7 +49,7 @@ class Narrowed:
                     yield each, cut
             return
         manifest = self.snapshot.manifest
-        wanted = self._uncovered | (BitMap(self.cuts) & self._live)
+        wanted = self._uncovered | (BitMap(self.cuts) & self.live)
         manifest.expect_lookups(len(wanted))
         located = {manifest.position_of(FragmentId(each)): each for each in wanted}
         for position in sorted(each for each in located if each is not None):
@@ -76,17 +78,9 @@ class Narrowed:
             text += "is scanned" if whole == 1 else "are scanned"
         return text
 
-    @property
-    def _live(self) -> BitMap:
-        known: BitMap | None = self.snapshot.derived.get("fragment ids")
-        if known is None:
-            known = BitMap(self.snapshot.manifest.fragment_ids)
-            self.snapshot.derived["fragment ids"] = known
-        return known
-
     @cached_property
     def _uncovered(self) -> BitMap:
-        return self._live - self.lookup.covered
+        return self.live - self.lookup.covered
 
 
 def narrow(snapshot: Snapshot, predicate: Predicate) -> Narrowed | None:
@@ -102,7 +96,18 @@ def narrow(snapshot: Snapshot, predicate: Predicate) -> Narrowed | None:
 def narrow_by_values(snapshot: Snapshot, tests: Sequence[ValueTests]) -> Narrowed | None:
     """The same for tests of columns."""
     found = look_up(snapshot, tests, partial(addresses_of, snapshot))
-    return None if found is None else Narrowed(snapshot, found)
+    live = None if found is None else _live(snapshot)
+    return None if found is None or live is None else Narrowed(snapshot, found, live)
+
+
+def _live(snapshot: Snapshot) -> BitMap | None:
+    """The ids of all fragments; None if they are no part of an address."""
+    known = snapshot.derived
+    if "fragment ids" not in known:
+        ids = snapshot.manifest.fragment_ids
+        known["fragment ids"] = BitMap(ids) if max(ids, default=0) < 1 << 32 else None
+    found: BitMap | None = known["fragment ids"]
+    return found
 
 
 def _stretch(cut: Cut) -> tuple[int, int]:
