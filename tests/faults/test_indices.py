@@ -13,36 +13,20 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from tests.faults.hurting import MODES, ONE, Deaf, copied, every_call, through
-from tests.histories.answers import check_answers
-from tests.pylance import judged
+from tests.faults.hurting import MODES, Deaf, copied, every_call, through
+from tests.index_scene import ONE, Seen, indexed, small_tasks, unreferenced
 
 import lancewood as lw
-from lancewood.jobs.indexing import building
 from lancewood.testing.faults import Mode
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
-TYPES = {"k": pa.int64(), "a": pa.int32(), "s": pa.string(), "v": pa.list_(pa.float32(), 2)}
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _small_tasks() -> Iterator[None]:
-    """A task for every few fragments, however small: their segments are merged."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(building, "LEAST_BYTES", 0)
+    with small_tasks():
         yield
-
-
-def rows(first: int, stop: int) -> pa.Table:
-    columns = {
-        "k": [*range(first, stop)],
-        "a": [k % 3 for k in range(first, stop)],
-        "s": [f"{'new' if k % 2 else 'old'} x" for k in range(first, stop)],
-        "v": [[k % 4, 0.5] for k in range(first, stop)],
-    }
-    return pa.table({name: pa.array(columns[name], kind) for name, kind in TYPES.items()})
 
 
 CHANGES: dict[str, Callable[[lw.Table], lw.Table]] = {
@@ -54,26 +38,6 @@ CHANGES: dict[str, Callable[[lw.Table], lw.Table]] = {
     "optimize": lambda t: t.indices.optimize("on_a", runner=ONE),
     "drop": lambda t: t.indices.drop("on_a"),
 }
-
-
-@dataclass(frozen=True)
-class Seen:
-    """The indices of a table; what they answer is right."""
-
-    indices: tuple[tuple[str, str, int, int | None], ...]
-
-    @classmethod
-    def at(cls, uri: str) -> Seen:
-        table, dataset = lw.open(uri), judged(uri)
-        assert table.version == dataset.version
-        assert not table.verify().problems
-        values = dataset.to_table().to_pydict()
-        told = table.indices.list()
-        for each in told:
-            assert each.column is not None
-            known = dict(zip(values["k"], values[each.column], strict=True))
-            check_answers(table, dataset, each.column, each.kind, known)
-        return cls(tuple((each.name, each.kind, each.segments, each.rows_covered) for each in told))
 
 
 @dataclass(frozen=True)
@@ -92,15 +56,8 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], Temp
 
 
 def made(directory: Path, stable: bool) -> Template:
-    """An index of two segments and one of one; neither covers everything, and both hold an old
-    value of a row that was changed since."""
     uri = str(directory / "t.lance")
-    table = lw.create(uri, rows(0, 8), stable_row_ids=stable, max_rows_per_file=4, fsync=False)
-    table = table.indices.create("a", "BITMAP", name="on_a", runner=ONE)
-    table = table.append(rows(8, 12)).indices.extend(runner=ONE)
-    table = table.indices.create("a", "ZONEMAP", name="zones", runner=ONE)
-    table = table.update({"a": 7}, "k = 2", rewrite="columns").append(rows(12, 14))
-    table.delete("k = 5")
+    indexed(uri, stable=stable)
     after = {}
     for name, act in CHANGES.items():
         copy = str(directory / f"{name}.lance")
@@ -109,14 +66,6 @@ def made(directory: Path, stable: bool) -> Template:
         after[name] = Seen.at(copy)
         assert not unreferenced(copy)
     return Template(uri, Seen.at(uri), after)
-
-
-def unreferenced(uri: str) -> set[str]:
-    """The directories of segments that no version names."""
-    table = lw.open(uri)
-    versions = [table.checkout(version=each.version) for each in table.versions()]
-    named = {str(segment.uuid) for each in versions for segment in each.indices}
-    return {each.name for each in Path(uri, "_indices").iterdir()} - named
 
 
 @pytest.mark.sliced(8)

@@ -38,7 +38,7 @@ class IndexKind:
     """The name of the message with which the manifest describes it."""
     merging: Merging
     is_exact: bool = False
-    """A row in two segments is answered wrongly."""
+    """A row in two segments is answered wrongly; by zone maps and filters, if it was null."""
     is_vector: bool = False
 
     def __str__(self) -> str:
@@ -54,8 +54,8 @@ BITMAP = IndexKind("BITMAP", "BitmapIndexDetails", Merging.ALWAYS, is_exact=True
 LABEL_LIST = IndexKind("LABEL_LIST", "LabelListIndexDetails", Merging.CLEAN, is_exact=True)
 INVERTED = IndexKind("INVERTED", "InvertedIndexDetails", Merging.CLEAN, is_exact=True)
 NGRAM = IndexKind("NGRAM", "NGramIndexDetails", Merging.ALWAYS)
-ZONEMAP = IndexKind("ZONEMAP", "ZoneMapIndexDetails", Merging.ALWAYS)
-BLOOMFILTER = IndexKind("BLOOMFILTER", "BloomFilterIndexDetails", Merging.ALWAYS)
+ZONEMAP = IndexKind("ZONEMAP", "ZoneMapIndexDetails", Merging.CLEAN, is_exact=True)
+BLOOMFILTER = IndexKind("BLOOMFILTER", "BloomFilterIndexDetails", Merging.CLEAN, is_exact=True)
 IVF_FLAT = _vectors("IVF_FLAT", Merging.ALWAYS)
 IVF_PQ = _vectors("IVF_PQ", Merging.NEW)
 IVF_SQ = _vectors("IVF_SQ", Merging.NEVER)

@@ -129,8 +129,8 @@ class Indices(Sequence[Index], Generic[H]):
 
         New rows become a segment of their own, built with the options and the model of the index.
         Segments that may hold an old value of a changed row are merged with it (BTREE, BITMAP) or
-        built anew together with it (LABEL_LIST, INVERTED). If everything is covered there is no
-        new version.
+        built anew together with it (LABEL_LIST, INVERTED, ZONEMAP, BLOOMFILTER). If everything is
+        covered there is no new version.
 
         Raises NotFoundError for an unknown index, UnsupportedError for one of a kind that is not
         built here; without a name such ones are left alone.

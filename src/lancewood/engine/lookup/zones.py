@@ -44,7 +44,8 @@ class _Zones:
     starts: Ints
     stops: Ints
     named: BitMap
-    """The fragments that have a zone."""
+    """The fragments that are told of. One with two zones at the same row is not: when pylance
+    merges segments, zones of values that were rewritten since stay beside the new ones."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,8 @@ class Zones:
         reached = np.flatnonzero(tests.reach(zones.ranges))
         if len(reached) > _WORTHWHILE * len(zones.starts):
             return None
-        return fragments & zones.named, _spans(zones, reached, fragments)
+        known = fragments & zones.named
+        return known, _spans(zones, reached, known)
 
     def _load(self) -> tuple[_Zones, int]:
         batch = self.file.read(_COLUMNS, 0, self.file.num_rows)
@@ -87,8 +89,7 @@ class Zones:
         if not np.array_equal(order, np.arange(len(order))):
             batch, owners, starts = batch.take(order), owners[order], starts[order]
         is_same = owners[1:] == owners[:-1]
-        if (is_same & (starts[1:] == starts[:-1])).any():
-            raise self.file.broken("has two zones that begin at the same row")
+        is_twice = is_same & (starts[1:] == starts[:-1])
         if owners.min() < 0 or owners.max() >= _END or starts.min() < 0 or starts.max() >= _END:
             raise self.file.broken("has a zone at a row that no fragment has")
         stops = np.append(np.where(is_same, starts[1:], _END), _END)
@@ -100,7 +101,8 @@ class Zones:
             _numbers(batch, "null_count"),
             _numbers(batch, "nan_count"),
         )
-        made = _Zones(ranges, owners, starts, stops, bitmap_of(np.unique(owners)))
+        named = np.setdiff1d(owners, owners[1:][is_twice])
+        made = _Zones(ranges, owners, starts, stops, bitmap_of(named))
         return made, ranges.size + 3 * owners.nbytes
 
 
