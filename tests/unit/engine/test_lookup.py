@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from lance.indices import IndexConfig
-from tests.indexed import COLUMNS, KINDS, MINUS_NAN, NAMES, OPS, make_indexed, rows, simple
+from tests.indexed import KINDS, MINUS_NAN, NAMES, OPS, make_indexed, rows, simple
 from tests.manifests import manifest_path
 from tests.pylance import lance
 
@@ -96,17 +96,16 @@ def test_every_wanted_row_of_every_type_is_named(
     assert kind == "ZONEMAP" or helped > 10
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_row_of_a_page_or_zone_is_all_that_is_read(templates: dict[str, str], kind: str) -> None:
-    table = lw.open(templates[kind])
-    text = table.scan(where="t = TIME '01:00:00.000180'").explain()
-    words = {
-        "BTREE": "index t_idx: 1 row of 1 fragment",
-        "BITMAP": "index t_idx: 1 row of 1 fragment",
-        "ZONEMAP": "index t_idx: 16 rows of 1 fragment",
-    }
-    assert words[kind] in text or kind == "ZONEMAP"
-    assert "not covered" not in text
+@pytest.mark.parametrize("kind", ["BTREE", "BITMAP"])
+def test_only_a_wanted_row_is_read(templates: dict[str, str], kind: str) -> None:
+    text = lw.open(templates[kind]).scan(where="t = TIME '01:00:00.000180'").explain()
+    assert text.endswith("index t_idx: 1 row of 1 fragment")
+
+
+def test_only_a_zone_with_a_wanted_row_is_read(uri: str) -> None:
+    make_indexed(uri, "ZONEMAP", ["k"])
+    text = lw.open(uri).scan(where="k = 100").explain()
+    assert text.endswith("index k_idx: 16 rows of 1 fragment")
 
 
 def test_planning_reads_no_index(templates: dict[str, str]) -> None:
@@ -429,7 +428,3 @@ def test_plans_pickle_without_what_was_looked_up(uri: str) -> None:
     again: ScanPlan = pickle.loads(pickle.dumps(plan))
     assert "_narrowed" not in again.__dict__
     assert again.count() == plan.count()
-
-
-def test_every_column_has_a_law() -> None:
-    assert set(NAMES) >= set(COLUMNS)
