@@ -84,6 +84,9 @@ class Committed:
     """For verbs that decide by table: each table that they changed, and how."""
     merged: tuple[tuple[str, Merged], ...] = ()
     """Of each table that was merged by rows: what became of its rows."""
+    left_out_indices: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Of each table: indices of the other side whose new segments mean other rows here, or whose
+    rows were merged one by one: build or extend them."""
     stale: int = 0
     """Decisions, kept or given, on conflicts that are not there."""
     is_dry_run: bool = False

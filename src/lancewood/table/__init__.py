@@ -88,9 +88,11 @@ if TYPE_CHECKING:
     from lancewood.table.naming import Conflicts
     from lancewood.table.scan import Scan
     from lancewood.table.schemas import (
+        check_index,
         check_key,
         check_rules,
         check_where,
+        index_kind,
         is_column_name,
         scanned_schema,
     )
@@ -176,6 +178,7 @@ __all__ = [
     "VerifyReport",
     "VersionInfo",
     "called",
+    "check_index",
     "check_key",
     "check_rules",
     "check_where",
@@ -186,6 +189,7 @@ __all__ = [
     "exists",
     "files_added",
     "history",
+    "index_kind",
     "is_column_name",
     "is_secret",
     "migrate_names",
@@ -249,7 +253,9 @@ _NAMES = {
     "lancewood.table.indices": "Indices",
     "lancewood.table.naming": "Conflicts",
     "lancewood.table.scan": "Scan",
-    "lancewood.table.schemas": "check_key check_rules check_where is_column_name scanned_schema",
+    "lancewood.table.schemas": (
+        "check_index check_key check_rules check_where index_kind is_column_name scanned_schema"
+    ),
     "lancewood.table.table": "Table",
 }
 __getattr__, __dir__ = lazy_names(globals(), _NAMES)

@@ -1,4 +1,4 @@
-"""What the columns of a table say about reads and merges, before there is a table.
+"""What the columns of a table say about reads, merges and indices, before there is a table.
 
 A caller that plans a change knows the columns and has no version yet. Nothing is read.
 """
@@ -6,6 +6,7 @@ A caller that plans a change knows the columns and has no version yet. Nothing i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -43,6 +44,29 @@ def check_rules(schema: pa.Schema, resolve: object) -> None:
     opaque = {each.name for each in known.fields if each.is_blob}
     values = [each for each in to_arrow_schema(known) if each.name not in opaque]
     Rules(Resolve.of(resolve), pa.schema(values), opaque)
+
+
+def check_index(schema: pa.Schema, column: str, kind: str | None = None, **settings: Any) -> bool:
+    """Whether an index on a table with these columns would be one of vectors. ``settings`` are
+    those of ``Indices.create``.
+
+    Raises InvalidInputError for an index that no such table can have, however many rows it gets.
+    """
+    from lancewood.jobs.indexing.choosing import IndexRequest
+
+    return IndexRequest(column, kind, **settings).check(schema_from_arrow(schema)).is_vector
+
+
+def index_kind(word: str) -> str:
+    """A kind of index by its own name, whatever the case of the word; ``lookup`` and ``search``
+    stay as they are.
+
+    Raises InvalidInputError for others.
+    """
+    from lancewood.jobs.indexing.choosing import named_kind
+
+    found = named_kind(word)
+    return word.lower() if found is None else found.name
 
 
 def is_column_name(name: str) -> bool:

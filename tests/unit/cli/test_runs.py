@@ -83,6 +83,7 @@ REPORT = {
             "rows_before": 47,
             "rows_after": 58,
             "columns_added": ["size"],
+            "indices_created": ["words"],
         }
     ],
     "checks": [
@@ -104,7 +105,7 @@ def test_one_run_is_shown_with_what_it_loaded(lw_ok: Lw, repo: lw.Repository) ->
     assert told["started"] == "2026-11-16T19:16:55+00:00"
     assert told["took"] == "13.9 s"
     assert told["branch"] == "run/failed"
-    assert told["loaded"] == "photos  append  47 -> 58 rows  1 new column"
+    assert told["loaded"] == "photos  append  47 -> 58 rows  1 new column, index created: words"
     assert told["checks"] == "1 of 2 checks passed, 1 failed"
     assert told[""] == "failed  labels: 2 rows"
     assert told["report"] == str(folder.page)

@@ -90,7 +90,14 @@ def with_texts(text: Callable[[str], str], ending: Ending) -> RunFacts:
         sources=[
             SourceFacts(text("source"), text("kind"), text("where"), rows=1, since=text("since"))
         ],
-        targets=[TargetFacts(text("table"), text("mode"), columns_added=(text("column"),))],
+        targets=[
+            TargetFacts(
+                text("table"),
+                text("mode"),
+                columns_added=(text("column"),),
+                indices_created=(text("index"),),
+            )
+        ],
         checks=[
             CheckFacts(
                 text("check"),

@@ -282,13 +282,43 @@ ADD = '[[targets]]\ntable = "t"\nmode = "add-columns"\n'
             ".on_conflict",
             "another target of table 't' does not say the same",
         ),
+        (MERGE + "index = {} #!", ".index", "two brackets"),
+        (MERGE + 'index = [{ kind = "BTREE" }] #!', ".index[0]", "the key 'column' is missing"),
+        (MERGE + 'index = [{ column = "a", knd = "x" }] #!', ".index[0].knd", "mean 'kind'?"),
+        (MERGE + 'index = [{ column = "a", kind = "x" }] #!', ".index[0].kind", "BTREE, BITMAP"),
+        (MERGE + 'index = [{ column = "a", partitions = 0 }] #!', ".index[0].partitions", "from 1"),
+        (MERGE + 'index = [{ column = "a", options = 1 }] #!', ".index[0].options", "a table"),
+        (
+            MERGE + 'index = [{ column = "a", options = { b = 2026-01-31 } }] #!',
+            ".index[0].options.b",
+            "true, false or a list",
+        ),
+        (
+            MERGE + 'index = [{ column = "a" },\n{ column = "a", kind = "BITMAP" }] #!',
+            ".index[1].column",
+            "there is an index 'a_idx' already",
+        ),
+        (
+            MERGE + 'index = [{ column = "a" },\n{ column = "b", name = "a_idx" }] #!',
+            ".index[1].name",
+            "there is an index 'a_idx' already",
+        ),
+        (
+            MERGE.replace('"t"', '"animals"')
+            + 'index = [{ column = "a" }]\n'
+            + ADD.replace('"t"', '"animals"')
+            + 'columns = { b = "a" }\n[[targets.index]] #!\ncolumn = "a"\nkind = "BITMAP"',
+            None,
+            "another target of table 'animals' says something else of index 'a_idx'",
+        ),
         (MERGE.replace('"t"', '"Animals" #!'), ".table", "same name as 'animals' to SQL"),
         (MERGE.replace('"t"', '"animals"') + 'uri = "x" #!', ".uri", "is at two places"),
         (MERGE.replace('"t"', '"quarantine" #!'), ".table", "is kept for bad rows"),
     ],
 )
-def test_a_wrong_target_is_refused(tmp_path: Path, lines: str, key: str, told: str) -> None:
-    assert told in refused(tmp_path, f"{GOOD}{lines}\n", f"targets[1]{key}")
+def test_a_wrong_target_is_refused(tmp_path: Path, lines: str, key: str | None, told: str) -> None:
+    where = "targets[2].index[0]" if key is None else f"targets[1]{key}"
+    assert told in refused(tmp_path, f"{GOOD}{lines}\n", where)
 
 
 def test_two_tables_are_not_at_one_place(tmp_path: Path) -> None:
@@ -319,6 +349,28 @@ def test_what_decides_conflicts_is_said_by_table(tmp_path: Path) -> None:
     (fresh,) = (each for each in found.targets if each.table == "u")
     anew = replace(found, targets=(*found.targets[:-2], replace(fresh, is_anew=True)))
     assert anew.on_conflict == {"t": views}
+
+
+def test_indices_are_read_and_part_of_what_the_file_says(tmp_path: Path) -> None:
+    said = """
+index = [
+  { column = "id", kind = "btree" },
+  { column = "v", kind = "search", name = "near", metric = "cosine", partitions = 4 },
+  { column = "t", kind = "fts", options = { with_position = true, custom_stop_words = ["a"] } },
+]
+"""
+    found = loaded(tmp_path, GOOD + said + MERGE + 'index = [{ column = "id", kind = "BTREE" }]\n')
+    first, near, words = found.targets[0].indices
+    assert (first.name, first.column, first.kind) == ("id_idx", "id", "BTREE")
+    assert (near.name, near.kind, near.metric, near.partitions) == ("near", "search", "cosine", 4)
+    assert (words.kind, words.options) == (
+        "INVERTED",
+        {"with_position": True, "custom_stop_words": ["a"]},
+    )
+    assert found.targets[1].indices == (first,)
+    assert loaded(tmp_path, GOOD).targets[0].indices == ()
+    digests = [loaded(tmp_path, each).digest for each in (GOOD, GOOD + said)]
+    assert digests[0] != digests[1]
 
 
 def test_targets_of_every_mode_are_read(tmp_path: Path) -> None:

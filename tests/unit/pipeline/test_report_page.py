@@ -154,6 +154,24 @@ def test_rows_that_were_left_out_for_another_of_their_key_are_counted() -> None:
     assert any("2 duplicates left out" in each for each in lines(facts))
 
 
+def test_what_became_of_indices_is_said_with_their_names() -> None:
+    target = TargetFacts(
+        *("t", "append", 4, 5, 1, 0, 0),
+        indices_created=("words", "b", "c", "d"),
+        indices_extended=("id_idx",),
+        indices_waiting=("near",),
+        indices_left_out=("words",),
+    )
+    facts = replace(published(), targets=[target])
+    told = Parsed(page(facts)).tables["Tables"][0][0]
+    assert "index created: words b c d" in told
+    assert "index extended: id_idx" in told
+    assert "index waits for rows: near" in told
+    (line,) = (each for each in lines(facts) if "wrote" in each)
+    assert "1 inserted, index created: words, b, c and 1 more, index extended: id_idx, " in line
+    assert line.endswith("index waits for rows: near, index not published: words")
+
+
 def test_a_new_table_is_called_new() -> None:
     facts = replace(published(), targets=[TargetFacts("t", "append", None, 7, 7, 0, 0)])
     assert Parsed(page(facts)).tables["Tables"][0][2] == "new → 7"

@@ -85,7 +85,7 @@ def test_progress_survives_the_message_of_a_commit() -> None:
         None,
         "now",
         "n",
-        [TargetFacts("photos", "append", inserted=3, columns_added=("a", "b"))],
+        [TargetFacts("photos", "append", columns_added=("a", "b"), indices_created=("c",))],
         [SourceFacts("files", "csv", "/in")],
         QuarantineFacts("bad", 1, by_reason=(("files", "no date\n\x85\u2028at all", 1),)),
     )

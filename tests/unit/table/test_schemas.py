@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -10,10 +11,12 @@ import pytest
 import lancewood as lw
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.table import (
+    check_index,
     check_key,
     check_rules,
     check_where,
     files_added,
+    index_kind,
     is_column_name,
     scanned_schema,
 )
@@ -71,3 +74,48 @@ def test_added_files_are_counted_with_their_bytes(tmp_path: Path) -> None:
     files, size = files_added(before, after)
     assert (files, size) == (2, sum(sizes) - sizes[0])
     assert files_added(after, after.delete("id = 1")) == (0, 0)
+
+
+VECTORS = pa.schema({"id": pa.int64(), "text": pa.string(), "v": pa.list_(pa.float32(), 8)})
+
+
+def test_an_index_is_checked_against_columns_before_there_are_rows() -> None:
+    assert not check_index(VECTORS, "id")
+    assert not check_index(VECTORS, "text", "search", options={"with_position": True})
+    assert check_index(VECTORS, "v", "IVF_PQ", metric="cosine", partitions=500, sub_vectors=4)
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "settings", "told"),
+    [
+        ("idd", None, {}, "'idd'"),
+        ("id", "INVERTED", {}, "column 'id' is int64, on which no INVERTED index"),
+        ("text", "IVF_PQ", {}, "is string"),
+        ("v", "lookup", {}, "no index for lookup"),
+        ("v", "search", {"sub_vectors": 4}, "sub_vectors is for product codes"),
+        ("v", "IVF_PQ", {"sub_vectors": 3}, "cannot be cut into 3"),
+        ("v", "IVF_PQ", {"options": {"num_bits": "8"}}, "num_bits must be a whole number"),
+        ("v", "IVF_PQ", {"metric": "hamming"}, "not by hamming"),
+        ("id", "BTREE", {"partitions": 4}, "partitions is for vectors"),
+        ("id", "BTREE", {"options": {"with_position": True}}, "has no option"),
+        ("id", "BTREE", {"name": "__lance_frag_reuse"}, "cannot be called"),
+    ],
+)
+def test_an_index_that_no_such_table_can_have_is_refused(
+    column: str, kind: str | None, settings: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=told):
+        check_index(VECTORS, column, kind, **settings)
+
+
+def test_kinds_of_indices_go_by_one_name() -> None:
+    words = ["btree", "FTS", "ivf_pq", "Search", "lookup"]
+    assert [index_kind(each) for each in words] == [
+        "BTREE",
+        "INVERTED",
+        "IVF_PQ",
+        "search",
+        "lookup",
+    ]
+    with pytest.raises(InvalidInputError, match="there is no index of kind 'trie'"):
+        index_kind("trie")

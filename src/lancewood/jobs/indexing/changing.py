@@ -60,6 +60,7 @@ class BuildIndex(IndexJob):
                 f"{snapshot.location.uri} has no rows to build {spec} of: write some first; what "
                 "comes later, extend adds",
                 index=spec.name,
+                rows_needed=1,
             )
         old = tuple(each for each in snapshot.manifest.indices if each.name == spec.name)
         whole = spec.is_of_one_piece

@@ -39,6 +39,7 @@ from lancewood.model.index_kinds import (
     IndexKind,
     find_kind,
 )
+from lancewood.model.schema import Schema
 
 LOOKUP, SEARCH = "lookup", "search"
 METRICS = ("l2", "cosine", "dot", "hamming")
@@ -83,12 +84,25 @@ class IndexRequest:
         a column that is taken.
         """
         chain = find_column(snapshot.schema, self.column)
-        arrow = to_arrow_field(chain[-1]).type
-        kind = self._kind(chain, arrow, rows)
-        self._check_settings(kind)
-        vectors = None if not kind.is_vector else self._vectors(kind, arrow, rows)
+        kind, vectors = self._fitting(chain, rows)
         name = self._checked_name(snapshot, kind, chain[-1].id)
         return IndexSpec(name, quoted(chain), kind, dict(self.options), vectors), chain[-1].id
+
+    def check(self, schema: Schema) -> IndexKind:
+        """The kind of the index on a table with these columns, as long as that has few rows.
+
+        Raises InvalidInputError for what does not fit the column, however many rows come.
+        """
+        self._own_name()
+        return self._fitting(find_column(schema, self.column), None)[0]
+
+    def _fitting(self, chain: Chain, rows: int | None) -> tuple[IndexKind, VectorSpec | None]:
+        """The kind and what is said about vectors; without a number of rows, as if they were
+        enough."""
+        arrow = to_arrow_field(chain[-1]).type
+        kind = self._kind(chain, arrow, rows or 0)
+        self._check_settings(kind)
+        return kind, self._vectors(kind, arrow, rows) if kind.is_vector else None
 
     def _kind(self, chain: Chain, arrow: pa.DataType, rows: int) -> IndexKind:
         column = path_of(chain)
@@ -103,10 +117,9 @@ class IndexRequest:
         asked = self.kind
         if asked is not None and not isinstance(asked, str):
             raise InvalidInputError(f"kind is the name of a kind of index, got {asked!r}")
-        if asked is None or asked.lower() in (LOOKUP, SEARCH):
+        found = None if asked is None else named_kind(asked)
+        if found is None:
             found = _usual_kind(asked and asked.lower(), arrow, rows)
-        else:
-            found = find_kind("INVERTED" if asked.upper() == "FTS" else asked)
         if found is None or found.name not in fitting:
             wanted = f"{'no index' if found is None else f'no {found} index'}"
             way = f"those that are built are {', '.join(fitting)}" if fitting else "none is"
@@ -133,15 +146,16 @@ class IndexRequest:
                 f"sub_vectors is for product codes (IVF_PQ, IVF_HNSW_PQ), and {kind} has none"
             )
 
-    def _vectors(self, kind: IndexKind, arrow: pa.DataType, rows: int) -> VectorSpec:
+    def _vectors(self, kind: IndexKind, arrow: pa.DataType, rows: int | None) -> VectorSpec:
         metric = self._metric(arrow)
         partitions = self.partitions
         if partitions is None:
-            partitions = usual_partitions(kind, rows)
+            partitions = usual_partitions(kind, rows or 0)
         check_number("partitions", partitions, least=1)
-        if partitions > max(1, rows // 2):
+        if rows is not None and partitions > max(1, rows // 2):
             raise InvalidInputError(
-                f"{partitions} partitions of {rows} rows: give each two rows or more"
+                f"{partitions} partitions of {rows} rows: give each two rows or more",
+                rows_needed=2 * partitions,
             )
         dimension = arrow.list_size
         if not kind.name.endswith("PQ"):
@@ -155,11 +169,12 @@ class IndexRequest:
                 f"vectors of {dimension} cannot be cut into {parts} sub_vectors of one length: "
                 f"take a number that divides {dimension}"
             )
-        least = 2 ** self.options.get(NUM_BITS, 8)
-        if rows < least:
+        least = 2 ** check_number(NUM_BITS, self.options.get(NUM_BITS, 8), least=1)
+        if rows is not None and rows < least:
             raise InvalidInputError(
                 f"product codes are learned from {least} rows or more, and the table has {rows}: "
-                "an IVF_FLAT index needs none"
+                "an IVF_FLAT index needs none",
+                rows_needed=least,
             )
         return VectorSpec(dimension, metric, partitions, parts)
 
@@ -178,11 +193,7 @@ class IndexRequest:
         return metric.lower()
 
     def _checked_name(self, snapshot: Snapshot, kind: IndexKind, number: FieldId) -> str:
-        name = self.name
-        if name is None:
-            name = f"{self.column}_idx"
-        if not isinstance(name, str) or not name or name.startswith("__lance"):
-            raise InvalidInputError(f"an index cannot be called {name!r}")
+        name = self._own_name()
         taken = [each for each in snapshot.manifest.indices if each.name == name]
         if taken and not self.replace:
             raise AlreadyExistsError(
@@ -198,6 +209,22 @@ class IndexRequest:
                 index=other,
             )
         return name
+
+    def _own_name(self) -> str:
+        name = f"{self.column}_idx" if self.name is None else self.name
+        if not isinstance(name, str) or not name or name.startswith("__lance"):
+            raise InvalidInputError(f"an index cannot be called {name!r}")
+        return name
+
+
+def named_kind(asked: str) -> IndexKind | None:
+    """The kind that a word names; None for those that choose it by the type of the column.
+
+    Raises InvalidInputError for other words.
+    """
+    if asked.lower() in (LOOKUP, SEARCH):
+        return None
+    return find_kind(INVERTED.name if asked.upper() == "FTS" else asked)
 
 
 def options_of(kind: IndexKind) -> tuple[str, ...]:

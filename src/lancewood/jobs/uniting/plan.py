@@ -253,6 +253,18 @@ class Preparing:
     brings: bool = False
     """Whether theirs has anything that the base has not: rows, columns or settings."""
 
+    @property
+    def left_out_indices(self) -> tuple[str, ...]:
+        """Indices with segments that theirs built: they name rows of theirs, and stay there."""
+        uniting = self.uniting
+        known = {
+            segment.uuid
+            for each in (*uniting.base.all, uniting.ours)
+            for segment in each.manifest.indices
+        }
+        built = (each for each in uniting.theirs.manifest.indices if each.uuid not in known)
+        return tuple(sorted({each.name for each in built}))
+
     def told(self, name: str, brought: int, *, dry_run: bool = False) -> Merged:
         """What the merge of a branch did; ``brought`` are files that were linked or copied."""
         found, uniting = self.gathered, self.uniting

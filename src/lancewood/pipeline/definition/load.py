@@ -50,6 +50,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "[steps.<name>]": STEP_KEYS,
     "[functions.<name>]": FUNCTION_KEYS,
     "[[targets]]": targets.KEYS,
+    "[[targets.index]]": targets.INDEX_KEYS,
     "[[checks]]": checks.KEYS,
     "[checks.rows]": checks.ROWS_KEYS,
     "[checks.references]": checks.REFERENCES_KEYS,

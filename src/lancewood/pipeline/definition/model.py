@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 _is_bare = re.compile(r"[A-Za-z0-9_-]+").fullmatch
 
@@ -153,6 +153,32 @@ OnConflict: TypeAlias = str | Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
+class TargetIndex:
+    """An index that a table has after each load: built once, and extended from then on."""
+
+    name: str
+    column: str
+    spot: Spot = field(compare=False)
+    kind: str | None = None
+    """Such as ``BTREE``; ``lookup``, ``search`` and None choose by the type of the column."""
+    metric: str | None = None
+    partitions: int | None = None
+    sub_vectors: int | None = None
+    options: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What ``Indices.create`` takes beside column and kind."""
+        return {
+            "name": self.name,
+            "metric": self.metric,
+            "partitions": self.partitions,
+            "sub_vectors": self.sub_vectors,
+            "options": self.options,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """One table that a run writes, in the order of the file. A table may be written twice."""
 
@@ -188,6 +214,7 @@ class Target:
     on_conflict: OnConflict = FAIL
     """What rows become that the run changed, and others on the branch that it publishes into, while
     it was at work. The same in all targets of a table."""
+    indices: tuple[TargetIndex, ...] = ()
     is_anew: bool = False
     """Of a full refresh, not of the file: the table begins without rows, as if it were new."""
 

@@ -11,12 +11,12 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from lancewood.pipeline.definition.model import FAIL, Mode, OnConflict, Target
+from lancewood.pipeline.definition.model import FAIL, Mode, OnConflict, Target, TargetIndex
 from lancewood.pipeline.definition.names import resolved
-from lancewood.pipeline.definition.refusal import errors_at, wrong
+from lancewood.pipeline.definition.refusal import described, errors_at, wrong
 from lancewood.pipeline.definition.section import Section
 from lancewood.repo import checked_table
-from lancewood.table import parse_type
+from lancewood.table import index_kind, parse_type
 
 KEYS = (
     "table",
@@ -37,8 +37,10 @@ KEYS = (
     "partitions",
     "max_rows_per_file",
     "on_conflict",
+    "index",
 )
-_ALWAYS = ("table", "mode", "uri", "types")
+INDEX_KEYS = ("column", "kind", "name", "metric", "partitions", "sub_vectors", "options")
+_ALWAYS = ("table", "mode", "uri", "types", "index")
 _FRAME = ("from", "leave_out", "partitions")
 _MERGE = (
     *("on", "matched", "not_matched", "not_matched_by_source"),
@@ -65,6 +67,7 @@ _CHOICES = {
 ON_CONFLICT = (FAIL, "ours", "theirs")
 MOST_PARTITIONS = 100_000
 MOST_ROWS_PER_FILE = 2**31 - 1
+_MOST_INDEX_PARTITIONS = 2**31 - 1
 _DEFAULTS: dict[str, Any] = {each.name: each.default for each in fields(Target)}
 
 
@@ -75,6 +78,7 @@ def read_targets(top: Section, folder: Path) -> tuple[Target, ...]:
         raise wrong(top.spot.at("targets"), "the file has no [[targets]]: there is nothing to load")
     _check_locations(found)
     _check_conflicts(found)
+    _check_indices(found)
     return found
 
 
@@ -108,6 +112,7 @@ def _read(section: Section, folder: Path) -> Target:
         partitions=section.number("partitions", 1, MOST_PARTITIONS),
         max_rows_per_file=section.number("max_rows_per_file", 1, MOST_ROWS_PER_FILE),
         on_conflict=_on_conflict(section),
+        indices=_indices(section),
     )
     _check_columns(section, target)
     return target
@@ -141,6 +146,42 @@ def _on_conflict(section: Section) -> OnConflict:
     if not below.names():
         raise wrong(below.spot, 'takes a word, or at least one column: name = "SQL"')
     return {name: below.needed_expression(name) for name in below.names()}
+
+
+def _indices(section: Section) -> tuple[TargetIndex, ...]:
+    found: dict[str, TargetIndex] = {}
+    for each in section.tables("index", INDEX_KEYS):
+        index = _index(each)
+        if found.setdefault(index.name, index) is not index:
+            spot = each.spot.at("name" if "name" in each else "column")
+            raise wrong(spot, f"there is an index {index.name!r} already: give this one a name")
+    return tuple(found.values())
+
+
+def _index(section: Section) -> TargetIndex:
+    column, kind = section.needed_text("column"), section.text("kind")
+    with errors_at(section.spot.at("kind")):
+        kind = None if kind is None else index_kind(kind)
+    return TargetIndex(
+        section.text("name") or f"{column}_idx",
+        column,
+        section.spot,
+        kind,
+        section.text("metric"),
+        section.number("partitions", 1, _MOST_INDEX_PARTITIONS),
+        section.number("sub_vectors", 1, _MOST_INDEX_PARTITIONS),
+        _index_options(section),
+    )
+
+
+def _index_options(section: Section) -> dict[str, object]:
+    below = section.needed_table("options", None)
+    found = {name: below.value(name) for name in below.names()}
+    for name, value in found.items():
+        if not isinstance(value, str | int | float | list):
+            why = "takes a text, a number, true, false or a list"
+            raise below.wrong(name, f"{why}, got {described(value)}")
+    return found
 
 
 def _types(section: Section) -> dict[str, str]:
@@ -205,3 +246,16 @@ def _check_conflicts(targets: tuple[Target, ...]) -> None:
             f"another target of table {each.table!r} does not say the same, and a table is "
             "published as a whole",
         )
+
+
+def _check_indices(targets: tuple[Target, ...]) -> None:
+    """An index is of a table: its targets must not say different things of one name."""
+    first: dict[tuple[str, str], TargetIndex] = {}
+    for target in targets:
+        for each in target.indices:
+            if first.setdefault((target.table, each.name), each) != each:
+                raise wrong(
+                    each.spot,
+                    f"another target of table {target.table!r} says something else of index "
+                    f"{each.name!r}: say the same, or give one of them another name",
+                )

@@ -19,6 +19,7 @@ from lancewood.pipeline.definition.model import Mode, Pipeline, Target
 from lancewood.pipeline.definition.names import checked_files_table
 from lancewood.pipeline.frames.frames import Frames
 from lancewood.pipeline.frames.incoming import RowCount
+from lancewood.pipeline.loading.indexing import Indexing
 from lancewood.pipeline.loading.planning import (
     DELETED,
     choices_of,
@@ -29,6 +30,7 @@ from lancewood.pipeline.loading.planning import (
 )
 from lancewood.pipeline.report.facts import Listener, Silence, TargetFacts
 from lancewood.spark.columns.fill import fill_columns
+from lancewood.spark.runner import SparkRunner
 from lancewood.spark.types import spark_schema
 from lancewood.spark.types.new_table import arrow_schema
 from lancewood.spark.write_frame import write
@@ -54,7 +56,8 @@ def load_target(
     """Write what a target says on the run's branch; returns what was done.
 
     A missing table is created; one that starts anew first loses its rows and columns. An empty
-    frame makes no version of an existing table, unless it overwrites it. The listener hears of
+    frame makes no version of an existing table, unless it overwrites it. Indices follow the rows,
+    in versions of their own. The listener hears of
     progress under the name of ``stage_of``; the run reports the beginning and end of the stage.
     """
     started = time.monotonic()
@@ -73,6 +76,8 @@ def load_target(
     assert counts is not None
     if files is None or size is None:
         files, size = files_added(before, after)
+    indexing = Indexing()
+    after = indexing.run(target, after, loading.runner, loading.listener)
     return TargetFacts(
         table=target.table,
         mode=f"{target.mode.value}, full refresh" if target.is_anew else target.mode.value,
@@ -87,6 +92,9 @@ def load_target(
         files=files,
         bytes=size,
         version=after.version,
+        indices_created=tuple(indexing.created),
+        indices_extended=tuple(indexing.extended),
+        indices_waiting=tuple(indexing.waiting),
         seconds=time.monotonic() - started,
     )
 
@@ -106,10 +114,15 @@ class _Loading:
     _context: RunContext
     _target: Target
     _frames: Frames
-    _listener: Listener
+    listener: Listener
     _location: TargetTable
     _counts: tuple[RowCount, RowCount] | None = None
     """Of all rows, and of those that ``keep`` left."""
+
+    @property
+    def runner(self) -> SparkRunner:
+        """Executors, of whose progress the listener hears."""
+        return SparkRunner(self._spark, self._progress)
 
     def run(self) -> Written:
         match self._target.mode:
@@ -221,7 +234,7 @@ class _Loading:
         )
 
     def _progress(self, what: str, done: int, total: int) -> None:
-        self._listener.moved(stage_of(self._target), done, total)
+        self.listener.moved(stage_of(self._target), done, total)
 
 
 def computed_columns(pipeline: Pipeline, table: str) -> set[str]:

@@ -24,6 +24,7 @@ from lancewood.pipeline.definition.refusal import near, wrong
 from lancewood.pipeline.frames.frames import Frames
 from lancewood.pipeline.frames.reading import quoted
 from lancewood.pipeline.frames.refusals import refused_at
+from lancewood.pipeline.loading.indexing import check_indices
 from lancewood.pipeline.loading.quarantine import check_quarantine
 from lancewood.spark.columns.fill import check_fill
 from lancewood.spark.merging.staged_source import check_frame
@@ -76,9 +77,21 @@ def plan_target(
 
     ``planned`` are the tables that earlier targets of the run create or change.
     """
+    after = _plan_rows(spark, context, target, frames, planned or {})
+    check_indices(context, target, after)
+    return after
+
+
+def _plan_rows(
+    spark: SparkSession,
+    context: RunContext,
+    target: Target,
+    frames: Frames,
+    planned: Mapping[str, pa.Schema],
+) -> pa.Schema:
     with refused_at(target.spot, context.pipeline):
         context.repository.check_writable(target.table)
-        known = (planned or {}).get(target.table)
+        known = planned.get(target.table)
         if known is None and context.has(target.table) and not target.is_anew:
             known = context.open(target.table).schema
     with refused_at(target.spot.at("types"), context.pipeline):

@@ -66,6 +66,13 @@ class TargetFacts:
     """Rows of the frame left out because another row with the same key was kept."""
     replaced: int | None = None
     """The rows there were before an overwrite; they do not count as deleted."""
+    indices_created: tuple[str, ...] = ()
+    indices_extended: tuple[str, ...] = ()
+    indices_waiting: tuple[str, ...] = ()
+    """Not built yet: the table has too few rows."""
+    indices_left_out: tuple[str, ...] = ()
+    """Built on the run's branch and not published as built, because others wrote meanwhile; the
+    next run builds what is missing."""
 
 
 @dataclass(slots=True)

@@ -22,6 +22,7 @@ from lancewood.pipeline.report.verdict import (
     CHANGES,
     batches_text,
     checks_text,
+    index_changes,
     is_published,
     not_passed,
     own_branch,
@@ -30,7 +31,7 @@ from lancewood.pipeline.report.verdict import (
 )
 
 _MOST_LINES, _MOST_NAME, _MOST_FOUND, _MOST_ERROR = 12, 60, 200, 4_000
-_LABEL = 8
+_LABEL, _MOST_NAMES = 8, 3
 
 
 def lines(facts: RunFacts) -> list[str]:
@@ -121,6 +122,7 @@ def _target(target: TargetFacts) -> tuple[str, ...]:
         parts.append(f"{counted(target.duplicates, 'duplicate')} left out")
     if target.columns_added:
         parts.append(counted(len(target.columns_added), "new column"))
+    parts += [f"{what} {_names(names)}" for what, names in index_changes(target)]
     return (
         _name(target.table),
         _name(target.mode),
@@ -161,6 +163,11 @@ def _bad_rows(facts: RunFacts) -> Iterator[str]:
 
 def _name(text: str) -> str:
     return shown(text, _MOST_NAME)
+
+
+def _names(texts: Sequence[str]) -> str:
+    more = len(texts) - _MOST_NAMES
+    return ", ".join(map(_name, texts[:_MOST_NAMES])) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> list[str]:

@@ -96,6 +96,18 @@ def row_changes(targets: Sequence[TargetFacts]) -> tuple[int | None, ...]:
     return tuple(total(getattr(each, what) for each in targets) for what in CHANGES)
 
 
+def index_changes(target: TargetFacts) -> list[tuple[str, tuple[str, ...]]]:
+    """What became of the indices of a table, in words, and their names; nothing where there is
+    nothing to say."""
+    said = [
+        ("index created:", target.indices_created),
+        ("index extended:", target.indices_extended),
+        ("index waits for rows:", target.indices_waiting),
+        ("index not published:", target.indices_left_out),
+    ]
+    return [(what, names) for what, names in said if names]
+
+
 def rows_read(sources: Sequence[SourceFacts]) -> tuple[int | None, str]:
     """How many rows came in, as far as that is known, and of which sources that is."""
     read = [each for each in sources if not each.is_derived]

@@ -50,6 +50,16 @@ def publish(context: RunContext, ledger: Ledger, entry: LedgerEntry, message: st
     )
 
 
+def say_left_out(facts: RunFacts, done: Committed) -> None:
+    """Say in the facts which indices of the run's branch did not come with the rows."""
+    left_out = dict(done.left_out_indices)
+    for each in facts.targets:
+        built = (*each.indices_created, *each.indices_extended)
+        each.indices_left_out = tuple(
+            name for name in left_out.get(each.table, ()) if name in built
+        )
+
+
 def checked_tables(context: RunContext) -> list[str]:
     """The tables of the run's branch that a check looks at which can keep it from publishing."""
     checks = _strict(context.pipeline)

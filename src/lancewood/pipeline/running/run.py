@@ -47,7 +47,7 @@ from lancewood.pipeline.running.ledger import (
 )
 from lancewood.pipeline.running.loads import Loads
 from lancewood.pipeline.running.outcome import complete, failure, shown
-from lancewood.pipeline.running.publishing import Finishing, commit_message, publish
+from lancewood.pipeline.running.publishing import Finishing, commit_message, publish, say_left_out
 from lancewood.pipeline.running.runs import clean, is_of_a_run
 from lancewood.pipeline.running.spark_work import Session, SparkWork, quiet, start_session
 from lancewood.repo import TAGS, Repository
@@ -136,6 +136,7 @@ class PipelineRun:
             return
         with self.stages("publish"):
             done = publish(context, self.ledger, entry, commit_message(self.pipeline, facts))
+        say_left_out(facts, done)
         published = None if done.is_new else self.ledger.find(facts.run)
         if published is None:
             assert done.hash is not None

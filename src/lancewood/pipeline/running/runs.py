@@ -34,6 +34,8 @@ _TARGET: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("rows_before", "rows_after", "inserted", "updated", "deleted"), _NUMBER),
     **dict.fromkeys(("replaced", "duplicates", "version"), _NUMBER),
     "columns_added": (list,),
+    **dict.fromkeys(("indices_created", "indices_extended"), (list,)),
+    **dict.fromkeys(("indices_waiting", "indices_left_out"), (list,)),
 }
 _CHECK: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("name", "kind", "asked", "found"), (str,)),

@@ -105,11 +105,17 @@ def _target(old: TargetFacts, new: TargetFacts) -> TargetFacts:
         deleted=total((old.deleted, new.deleted)),
         duplicates=total((old.duplicates, new.duplicates)),
         replaced=total((old.replaced, new.replaced)),
-        columns_added=tuple(dict.fromkeys((*old.columns_added, *new.columns_added))),
+        columns_added=_either(old.columns_added, new.columns_added),
+        indices_created=_either(old.indices_created, new.indices_created),
+        indices_extended=_either(old.indices_extended, new.indices_extended),
         files=old.files + new.files,
         bytes=old.bytes + new.bytes,
         seconds=old.seconds + new.seconds,
     )
+
+
+def _either(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*old, *new)))
 
 
 def _quarantine(

@@ -31,6 +31,7 @@ from lancewood.jobs.uniting.resolving import EACH, Resolve, decided_names, value
 from lancewood.jobs.uniting.unite import united_config
 from lancewood.model.patch import HeadChanges
 from lancewood.model.transaction import MARKS_PROPERTY, Transaction
+from lancewood.repo.bringing.next_state import JudgedWork
 from lancewood.repo.context import RepoContext
 from lancewood.repo.decisions import read_decisions
 from lancewood.repo.landing import pinned_state
@@ -176,7 +177,18 @@ def with_merged(
         for table, each in sorted(judged.items())
         if isinstance(each, JudgedUnion)
     )
-    return replace(made, merged=tuple(found), stale=rows.stale)
+    return replace(made, merged=tuple(found), left_out_indices=_left_out(judged), stale=rows.stale)
+
+
+def _left_out(judged: Mapping[str, object]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Of each table: the indices of theirs that do not come with it."""
+    found: list[tuple[str, tuple[str, ...]]] = []
+    for table, each in sorted(judged.items()):
+        if isinstance(each, JudgedUnion):
+            found.append((table, each.preparing.left_out_indices))
+        elif isinstance(each, JudgedWork):
+            found.append((table, each.publication.left_out))
+    return tuple((table, names) for table, names in found if names)
 
 
 def load_bases(context: RepoContext, commits: Sequence[Hash], name: str) -> Bases[Snapshot] | None:

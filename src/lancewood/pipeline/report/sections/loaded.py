@@ -32,7 +32,7 @@ from lancewood.pipeline.report.sections.layout import (
     section,
     table,
 )
-from lancewood.pipeline.report.verdict import is_published, rows_read
+from lancewood.pipeline.report.verdict import index_changes, is_published, rows_read
 
 _MOST_SOURCES = 100
 _MOST_TABLES = 100
@@ -127,7 +127,11 @@ def changes_section(facts: RunFacts) -> Html | None:
 def _change_row(target: TargetFacts, *, has_replaced: bool) -> list[Child]:
     replaced = [_amount("delete", target.replaced)] if has_replaced else []
     return [
-        joined(element("span", target.table), _new_columns(target.columns_added)),
+        joined(
+            element("span", target.table),
+            _names("new columns", target.columns_added),
+            *(_names(what, names) for what, names in index_changes(target)),
+        ),
         joined(element("span", target.mode, class_="kind"), _left_out(target.duplicates)),
         _before_after(target),
         parts_bar(_parts(target)),
@@ -148,14 +152,14 @@ def _before_after(target: TargetFacts) -> Html:
     return joined(before, " → ", after)
 
 
-def _new_columns(names: tuple[str, ...]) -> Html | None:
+def _names(what: str, names: tuple[str, ...]) -> Html | None:
     if not names:
         return None
     parts: list[Child] = [element("code", each) for each in names[:_MOST_COLUMNS]]
     apart = [each for name in parts for each in (joined(" "), name)]
     more = len(names) - _MOST_COLUMNS
     rest = f" and {more:,} more" if more > 0 else None
-    return element("span", "new columns", *apart, rest, class_="below")
+    return element("span", what, *apart, rest, class_="below")
 
 
 def _left_out(duplicates: int | None) -> Html | None:
