@@ -19,7 +19,7 @@ from lancewood.pipeline.definition.digest import code_digest
 from lancewood.pipeline.definition.model import Pipeline
 from lancewood.pipeline.definition.parameters import plain_options
 from lancewood.pipeline.report.facts import RunFacts
-from lancewood.repo import HEADS, Hash, Repository, View
+from lancewood.repo import HEADS, MAIN, Hash, Repository, View
 from lancewood.spark.reading.read import read_snapshot
 from lancewood.table import Table, exists
 from lancewood.table import open as open_table
@@ -112,6 +112,28 @@ class RunContext:
     def is_there(self, table: str) -> bool:
         """Whether a table existed when the run began, or the run has made it."""
         return self.has_now(table) or self.has(table)
+
+    def is_changed(self, table: str) -> bool:
+        """Whether the run's branch has committed a table that was not there, or other rows of it:
+        a merge brings nothing else."""
+        before, now = self._view(None), self._branch_view()
+        if before is None or table not in before.tables:
+            return True
+        return now.pin(table).content != before.pin(table).content
+
+    def published_indices(self, table: str) -> set[str]:
+        """The names of the indices that a table has on the branch that the run publishes into, also
+        of those that no commit pins yet."""
+        into = self.pipeline.branch
+        try:
+            found = open_table(
+                self._targets[table].uri,
+                branch=None if into == MAIN else into,
+                storage_options=self.storage_options,
+            )
+        except NotFoundError:
+            return set()
+        return {each.name for each in found.indices}
 
     # The branch of the run
 

@@ -180,6 +180,33 @@ def test_a_table_with_too_few_rows_gets_its_index_later(spark: Any, tmp_path: Pa
     assert load_target(spark, context, vectors, FakeFrames()).indices_waiting == ("v_idx",)
 
 
+def test_what_was_made_beside_the_repository_is_extended_by_the_run_after_the_next(
+    spark: Any, tmp_path: Path
+) -> None:
+    context = new_context(tmp_path)
+    lw.open(context.root("photos")).indices.create("title", "BTREE")
+    asked = target("photos", "append", "rows", indices=(index("title"), index("id")))
+    empty = spark.createDataFrame([], "id LONG, title STRING")
+    facts = load_target(spark, context, asked, FakeFrames({"rows": empty}))
+    assert (facts.indices_created, facts.indices_waiting) == ((), ("title_idx", "id_idx"))
+    rows = spark.createDataFrame([(5, "five")], "id LONG, title STRING")
+    facts = load_target(spark, context, asked, FakeFrames({"rows": rows}))
+    assert (facts.indices_created, facts.indices_waiting) == (("id_idx",), ("title_idx",))
+    context.publish()
+    context.begin("r2")
+    facts = load_target(spark, context, asked, FakeFrames({"rows": rows}))
+    assert facts.indices_extended == ("title_idx", "id_idx")
+    context.publish()
+    found = lw.open(context.root("photos")).indices.list()
+    assert [(each.name, each.rows_covered, each.rows_uncovered) for each in found] == [
+        ("title_idx", 6, 0),
+        ("id_idx", 6, 0),
+    ]
+    dataset = lance.dataset(context.root("photos"))
+    for each in ("title = 'five'", "id = 5"):
+        assert dataset.count_rows(filter=each) == 2
+
+
 def test_an_overwrite_builds_its_indices_anew(spark: Any, tmp_path: Path) -> None:
     context = new_context(tmp_path)
     rows = spark.createDataFrame([(each, f"t{each}") for each in range(9)], "id LONG, title STRING")

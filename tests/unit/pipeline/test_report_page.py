@@ -166,10 +166,10 @@ def test_what_became_of_indices_is_said_with_their_names() -> None:
     told = Parsed(page(facts)).tables["Tables"][0][0]
     assert "index created: words b c d" in told
     assert "index extended: id_idx" in told
-    assert "index waits for rows: near" in told
+    assert "index waits: near" in told
     (line,) = (each for each in lines(facts) if "wrote" in each)
     assert "1 inserted, index created: words, b, c and 1 more, index extended: id_idx, " in line
-    assert line.endswith("index waits for rows: near, index not published: words")
+    assert line.endswith("index waits: near, index not published: words")
 
 
 def test_a_new_table_is_called_new() -> None:

@@ -1,7 +1,7 @@
 """The indices of a target: checked with the plan, then built or extended after its load.
 
 Executors build them, on the run's branch; they are published with the rows. What a table has too
-few rows for waits for a later run.
+few rows for, and what would be published without any row, waits for a later run.
 """
 
 from __future__ import annotations
@@ -74,26 +74,49 @@ def _check_same(asked: TargetIndex, found: IndexInfo) -> None:
 
 @dataclass
 class Indexing:
-    """What became of the indices of a target."""
+    """What becomes of the indices of a target."""
 
+    context: RunContext
+    target: Target
+    listener: Listener
     created: list[str] = field(default_factory=list)
     extended: list[str] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
 
-    def run(self, target: Target, table: Table, runner: Runner, listener: Listener) -> Table:
-        """Extend the indices of a target that are there and create the others; the table then."""
-        for each in target.indices:
+    def run(self, table: Table, runner: Runner) -> Table:
+        """Extend the indices that are there and create the others; the table then."""
+        beside = self._missing(table) and self.context.published_indices(self.target.table)
+        for each in self.target.indices:
             if any(known.name == each.name for known in table.indices):
                 after = table.indices.extend(each.name, runner=runner)
                 self.extended += [each.name] if after.version != table.version else []
                 table = after
-                continue
-            try:
-                table = table.indices.create(each.column, each.kind, **each.settings, runner=runner)
-                self.created.append(each.name)
-            except InvalidInputError as error:
-                if "rows_needed" not in error.facts:
-                    raise
-                self.waiting.append(each.name)
-                listener.noted(f"index {each.name} of {target.table} waits: {error.message}")
+            elif each.name in beside:
+                self._wait(each.name, "it was made beside the repository, and comes with this run")
+            else:
+                table = self._create(table, each, runner)
         return table
+
+    def wait(self, table: Table) -> None:
+        """Leave everything to a run that changes rows: others are not published."""
+        for name in self._missing(table):
+            self._wait(name, "the run changed no row")
+
+    def _missing(self, table: Table) -> list[str]:
+        known = {each.name for each in table.indices}
+        return [each.name for each in self.target.indices if each.name not in known]
+
+    def _create(self, table: Table, index: TargetIndex, runner: Runner) -> Table:
+        try:
+            after = table.indices.create(index.column, index.kind, **index.settings, runner=runner)
+        except InvalidInputError as error:
+            if "rows_needed" not in error.facts:
+                raise
+            self._wait(index.name, error.message)
+            return table
+        self.created.append(index.name)
+        return after
+
+    def _wait(self, name: str, why: str) -> None:
+        self.waiting.append(name)
+        self.listener.noted(f"index {name} of {self.target.table} waits: {why}")

@@ -76,8 +76,11 @@ def load_target(
     assert counts is not None
     if files is None or size is None:
         files, size = files_added(before, after)
-    indexing = Indexing()
-    after = indexing.run(target, after, loading.runner, loading.listener)
+    indexing = Indexing(context, target, loading.listener)
+    if after.version != before.version or context.is_changed(target.table):
+        after = indexing.run(after, loading.runner)
+    else:
+        indexing.wait(after)
     return TargetFacts(
         table=target.table,
         mode=f"{target.mode.value}, full refresh" if target.is_anew else target.mode.value,

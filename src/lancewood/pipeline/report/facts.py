@@ -69,7 +69,8 @@ class TargetFacts:
     indices_created: tuple[str, ...] = ()
     indices_extended: tuple[str, ...] = ()
     indices_waiting: tuple[str, ...] = ()
-    """Not built yet: the table has too few rows."""
+    """Left to a later run: the table has too few rows, no row of it changed, or the index was made
+    beside the repository meanwhile."""
     indices_left_out: tuple[str, ...] = ()
     """Built on the run's branch and not published as built, because others wrote meanwhile; the
     next run builds what is missing."""

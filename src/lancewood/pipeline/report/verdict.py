@@ -102,7 +102,7 @@ def index_changes(target: TargetFacts) -> list[tuple[str, tuple[str, ...]]]:
     said = [
         ("index created:", target.indices_created),
         ("index extended:", target.indices_extended),
-        ("index waits for rows:", target.indices_waiting),
+        ("index waits:", target.indices_waiting),
         ("index not published:", target.indices_left_out),
     ]
     return [(what, names) for what, names in said if names]
