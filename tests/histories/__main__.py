@@ -1,4 +1,5 @@
-"""``python -m tests.histories``: histories until the time is over, or until one fails.
+"""``python -m tests.histories``: histories until the time is over, or until one fails; between
+them some of branches with indices.
 
 What fails is made as short as possible, and printed with the steps that lead to it. Exits with 0 if
 nothing failed, with 1 otherwise.
@@ -12,8 +13,11 @@ import sys
 import time
 import traceback
 from collections import Counter
+from random import Random
+from tempfile import TemporaryDirectory
 from typing import ClassVar
 
+from tests.histories.branched import IndexedBranches
 from tests.histories.machine import Histories, run_histories
 
 _ROUND = 20
@@ -35,6 +39,20 @@ class _Counted(Histories):
         _Counted.histories += 1
 
 
+def _branch(seed: int, steps: int) -> None:
+    """A history of branches with indices, of one of the four kinds there are."""
+    with TemporaryDirectory(prefix="lancewood-histories-") as directory:
+        history = IndexedBranches(
+            f"{directory}/t.lance",
+            Random(seed),
+            is_stable=seed % 2 == 0,
+            pylance_takes_part=seed % 4 > 1,
+        )
+        history.run(steps)
+    _Counted.done.update({f"{verb} on branches": count for verb, count in history.done.items()})
+    _Counted.histories += 1
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.histories", description=__doc__)
     parser.add_argument("--minutes", type=float, default=1.0, help="how long to run")
@@ -48,6 +66,7 @@ def main() -> int:
     while time.monotonic() < end and not failed:
         try:
             run_histories(seed, _ROUND, asked.steps, shrinks=True, machine=_Counted)
+            _branch(seed, asked.steps)
         except Exception:
             traceback.print_exc(file=sys.stdout)
             print(f"again with --seed {seed} --steps {asked.steps}")

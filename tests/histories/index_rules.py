@@ -19,7 +19,7 @@ import lancewood as lw
 class IndexRules(History):
     """An index changes no rows; what it answers is asked after every step of a history."""
 
-    @precondition(lambda self: bool(self.newest.rows) and not self.has_been("index", 2))
+    @precondition(lambda self: bool(self.newest.rows) and not self.has_been("index", within=1))
     @rule(seed=seeds, by=who, back=steps_back)
     def create_index(self, seed: int, by: str, back: int) -> None:
         base = self._base_of_index(by, back)
@@ -37,7 +37,7 @@ class IndexRules(History):
                 ),
             )
 
-    @precondition(lambda self: bool(self.indices()) and not self.has_been("index", 1))
+    @precondition(lambda self: bool(self.indices()) and not self.has_been("index", within=1))
     @rule(seed=seeds, back=steps_back, verb=st.sampled_from(["extend", "extend", "optimize"]))
     def cover(self, seed: int, back: int, verb: str) -> None:
         """Of one index or of all; afterwards all rows are covered."""
