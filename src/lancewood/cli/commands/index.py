@@ -150,7 +150,7 @@ def optimize_index_command(
 ) -> None:
     """Cover everything, and leave one segment of each index.
 
-    If there is nothing to gain there is no new version.
+    Of one index, or of all. If there is nothing to gain there is no new version.
 
     JSON keys: uri, version, dry_run, names, segments_added, segments_removed, fragments, rows,
     bytes.
