@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +75,10 @@ def test_changes_that_come_twice_late_and_out_of_order_leave_the_table_right(
 
 @needs(ARROW_FUNCTIONS)
 def test_embeddings_are_computed_once_for_each_text_and_can_be_searched(
-    spark: Any, tmp_path: Path
+    spark: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     location = copied("embeddings", tmp_path)
     texts, made = location / "texts", module(location / "make_texts.py")
@@ -100,3 +105,16 @@ def test_embeddings_are_computed_once_for_each_text_and_can_be_searched(
     assert set(nearest["topic"].to_pylist()) == {"astronomy"}
     # The column was added where rows had none: those of the first run were not computed again.
     assert (first.targets[1].updated, second.targets[1].updated) == (60, 20)
+
+    assert [each.indices_created for each in first.targets] == [("words",), ("nearest",)]
+    assert [each.indices_extended for each in second.targets] == [("words",), ("nearest",)]
+    words = dataset.to_table(["text"], full_text_query="telescope", fast_search=True)
+    having = [each["text"] for each in found.values() if "telescope" in each["text"].split()]
+    assert having
+    assert sorted(words["text"].to_pylist()) == sorted(having)
+    (snippet,) = re.findall(r"```py\n(.*?)```", (location / "README.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(location)
+    monkeypatch.setitem(sys.modules, "embedding", embedding)
+    capsys.readouterr()
+    exec(snippet, {})
+    assert capsys.readouterr().out.count("'topic': 'astronomy'") == 3
