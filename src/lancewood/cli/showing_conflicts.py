@@ -117,6 +117,12 @@ def note_stale(count: int) -> None:
         note(f"{counted(count, 'decision')} did not apply: {whose} not there any more")
 
 
+def note_indices(which: str, names: Sequence[str]) -> None:
+    """Say which indices have to be extended or built; nothing for none."""
+    if names:
+        note(f"indices {which}: {', '.join(names)}")
+
+
 def _lines(row: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
     """A conflict as lines: one for each cell, or one for a row that a side has not."""
     base, ours, theirs = sides = row["base"], row["ours"], row["theirs"]

@@ -150,6 +150,11 @@ class Merged:
     """Files linked, copied or written beside the merged rows."""
     written_rows: int = 0
     """Rows that were written anew; all others came with the files that they are in."""
+    uncovered_indices: tuple[str, ...] = ()
+    """Indices of the target that do not cover what came: extend them."""
+    left_out_indices: tuple[str, ...] = ()
+    """Indices that the branch built or extended, and that name its own rows: build or extend them
+    in the target."""
     stale: int = 0
     """Decisions on conflicts that are not there; of a repository, those that were kept for it."""
     is_fast_forward: bool = False

@@ -251,3 +251,28 @@ def bring(source: Path, target: Path, branch: str) -> None:
     for file in (source / "data").iterdir():
         if not (target / "data" / file.name).exists():
             shutil.copy(file, target / "data" / file.name)
+
+
+def test_a_merge_says_which_indices_do_not_cover_what_came(table: lw.Table) -> None:
+    table = table.indices.create("id", "BTREE").indices.create("a", "BTREE")
+    branch = table.branches.create("exp").append(rows(20))
+    branch.indices.extend("id_idx")
+    table.append(rows(30))
+    merged = table.branches.merge("exp")
+    assert counted(merged).uncovered_indices == ("a_idx", "id_idx")
+    assert counted(merged).left_out_indices == ("id_idx",)
+    found = {each.name: each.rows_uncovered for each in merged.indices.list()}
+    assert found == {"id_idx": 2, "a_idx": 2}
+    judged(merged)
+    extended = merged.indices.extend()
+    assert {each.rows_uncovered for each in extended.indices.list()} == {0}
+    assert lance.dataset(str(table.uri)).count_rows(filter="id in (20, 30)") == 2
+
+
+def test_a_merge_of_one_column_uncovers_the_index_on_it_alone(table: lw.Table) -> None:
+    table = table.indices.create("id", "BTREE").indices.create("a", "BTREE")
+    branch = table.branches.create("exp")
+    branch.update({"a": "5"}, rewrite="columns")
+    merged = table.branches.merge("exp")
+    assert (counted(merged).uncovered_indices, counted(merged).left_out_indices) == (("a_idx",), ())
+    assert {each["a"] for each in judged(merged)} == {5}

@@ -10,7 +10,7 @@ import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.merge_options import ConflictOptions, MergeOptions
 from lancewood.cli.paging import paged
-from lancewood.cli.showing_conflicts import in_words, note_stale
+from lancewood.cli.showing_conflicts import in_words, note_indices, note_stale
 from lancewood.cli.tables import Planned, TableOptions, counts_of, stands
 from lancewood.table import MAIN
 
@@ -39,7 +39,8 @@ def merge_branch_command(
     and the options decide them, the first that says something about one. The branch stays as it is.
 
     JSON keys: uri, version, dry_run, branch, branch_version, into, bases, merged, fast_forward,
-    inserted, updated, deleted, joined, resolved, stale, adopted_files, written_rows.
+    inserted, updated, deleted, joined, resolved, stale, adopted_files, written_rows,
+    uncovered_indices, left_out_indices.
     """
     table = write.to_write(uri)
     with write.runner() as runner:
@@ -67,8 +68,12 @@ def merge_branch_command(
         stale=counts.stale,
         adopted_files=counts.adopted_files,
         written_rows=counts.written_rows,
+        uncovered_indices=list(counts.uncovered_indices),
+        left_out_indices=list(counts.left_out_indices),
     )
     note_stale(counts.stale)
+    note_indices("that do not cover what came", counts.uncovered_indices)
+    note_indices(f"of {name} that did not come", counts.left_out_indices)
 
 
 def conflicts_command(

@@ -30,7 +30,7 @@ from lancewood.cli.repository.showing import (
     stat_lines,
     taken_in_lines,
 )
-from lancewood.cli.showing_conflicts import in_words, note_stale
+from lancewood.cli.showing_conflicts import in_words, note_indices, note_stale
 from lancewood.repo import Committed, Hash
 
 _COUNTED = ("inserted", "updated", "deleted", "joined", "resolved")
@@ -70,10 +70,12 @@ def merge_command(
     What was written directly to a table that is merged into, and not committed, becomes part of
     the merge, and is named.
 
-    JSON keys: branch, hash, new, tables, diverged, taken_in, done, dry_run, rows, stale, merged,
-    fast_forward. In done each table has how it came: published, taken, restored, removed, merged.
-    In rows each one that was merged by rows has inserted, updated, deleted, joined, resolved; stale
-    are decisions on conflicts that are not there; what taken_in names has table, versions, message.
+    JSON keys: branch, hash, new, tables, diverged, taken_in, done, dry_run, rows, stale,
+    uncovered_indices, left_out_indices, merged, fast_forward. In done each table has how it came:
+    published, taken, restored, removed, merged. In rows each one that was merged by rows has
+    inserted, updated, deleted, joined, resolved; stale are decisions on conflicts that are not
+    there; what taken_in names has table, versions, message. By table, uncovered_indices do not
+    cover what came, and left_out_indices are those of the branch that have to be built here.
     """
     with here.repository() as repo, conflicts_told(here):
         target = into or repo.head.branch
@@ -93,7 +95,7 @@ def merge_command(
         here.output.document(
             {**_merged_facts(done), "merged": name, "fast_forward": moved}, summary
         )
-        note_stale(done.stale)
+        _note_rest(done)
 
 
 def _merged_text(
@@ -128,13 +130,14 @@ def revert_command(
     changed back; if later commits changed the same, the command ends with 16, and nothing is done
     unless the options decide: --theirs is what was before the commit, --ours what is here now.
 
-    JSON keys: branch, hash, new, tables, diverged, taken_in, done, dry_run, rows, stale.
+    JSON keys: branch, hash, new, tables, diverged, taken_in, done, dry_run, rows, stale,
+    uncovered_indices, left_out_indices.
     """
     with move.repository() as repo, conflicts_told(move):
         done = repo.revert(revision, author=author, **decide.facts, **move.facts)
         summary = _text(repo, done, f"revert {revision} on {done.branch}")
         move.output.document(_merged_facts(done), summary)
-        note_stale(done.stale)
+        _note_rest(done)
 
 
 def cherry_pick_command(revision: OneRevision, *, decide: MergeOptions, move: Moving) -> None:
@@ -145,13 +148,14 @@ def cherry_pick_command(revision: OneRevision, *, decide: MergeOptions, move: Mo
     here; if the same was changed here, the command ends with 16, and nothing is done unless the
     options decide: --theirs is what the commit made, --ours what is here.
 
-    JSON keys: branch, hash, new, tables, diverged, taken_in, done, dry_run, rows, stale.
+    JSON keys: branch, hash, new, tables, diverged, taken_in, done, dry_run, rows, stale,
+    uncovered_indices, left_out_indices.
     """
     with move.repository() as repo, conflicts_told(move):
         done = repo.cherry_pick(revision, **decide.facts, **move.facts)
         summary = _text(repo, done, f"pick {revision} for {done.branch}")
         move.output.document(_merged_facts(done), summary)
-        note_stale(done.stale)
+        _note_rest(done)
 
 
 def reset_command(
@@ -203,4 +207,20 @@ def _facts(done: Committed) -> dict[str, Any]:
 
 def _merged_facts(done: Committed) -> dict[str, Any]:
     rows = {name: {word: getattr(each, word) for word in _COUNTED} for name, each in done.merged}
-    return {**_facts(done), "rows": rows, "stale": done.stale}
+    uncovered = {name: each.uncovered_indices for name, each in done.merged}
+    return {
+        **_facts(done),
+        "rows": rows,
+        "stale": done.stale,
+        "uncovered_indices": {name: list(each) for name, each in uncovered.items() if each},
+        "left_out_indices": {name: list(each) for name, each in done.left_out_indices},
+    }
+
+
+def _note_rest(done: Committed) -> None:
+    """Say which decisions did not apply, and which indices have to be extended or built."""
+    note_stale(done.stale)
+    for name, each in done.merged:
+        note_indices(f"of {name} that do not cover what came", each.uncovered_indices)
+    for name, left_out in done.left_out_indices:
+        note_indices(f"of {name} that did not come", left_out)

@@ -8,7 +8,7 @@ rewritten, and those that lie below the branch of theirs are brought first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -38,7 +38,7 @@ from lancewood.jobs.uniting.meeting import Graft, Placed
 from lancewood.model.bitmap import numbers_in
 from lancewood.model.fragment import TOMBSTONE, DataFile, Fragment
 from lancewood.model.ids import BaseId, FieldId, FragmentId, Version
-from lancewood.model.index import Index
+from lancewood.model.index import FRAGMENT_REUSE, MEM_WAL, Index
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import FieldMessages
 from lancewood.model.patch import HeadChanges
@@ -75,6 +75,8 @@ class Union:
     moves_on: bool = False
     """Whether ours hands out ids of such a space from now on, even if none came."""
     brought: int = 0
+    uncovered_indices: tuple[str, ...] = ()
+    """Of ours: those that do not cover what comes, once it is planned."""
     _first_free: int | None = None
     _planned: tuple[Version, Composition] | None = None
 
@@ -119,6 +121,7 @@ class Union:
             left = newest.fragments
             _check_held((e for e in left if e.id not in changed and e.id not in removed), live)
         indices = self._indices(newest, fields, changed)
+        self.uncovered_indices = _uncovered(newest.indices, indices, is_all=bool(added))
         head = replace(
             self.head,
             base_paths=attempt.bases.changed,
@@ -161,6 +164,13 @@ class Union:
             if written:
                 indices = uncovered(indices, [number], with_relatives(fields, written))
         return on_live_fields(indices, frozenset(FieldId(each.id) for each in fields))
+
+
+def _uncovered(before: Sequence[Index], after: Sequence[Index], *, is_all: bool) -> tuple[str, ...]:
+    """The names of indices that cover less than before; all of them if fragments came."""
+    known = {each.uuid: each.fragments for each in before}
+    found = (each for each in after if is_all or each.fragments != known[each.uuid])
+    return tuple(sorted({each.name for each in found} - {FRAGMENT_REUSE, MEM_WAL}))
 
 
 def settings(head: Manifest, config: Mapping[str, str]) -> tuple[object, ...]:

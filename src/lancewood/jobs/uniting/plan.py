@@ -265,8 +265,11 @@ class Preparing:
         built = (each for each in uniting.theirs.manifest.indices if each.uuid not in known)
         return tuple(sorted({each.name for each in built}))
 
-    def told(self, name: str, brought: int, *, dry_run: bool = False) -> Merged:
-        """What the merge of a branch did; ``brought`` are files that were linked or copied."""
+    def told(
+        self, name: str, brought: int, uncovered: tuple[str, ...] = (), *, dry_run: bool = False
+    ) -> Merged:
+        """What the merge of a branch did; ``brought`` are files that were linked or copied, and
+        ``uncovered`` indices that do not cover what came."""
         found, uniting = self.gathered, self.uniting
         return Merged(
             name,
@@ -279,6 +282,8 @@ class Preparing:
             found.resolved,
             brought,
             found.written_rows,
+            uncovered,
+            self.left_out_indices,
             self.stale,
             is_fast_forward=uniting.is_fast_forward,
             is_dry_run=dry_run,

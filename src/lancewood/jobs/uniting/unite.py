@@ -37,6 +37,7 @@ from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.publishing.work import BRANCH_PROPERTY, BRANCH_VERSION_PROPERTY
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.uniting.bases import Bases
+from lancewood.jobs.uniting.composing import Union
 from lancewood.jobs.uniting.plan import Detect, Preparing, Uniting, state_name
 from lancewood.jobs.uniting.resolving import Resolve
 from lancewood.model.ids import Version
@@ -180,11 +181,11 @@ class _Attempt:
         config = united_config(ours.manifest, theirs)
         union = preparing.union(config, moves_on=not has_own_ids(ours.manifest))
         if not preparing.brings:
-            return ours, replace(self._told(preparing, 0, dry_run=dry_run), is_new=False)
+            return ours, replace(self._told(preparing, union, 0, dry_run=dry_run), is_new=False)
         try:
             done = union.plan(ours.manifest)
             if dry_run:
-                return ours, self._told(preparing, union.copies.planned, dry_run=True)
+                return ours, self._told(preparing, union, union.copies.planned, dry_run=True)
             transaction = Transaction(
                 ours.manifest.version, str(uuid.uuid4()), (done.operation,), self._properties()
             )
@@ -198,7 +199,7 @@ class _Attempt:
             preparing.discard()
             raise
         after = Snapshot(ours.location, manifest, ours.scheme)
-        return after, self._told(preparing, union.brought)
+        return after, self._told(preparing, union, union.brought)
 
     def _check_tables(self) -> None:
         """Raise MergeConflictError if both changed the table at all, and that is a conflict."""
@@ -221,8 +222,11 @@ class _Attempt:
             **self.commit_options.properties,
         }
 
-    def _told(self, preparing: Preparing, brought: int, *, dry_run: bool = False) -> Merged:
-        return preparing.told(str(self.merge.name or MAIN), brought, dry_run=dry_run)
+    def _told(
+        self, preparing: Preparing, union: Union, brought: int, *, dry_run: bool = False
+    ) -> Merged:
+        name, uncovered = str(self.merge.name or MAIN), union.uncovered_indices
+        return preparing.told(name, brought, uncovered, dry_run=dry_run)
 
 
 def _check_ids(state: Snapshot, base: Snapshot) -> None:

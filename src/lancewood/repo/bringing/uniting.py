@@ -170,7 +170,12 @@ def with_merged(
         (
             table,
             replace(
-                each.preparing.told(name, each.union.brought, dry_run=made.is_dry_run),
+                each.preparing.told(
+                    name,
+                    each.union.brought,
+                    each.union.uncovered_indices,
+                    dry_run=made.is_dry_run,
+                ),
                 stale=rows.stale_of(table),
             ),
         )
