@@ -10,7 +10,14 @@ from tests.pylance import lance
 import lancewood as lw
 from lancewood.errors import FormatError, InvalidInputError
 from lancewood.model.index import Index
-from lancewood.model.index_kinds import IVF_FLAT, KINDS, find_kind, kind_of, vector_details
+from lancewood.model.index_kinds import (
+    IVF_FLAT,
+    KINDS,
+    find_kind,
+    kind_of,
+    metric_of,
+    vector_details,
+)
 from lancewood.proto import table_pb2
 
 ROWS = 300
@@ -69,3 +76,11 @@ def test_a_kind_that_we_do_not_know_is_none_and_broken_details_are_an_error() ->
     message.index_details.value = b"\xff\xff"
     with pytest.raises(FormatError, match="details of index 'i'"):
         kind_of(Index(message))
+
+
+def test_a_metric_that_nobody_knows_is_a_format_error() -> None:
+    message = table_pb2.IndexMetadata(name="i")
+    message.index_details.type_url = "/lance.index.pb.VectorIndexDetails"
+    message.index_details.value = b"\x08\x09"
+    with pytest.raises(FormatError, match="index 'i' compares by metric 9, and known are l2"):
+        metric_of(Index(message))

@@ -83,6 +83,10 @@ _VECTORS = {
 }
 
 
+METRICS = ("l2", "cosine", "dot", "hamming")
+"""How vectors are compared, by the numbers that manifests have for it."""
+
+
 def find_kind(name: str) -> IndexKind:
     """The kind of that name, in any case; raises InvalidInputError for others."""
     found = KINDS.get(name.upper()) if isinstance(name, str) else None
@@ -115,3 +119,13 @@ def inverted_details(index: Index) -> index_pb2.InvertedIndexDetails:
         return index_pb2.InvertedIndexDetails.FromString(index.message.index_details.value)
     except DecodeError as cause:
         raise FormatError(f"the details of index {index.name!r} cannot be read: {cause}") from cause
+
+
+def metric_of(index: Index) -> str:
+    """How a vector index compares; raises FormatError for a way that is not known."""
+    number = vector_details(index).metric
+    if number >= len(METRICS):
+        raise FormatError(
+            f"index {index.name!r} compares by metric {number}, and known are {', '.join(METRICS)}"
+        )
+    return METRICS[number]

@@ -19,10 +19,9 @@ from lancewood.engine.snapshot import Snapshot, dataset_address
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.model.ids import is_detached
 from lancewood.model.index import Index
-from lancewood.model.index_kinds import vector_details
+from lancewood.model.index_kinds import METRICS, vector_details
 
 DISTANCE = "_distance"
-METRICS = ("l2", "cosine", "dot", "hamming")
 REFINE = 10
 """Of an index that keeps codes instead of vectors, so many times ``k`` rows are compared by their
 vectors; see docs/search.md for what that gives."""

@@ -34,6 +34,7 @@ from lancewood.model.index_kinds import (
     IVF_PQ,
     KINDS,
     LABEL_LIST,
+    METRICS,
     NGRAM,
     ZONEMAP,
     IndexKind,
@@ -42,7 +43,6 @@ from lancewood.model.index_kinds import (
 from lancewood.model.schema import Schema
 
 LOOKUP, SEARCH = "lookup", "search"
-METRICS = ("l2", "cosine", "dot", "hamming")
 FEW_VECTORS = 65_536
 """Up to so many, vectors are kept as they are: an exact answer costs little."""
 _MOST_PARTITIONS = 4096

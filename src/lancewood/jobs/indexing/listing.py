@@ -12,11 +12,11 @@ from pyroaring import BitMap
 from lancewood.engine.schema import path_of
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
-from lancewood.jobs.indexing.choosing import METRICS, chain_to
+from lancewood.jobs.indexing.choosing import chain_to
 from lancewood.jobs.indexing.planning import SYSTEM
 from lancewood.model.bitmap import numbers_in
 from lancewood.model.index import FRAGMENT_REUSE, Index
-from lancewood.model.index_kinds import kind_of, vector_details
+from lancewood.model.index_kinds import kind_of, metric_of
 from lancewood.model.manifest import Manifest, peek_fragment_id
 
 
@@ -60,7 +60,7 @@ def list_indices(snapshot: Snapshot) -> list[IndexInfo]:
 def _info(snapshot: Snapshot, segments: Sequence[Index], coverage: _Coverage) -> IndexInfo:
     first, last = segments[0], max(segments, key=lambda each: each.dataset_version)
     kind = kind_of(first)
-    metric = METRICS[vector_details(first).metric] if kind is not None and kind.is_vector else None
+    metric = metric_of(first) if kind is not None and kind.is_vector else None
     sizes = [sum(file.size for file in each.files) if each.files else None for each in segments]
     fragments, rows = coverage.of(segments)
     created = last.message.created_at

@@ -22,7 +22,7 @@ from lancewood.engine.rows import plan_scan
 from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.format.arrow import to_arrow_field
-from lancewood.jobs.indexing.choosing import METRICS, chain_to, options_of, quoted, usual_partitions
+from lancewood.jobs.indexing.choosing import chain_to, options_of, quoted, usual_partitions
 from lancewood.jobs.indexing.records import load_holdings, load_record
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId
@@ -32,6 +32,7 @@ from lancewood.model.index_kinds import (
     IndexKind,
     Merging,
     kind_of,
+    metric_of,
     vector_details,
 )
 from lancewood.model.manifest import peek_fragment_id
@@ -262,7 +263,7 @@ def _vectors(ground: Ground, segment: Index, arrow: pa.DataType) -> VectorSpec:
     details = vector_details(segment)
     product = details.product.num_sub_vectors if details.HasField("product") else None
     partitions = usual_partitions(_kind(segment), ground.rows)
-    return VectorSpec(arrow.list_size, METRICS[details.metric], partitions, product)
+    return VectorSpec(arrow.list_size, metric_of(segment), partitions, product)
 
 
 def _told_options(snapshot: Snapshot, segment: Index, spec: IndexSpec) -> Mapping[str, Any]:
