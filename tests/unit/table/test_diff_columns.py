@@ -59,6 +59,33 @@ def test_fields_of_a_struct_that_swap_their_names_are_the_same_fields(tmp_path: 
     assert between(made).stat() == lw.DiffStat(0, 1, 0, 1, {"v": 1})
 
 
+def test_a_field_that_was_renamed_after_a_restore_is_the_same_field(tmp_path: Path) -> None:
+    made = written(tmp_path, pa.table({"id": [1, 2], "s": [{"a": 1, "b": 2}, {"a": 3, "b": 4}]}))
+    made.restore()
+    made.alter_columns({"path": "s.a", "name": "c"})
+    lw.open(made.uri).update({"s.c": "9"})
+    made = lance.dataset(made.uri)
+    assert between(made).stat() == lw.DiffStat(0, 2, 0, 0, {"s": 2})
+
+
+def test_a_column_that_was_cast_and_renamed_is_the_same_column(tmp_path: Path) -> None:
+    made = written(tmp_path, ROWS)
+    made.alter_columns({"path": "x", "data_type": pa.int32()})
+    made.alter_columns({"path": "x", "name": "y"})
+    made.update({"y": "9"}, "id = 2")
+    assert between(made).stat() == lw.DiffStat(0, 1, 0, 5, {"y": 1})
+    assert lw.open(made.uri).diff(made.version, 1).stat() == lw.DiffStat(0, 1, 0, 5, {"x": 1})
+    made.add_columns({"x": "id * 2"})
+    assert between(made).stat().cells == {"y": 1}
+
+
+def test_a_new_column_is_not_one_that_was_dropped(tmp_path: Path) -> None:
+    made = written(tmp_path, ROWS)
+    made.drop_columns(["x"])
+    made.add_columns({"y": "id + 7"})
+    assert between(made).stat() == lw.DiffStat(0, 0, 0, 6, {})
+
+
 def test_fields_of_structs_of_two_tables_are_the_same_by_name_alone(tmp_path: Path) -> None:
     one = written(tmp_path, pa.table({"id": [1], "s": [{"a": 1, "b": 2}]}), "one")
     other = written(tmp_path, pa.table({"id": [1], "s": [{"a": 1, "c": 7}]}), "other")

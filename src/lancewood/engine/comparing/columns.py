@@ -1,12 +1,12 @@
 """The columns that two versions of a table have in common, whatever they are called there.
 
-A column is known by its id if the version that both come from has it, else by its name: two
-branches give the same id to different new columns. Reads nothing.
+A column is known by the one of the version that both come from, else by its name: two branches give
+the same id to different new columns. Reads no data file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -55,19 +55,18 @@ def paired_columns(
 ) -> tuple[ColumnPair, ...]:
     """The columns that are the same in both, in the order of the later version. ``common`` is the
     version that both come from, if it is known."""
-    mine, theirs = (_known(common, each) for each in (one, other))
-    by_id = {each.id: (each, kept) for each, kept in mine}
-    pairs = {
-        each.name: ColumnPair(by_id[each.id][0], each, kept & by_id[each.id][1])
-        for each, kept in theirs
-        if each.id in by_id
-    }
+    mine, theirs = (_origins(common, each) for each in (one, other))
+    by_origin = {mine[each.name].id: each for each in one.schema.fields if each.name in mine}
+    pairs = dict[str, ColumnPair]()
+    for each in other.schema.fields:
+        before = by_origin.get(theirs[each.name].id) if each.name in theirs else None
+        if before is not None:
+            pairs[each.name] = _paired(before, mine[before.name], each, theirs[each.name])
     claimed = {each.before.name for each in pairs.values()}
     for each in other.schema.fields:
         before = one.schema.by_name.get(each.name)
         if before is not None and each.name not in pairs and before.name not in claimed:
-            is_cast_before = before.id not in by_id and any(each.id == old.id for old, _ in theirs)
-            pairs[each.name] = ColumnPair(before, each, is_cast_before=is_cast_before)
+            pairs[each.name] = ColumnPair(before, each)
     return tuple(pairs[each.name] for each in other.schema.fields if each.name in pairs)
 
 
@@ -84,19 +83,20 @@ def _places(fragment: Fragment, ids: Sequence[FieldId]) -> Iterator[_Place]:
     return (found.get(each) for each in ids)
 
 
-def _known(common: Snapshot | None, later: Snapshot) -> Sequence[tuple[Field, frozenset[FieldId]]]:
-    """The columns of a version that an earlier one has under the same ids, which one that was cast
-    since has not; each with the ids that are the same fields there."""
+def _origins(common: Snapshot | None, later: Snapshot) -> Mapping[str, Field]:
+    """What the version that both come from has for each column of a later one."""
     if common is None:
-        return ()
-    if common is later:
-        return [(each, _ids(each)) for each in later.schema.fields]
-    found = find_earlier(common, later, later.schema)
-    return [
-        (each, _ids(each) & _ids(found[each.name]))
-        for each in later.schema.fields
-        if each.name in found and found[each.name].id == each.id
-    ]
+        return {}
+    return later.schema.by_name if common is later else find_earlier(common, later, later.schema)
+
+
+def _paired(before: Field, earlier: Field, after: Field, later: Field) -> ColumnPair:
+    """The pair of two columns that come from the same one. One that was cast since has another
+    id, and so none in common with it."""
+    if before.id == earlier.id and after.id == later.id:
+        kept = _ids(before) & _ids(earlier) & _ids(after) & _ids(later)
+        return ColumnPair(before, after, kept)
+    return ColumnPair(before, after, is_cast_before=after.id == later.id)
 
 
 def _ids(field: Field) -> frozenset[FieldId]:

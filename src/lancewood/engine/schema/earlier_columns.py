@@ -1,23 +1,26 @@
 """The columns of a version, found again in an earlier one.
 
-Names change and ids stay, but the id of a dropped column may be given to another one. So an id with
-a changed name counts only if ids are never reused, if a data file of both versions holds it, or if
-every version in between has it, which their transactions tell. Reads no data file.
+Names change and ids stay, but a cast gives a new id, and the id of a dropped column may be given to
+another one. So an id with a changed name counts only if ids are never reused, if a data file of
+both versions holds it, or if every version in between has it; and a column that was cast and
+renamed is followed through those versions. Their transactions tell. Reads no data file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 
 from lancewood.engine.base import WORKERS, in_order
 from lancewood.engine.snapshot import Descent, Snapshot
+from lancewood.format.schema import decode_schema
 from lancewood.model.ids import FieldId, Version
 from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, Manifest
 from lancewood.model.operations import (
     Merge,
     MissingTransaction,
+    Operation,
     Overwrite,
     Project,
     Restore,
@@ -27,7 +30,7 @@ from lancewood.model.schema import Field, Schema
 
 _MOST_VERSIONS = 64
 """If the versions are further apart, their transactions are not read."""
-_SAY_NOTHING = (MissingTransaction, Overwrite, Restore, UnknownOperation)
+_SAY_NOTHING = (MissingTransaction, Overwrite, UnknownOperation)
 """Operations after which an id may be that of another column."""
 _NOWHERE = -1_000
 """Ids from here downwards are in no data file, so that fields with them are read as null."""
@@ -36,19 +39,23 @@ _NOWHERE = -1_000
 def find_earlier(since: Snapshot, until: Snapshot, columns: Schema) -> Mapping[str, Field]:
     """What to read at ``since`` for columns of ``until``, by their names there.
 
-    A column that was cast is found by its name and has its earlier type; a newer one is left out,
-    and a newer field inside a struct is read as null.
+    A column that was cast has its earlier type; a newer one is left out, and a newer field inside
+    a struct is read as null.
     """
     search = _Search(since, until)
-    found, claimed = {}, set()
-    for each in columns.fields:
-        if search.is_same(each):
-            found[each.name] = search.matched(each)
-            claimed.add(each.id)
-    for each in columns.fields:
-        older = since.schema.by_name.get(each.name)
-        if each.name not in found and older is not None and older.id not in claimed:
-            found[each.name] = older
+    found = {each.name: search.matched(each) for each in columns.fields if search.is_same(each)}
+    left = {each.name: each for each in since.schema.fields}
+    for each in found.values():
+        left.pop(since.schema.by_id[each.id].name)
+    others = [each for each in columns.fields if each.name not in found]
+    if left and any(each.name not in left for each in others):
+        for each in others:
+            older = search.origin(each)
+            if older is not None and left.pop(older.name, None) is not None:
+                found[each.name] = older
+    for each in others:
+        if each.name not in found and each.name in left:
+            found[each.name] = left.pop(each.name)
     return found
 
 
@@ -103,17 +110,51 @@ class _Search:
 
     def _is_held_in_between(self, ids: frozenset[FieldId]) -> bool:
         """Whether every version after ``since`` has the fields; False if that is unknown."""
+        schemas = self._schemas
+        return schemas is not None and all(ids <= each.by_id.keys() for each in schemas)
+
+    def origin(self, column: Field) -> Field | None:
+        """The earlier column that this one was made of by renaming and casting; None if unknown.
+
+        No single version both drops a column and adds another one.
+        """
+        for older in reversed(self._schemas or ()):
+            found = older.by_id.get(column.id) or older.by_name.get(column.name)
+            if found is None:
+                return None
+            column = found
+        return column if self._schemas else None
+
+    @cached_property
+    def _schemas(self) -> Sequence[Schema] | None:
+        """Those of all versions from the earlier one on; None if not all are known."""
         first, last = self.since.manifest.version + 1, self.until.manifest.version
         if last - first >= _MOST_VERSIONS:
-            return False
+            return None
         descent = Descent(self.until)
 
-        def look(version: int) -> Iterator[bool]:
-            for operation in descent.transaction(Version(version)).operations:
-                yield not isinstance(operation, _SAY_NOTHING) and (
-                    not isinstance(operation, Merge | Project)
-                    or ids <= {each.id for each in operation.fields}
-                )
+        def look(version: int) -> Iterator[Sequence[Operation]]:
+            yield descent.transaction(Version(version)).operations
 
+        found = [self.since.schema]
         tasks = (partial(look, each) for each in range(first, last + 1))
-        return all(in_order(tasks, workers=WORKERS))
+        for operations in in_order(tasks, workers=WORKERS):
+            schema: Schema | None = found[-1]
+            for each in operations:
+                schema = None if schema is None else self._after(each, schema, found)
+            if schema is None:
+                return None
+            found.append(schema)
+        return found
+
+    def _after(
+        self, operation: Operation, schema: Schema, earlier: Sequence[Schema]
+    ) -> Schema | None:
+        """The schema that an operation leaves; None if it says nothing of it."""
+        match operation:
+            case Merge(fields=fields) | Project(fields=fields):
+                return decode_schema(fields, {})
+            case Restore(version=version):
+                at = version - self.since.manifest.version
+                return earlier[at] if 0 <= at < len(earlier) else None
+        return None if isinstance(operation, _SAY_NOTHING) else schema
