@@ -1,0 +1,201 @@
+"""Indices built on Spark, and every row of a frame that finds its neighbours.
+
+pylance builds with all processors in one call, and searches for some hundred queries in another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+
+import lancewood as lw
+import lancewood.spark as lws
+from bench import OURS, PYLANCE
+from bench.measure import interleave
+from bench.places import Places, scratch, twin
+from bench.result import LeastRatio, Row, Section
+from bench.scale import Scale
+
+_FRAGMENTS = 10
+_LENGTH, _QUERIES, _NEAREST = 64, 10_000, 10
+_PARTITIONS, _SUB_VECTORS, _SAMPLE = 64, 16, 64
+_PROBED, _REFINED = 8, 2
+_ROWS_PER_VECTOR, _ROWS_PER_COMPARED = 20, 200
+_PASSES = 2
+_AT_ONCE = 500
+"""Queries of a call of pylance, which opens more files than it may for all of them."""
+
+
+def run(scale: Scale, places: Places) -> Section:
+    spark = lws.session("local[2]", conf={"spark.driver.memory": "4g"})
+    try:
+        with scratch(places.fast) as here:
+            rows = [*_built(spark, here, scale), *_searched(spark, here, scale)]
+    finally:
+        spark.stop()
+    return Section(
+        name="indexing",
+        title="Indices built, and searched for many rows, on Spark",
+        note=f"On {places.fast_name}; `local[2]`; {scale.rows:,} rows in {_FRAGMENTS} fragments of "
+        "int64 in a random order, int32 of a thousand values and texts of six words, and "
+        f"{scale.rows // _ROWS_PER_VECTOR:,} vectors of {_LENGTH} floats. Every pass builds anew. "
+        f"The model of IVF_PQ has {_PARTITIONS} partitions and {_SUB_VECTORS} sub-vectors. Each "
+        f"of {_QUERIES:,} vectors then finds its {_NEAREST} nearest, with {_PROBED} probes and "
+        f"{_REFINED} times as many compared exactly; without an index among "
+        f"{scale.rows // _ROWS_PER_COMPARED:,}. pylance is one process with two threads.",
+        rows=tuple(rows),
+    )
+
+
+def _built(spark: Any, here: Path, scale: Scale) -> Iterator[Row]:
+    path = here / "values.lance"
+    _make_values(path, scale.rows)
+    pair = _Pair(spark, path)
+    target = LeastRatio(1.0) if scale.is_budgeted else None
+    for column, kind in (("id", "BTREE"), ("kind", "BITMAP"), ("id", "ZONEMAP")):
+        yield _row(f"{kind} of {column}", pair.builds(column, kind), _PASSES, target)
+    texts = here / "texts.lance"
+    _make_texts(texts, scale.rows // 10)
+    builds = _Pair(spark, texts).builds("text", "INVERTED")
+    yield _row("INVERTED of a tenth of the rows", builds, _PASSES, target)
+
+
+def _searched(spark: Any, here: Path, scale: Scale) -> Iterator[Row]:
+    path = here / "vectors.lance"
+    _make_vectors(path, scale.rows // _ROWS_PER_VECTOR)
+    pair = _Pair(spark, path)
+    target = LeastRatio(1.0) if scale.is_budgeted else None
+    yield _row("IVF_PQ", pair.builds_vectors(), 1, target)
+    queries = _vectors(np.random.default_rng(5), _QUERIES)
+    yield _row(f"{_QUERIES:,} by the index", pair.finds(queries, by_index=True), _PASSES)
+    compared = here / "compared.lance"
+    _make_vectors(compared, scale.rows // _ROWS_PER_COMPARED)
+    finds = _Pair(spark, compared).finds(queries, by_index=False)
+    yield _row(f"{_QUERIES:,}, all vectors compared", finds, _PASSES)
+
+
+class _Pair:
+    """A table twice: one for us, one for pylance."""
+
+    def __init__(self, spark: Any, path: Path) -> None:
+        self._spark = spark
+        self._runner = lws.runner(spark)
+        self._theirs = twin(path)
+        self._ours = path
+
+    def builds(self, column: str, kind: str) -> dict[str, Callable[[], object]]:
+        theirs: Any = lance.dataset(self._theirs)
+        name = f"{column}_{kind}"
+        return {
+            OURS: lambda: lw.open(self._ours, fsync=False).indices.create(
+                column, kind, name=name, replace=True, runner=self._runner
+            ),
+            PYLANCE: lambda: theirs.create_scalar_index(column, kind, name=name, replace=True),
+        }
+
+    def builds_vectors(self) -> dict[str, Callable[[], object]]:
+        theirs: Any = lance.dataset(self._theirs)
+        return {
+            OURS: lambda: lw.open(self._ours, fsync=False).indices.create(
+                "near",
+                "IVF_PQ",
+                partitions=_PARTITIONS,
+                sub_vectors=_SUB_VECTORS,
+                options={"sample_rate": _SAMPLE},
+                replace=True,
+                runner=self._runner,
+            ),
+            PYLANCE: lambda: theirs.create_index(
+                "near",
+                "IVF_PQ",
+                num_partitions=_PARTITIONS,
+                num_sub_vectors=_SUB_VECTORS,
+                sample_rate=_SAMPLE,
+                replace=True,
+            ),
+        }
+
+    def finds(self, queries: Any, *, by_index: bool) -> dict[str, Callable[[], object]]:
+        given = pa.table({"query": range(len(queries)), "v": _as_arrow(queries)})
+        frame = self._spark.createDataFrame(given).repartition(2).cache()
+        assert frame.count() == len(queries)
+        probed, refined = (_PROBED, _REFINED) if by_index else (None, None)
+        theirs = {"nprobes": probed, "refine_factor": refined} if by_index else {}
+        asked = {"column": "near", "k": _NEAREST, "use_index": by_index, **theirs}
+        dataset: Any = lance.dataset(self._theirs)
+
+        def search_with_spark() -> None:
+            found = lws.search(
+                self._spark,
+                self._ours,
+                frame,
+                vector="v",
+                columns=["id"],
+                k=_NEAREST,
+                nprobes=probed,
+                refine=refined,
+                use_index=by_index,
+            )
+            found.write.format("noop").mode("overwrite").save()
+
+        def search_with_pylance() -> None:
+            for at in range(0, len(queries), _AT_ONCE):
+                nearest = {**asked, "q": queries[at : at + _AT_ONCE]}
+                dataset.to_table(columns=["id"], nearest=nearest)
+
+        return {OURS: search_with_spark, PYLANCE: search_with_pylance}
+
+
+def _row(
+    work: str,
+    contenders: Mapping[str, Callable[[], object]],
+    passes: int,
+    target: LeastRatio | None = None,
+) -> Row:
+    found = interleave(contenders, passes)
+    return Row(work=work, unit="ms", ours=found[OURS], pylance=found[PYLANCE], target=target)
+
+
+def _make(path: Path, rows: int, part: Callable[[Any], pa.RecordBatch]) -> None:
+    """A table of all numbers below ``rows``, in a random order."""
+    order, share = np.random.default_rng(1).permutation(rows), rows // _FRAGMENTS
+    batches = (part(order[at : at + share]) for at in range(0, rows, share))
+    data = pa.RecordBatchReader.from_batches(part(order[:1]).schema, batches)
+    lw.create(path, data, max_rows_per_file=share, fsync=False)
+
+
+def _make_values(path: Path, rows: int) -> None:
+    _make(path, rows, lambda ids: pa.record_batch({"id": ids, "kind": pa.array(ids % 1_000, "i4")}))
+
+
+def _make_texts(path: Path, rows: int) -> None:
+    words = np.array([f"word{each}" for each in range(20_000)])
+    generator = np.random.default_rng(2)
+
+    def part(ids: Any) -> pa.RecordBatch:
+        chosen = words[generator.zipf(1.3, (len(ids), 6)) % len(words)]
+        return pa.record_batch({"id": ids, "text": [" ".join(each) for each in chosen.tolist()]})
+
+    _make(path, rows, part)
+
+
+def _make_vectors(path: Path, rows: int) -> None:
+    generator = np.random.default_rng(3)
+    _make(
+        path,
+        rows,
+        lambda ids: pa.record_batch({"id": ids, "near": _as_arrow(_vectors(generator, len(ids)))}),
+    )
+
+
+def _vectors(generator: np.random.Generator, count: int) -> Any:
+    return generator.random((count, _LENGTH), dtype=np.float32)
+
+
+def _as_arrow(vectors: Any) -> pa.Array:
+    return pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), _LENGTH)
