@@ -113,14 +113,6 @@ class RunContext:
         """Whether a table existed when the run began, or the run has made it."""
         return self.has_now(table) or self.has(table)
 
-    def is_changed(self, table: str) -> bool:
-        """Whether the run's branch has committed a table that was not there, or other rows of it:
-        a merge brings nothing else."""
-        before, now = self._view(None), self._branch_view()
-        if before is None or table not in before.tables:
-            return True
-        return now.pin(table).content != before.pin(table).content
-
     def published_indices(self, table: str) -> set[str]:
         """The names of the indices that a table has on the branch that the run publishes into, also
         of those that no commit pins yet."""

@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from lancewood.catalog.membership import is_member, join
 from lancewood.catalog.names import lance_branch
+from lancewood.catalog.opening import content_of
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.reachable import unlanded
 from lancewood.engine.commit import commit, find_landed, lost_staged_file
@@ -28,8 +29,9 @@ from lancewood.engine.snapshot import (
     load_snapshot,
     main_location,
     same_content,
+    same_indices,
 )
-from lancewood.engine.staging import Landed, find_landing, land
+from lancewood.engine.staging import Landed, find_landing, is_last_step, land
 from lancewood.engine.versions import (
     load_manifest,
     load_transaction,
@@ -41,6 +43,7 @@ from lancewood.errors import (
     CommitUnknownError,
     ConflictError,
     IncompatibleConflictError,
+    IntegrityError,
     InvalidInputError,
     NotFoundError,
     RetryableConflictError,
@@ -127,6 +130,19 @@ def landed_version(context: RepoContext, pin: Pin) -> Snapshot | None:
     except NotFoundError:
         return None
     return found if content_digest(found.manifest.message) == pin.content else None
+
+
+def is_as_pinned(context: RepoContext, pin: Pin, head: Snapshot) -> bool:
+    """Whether a version of the pin's branch has the pinned rows, columns and indices. If the pinned
+    version is gone, nobody knows of its indices, and they count as the same."""
+    if content_of(head) != pin.content:
+        return False
+    if pin.landing is not None and is_last_step(head.manifest, pin.landing):
+        return True
+    with contextlib.suppress(NotFoundError, IntegrityError):
+        pinned = landed_version(context, pin)
+        return pinned is None or same_indices(pinned.manifest, head.manifest)
+    return True
 
 
 def pinned_state(context: RepoContext, pin: Pin) -> Snapshot:
@@ -307,7 +323,7 @@ def _restore(context: RepoContext, pin: Pin, pending: PendingMove, uuid: str) ->
     either the search or the commit sees it."""
     head = load_snapshot(context.location(pin))
     is_landing = pin.landing is not None and uuid == pin.landing.uuids[-1]
-    if not is_landing and content_digest(head.manifest.message) == pin.content:
+    if not is_landing and is_as_pinned(context, pin, head):
         return
     try:
         if find_landed(head.location, head.scheme, uuid, pending.base) is not None:

@@ -32,7 +32,6 @@ from lancewood.errors import (
     RetryableConflictError,
     UnsupportedError,
 )
-from lancewood.format.manifest_digest import content_digest
 from lancewood.git.hashes import Hash
 from lancewood.git.objects import Signature
 from lancewood.git.refs import Head
@@ -41,6 +40,7 @@ from lancewood.repo.context import RepoContext
 from lancewood.repo.identity import author_of
 from lancewood.repo.landing import (
     catch_up,
+    is_as_pinned,
     is_beginning,
     land_rest,
     landed_version,
@@ -179,7 +179,7 @@ class BranchMove:
         head = load_snapshot(location)
         landing = pin.landing
         has_landed = landing is None or find_landing(location, landing).is_landed
-        if has_landed and content_digest(head.manifest.message) == pin.content:
+        if has_landed and is_as_pinned(self.context, pin, head):
             return None
         Stage(head).commit(restoring(head, pinned_state(self.context, pin)))
         # Under the identity of its last step a state has landed with that, and lands no more.
@@ -271,7 +271,7 @@ def uncommitted(context: RepoContext, branch: str, pin: Pin) -> str | None:
         if not state.versions:
             return None
     newest = require_newest(location.store).version
-    if changed_head(pin, location, newest, is_pinned_branch=is_pinned_branch) is None:
+    if changed_head(context, pin, location, newest, is_pinned_branch=is_pinned_branch) is None:
         return None
     return f"it was written up to version {newest}, and that is not committed; commit() it first"
 

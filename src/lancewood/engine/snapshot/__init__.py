@@ -30,7 +30,7 @@ from lancewood.engine.snapshot.revisions import (
     resolve,
     same_branch,
 )
-from lancewood.engine.snapshot.sameness import same_content
+from lancewood.engine.snapshot.sameness import same_content, same_indices
 from lancewood.engine.snapshot.snapshot import (
     Snapshot,
     TableStats,
@@ -68,6 +68,7 @@ __all__ = [
     "resolve",
     "same_branch",
     "same_content",
+    "same_indices",
     "table_stats",
     "vector_of",
 ]

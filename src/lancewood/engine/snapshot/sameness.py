@@ -1,4 +1,4 @@
-"""Whether two versions have the same rows and columns, even on different branches.
+"""Whether two versions have the same rows and columns, even on different branches; and indices.
 
 Two branches record the same file differently: under the id of one base path here, under another or
 none there. So files are compared by location, and deletion files that differ by the rows that they
@@ -16,7 +16,7 @@ from lancewood.format.layout import find_base
 from lancewood.format.manifest_digest import content_digest
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import BaseId
-from lancewood.model.manifest import decode_fragment
+from lancewood.model.manifest import ManifestHead, decode_fragment
 from lancewood.proto import table_pb2
 
 
@@ -32,6 +32,12 @@ def same_content(one: Snapshot, other: Snapshot) -> bool:
     locations: dict[tuple[str, bool], int] = {}
     pairs = zip(_Resolved(one, locations), _Resolved(other, locations), strict=True)
     return all(_same(one, here, other, there) for here, there in pairs)
+
+
+def same_indices(one: ManifestHead, other: ManifestHead) -> bool:
+    """Whether two versions have the same segments of the same indices."""
+    mine, theirs = ({(each.name, each.uuid) for each in head.indices} for head in (one, other))
+    return mine == theirs
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The indices of a target: checked with the plan, then built or extended after its load.
 
 Executors build them, on the run's branch; they are published with the rows. What a table has too
-few rows for, and what would be published without any row, waits for a later run.
+few rows for waits for a later run.
 """
 
 from __future__ import annotations
@@ -96,11 +96,6 @@ class Indexing:
             else:
                 table = self._create(table, each, runner)
         return table
-
-    def wait(self, table: Table) -> None:
-        """Leave everything to a run that changes rows: others are not published."""
-        for name in self._missing(table):
-            self._wait(name, "the run changed no row")
 
     def _missing(self, table: Table) -> list[str]:
         known = {each.name for each in table.indices}

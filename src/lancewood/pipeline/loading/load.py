@@ -77,10 +77,7 @@ def load_target(
     if files is None or size is None:
         files, size = files_added(before, after)
     indexing = Indexing(context, target, loading.listener)
-    if after.version != before.version or context.is_changed(target.table):
-        after = indexing.run(after, loading.runner)
-    else:
-        indexing.wait(after)
+    after = indexing.run(after, loading.runner)
     return TargetFacts(
         table=target.table,
         mode=f"{target.mode.value}, full refresh" if target.is_anew else target.mode.value,

@@ -28,6 +28,7 @@ from lancewood.engine.snapshot import (
     load_snapshot,
     main_location,
     same_content,
+    same_indices,
 )
 from lancewood.engine.versions import load_branch, versions_since
 from lancewood.errors import IncompatibleConflictError, LancewoodError, RetryableConflictError
@@ -163,7 +164,7 @@ class MergePlan:
         wanted = lance_branch(self.into)
         is_written_here = wanted is None or (ours is not None and ours.branch == wanted)
         if self.is_squashed:
-            if base is not None and same_table(self.context, base, theirs):
+            if base is not None and self._is_untouched(base, theirs):
                 return None
             is_written_here = is_written_here or self._has_own(ours)
         if theirs.branch != wanted and is_written_here and self._comes_from(theirs, wanted):
@@ -194,6 +195,13 @@ class MergePlan:
         return TableMerge(
             name, TableDone.RESTORED if is_older else TableDone.TAKEN, theirs, ours, base
         )
+
+    def _is_untouched(self, base: Pin, theirs: Pin) -> bool:
+        """Whether theirs has the rows, the columns and the indices of the base."""
+        if not same_table(self.context, base, theirs):
+            return False
+        one, other = (self.context.open(each).manifest for each in (base, theirs))
+        return same_indices(one, other)
 
     def _is_gone(self, pin: Pin) -> bool:
         if pin.branch is None:

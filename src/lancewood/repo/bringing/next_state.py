@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from lancewood.engine.commit import CommitPolicy, commit
 from lancewood.engine.location import Location
-from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.snapshot import Snapshot, load_snapshot, same_indices
 from lancewood.engine.staging import Stage
 from lancewood.format.manifest_digest import content_digest
 from lancewood.jobs.publishing.composing import Publication
@@ -34,7 +34,9 @@ def restored(head: Snapshot, source: Snapshot, message: str) -> Stage:
 def clear(head: Snapshot, fork: Version) -> None:
     """Return a table to an older version, as a new one."""
     source = load_snapshot(head.location, version=fork)
-    if content_digest(head.manifest.message) != content_digest(source.manifest.message):
+    mine, theirs = head.manifest, source.manifest
+    is_same = content_digest(mine.message) == content_digest(theirs.message)
+    if not is_same or not same_indices(mine, theirs):
         transaction = restoring(head, source, message="what was given up goes")
         commit(head.location, head.manifest, head.scheme, transaction)
 

@@ -127,7 +127,9 @@ class StandingTables:
             pin, location = (
                 away[name] if known is None else (known.pin, self.context.location(known.pin))
             )
-            head = changed_head(pin, location, newest, is_pinned_branch=known is not None)
+            head = changed_head(
+                self.context, pin, location, newest, is_pinned_branch=known is not None
+            )
             if head is not None:
                 changes[name] = pin_of(head, pin.uri)
             elif known is not None and name not in self._diverged:

@@ -122,7 +122,7 @@ def _compared(context: RepoContext, branch: str | None, name: str, pin: Pin) -> 
     newest = require_newest(location.store).version
     if is_pinned_branch and newest == pin.version:
         context.open(pin)  # a table that was made again may have the same number
-    changed = changed_head(pin, location, newest, is_pinned_branch=is_pinned_branch)
+    changed = changed_head(context, pin, location, newest, is_pinned_branch=is_pinned_branch)
     state = State.CLEAN if changed is None else State.MODIFIED
     return TableStatus(name, state, pin, newest)
 

@@ -12,7 +12,6 @@ setting it is interrupted, the next transaction that writes to a table completes
 from __future__ import annotations
 
 from lancewood.catalog.names import lance_branch
-from lancewood.catalog.opening import content_of
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.repository_tags import REPOSITORY_ID
 from lancewood.engine.location import Location
@@ -45,6 +44,7 @@ from lancewood.repo.landing import (
     LOST,
     check_member,
     finish_moves,
+    is_as_pinned,
     is_beginning,
     land_pin,
     land_rest,
@@ -264,16 +264,16 @@ def working_location(
 
 
 def changed_head(
-    pin: Pin, location: Location, newest: Version, *, is_pinned_branch: bool
+    context: RepoContext, pin: Pin, location: Location, newest: Version, *, is_pinned_branch: bool
 ) -> Snapshot | None:
-    """The newest version of a table, if its content is not the pin's.
+    """The newest version of a table, if its rows, columns or indices are not the pin's.
 
     ``is_pinned_branch``: the location is that of the pin's branch.
     """
     if is_pinned_branch and pin.landing is None and pin.version == newest:
         return None
     head = load_snapshot(location, version=newest)
-    if is_pinned_branch and content_of(head) == pin.content:
+    if is_pinned_branch and is_as_pinned(context, pin, head):
         return None
     if not is_pinned_branch and is_beginning(head, pin.branch, pin.exact_version):
         return None

@@ -1,0 +1,84 @@
+"""Indices in a repository: they come with commits and go with them, though they change no row."""
+
+from __future__ import annotations
+
+import lance
+import pytest
+from tests.unit.repo.rows import rows
+
+import lancewood as lw
+from lancewood.repo.looking.status import State
+
+pytestmark = pytest.mark.usefixtures("unsynced")
+
+
+def standing(repo: lw.Repository) -> lw.Table:
+    """The table itself, as one opens it who does not know the repository."""
+    return lw.open(repo.path / "tables" / "photos.lance")
+
+
+def committed(repo: lw.Repository, revision: str = "HEAD") -> list[str]:
+    return [each.name for each in repo.at(revision).table("photos").indices]
+
+
+def state(repo: lw.Repository) -> State:
+    return next(each.state for each in repo.status().tables if each.name == "photos")
+
+
+def index(repo: lw.Repository, branch: str, name: str) -> None:
+    with repo.transaction(branch, f"{name} on {branch}") as changes:
+        changes.table("photos").indices.create("id", "BTREE", name=name)
+
+
+def test_an_index_made_beside_the_repository_is_a_change_that_is_committed(
+    repo: lw.Repository,
+) -> None:
+    made = standing(repo).indices.create("id", "BTREE")
+    assert state(repo) is State.MODIFIED
+    done = repo.commit("an index")
+    assert (done.is_new, done.tables, committed(repo)) == (True, ("photos",), ["id_idx"])
+    assert (committed(repo, "HEAD~1"), state(repo)) == ([], State.CLEAN)
+    assert [each.kind for each in repo.diff("HEAD~1", "HEAD")] == ["moved"]
+    made.set_config({"lancewood.test": "1"})
+    assert not repo.commit("nothing that is committed").is_new
+    standing(repo).indices.drop("id_idx")
+    assert repo.commit("none again").is_new
+    assert committed(repo) == []
+
+
+def test_a_reset_takes_an_index_back_and_brings_it_again(repo: lw.Repository) -> None:
+    standing(repo).indices.create("id", "BTREE")
+    repo.reset("HEAD")
+    assert (state(repo), [*standing(repo).indices]) == (State.CLEAN, [])
+    index(repo, "main", "kept")
+    tip = next(iter(repo.log())).hash
+    repo.reset("HEAD~1")
+    assert (committed(repo), [*standing(repo).indices]) == ([], [])
+    repo.reset(tip)
+    assert committed(repo) == [each.name for each in standing(repo).indices] == ["kept"]
+    assert state(repo) is State.CLEAN
+
+
+@pytest.mark.parametrize("squash", [False, True])
+def test_a_merge_brings_an_index_that_came_without_rows(repo: lw.Repository, squash: bool) -> None:
+    index(repo, "exp", "by_id")
+    done = repo.merge("exp", squash=squash)
+    assert (done.tables, committed(repo)) == (("photos",), ["by_id"])
+    with repo.transaction("main", "more") as changes:
+        changes.table("photos").append(rows(4))
+    assert standing(repo).scan(where="id = 2").to_arrow().num_rows == 1
+    found = lance.dataset(standing(repo).uri)
+    plan = found.scanner(filter="id = 2").explain_plan()
+    assert "ScalarIndexQuery" in plan
+    assert found.count_rows("id = 2") == found.count_rows("id = 4") == 1
+    assert repo.fsck(deep=True).is_ok
+
+
+def test_a_branch_that_changed_nothing_brings_nothing_by_a_squashed_merge(
+    repo: lw.Repository,
+) -> None:
+    index(repo, "exp", "by_id")
+    with repo.transaction("exp", "not that one") as changes:
+        changes.table("photos").indices.drop("by_id")
+    assert not repo.merge("exp", squash=True).is_new
+    assert committed(repo) == []
