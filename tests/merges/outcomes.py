@@ -47,6 +47,19 @@ def ours(case: Case, folder: Path, ask: Callable[..., pa.Table]) -> Outcome:
     return {"rows": rows_of(lw.open(uri).to_arrow()), "counts": counts}
 
 
+def on_spark(spark: Any, text: str, **given: Any) -> pa.Table:
+    """A statement on Spark. An error of the query itself is Spark's own, and counts as refused."""
+    from pyspark.errors import PySparkException
+
+    from lancewood.spark import sql
+    from lancewood.spark.tasks import arrow_of
+
+    try:
+        return arrow_of(sql(spark, text, **given))
+    except PySparkException as error:
+        raise InvalidInputError(str(error)) from error
+
+
 def essence(outcome: Outcome) -> Outcome:
     """What two have to agree on."""
     return {name: outcome[name] for name in ("rows", "error") if name in outcome}

@@ -8,13 +8,14 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from bench.peers.packaged import Delta, Iceberg
 from tests.merges.cases import Case, chosen
-from tests.merges.outcomes import REFUSED, TWICE, Outcome, failure, ours, rows_of
+from tests.merges.outcomes import REFUSED, TWICE, Outcome, failure, on_spark, ours, rows_of
 
 import lancewood as lw
 import lancewood.spark as lws
@@ -51,7 +52,7 @@ class Peers:
         ways: dict[str, Callable[[], Outcome]] = {
             "iceberg": lambda: self._iceberg(case, frames[0]),
             "delta": lambda: self._delta(case, frames[0]),
-            "ours on Spark": lambda: self._ours(case, self._on_spark),
+            "ours on Spark": lambda: self._ours(case, partial(on_spark, self.spark)),
             "ours in process": lambda: self._ours(case, _in_process),
         }
         return {name: ways[name]() for name in names}
@@ -80,9 +81,6 @@ class Peers:
         if done and _COUNTED[0] in done[0]:
             return {"rows": rows, "counts": [done[0][each] for each in _COUNTED]}
         return {"rows": rows}
-
-    def _on_spark(self, text: str, **given: Any) -> pa.Table:
-        return lws.sql(self.spark, text, **given).toArrow()
 
     def _ours(self, case: Case, ask: Callable[..., pa.Table]) -> Outcome:
         folder = Path(tempfile.mkdtemp(dir=self._home))

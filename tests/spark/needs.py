@@ -11,6 +11,8 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from lancewood.spark.abilities import SOURCES, Ability, release_here, shown
 
+COLLATIONS = Ability("collations and letters of newer Unicode", (4, 0), "")
+VARIANTS = Ability("variants", (4, 0), "")
 HAS_SOURCES = SOURCES.is_in(release_here())
 
 

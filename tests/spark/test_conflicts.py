@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.pylance import lance
+from tests.spark.needs import needs
 from tests.spark.test_diff import plain, told
 
 import lancewood as lw
@@ -17,6 +18,7 @@ from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from lancewood.spark import conflicts, runner
+from lancewood.spark.abilities import ARROW_FRAMES
 from lancewood.spark.tasks import arrow_of
 
 pytestmark = [
@@ -107,6 +109,7 @@ def test_conflicts_are_the_rows_that_pylance_shows_on_both_branches(
     assert kinds[COUNT] == ("insert/insert", ["s"])
 
 
+@needs(ARROW_FRAMES)
 def test_frame_of_decisions_decides_where_executors_merge(spark: Any, tmp_path: Path) -> None:
     table = made(tmp_path / "t.lance")
     frame = conflicts(spark, table.uri, "exp")
@@ -176,6 +179,7 @@ def test_blobs_are_in_conflict_and_not_shown(spark: Any, tmp_path: Path) -> None
     assert blob.read() == b"there"
 
 
+@needs(ARROW_FRAMES)
 def test_what_is_wrong_is_said_before_a_task_runs(spark: Any, table: lw.Table) -> None:
     with pytest.raises(NotFoundError, match="'nope'"):
         conflicts(spark, table.uri, "nope")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.breadth import EVERY_CASE
 from tests.interop.git_judge import check, git
+from tests.spark.needs import COLLATIONS, needs
 
 from lancewood import items
 from lancewood.errors import (
@@ -142,6 +143,7 @@ def test_without_the_check_bad_items_are_left_out_and_counted(spark: Any, tmp_pa
         items.write(df, tmp_path, check=False)
 
 
+@needs(COLLATIONS)
 def test_names_that_a_collation_takes_for_one_are_two_items(spark: Any, tmp_path: Path) -> None:
     rows = [("A", "x", b"1"), ("a", "y", b"2"), ("A", "z", b"3"), ("a", "Y", b"4")]
     df = frame(spark, rows).selectExpr(

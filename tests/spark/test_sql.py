@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 from tests.breadth import EVERY_CASE
+from tests.spark.needs import COLLATIONS, needs
 from tests.spark.ways import PYTHON, by_way
 from tests.sql_meanings import MEANINGS, REFUSED
 from tests.sql_scene import Queries, make_tables
@@ -22,7 +23,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from lancewood.query.functions import LOWER_APART, UPPER_APART
 from lancewood.spark import explain_sql, sql
-from lancewood.spark.abilities import DOUBLED_QUOTES, release_of
+from lancewood.spark.abilities import DOUBLED_QUOTES, STRICT_SQL, release_of
 from lancewood.spark.running.failures import quiet
 from lancewood.spark.tasks import arrow_of, frame_of
 
@@ -116,6 +117,7 @@ def test_queries_mean_the_same_in_process(spark: Any, tables: dict[str, str]) ->
         assert found.schema.names == wanted.schema.names, query
 
 
+@needs(STRICT_SQL)
 def test_queries_fail_in_process_where_they_fail_in_spark(
     spark: Any, tables: dict[str, str]
 ) -> None:
@@ -126,6 +128,7 @@ def test_queries_fail_in_process_where_they_fail_in_spark(
             arrow_of(sql(spark, query, tables=tables))
 
 
+@needs(COLLATIONS)
 def test_letters_have_one_upper_and_lower_case_or_are_refused(spark: Any) -> None:
     """Every letter there is, in both engines."""
     letters = [chr(each) for each in range(1, 0x110000) if not 0xD800 <= each < 0xE000]

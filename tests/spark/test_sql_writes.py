@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from tests.merges.cases import Case, chosen
-from tests.merges.outcomes import is_expected, ours, recorded
+from tests.merges.outcomes import is_expected, on_spark, ours, recorded
+from tests.spark.needs import needs
 from tests.unit.query.statements.judged import SOURCE, TARGET, Judged
 from tests.unit.query.statements.test_writing_rows import BY_SOURCE, MATCHED, NOT_MATCHED, counts
 from typer.testing import CliRunner
@@ -24,6 +26,7 @@ from lancewood.errors import AlreadyExistsError, InvalidInputError
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from lancewood.spark import sql
+from lancewood.spark.abilities import STRICT_SQL
 from lancewood.spark.scripts import OnSpark
 from lancewood.spark.tasks import arrow_of
 
@@ -72,7 +75,7 @@ def test_a_merge_does_what_its_clauses_say(
 @pytest.mark.parametrize("case", CASES, ids=range(len(CASES)))
 def test_a_merge_is_that_of_spark_with_iceberg(spark: Any, case: Case, tmp_path: Path) -> None:
     theirs = recorded()[case.name]["iceberg"]
-    mine = ours(case, tmp_path, lambda text, **given: sql(spark, text, **given).toArrow())
+    mine = ours(case, tmp_path, partial(on_spark, spark))
     assert is_expected(case, mine, theirs), (case.name, mine, theirs)
 
 
@@ -285,6 +288,7 @@ def test_a_table_is_replaced_with_its_columns_and_properties(spark: Any, tmp_pat
         sql(spark, "CREATE TABLE n (z INT)", tables={"n": new})
 
 
+@needs(STRICT_SQL)
 def test_a_script_that_fails_in_the_middle_publishes_nothing(spark: Any, tmp_path: Path) -> None:
     repo = lw.Repository.init(tmp_path / "repo")
     with repo.transaction(message="begin") as changes:

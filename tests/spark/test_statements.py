@@ -20,6 +20,7 @@ _WIDER = ("IF NOT EXISTS a INT", "SET DATA TYPE", "VERSION AS OF", "AS n(id")
 """What other engines have in these statements, and Spark has not."""
 _SINCE = {
     "MERGE WITH SCHEMA": (4, 0),
+    "INTO photos FROM s": (4, 0),
     "PRIMARY KEY": (4, 1),
     "INSERT WITH SCHEMA": (4, 2),
 }

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tests.manifests import page_tables
-from tests.spark.needs import needs
+from tests.spark.needs import VARIANTS, needs
 
 from lancewood.format.type_text import parse_type
 from lancewood.spark.abilities import TIMES, release_here
@@ -159,6 +159,7 @@ def test_random_columns_go_through_spark_and_back(spark: Any) -> None:
     law()
 
 
+@needs(VARIANTS)
 def test_the_page_names_types_as_spark_does(spark: Any) -> None:
     pairs = [(f"c{n}", name) for n, (_, name, how) in enumerate(TO_SPARK) if how != "refused"]
     words = ", ".join(f"{column} {name}" for column, name in pairs)

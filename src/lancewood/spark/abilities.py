@@ -45,6 +45,12 @@ BOUNDED_BATCHES = Ability(
     (4, 0),
     "for wide rows lower spark.sql.execution.arrow.maxRecordsPerBatch",
 )
+PIPELINES = Ability("pipelines", (4, 0), "read(), write() and sql() do their steps one by one")
+STRICT_SQL = Ability(
+    "errors for what SQL cannot compute",
+    (4, 0),
+    "such values are null, unless spark.sql.ansi.enabled is true",
+)
 TIMES = Ability("times to the nanosecond", (4, 3), "leave the column out with columns=")
 DOUBLED_QUOTES = Ability(
     "'' in texts of SQL", (4, 1), "such a text is two texts in a row: write \\' for a quote"
@@ -58,8 +64,8 @@ LIMITED_STREAMS = Ability(
     "a batch has all that is there; leave the option out",
 )
 MISSED = (
-    *(SOURCES, CONNECT, BOUNDED_BATCHES, DOUBLED_QUOTES, ARROW_FUNCTIONS),
-    *(LIMITED_STREAMS, TIMES),
+    *(SOURCES, CONNECT, PIPELINES, STRICT_SQL, BOUNDED_BATCHES, DOUBLED_QUOTES),
+    *(ARROW_FUNCTIONS, LIMITED_STREAMS, TIMES),
 )
 """What people notice the lack of."""
 

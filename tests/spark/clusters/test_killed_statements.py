@@ -16,6 +16,7 @@ from tests.unit.query.statements.test_writing_rows import counts
 
 import lancewood as lw
 from lancewood.spark import sql
+from lancewood.spark.tasks import arrow_of
 
 ROWS = 4000
 FILES = 4
@@ -45,7 +46,7 @@ def judged(dying: Faulty, tmp_path: Path) -> Judged:
     """Half of the source is in the target."""
 
     def ask(text: str, **given: Any) -> pa.Table:
-        return sql(dying.spark, text, **given).toArrow()
+        return arrow_of(sql(dying.spark, text, **given))
 
     def rows(start: int) -> pa.Table:
         ids = pa.array(range(start, start + ROWS), pa.int64())

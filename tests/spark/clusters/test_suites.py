@@ -11,10 +11,12 @@ import lance
 import pyarrow as pa
 import pytest
 from tests.spark.clusters.kinds import elsewhere
+from tests.spark.needs import needs
 
 import lancewood as lw
 from lancewood.errors import AlreadyExistsError, InvalidInputError
 from lancewood.spark import conflicts, count, diff, metadata, read, runner, sql, write
+from lancewood.spark.abilities import ARROW_FRAMES, SOURCES
 from lancewood.spark.tasks import arrow_of
 
 VECTOR = pa.list_(pa.float32(), 3)
@@ -47,6 +49,7 @@ def judged(uri: Path, branch: str | None = None) -> list[dict[str, Any]]:
     return sorted(dataset.to_table().to_pylist(), key=lambda row: row["id"])
 
 
+@needs(SOURCES)
 @pytest.mark.sliced(3, at=1)
 @elsewhere
 def test_frames_are_written_in_every_mode_and_read_back_through_both_doors(
@@ -123,6 +126,7 @@ def test_rows_that_differ_are_those_of_a_diff_here(
     assert sorted(each.id for each in answer.collect()) == [*range(2, 60, 7)]
 
 
+@needs(ARROW_FRAMES)
 @pytest.mark.sliced(3)
 @elsewhere
 def test_conflicts_are_those_found_here_and_a_frame_decides_them(

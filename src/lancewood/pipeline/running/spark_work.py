@@ -21,6 +21,7 @@ from lancewood.pipeline.loading.load import load_files, load_target
 from lancewood.pipeline.loading.planning import plan_targets
 from lancewood.pipeline.loading.quarantine import load_quarantine
 from lancewood.pipeline.report.following import following
+from lancewood.spark.abilities import PIPELINES, release_here, require
 from lancewood.spark.session import session
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class SparkWork:
     following = staticmethod(following)
 
     def check_file(self, context: RunContext) -> None:
-        """Check the file as far as possible without Spark."""
+        """Check the file as far as possible without Spark, and that this Spark can do it."""
+        require("a pipeline", PIPELINES, release_here())
         check_python(context.pipeline)
         check_tables(context.pipeline, context)
 
