@@ -37,6 +37,8 @@ STORY = {
     "perhaps, loads nothing twice:",
     "more": "On the second day there are twelve new photos, one of them broken. The same pipeline "
     "takes only what is new, and computes thumbnails and features for new photos only:",
+    "search": "The features have an index, which the second run has extended. It finds the photos "
+    "that look most like the first one, which is the nearest to itself:",
     "look": "What there is now. The repository is one of git's, so git shows it as well:",
 }
 
@@ -68,6 +70,11 @@ def main(folder: Path) -> None:
     tell("more")
     python("make_photos.py", "library", "--more")
     lw("run", "photos.toml", "--param", "version=v2", "--run-id", "day-2")
+
+    tell("search")
+    lw("table", "index", "list", "album/tables/photos.lance")
+    search = ("table", "search", "album/tables/photos.lance")
+    lw(*search, "--like", "0", "-k", "4", "--columns", "name,camera")
 
     tell("look")
     lw("-C", "album", "diff", "v1", "v2")

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from math import dist
 from pathlib import Path
 
 import lance
@@ -41,7 +42,7 @@ def test_the_demo_tells_a_true_story(tmp_path: Path) -> None:
     for part in [
         "photos: 1 check failed",
         "loaded photos append new -> 47 rows 47 inserted",
-        "photos add-columns 47 -> 47 rows 47 updated, 2 new columns",
+        "photos add-columns 47 -> 47 rows 47 updated, 2 new columns, index created: features_idx",
         "labels merge new -> 45 rows 45 inserted",
         "failed no photo from the future: 1 row",
         "warned every photo has a label: 2 rows",
@@ -51,7 +52,7 @@ def test_the_demo_tells_a_true_story(tmp_path: Path) -> None:
         "photos: published into main",
         "photos: already published",
         "photos append 47 -> 58 rows 11 inserted",
-        "photos add-columns 58 -> 58 rows 11 updated",
+        "photos add-columns 58 -> 58 rows 11 updated, index extended: features_idx",
         "labels merge 45 -> 56 rows 11 inserted, 1 updated",
         "day-2 seen the image is cut off",
     ]:
@@ -83,6 +84,10 @@ def test_the_demo_tells_a_true_story(tmp_path: Path) -> None:
         with Image.open(io.BytesIO(each["thumbnail"])) as small:
             assert small.format == "JPEG"
             assert max(small.size) == 96
+    by_id = {each["_rowid"]: each for each in photos.to_table(with_row_id=True).to_pylist()}
+    nearest = sorted(by_id.values(), key=lambda each: dist(each["features"], by_id[0]["features"]))
+    found = told.partition("$ lw table search")[2].splitlines()[2:6]
+    assert [each.split()[0] for each in found] == [each["name"] for each in nearest[:4]]
     labels = lance.dataset(str(album.path / "tables" / "labels.lance")).to_table().to_pylist()
     assert len(labels) == 56
     assert {each["label"] for each in labels if each["photo"] == "IMG_0003.jpg"} == {"sea"}
