@@ -192,15 +192,35 @@ def test_rows_without_a_vector_are_never_found(tmp_path: Path) -> None:
     assert empty.search(vector=[0, 0]).num_rows == 0
 
 
-def test_columns_inside_of_structs_and_with_odd_names_are_searched(tmp_path: Path) -> None:
-    kind = pa.list_(pa.float32(), 2)
-    values = pa.array([[0, 0], [3, 3], [1, 1]], kind)
-    inside = pa.StructArray.from_arrays([values, pa.array([1, 2, 3])], ["y z", "n"])
-    table = lw.create(tmp_path / "t.lance", pa.table({"s": inside, "odd name": values}))
-    for column in ("s.y z", "odd name"):
-        found = table.search(vector=[2, 2], k=2, column=column, columns=["s.n"])
-        assert [each["n"] for each in found["s"].to_pylist()] in ([2, 3], [3, 2])
-        assert found["_distance"].to_pylist() == [2.0, 2.0]
+@pytest.mark.parametrize("is_indexed", [False, True], ids=["compared", "indexed"])
+@pytest.mark.parametrize("name", ["y z", "y`z", "ü"])
+def test_columns_inside_of_structs_and_with_odd_names_are_searched(
+    tmp_path: Path, name: str, is_indexed: bool
+) -> None:
+    values = pa.array([[0, 0], [3, 3], [1, 1]], pa.list_(pa.float32(), 2))
+    texts = pa.array(["hen", "owl", "owl"])
+    inside = pa.StructArray.from_arrays(
+        [values, texts, pa.array([1, 2, 3])], [name, f"{name} text", "n"]
+    )
+    table = lw.create(
+        tmp_path / "t.lance", pa.table({"s": inside, "odd name": values}), fsync=False
+    )
+    if is_indexed:
+        table = table.indices.create(f"s.{name}", "search").indices.create("odd name", "search")
+        table = table.indices.create(f"s.{name} text", "search")
+    (second,) = table.scan(where="s.n = 2", columns=["_rowid"]).to_arrow()["_rowid"].to_pylist()
+    asked: list[dict[str, Any]] = [
+        {"vector": [2, 2], "column": f"s.{name}"},
+        {"vector": [2, 2], "column": f"s.{name}", "where": "s.n > 1"},
+        {"vector": [2, 2], "column": "odd name"},
+        {"like": second, "column": f"s.{name}"},
+        {"text": "owl", "column": f"s.{name} text"},
+    ]
+    for each in asked:
+        found = table.search(**each, k=2, columns=["s.n"])
+        assert sorted(row["n"] for row in found["s"].to_pylist()) == [2, 3]
+        if "vector" in each:
+            assert found["_distance"].to_pylist() == [2.0, 2.0]
 
 
 @pytest.mark.parametrize("kind", [pa.float16(), pa.float64()])

@@ -11,7 +11,7 @@ import re
 import threading
 import traceback
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import TracebackType
@@ -36,6 +36,15 @@ READAHEAD = 4
 """Batches that the codec decodes ahead; more would cost memory and was not faster."""
 
 StorageOptions = Mapping[str, str] | None
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def pylance_path(names: Iterable[str]) -> str:
+    """A column, or a field inside of structs, as pylance spells it: what is no plain word is in
+    backticks, and a backtick in it is doubled."""
+    return ".".join(
+        each if _PLAIN_NAME.fullmatch(each) else f"`{each.replace('`', '``')}`" for each in names
+    )
 
 
 @dataclass(frozen=True, eq=False)

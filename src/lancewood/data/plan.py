@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from lancewood.data.codec import FileFacts
+from lancewood.data.codec import FileFacts, pylance_path
 from lancewood.errors import FormatError, UnsupportedError
 from lancewood.format.logical_type import list_size_of_structs
 from lancewood.model.file_version import READABLE_FILE_VERSIONS
@@ -325,7 +325,8 @@ def _projected(asked: Sequence[Path], schema: Schema) -> tuple[str, ...]:
     }
     paths: dict[str, None] = {}
     for here in asked:
-        paths[_quoted(here[:1] if here[0].id in whole else _askable(here))] = None
+        nodes = here[:1] if here[0].id in whole else _askable(here)
+        paths[pylance_path(each.name for each in nodes)] = None
     return tuple(paths)
 
 
@@ -335,16 +336,6 @@ def _askable(path: Path) -> Path:
         if each.logical_type == "map" or list_size_of_structs(each.logical_type) is not None:
             return path[: index + 1]
     return path
-
-
-def _quoted(path: Path) -> str:
-    return ".".join(_quoted_name(each.name) for each in path)
-
-
-def _quoted_name(name: str) -> str:
-    if "." in name or "`" in name:
-        return "`" + name.replace("`", "``") + "`"
-    return name
 
 
 def _dotted(version: tuple[int, int]) -> str:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lancewood.data.codec import pylance_path
 from lancewood.engine.schema import Path, project
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.model.index import Index
 from lancewood.model.index_kinds import INVERTED, IVF_FLAT
 from lancewood.model.schema import Field
-
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class SearchedColumn:
     @property
     def pylance_name(self) -> str:
         """As pylance spells it."""
-        return ".".join(each if _PLAIN.fullmatch(each) else f"`{each}`" for each in self.path)
+        return pylance_path(self.path)
 
     @property
     def dimension(self) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lancewood.data.codec import pylance_path
 from lancewood.data.index_engine import (
     MAX_ITERATIONS,
     NUM_BITS,
@@ -86,7 +87,8 @@ class IndexRequest:
         chain = find_column(snapshot.schema, self.column)
         kind, vectors = self._fitting(chain, rows)
         name = self._checked_name(snapshot, kind, chain[-1].id)
-        return IndexSpec(name, quoted(chain), kind, dict(self.options), vectors), chain[-1].id
+        path = pylance_path(each.name for each in chain)
+        return IndexSpec(name, path, kind, dict(self.options), vectors), chain[-1].id
 
     def check(self, schema: Schema) -> IndexKind:
         """The kind of the index on a table with these columns, as long as that has few rows.
@@ -234,14 +236,6 @@ def options_of(kind: IndexKind) -> tuple[str, ...]:
     coded = (NUM_BITS,) if kind.name.endswith(("PQ", "RQ")) else ()
     graph = _GRAPH_OPTIONS if "HNSW" in kind.name else ()
     return (SAMPLE_RATE, MAX_ITERATIONS, *coded, *graph)
-
-
-def quoted(chain: Chain) -> str:
-    """The path of a column as pylance reads it."""
-    return ".".join(
-        each.name if each.name.replace("_", "a").isalnum() else f"`{each.name.replace('`', '``')}`"
-        for each in chain
-    )
 
 
 def chain_to(snapshot: Snapshot, number: FieldId) -> Chain:

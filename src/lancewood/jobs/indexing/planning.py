@@ -16,13 +16,14 @@ from typing import Any
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lancewood.data.codec import pylance_path
 from lancewood.data.index_engine import NUM_BITS, IndexSpec, VectorSpec, told_options
 from lancewood.data.local_copy import readable_location
 from lancewood.engine.rows import plan_scan
 from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.format.arrow import to_arrow_field
-from lancewood.jobs.indexing.choosing import chain_to, options_of, quoted, usual_partitions
+from lancewood.jobs.indexing.choosing import chain_to, options_of, usual_partitions
 from lancewood.jobs.indexing.records import load_holdings, load_record
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId
@@ -254,7 +255,8 @@ def spec_of(ground: Ground, segments: Sequence[Index]) -> IndexSpec:
     snapshot, first, kind = ground.snapshot, segments[0], _kind(segments[0])
     chain = chain_to(snapshot, first.fields[0])
     vectors = _vectors(ground, first, to_arrow_field(chain[-1]).type) if kind.is_vector else None
-    spec = IndexSpec(first.name, quoted(chain), kind, {}, vectors)
+    path = pylance_path(each.name for each in chain)
+    spec = IndexSpec(first.name, path, kind, {}, vectors)
     told, known = _told_options(snapshot, first, spec), options_of(kind)
     return replace(spec, options={key: value for key, value in told.items() if key in known})
 
