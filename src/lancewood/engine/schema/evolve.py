@@ -44,6 +44,23 @@ def next_field_id(manifest: Manifest) -> int:
     return highest + 1
 
 
+def chains(schema: Schema) -> Iterator[Chain]:
+    """Those to every node of the tree, depth first, parents before children."""
+
+    def below(chain: Chain) -> Iterator[Chain]:
+        yield chain
+        for child in chain[-1].children:
+            yield from below((*chain, child))
+
+    for top in schema.fields:
+        yield from below((top,))
+
+
+def find_field(schema: Schema, number: FieldId) -> Chain | None:
+    """The field with an id; None if the schema has none."""
+    return next((each for each in chains(schema) if each[-1].id == number), None)
+
+
 def find_column(schema: Schema, name: str) -> Chain:
     """The column of a dotted path; the item of a list is below it under its own name.
 
@@ -52,7 +69,7 @@ def find_column(schema: Schema, name: str) -> Chain:
     if not isinstance(name, str):
         raise InvalidInputError(f"a column is named by text, got {name!r}")
     known: dict[str, Chain] = {}
-    for chain in _chains(schema):
+    for chain in chains(schema):
         known.setdefault(path_of(chain), chain)
     if name in known:
         return known[name]
@@ -207,16 +224,6 @@ def _is_castable(old: pa.DataType, new: pa.DataType) -> bool:
     except (pa.ArrowException, TypeError, ValueError):
         return False
     return True
-
-
-def _chains(schema: Schema) -> Iterator[Chain]:
-    def below(chain: Chain) -> Iterator[Chain]:
-        yield chain
-        for child in chain[-1].children:
-            yield from below((*chain, child))
-
-    for top in schema.fields:
-        yield from below((top,))
 
 
 def _pruned(field: Field, dropped: Container[FieldId]) -> Field | None:

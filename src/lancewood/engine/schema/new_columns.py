@@ -20,7 +20,14 @@ import pyarrow as pa
 
 from lancewood.data.encodings import check_encoding_keys
 from lancewood.data.writer import check_columns
-from lancewood.engine.schema.evolve import Chain, find_column, is_in_structs, path_of, with_node
+from lancewood.engine.schema.evolve import (
+    Chain,
+    chains,
+    find_column,
+    is_in_structs,
+    path_of,
+    with_node,
+)
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.format.arrow import schema_from_arrow, to_arrow_field
 from lancewood.format.schema import encode_schema
@@ -307,14 +314,7 @@ def _nearest_leaf(field: Field) -> Field:
 
 
 def _nodes(schema: Schema) -> Iterator[Chain]:
-    def below(chain: Chain) -> Iterator[Chain]:
-        yield chain
-        if chain[-1].logical_type == "struct" and not chain[-1].is_column_leaf:
-            for child in chain[-1].children:
-                yield from below((*chain, child))
-
-    for top in schema.fields:
-        yield from below((top,))
+    return filter(is_in_structs, chains(schema))
 
 
 def _structs(schema: Schema) -> Iterator[Chain]:

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lancewood.data.codec import pylance_path
-from lancewood.engine.schema import Path, project
+from lancewood.engine.schema import Path, chains, project
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
+from lancewood.format.arrow import to_arrow_field
+from lancewood.model.field_keys import EXTENSION_NAME
 from lancewood.model.index import Index
 from lancewood.model.index_kinds import INVERTED, IVF_FLAT
 from lancewood.model.schema import Field
@@ -69,18 +71,16 @@ def _columns(snapshot: Snapshot, details: str) -> Iterator[SearchedColumn]:
         for each in reversed(snapshot.manifest.indices)
         if each.kind == details and each.fields
     }
-    for path, field, kind in _walk((), snapshot.schema.fields, [*snapshot.arrow_schema]):
-        yield SearchedColumn(path, kind, indices.get(field.id))
+    for chain in chains(snapshot.schema):
+        if all(map(_is_struct, chain[:-1])):
+            path, field = tuple(each.name for each in chain), chain[-1]
+            yield SearchedColumn(path, to_arrow_field(field).type, indices.get(field.id))
 
 
-def _walk(
-    above: Path, fields: Sequence[Field], arrow: Sequence[pa.Field]
-) -> Iterator[tuple[Path, Field, pa.DataType]]:
-    for field, each in zip(fields, arrow, strict=True):
-        path = (*above, field.name)
-        yield path, field, each.type
-        if field.logical_type == "struct" and not field.is_blob and pa.types.is_struct(each.type):
-            yield from _walk(path, field.children, list(each.type))
+def _is_struct(field: Field) -> bool:
+    """Whether it is a struct to pylance and to Arrow; a packed one is."""
+    is_other = field.is_blob or EXTENSION_NAME in field.metadata
+    return field.logical_type == "struct" and not is_other
 
 
 def _chosen(

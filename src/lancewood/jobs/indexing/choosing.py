@@ -238,17 +238,6 @@ def options_of(kind: IndexKind) -> tuple[str, ...]:
     return (SAMPLE_RATE, MAX_ITERATIONS, *coded, *graph)
 
 
-def chain_to(snapshot: Snapshot, number: FieldId) -> Chain:
-    """The nodes from a top-level column down to a field of the schema."""
-    stack: list[Chain] = [(each,) for each in snapshot.schema.fields]
-    while stack:
-        chain = stack.pop()
-        if chain[-1].id == number:
-            return chain
-        stack += [(*chain, each) for each in chain[-1].children]
-    raise InvalidInputError(f"field {number} is not in the schema of {snapshot.location.uri}")
-
-
 def _vector_index_on(snapshot: Snapshot, number: FieldId, but: str) -> str | None:
     """The name of a vector index on a field, other than one."""
     for each in snapshot.manifest.indices:

@@ -9,10 +9,8 @@ from datetime import UTC, datetime
 import numpy as np
 from pyroaring import BitMap
 
-from lancewood.engine.schema import path_of
+from lancewood.engine.schema import find_field, path_of
 from lancewood.engine.snapshot import Snapshot
-from lancewood.errors import InvalidInputError
-from lancewood.jobs.indexing.choosing import chain_to
 from lancewood.jobs.indexing.planning import SYSTEM
 from lancewood.model.bitmap import numbers_in
 from lancewood.model.index import FRAGMENT_REUSE, Index
@@ -26,7 +24,7 @@ class IndexInfo:
 
     name: str
     column: str | None
-    """The dotted path of its column; None where it is on several."""
+    """The dotted path of its column; None where it is on several, or on one that is gone."""
     kind: str
     """Such as BTREE; of a kind that is not built here, the name that the manifest has for it."""
     metric: str | None
@@ -85,12 +83,8 @@ def _less(whole: int | None, part: int | None) -> int | None:
 
 
 def _column(snapshot: Snapshot, index: Index) -> str | None:
-    if len(index.fields) != 1:
-        return None
-    try:
-        return path_of(chain_to(snapshot, index.fields[0]))
-    except InvalidInputError:
-        return None
+    chain = find_field(snapshot.schema, index.fields[0]) if len(index.fields) == 1 else None
+    return None if chain is None else path_of(chain)
 
 
 class _Coverage:

@@ -20,10 +20,11 @@ from lancewood.data.codec import pylance_path
 from lancewood.data.index_engine import NUM_BITS, IndexSpec, VectorSpec, told_options
 from lancewood.data.local_copy import readable_location
 from lancewood.engine.rows import plan_scan
+from lancewood.engine.schema import find_field
 from lancewood.engine.snapshot import Snapshot, load_snapshot
-from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
+from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.format.arrow import to_arrow_field
-from lancewood.jobs.indexing.choosing import chain_to, options_of, usual_partitions
+from lancewood.jobs.indexing.choosing import options_of, usual_partitions
 from lancewood.jobs.indexing.records import load_holdings, load_record
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId
@@ -253,7 +254,13 @@ def _kind(segment: Index) -> IndexKind:
 def spec_of(ground: Ground, segments: Sequence[Index]) -> IndexSpec:
     """How an index of a table was built: new segments are built alike."""
     snapshot, first, kind = ground.snapshot, segments[0], _kind(segments[0])
-    chain = chain_to(snapshot, first.fields[0])
+    chain = find_field(snapshot.schema, first.fields[0])
+    if chain is None:
+        raise FormatError(
+            f"index {first.name!r} is on field {first.fields[0]}, which is not in the schema of "
+            f"version {snapshot.manifest.version} of {snapshot.location.uri}: drop the index",
+            index=first.name,
+        )
     vectors = _vectors(ground, first, to_arrow_field(chain[-1]).type) if kind.is_vector else None
     path = pylance_path(each.name for each in chain)
     spec = IndexSpec(first.name, path, kind, {}, vectors)
