@@ -4,7 +4,13 @@ ranked."""
 from __future__ import annotations
 
 from lancewood.engine.searching.allowed import AllowedRows, allowed_rows
-from lancewood.engine.searching.columns import SearchedColumn, find_text_column, find_vector_column
+from lancewood.engine.searching.columns import (
+    SearchedColumn,
+    find_text_column,
+    find_vector_column,
+    is_text,
+    is_vector,
+)
 from lancewood.engine.searching.nearest import (
     DISTANCE,
     NearestSearch,
@@ -27,6 +33,8 @@ __all__ = [
     "condition_plan",
     "find_text_column",
     "find_vector_column",
+    "is_text",
+    "is_vector",
     "plan_nearest",
     "plan_search",
     "ranks",

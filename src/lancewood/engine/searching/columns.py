@@ -50,7 +50,7 @@ def find_vector_column(snapshot: Snapshot, column: str | None = None) -> Searche
 
     Raises InvalidInputError that names the candidates.
     """
-    found = [each for each in _columns(snapshot, IVF_FLAT.details) if _holds_vectors(each.type)]
+    found = [each for each in _columns(snapshot, IVF_FLAT.details) if is_vector(each.type)]
     return _chosen(snapshot, found, column, "vectors", "fixed-size lists of numbers")
 
 
@@ -59,7 +59,7 @@ def find_text_column(snapshot: Snapshot, column: str | None = None) -> SearchedC
     found = [
         each
         for each in _columns(snapshot, INVERTED.details)
-        if each.index is not None or _holds_texts(each.type)
+        if each.index is not None or is_text(each.type)
     ]
     return _chosen(snapshot, found, column, "texts", "strings")
 
@@ -114,12 +114,13 @@ def _chosen(
     )
 
 
-def _holds_vectors(kind: pa.DataType) -> bool:
+def is_vector(kind: pa.DataType) -> bool:
+    """Whether values are vectors that can be compared: of floats, or of bytes by their bits."""
     if not pa.types.is_fixed_size_list(kind):
         return False
-    inner = kind.value_type
-    return bool(pa.types.is_floating(inner) or inner == pa.uint8())
+    return bool(pa.types.is_floating(kind.value_type) or pa.types.is_uint8(kind.value_type))
 
 
-def _holds_texts(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Whether values are texts, in which words can be found."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

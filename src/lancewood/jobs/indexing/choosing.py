@@ -21,6 +21,7 @@ from lancewood.data.index_engine import (
 )
 from lancewood.engine.base import check_number
 from lancewood.engine.schema import Chain, find_column, is_in_structs, path_of
+from lancewood.engine.searching import is_text, is_vector
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import AlreadyExistsError, InvalidInputError
 from lancewood.format.arrow import to_arrow_field
@@ -256,11 +257,11 @@ def _usual_kind(asked: str | None, arrow: pa.DataType, rows: int) -> IndexKind |
         return BITMAP if pa.types.is_boolean(arrow) else BTREE
     if asked == LOOKUP:
         return LABEL_LIST if _is_labels(arrow) else None
-    if _is_text(arrow):
+    if is_text(arrow):
         return INVERTED
     if _is_labels(arrow):
         return LABEL_LIST
-    if _is_vector(arrow):
+    if is_vector(arrow):
         is_coded = rows > FEW_VECTORS and not pa.types.is_uint8(arrow.value_type)
         return IVF_PQ if is_coded else IVF_FLAT
     return None
@@ -279,15 +280,11 @@ def _usual_sub_vectors(dimension: int) -> int:
     return next((each for each in found if each >= _LEAST_CODES), dimension)
 
 
-def _is_text(arrow: pa.DataType) -> bool:
-    return bool(pa.types.is_string(arrow) or pa.types.is_large_string(arrow))
-
-
 def _is_plain(arrow: pa.DataType) -> bool:
     kinds = (
         *(pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_temporal),
         *(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary),
-        *(pa.types.is_decimal128, pa.types.is_decimal256, _is_text),
+        *(pa.types.is_decimal128, pa.types.is_decimal256, is_text),
     )
     return any(each(arrow) for each in kinds)
 
@@ -310,25 +307,19 @@ def _is_labels(arrow: pa.DataType) -> bool:
 
 
 def _is_words(arrow: pa.DataType) -> bool:
-    return _is_text(arrow.value_type if _is_list(arrow) else arrow)
-
-
-def _is_vector(arrow: pa.DataType) -> bool:
-    if not pa.types.is_fixed_size_list(arrow):
-        return False
-    return bool(pa.types.is_floating(arrow.value_type) or pa.types.is_uint8(arrow.value_type))
+    return is_text(arrow.value_type if _is_list(arrow) else arrow)
 
 
 def _is_numbers(arrow: pa.DataType) -> bool:
-    return _is_vector(arrow) and not pa.types.is_uint8(arrow.value_type)
+    return is_vector(arrow) and not pa.types.is_uint8(arrow.value_type)
 
 
 _FITS: Mapping[str, Callable[[pa.DataType], bool]] = {
     **{each.name: _is_numbers for each in KINDS.values() if each.is_vector},
-    IVF_FLAT.name: _is_vector,
+    IVF_FLAT.name: is_vector,
     **dict.fromkeys((BTREE.name, BITMAP.name, ZONEMAP.name), _is_plain),
     BLOOMFILTER.name: _is_summed_up,
     LABEL_LIST.name: _is_labels,
     INVERTED.name: _is_words,
-    NGRAM.name: _is_text,
+    NGRAM.name: is_text,
 }
