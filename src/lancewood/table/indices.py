@@ -135,10 +135,10 @@ class Indices(Sequence[Index], Generic[H]):
         Raises NotFoundError for an unknown index, UnsupportedError for one of a kind that is not
         built here; without a name such ones are left alone.
         """
-        from lancewood.jobs.indexing.changing import ExtendIndices
+        from lancewood.jobs.indexing.changing import CoverRest
 
         commit_options = CommitOptions.of(message, properties, serializable=serializable)
-        job = ExtendIndices(name, runner_or_threads(runner))
+        job = CoverRest(name, runner_or_threads(runner))
         return self._table._run(job, commit_options, dry_run=dry_run)
 
     def optimize(
@@ -157,10 +157,10 @@ class Indices(Sequence[Index], Generic[H]):
         the same model, and so are scalar codes and indices that hold old values of changed rows:
         that reads the whole column. If there is nothing to gain there is no new version.
         """
-        from lancewood.jobs.indexing.changing import OptimizeIndices
+        from lancewood.jobs.indexing.changing import CoverRest
 
         commit_options = CommitOptions.of(message, properties, serializable=serializable)
-        job = OptimizeIndices(name, runner_or_threads(runner))
+        job = CoverRest(name, runner_or_threads(runner), is_optimized=True)
         return self._table._run(job, commit_options, dry_run=dry_run)
 
     def drop(

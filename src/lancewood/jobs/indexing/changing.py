@@ -68,28 +68,17 @@ class BuildIndex(IndexJob):
 
 
 @dataclass(frozen=True)
-class ExtendIndices(IndexJob):
+class CoverRest(IndexJob):
     """Segments over what no segment covers, of one index or of all."""
 
     name: str | None
     runner: Runner = field(repr=False)
+    is_optimized: bool = False
+    """Whether one segment is to be left of each index."""
 
     def plans(self, ground: Ground) -> Sequence[SegmentPlan]:
-        names = chosen_names(ground.snapshot, self.name)
-        found = (plan_extension(ground, each) for each in names)
-        return [each for each in found if each is not None]
-
-
-@dataclass(frozen=True)
-class OptimizeIndices(IndexJob):
-    """Everything covered, by as few segments as the kind allows."""
-
-    name: str | None
-    runner: Runner = field(repr=False)
-
-    def plans(self, ground: Ground) -> Sequence[SegmentPlan]:
-        names = chosen_names(ground.snapshot, self.name)
-        found = (plan_optimization(ground, each) for each in names)
+        plan = plan_optimization if self.is_optimized else plan_extension
+        found = (plan(ground, each) for each in chosen_names(ground.snapshot, self.name))
         return [each for each in found if each is not None]
 
 
