@@ -79,6 +79,27 @@ def test_a_column_that_was_cast_and_renamed_is_the_same_column(tmp_path: Path) -
     assert between(made).stat().cells == {"y": 1}
 
 
+def test_columns_that_were_cast_and_swap_their_names_are_the_same_columns(tmp_path: Path) -> None:
+    made = written(tmp_path, ROWS.append_column("y", pa.array(range(10, 16))))
+    for each in ("x", "y"):
+        made.alter_columns({"path": each, "data_type": pa.int32()})
+    for old, new in (("x", "z"), ("y", "x"), ("z", "y")):
+        made.alter_columns({"path": old, "name": new})
+    assert between(made).stat() == lw.DiffStat(0, 0, 0, 6, {})
+    made.update({"y": "99"}, "id = 2")
+    assert between(made).stat().cells == {"y": 1}
+
+
+def test_a_column_that_was_cast_and_has_the_name_of_a_dropped_one_is_not_that(
+    tmp_path: Path,
+) -> None:
+    made = written(tmp_path, ROWS.append_column("y", pa.array(range(10, 16))))
+    made.drop_columns(["y"])
+    made.alter_columns({"path": "x", "data_type": pa.int32()})
+    made.alter_columns({"path": "x", "name": "y"})
+    assert between(made).stat() == lw.DiffStat(0, 0, 0, 6, {})
+
+
 def test_a_new_column_is_not_one_that_was_dropped(tmp_path: Path) -> None:
     made = written(tmp_path, ROWS)
     made.drop_columns(["x"])

@@ -48,7 +48,8 @@ def find_earlier(since: Snapshot, until: Snapshot, columns: Schema) -> Mapping[s
     for each in found.values():
         left.pop(since.schema.by_id[each.id].name)
     others = [each for each in columns.fields if each.name not in found]
-    if left and any(each.name not in left for each in others):
+    is_plain = [each.name for each in others] == [*left] and len(others) == 1
+    if left and not is_plain:  # else it was cast, or written anew, under its own name
         for each in others:
             older = search.origin(each)
             if older is not None and left.pop(older.name, None) is not None:
