@@ -263,6 +263,38 @@ def test_too_few_rows_for_product_codes_are_refused(tmp_path: Path) -> None:
         table.indices.create("vector", "IVF_PQ")
 
 
+@pytest.mark.parametrize("kind", [None, "search"])
+def test_lists_of_floats_are_no_vectors_until_they_have_one_length(
+    tmp_path: Path, kind: str | None
+) -> None:
+    table = lw.create(tmp_path / "t", pa.table({"v": [[0.5, each / 7] for each in range(300)]}))
+    with pytest.raises(lw.InvalidInputError, match=r"list<.*LABEL_LIST\. .*: cast_column to a"):
+        table.indices.create("v", kind)
+    with pytest.raises(lw.InvalidInputError, match=r"holds vectors, .*\(cast_column makes such"):
+        table.search(vector=[0.5, 0.5])
+    table = table.cast_column("v", pa.list_(pa.float32(), 2)).indices.create("v", kind)
+    assert [each.kind for each in table.indices.list()] == ["IVF_FLAT"]
+    assert table.search(vector=[0.5, 0.5], k=3).num_rows == 3
+
+
+def test_a_state_that_a_commit_pins_is_refused_before_anything_is_built(tmp_path: Path) -> None:
+    repo = lw.Repository.init(tmp_path / "r")
+    with repo.transaction("main", "rows") as changes:
+        changes.create_table("t", pa.table({"id": range(9)}))
+    with repo.transaction("main", "index") as changes:
+        changes.table("t").indices.create("id")
+    with repo.transaction("main", "more") as changes:
+        changes.table("t").append(pa.table({"id": range(9, 12)}))
+    indices = repo.at("main").table("t").indices
+    refused = pytest.raises(lw.InvalidInputError, match=r"is detached.*repo\.transaction\(\)")
+    with refused:
+        indices.extend()
+    with refused:
+        indices.optimize()
+    with refused:
+        indices.create("id", name="other")
+
+
 def test_a_table_without_rows_and_one_in_memory_are_refused(tmp_path: Path) -> None:
     empty = lw.create(tmp_path / "t", rows().schema)
     with pytest.raises(lw.InvalidInputError, match="has no rows to build index 'id_idx'"):

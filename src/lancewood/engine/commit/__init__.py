@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from lancewood.engine.commit.aftermath import PutVersion, find_landed
-from lancewood.engine.commit.commit import check_commit, commit, commit_steps
+from lancewood.engine.commit.commit import check_commit, check_in_history, commit, commit_steps
 from lancewood.engine.commit.composer import Composer, Composition
 from lancewood.engine.commit.drafting import Draft, Drafting
 from lancewood.engine.commit.judging import CommitStep, steps_of
@@ -31,6 +31,7 @@ __all__ = [
     "PutIfAbsent",
     "PutVersion",
     "check_commit",
+    "check_in_history",
     "check_manifest_store",
     "commit",
     "commit_steps",

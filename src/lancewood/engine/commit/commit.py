@@ -101,13 +101,19 @@ def _checked_steps(
     if not leaves_manifest_store(transaction.operations):
         check_manifest_store(location, base)
     steps = steps_of(transaction, policy, composer)
-    if is_detached(base.version) and policy.publisher.follows_newest:
+    if policy.publisher.follows_newest:
+        check_in_history(location, base)
+    return steps
+
+
+def check_in_history(location: Location, base: Manifest) -> None:
+    """Raise InvalidInputError for a version that nothing can follow, such as one of a commit."""
+    if is_detached(base.version):
         raise InvalidInputError(
             f"version {base.version} is detached: it is beside the history of {location.uri}, and "
             "nothing can follow it there; a table of a repository's commit is written in "
             "repo.transaction(), any other at latest()"
         )
-    return steps
 
 
 def commit_steps(

@@ -17,6 +17,8 @@ from lancewood.model.index import Index
 from lancewood.model.index_kinds import INVERTED, IVF_FLAT
 from lancewood.model.schema import Field
 
+_VECTORS = "fixed-size lists of numbers (cast_column makes such a one of a list)"
+
 
 @dataclass(frozen=True)
 class SearchedColumn:
@@ -51,7 +53,7 @@ def find_vector_column(snapshot: Snapshot, column: str | None = None) -> Searche
     Raises InvalidInputError that names the candidates.
     """
     found = [each for each in _columns(snapshot, IVF_FLAT.details) if is_vector(each.type)]
-    return _chosen(snapshot, found, column, "vectors", "fixed-size lists of numbers")
+    return _chosen(snapshot, found, column, "vectors", _VECTORS)
 
 
 def find_text_column(snapshot: Snapshot, column: str | None = None) -> SearchedColumn:

@@ -27,6 +27,7 @@ from lancewood.data.index_engine import (
 )
 from lancewood.data.lance_dataset import DatasetAddress
 from lancewood.data.local_copy import readable_location
+from lancewood.engine.commit import check_in_history
 from lancewood.engine.location import NewFile
 from lancewood.engine.snapshot import Snapshot, dataset_address
 from lancewood.errors import CommitUnknownError, LancewoodError, StorageError
@@ -146,8 +147,10 @@ def _rows(fragments: Iterable[Fragment]) -> int:
 
 
 def check_indexable(snapshot: Snapshot) -> None:
-    """Raise UnsupportedError, before any work is done, where no index can be added."""
+    """Raise UnsupportedError, before any work is done, where no index can be added, and
+    InvalidInputError for a version that nothing can follow."""
     snapshot.check_writable()
+    check_in_history(snapshot.location, snapshot.manifest)
     dataset_address(snapshot)
     check_no_fragment_reuse(snapshot.manifest.indices, "a new index")
 

@@ -126,6 +126,8 @@ class IndexRequest:
         if found is None or found.name not in fitting:
             wanted = f"{'no index' if found is None else f'no {found} index'}"
             way = f"those that are built are {', '.join(fitting)}" if fitting else "none is"
+            if _is_floats(arrow):
+                way += ". Vectors all have one length: cast_column to a fixed-size list makes such"
             raise InvalidInputError(
                 f"column {column!r} is {arrow}, on which {wanted}"
                 f"{f' for {asked}' if found is None and asked else ''} is built: {way}",
@@ -259,7 +261,7 @@ def _usual_kind(asked: str | None, arrow: pa.DataType, rows: int) -> IndexKind |
         return LABEL_LIST if _is_labels(arrow) else None
     if is_text(arrow):
         return INVERTED
-    if _is_labels(arrow):
+    if _is_labels(arrow) and not _is_floats(arrow):
         return LABEL_LIST
     if is_vector(arrow):
         is_coded = rows > FEW_VECTORS and not pa.types.is_uint8(arrow.value_type)
@@ -304,6 +306,11 @@ def _is_list(arrow: pa.DataType) -> bool:
 
 def _is_labels(arrow: pa.DataType) -> bool:
     return _is_list(arrow) and _is_plain(arrow.value_type)
+
+
+def _is_floats(arrow: pa.DataType) -> bool:
+    """Whether they may be meant as vectors, of which everyone has a length of its own."""
+    return _is_list(arrow) and bool(pa.types.is_floating(arrow.value_type))
 
 
 def _is_words(arrow: pa.DataType) -> bool:
