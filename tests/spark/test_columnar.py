@@ -296,7 +296,21 @@ def test_rows_bytes_and_fragments_are_among_the_metrics(spark: Any, many: lw.Tab
     found = last_metrics(spark)
     assert found["number of output rows"] == "400,000"
     assert found["fragments read"] == "4"
+    assert found["fragments left out by the condition of read()"] == "0"
     assert 400_000 * len("text 600000") < int(found["bytes handed over by Python"]) < 20_000_000
+
+
+def test_fragments_that_the_driver_leaves_out_are_among_the_metrics(
+    spark: Any, tmp_path: Path
+) -> None:
+    rows = pa.table({"n": range(1_000)})
+    table = lw.create(tmp_path / "t", rows, max_rows_per_file=100).indices.create("n", "ZONEMAP")
+    few = read(spark, table.uri, where="n BETWEEN 250 AND 349")
+    few.write.format("noop").mode("overwrite").save()
+    found = last_metrics(spark)
+    assert found["number of output rows"] == "100"
+    assert found["fragments left out by the condition of read()"] == "8"
+    assert found["fragments read"] == "2"
 
 
 def last_metrics(spark: Any) -> dict[str, str]:

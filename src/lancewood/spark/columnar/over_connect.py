@@ -123,6 +123,7 @@ def _first_read() -> PlannedRead:
         messages=[b""],
         rows=1,
         is_counted=False,
+        pruned=0,
         slots=1,
         worthwhile=1,
         most_condition=0,

@@ -56,6 +56,8 @@ class PlannedRead:
     """The rows of all messages before any filter; None if unknown."""
     is_counted: bool
     """Whether that is how many there are."""
+    pruned: int
+    """The fragments that no message has, because none of their rows meets the condition."""
     slots: int
     worthwhile: int
     """Bytes that make a task worth starting."""
@@ -82,6 +84,7 @@ class PlannedRead:
                 protocol.many(self.messages),
                 protocol.long(-1 if self.rows is None else self.rows),
                 protocol.flag(self.is_counted and self.rows is not None),
+                protocol.long(self.pruned),
                 protocol.integer(self.slots),
                 protocol.long(self.worthwhile),
                 protocol.integer(self.most_condition),

@@ -35,6 +35,7 @@ def columnar_read(plan: ReadPlan, scan: ScanPlan, slots: int) -> PlannedRead:
         messages=plan.messages,
         rows=rows,
         is_counted=scan.predicate is None and plan.limit is None,
+        pruned=plan.pruned,
         slots=slots,
         worthwhile=planning.LEAST,
         most_condition=max(0, MAX_LENGTH - _ROOM - len(own)),

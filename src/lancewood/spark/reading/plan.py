@@ -81,6 +81,8 @@ class ReadPlan:
     """The rows of all messages before a filter; None if a writer did not record them."""
     size: float = 0.0
     """The estimated bytes of all rows that are read, before a filter."""
+    pruned: int = 0
+    """The fragments of which no row can meet the condition, and which no task reads."""
 
     @property
     def spark(self) -> StructType:
@@ -116,7 +118,7 @@ def plan_read(
     rows = None if chosen.rows is None else sum(chosen.rows)
     work = ReadWork(snapshot.bare(), shared, reading)
     size = chosen.row_count * chosen.width
-    return ReadPlan(work, messages, limit, scan, rows, size)
+    return ReadPlan(work, messages, limit, scan, rows, size, chosen.pruned)
 
 
 @dataclass(frozen=True)
@@ -131,15 +133,17 @@ class _Chosen:
     """Where the read ends in the last fragment, in physical rows; None for its end."""
     stretches: Mapping[int, tuple[FragmentId, tuple[int, int]]] = field(default_factory=dict)
     """The physical rows that can pass of some of them, by their numbers here."""
+    pruned: int = 0
+    """How many others there were."""
 
     @classmethod
     def of(cls, scan: ScanPlan) -> _Chosen:
         """The fragments that the request names, without those that are pruned here."""
         if scan.request.limit == 0:
             return cls(scan, (), ())
-        is_pruned = _is_pruned_here(scan)
-        if scan.request.fragments is None and scan.request.base_ids is None and not is_pruned:
-            manifest = scan.snapshot.manifest
+        is_pruned, manifest = _is_pruned_here(scan), scan.snapshot.manifest
+        is_all = scan.request.fragments is None and scan.request.base_ids is None
+        if is_all and not is_pruned:
             return cls(scan, manifest.message.fragments, manifest.rows_by_fragment)
         found = list(scan.matching() if is_pruned else scan.fragments)
         stretches = dict(_stretches(scan, found)) if is_pruned else {}
@@ -148,11 +152,12 @@ class _Chosen:
             rows[at] = stop - start
         known = [each for each in rows if each is not None]
         if max(known, default=0) > MAX_ROWS:
-            name = scan.snapshot.manifest.name
+            name = manifest.name
             raise FormatError(f"{name}: a fragment has {max(known)} rows; the limit is {MAX_ROWS}")
         raw = [each.message.SerializeToString() for each in found]
         counts = known if len(known) == len(rows) else None
-        return cls(scan, raw, counts, stretches=stretches)
+        asked = manifest.fragment_count if is_all else len(scan.fragments)
+        return cls(scan, raw, counts, stretches=stretches, pruned=asked - len(found))
 
     def first(self, limit: int) -> _Chosen:
         """Only the first ``limit`` rows; may read the deletion file of one fragment."""

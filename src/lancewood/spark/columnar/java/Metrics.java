@@ -7,6 +7,7 @@ import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 public final class Metrics {
   static final String BYTES = "bytesHandedOver";
   static final String FRAGMENTS = "fragmentsRead";
+  static final String PRUNED = "fragmentsPruned";
 
   private Metrics() {}
 
@@ -33,6 +34,19 @@ public final class Metrics {
     @Override
     public String description() {
       return "fragments read";
+    }
+  }
+
+  /** Spark makes one by its name. */
+  public static class Pruned extends CustomSumMetric {
+    @Override
+    public String name() {
+      return PRUNED;
+    }
+
+    @Override
+    public String description() {
+      return "fragments left out by the condition of read()";
     }
   }
 

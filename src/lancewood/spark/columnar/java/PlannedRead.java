@@ -26,6 +26,8 @@ final class PlannedRead {
   final long rows;
   /** Whether that is how many there are. */
   final boolean isCounted;
+  /** The fragments that no task reads, because none of their rows meets the reader's condition. */
+  final long pruned;
   final int slots;
   /** The bytes that make a task worth starting. */
   final long worthwhile;
@@ -45,6 +47,7 @@ final class PlannedRead {
     messages = Protocol.readMany(in);
     rows = in.readLong();
     isCounted = in.readBoolean();
+    pruned = in.readLong();
     slots = in.readInt();
     worthwhile = in.readLong();
     mostCondition = in.readInt();

@@ -4,6 +4,7 @@ import java.util.Iterator;
 import java.util.OptionalLong;
 import java.util.Set;
 import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
@@ -125,7 +126,14 @@ final class ReadScan implements Scan, Batch, SupportsReportStatistics {
 
   @Override
   public CustomMetric[] supportedCustomMetrics() {
-    return new CustomMetric[] {new Metrics.HandedOver(), new Metrics.Fragments()};
+    return new CustomMetric[] {
+      new Metrics.HandedOver(), new Metrics.Fragments(), new Metrics.Pruned()
+    };
+  }
+
+  @Override
+  public CustomTaskMetric[] reportDriverMetrics() {
+    return new CustomTaskMetric[] {new Metrics.Value(Metrics.PRUNED, plan.pruned)};
   }
 
   /** Two reads of the same rows and columns are one, so that Spark exchanges them once. */
