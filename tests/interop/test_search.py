@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import multiprocessing
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +14,7 @@ import pytest
 from tests.pylance import judged, lance
 
 import lancewood as lw
+from lancewood.data import index_search
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
 
 ROWS, PER_FILE, WIDTH, K = 3_000, 500, 16, 10
@@ -375,20 +376,19 @@ def test_a_repository_searches_its_tables_and_no_state_of_a_transaction(tmp_path
         assert before.search(vector=QUERIES[0])["id"].to_pylist() == ids
 
 
-def _searched(uri: str, answers: Any) -> None:
-    answers.put(lw.open(uri).search(vector=QUERIES[0], columns=["id"])["id"].to_pylist())
-
-
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
 @pytest.mark.filterwarnings("ignore:lance is not fork-safe:UserWarning")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_forked_process_searches_by_itself(table: lw.Table) -> None:
-    expected = table.search(vector=QUERIES[0], columns=["id"])["id"].to_pylist()
-    forked: Any = multiprocessing.get_context("fork")
-    answers = forked.Queue()
-    child = forked.Process(target=_searched, args=(table.uri, answers))
-    child.start()
-    assert answers.get(timeout=60) == expected
-    child.join()
+def test_a_forked_process_begins_with_no_dataset_of_its_parent(table: lw.Table) -> None:
+    """It does not search here: beside threads of pylance that were at work it may hang."""
+    table.search(vector=QUERIES[0])
+    assert index_search._DATASETS._kept
+    child = os.fork()
+    if not child:
+        kept = index_search._DATASETS
+        os._exit(1 if kept._kept or kept._session is not None else 0)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
 
 
 def test_an_index_whose_files_are_gone_is_an_error_that_says_so(table: lw.Table) -> None:
@@ -396,3 +396,19 @@ def test_an_index_whose_files_are_gone_is_an_error_that_says_so(table: lw.Table)
     shutil.rmtree(Path(table.uri) / "_indices")
     with pytest.raises(NotFoundError, match=r"cannot search version \d of .*is gone"):
         table.search(vector=QUERIES[0])
+
+
+@pytest.mark.parametrize("kind", [None, "IVF_FLAT", "IVF_PQ"])
+def test_no_more_rows_are_asked_for_than_there_are(tmp_path: Path, kind: str | None) -> None:
+    """pylance makes room for all of them first, and the process ends where there is none."""
+    vectors = pa.array([[float(each), 1.0] for each in range(300)], pa.list_(pa.float32(), 2))
+    texts = [f"word {each}" for each in range(300)]
+    table = lw.create(tmp_path / "t", pa.table({"v": vectors, "s": texts})).delete("s = 'word 7'")
+    if kind is not None:
+        table = table.indices.create("v", kind).indices.create("s", "INVERTED")
+    for asked in (10**12, 2**70):
+        assert table.search(vector=[0.0, 1.0], k=asked).num_rows == 299
+        assert table.search(text="word", k=asked).num_rows == 299
+    if kind is not None:
+        assert table.search(vector=[0.0, 1.0], k=3, refine=10**12).num_rows == 3
+    assert table.delete("true").search(vector=[0.0, 1.0], k=3).num_rows == 0

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancewood.data.index_search import Found, Nearest, SearchedVersion
+from lancewood.data.index_search import NOTHING, Found, Nearest, SearchedVersion
 from lancewood.engine.base import check_number
+from lancewood.engine.rows import plan_scan
 from lancewood.engine.searching.allowed import AllowedRows
 from lancewood.engine.searching.columns import SearchedColumn, find_vector_column
 from lancewood.engine.searching.comparing import compared
@@ -52,6 +53,8 @@ class NearestSearch:
     version: SearchedVersion
     column: SearchedColumn
     asked: Nearest
+    rows: int
+    """Of the version: more are never asked for, since pylance makes room for them at once."""
 
     def find(
         self,
@@ -64,15 +67,21 @@ class NearestSearch:
 
         Few rows that are allowed are compared by themselves.
         """
+        k = min(k, self.rows)
+        asked = self.asked
+        if asked.refine is not None:
+            asked = replace(asked, refine=min(asked.refine, -(-self.rows // max(k, 1))))
         few = None if allowed is None else allowed.few
         if few is not None:
-            return compared(snapshot, self.column, few, vectors, k, self.asked.metric)
+            return compared(snapshot, self.column, few, vectors, k, asked.metric)
         ids = None if allowed is None else allowed.encode()
 
         def ask(queries: npt.NDArray[np.int64], k: int) -> Found:
-            return self.version.nearest(self.asked, vectors[queries], k, ids)
+            return self.version.nearest(asked, vectors[queries], k, ids)
 
-        if self.asked.use_index:
+        if not k:
+            return NOTHING
+        if asked.use_index:
             return ranked(ask(np.arange(len(vectors)), k), k)
         return settled(ask, len(vectors), k)
 
@@ -90,7 +99,13 @@ def plan_nearest(snapshot: Snapshot, column: str | None, options: VectorOptions)
         _refine(searched.index, options.refine) if uses_index else None,
         options.nprobes if uses_index else None,
     )
-    return NearestSearch(searched_version(snapshot), searched, asked)
+    return NearestSearch(searched_version(snapshot), searched, asked, rows_of(snapshot))
+
+
+def rows_of(snapshot: Snapshot) -> int:
+    """How many rows a search can find."""
+    known = snapshot.manifest.row_count
+    return plan_scan(snapshot).count() if known is None else known
 
 
 def searched_version(snapshot: Snapshot) -> SearchedVersion:

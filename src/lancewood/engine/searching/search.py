@@ -25,6 +25,7 @@ from lancewood.engine.searching.nearest import (
     NearestSearch,
     VectorOptions,
     plan_nearest,
+    rows_of,
     searched_version,
 )
 from lancewood.engine.searching.ranking import fused, settled
@@ -63,8 +64,13 @@ class TextAsked:
 
     version: SearchedVersion
     words: Words
+    rows: int
+    """Of the version: more are never asked for."""
 
     def find(self, snapshot: Snapshot, k: int, allowed: AllowedRows | None) -> Found:
+        k = min(k, self.rows)
+        if not k:
+            return NOTHING
         ids = None if allowed is None else allowed.encode()
 
         def ask(_: npt.NDArray[np.int64], k: int) -> Found:
@@ -222,7 +228,9 @@ def plan_words(snapshot: Snapshot, column: str | None, text: str) -> TextAsked:
             _check_positions(searched.index)
         words = words[1:-1]
     return TextAsked(
-        version=searched_version(snapshot), words=Words(searched.pylance_name, words, is_phrase)
+        version=searched_version(snapshot),
+        words=Words(searched.pylance_name, words, is_phrase),
+        rows=rows_of(snapshot),
     )
 
 
