@@ -143,6 +143,53 @@ def test_a_model_that_cannot_be_read_is_told_and_learned_anew(tmp_path: Path) ->
     with pytest.warns(UserWarning, match="the model of index 'v_idx' cannot be read"):
         table = table.indices.extend()
     assert table.indices.list()[0].rows_uncovered == 0
+    with pytest.warns(UserWarning, match="the model of index 'v_idx' cannot be read"):
+        table = table.indices.optimize()
+    (info,) = table.indices.list()
+    assert (info.segments, info.rows_uncovered) == (1, 0)
+    assert recall(table) >= LEAST
+
+
+@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_HNSW_FLAT"])
+def test_segments_with_models_of_their_own_are_built_anew_as_one(tmp_path: Path, kind: str) -> None:
+    table = made(tmp_path / "t").indices.create("v", kind, partitions=4)
+    kept = Path(table.uri) / "_indices" / str(table.indices[0].uuid) / "index.idx"
+    data = kept.read_bytes()
+    kept.write_bytes(b"")
+    with pytest.warns(UserWarning, match="cannot be read"):
+        table = table.append(rows(ROWS, ROWS + 300)).indices.extend()
+    kept.write_bytes(data)
+    table = table.append(rows(ROWS + 300, ROWS + 400)).indices.optimize()
+    (info,) = table.indices.list()
+    assert (info.segments, info.rows_uncovered) == (1, 0)
+    assert recall(table) >= LEAST
+
+
+@pytest.mark.parametrize("kind", VECTORS)
+def test_vectors_inside_of_structs_keep_their_model(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = lw.create(tmp_path / "t", nested(0, ROWS), max_rows_per_file=PER_FILE)
+    table = table.indices.create("s.v", kind, partitions=8)
+    monkeypatch.setattr(building, "train_model", None)
+    table = table.append(nested(ROWS, ROWS + 30)).indices.extend()
+    assert (table.indices.list()[0].rows_uncovered, found_inside(table)) == (0, [ROWS + 7])
+    table = table.indices.optimize()
+    assert (table.indices.list()[0].segments, found_inside(table)) == (1, [ROWS + 7])
+
+
+def nested(first: int, stop: int) -> pa.Table:
+    flat = rows(first, stop)
+    inner = pa.StructArray.from_arrays([flat["v"].combine_chunks()], ["v"])
+    return pa.table({"id": flat["id"], "s": inner})
+
+
+def found_inside(table: lw.Table) -> list[int]:
+    """The row that is nearest to the eighth of those that were added."""
+    query = vectors(ROWS, ROWS + 30)[7]
+    near = {"column": "s.v", "q": query, "k": 1, "nprobes": 8, "refine_factor": 50}
+    got: list[int] = judged(table.uri).to_table(columns=["id"], nearest=near)["id"].to_pylist()
+    return got
 
 
 def test_vectors_that_are_all_null_cannot_be_learned_from(tmp_path: Path) -> None:

@@ -134,6 +134,11 @@ class FileReader:
             rows = self._inner.num_rows()
         return file_facts(self._location, descriptor, rows, len(sizes), sizes)
 
+    def buffer(self, number: int) -> bytes:
+        """One of the global buffers of the file; its schema is the first."""
+        with _Translated("read", self._location, FormatError):
+            return bytes(self._inner.read_global_buffer(number))
+
     def read(self, start: int, stop: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The rows of a range in batches of at most ``batch_rows``: started at the call,
         streamed."""

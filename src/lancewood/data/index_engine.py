@@ -7,7 +7,6 @@ decided in ``jobs.indexing``.
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,30 +18,21 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancewood.data.codec import StorageOptions
+from lancewood.data.index_files import read_centroids, read_codebook
 from lancewood.data.lance_dataset import DatasetAddress
 from lancewood.errors import FormatError, LancewoodError, StorageError, UnsupportedError
-from lancewood.format.tensor import decode_tensor
 from lancewood.model.index import Index, IndexFile
 from lancewood.model.index_kinds import BLOOMFILTER, INVERTED, ZONEMAP, IndexKind
 
 if TYPE_CHECKING:
     import lance
     from lance.dataset import Index as TheirIndex
-    from lance.file import LanceFileReader
 
 SAMPLE_RATE, MAX_ITERATIONS, NUM_BITS = "sample_rate", "max_iterations", "num_bits"
 _FOR_TRAINING = (SAMPLE_RATE, MAX_ITERATIONS)
 _ROWS_PER_CENTROID, _ITERATIONS, _PQ_BITS, _RQ_BITS = 256, 50, 8, 5
 _INDEX_CACHE_BYTES, _METADATA_CACHE_BYTES = 64 << 20, 256 << 20
 _REFUSALS = ("Unprocessable", "LanceError(Index)")
-_CODES = "auxiliary.idx"
-"""The file of a segment with the codes of its vectors, and with what they are codes of."""
-_TOLD_IN = {
-    "INVERTED": "metadata.lance",
-    "ZONEMAP": "zonemap.lance",
-    "BLOOMFILTER": "bloomfilter.lance",
-}
-"""Kinds that have options, and the file of a segment that tells them."""
 
 
 @dataclass(frozen=True)
@@ -128,23 +118,18 @@ def train_model(address: DatasetAddress, spec: IndexSpec, rows: int) -> IndexMod
         return IndexModel(centroids, codebook, _rotation(spec))
 
 
-def committed_model(
-    address: DatasetAddress,
-    spec: IndexSpec,
-    directory: str,
-    storage_options: StorageOptions,
-) -> IndexModel:
-    """The model of an index that the version at the address has, from one of its segments, whose
-    files are in ``directory``.
+def committed_model(spec: IndexSpec, directory: str, storage_options: StorageOptions) -> IndexModel:
+    """The model of an index, from one of its segments, whose files are in ``directory``.
 
     A rotation of codes is no part of what was learned, and a new one is made.
     """
-    with _working("read the model of", spec, address):
-        centroids = _opened(address).get_ivf_model(spec.name).centroids
-        codebook = None
-        if spec.codes == "PQ":
-            codebook = _read_codebook(f"{directory}/{_CODES}", storage_options, spec)
-        return IndexModel(centroids, codebook, _rotation(spec))
+    dimension = _vectors(spec).dimension
+    centroids = read_centroids(directory, storage_options, dimension)
+    codebook = None
+    if spec.codes == "PQ":
+        bits = spec.options.get(NUM_BITS, _PQ_BITS)
+        codebook = read_codebook(directory, storage_options, dimension, bits)
+    return IndexModel(centroids, codebook, _rotation(spec))
 
 
 def build_segment(
@@ -174,32 +159,6 @@ def build_segment(
         if spec.kind == INVERTED:  # unfinished otherwise: its postings are in parts
             made = dataset.merge_existing_index_segments([made])
         return _ours(made, spec)
-
-
-def told_options(
-    spec: IndexSpec, directory: str, storage_options: StorageOptions
-) -> Mapping[str, Any]:
-    """The options that a segment was built with, as its files in ``directory`` tell them.
-
-    Those of vectors are in the manifest.
-    """
-    name = _TOLD_IN.get(spec.kind.name)
-    if name is None:
-        return {}
-    location = f"{directory}/{name}"
-    try:
-        told = _reader(location, storage_options).metadata().schema.metadata or {}
-        if spec.kind == INVERTED:
-            return dict(json.loads(told[b"params"]))
-        if spec.kind == ZONEMAP:
-            return {"rows_per_zone": int(told[b"rows_per_zone"])}
-        return {
-            "number_of_items": int(told[b"bloomfilter_item"]),
-            "probability": float(told[b"bloomfilter_probability"]),
-        }
-    except (KeyError, ValueError, TypeError) as cause:
-        text = f"{location} does not tell with which options {spec} was built"
-        raise FormatError(f"{text}; build it anew", file=location, index=spec.name) from cause
 
 
 def merge_segments(address: DatasetAddress, spec: IndexSpec, segments: Sequence[Index]) -> Index:
@@ -246,37 +205,6 @@ def _vector_settings(vectors: VectorSpec, model: IndexModel) -> dict[str, Any]:
     if model.rotation is not None:
         settings["rabitq_model"] = model.rotation
     return settings
-
-
-def _read_codebook(
-    location: str, storage_options: StorageOptions, spec: IndexSpec
-) -> pa.FixedSizeListArray:
-    """The codebook that the product codes of a segment were made with."""
-    reader = _reader(location, storage_options)
-    try:
-        (stored,) = json.loads((reader.metadata().schema.metadata or {})[b"storage_metadata"])
-        position = json.loads(stored)["codebook_position"]
-    except (KeyError, ValueError, TypeError) as cause:
-        raise FormatError(
-            f"{location} does not say where its codebook is", file=location
-        ) from cause
-    numbers = decode_tensor(reader.read_global_buffer(position), location)
-    vectors = _vectors(spec)
-    bits = spec.options.get(NUM_BITS, _PQ_BITS)
-    if numbers.size != vectors.dimension * 2**bits:
-        raise FormatError(
-            f"the codebook in {location} has {numbers.size} numbers, and codes of {bits} bits for "
-            f"vectors of {vectors.dimension} have {vectors.dimension * 2**bits}",
-            file=location,
-        )
-    return pa.FixedSizeListArray.from_arrays(pa.array(numbers.reshape(-1)), vectors.dimension)
-
-
-def _reader(location: str, storage_options: StorageOptions) -> LanceFileReader:
-    from lance.file import LanceFileReader
-
-    options = dict(storage_options) if storage_options else None
-    return LanceFileReader(location, storage_options=options)
 
 
 def _ours(made: TheirIndex, spec: IndexSpec) -> Index:

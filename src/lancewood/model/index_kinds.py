@@ -22,6 +22,7 @@ class Merging(Enum):
     """Which segments can become one."""
 
     ALWAYS = "always"
+    """Any; of vectors, those with one model."""
     CLEAN = "clean"
     """Those whose rows have not changed since; a stale row would stay in it for ever."""
     NEW = "new"

@@ -119,3 +119,9 @@ class Tensor(_message.Message):
     shape: _containers.RepeatedScalarFieldContainer[int]
     data: bytes
     def __init__(self, data_type: _Optional[_Union[Tensor.DataType, str]] = ..., shape: _Optional[_Iterable[int]] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class Partitions(_message.Message):
+    __slots__ = ("centroids",)
+    CENTROIDS_FIELD_NUMBER: _ClassVar[int]
+    centroids: Tensor
+    def __init__(self, centroids: _Optional[_Union[Tensor, _Mapping]] = ...) -> None: ...

@@ -21,19 +21,23 @@ from lancewood.data.index_engine import (
     IndexModel,
     IndexSpec,
     build_segment,
-    committed_model,
     merge_segments,
     train_model,
 )
 from lancewood.data.lance_dataset import DatasetAddress
-from lancewood.data.local_copy import readable_location
 from lancewood.engine.commit import check_in_history
 from lancewood.engine.location import NewFile
 from lancewood.engine.snapshot import Snapshot, dataset_address
 from lancewood.errors import CommitUnknownError, LancewoodError, StorageError
 from lancewood.format.layout import INDICES_DIR
 from lancewood.jobs.counts import IndexCounts
-from lancewood.jobs.indexing.planning import Ground, SegmentPlan, has_same_values
+from lancewood.jobs.indexing.planning import (
+    UNREADABLE,
+    Ground,
+    SegmentPlan,
+    has_same_values,
+    load_model,
+)
 from lancewood.jobs.indexing.records import (
     Holdings,
     Record,
@@ -109,8 +113,6 @@ class _ModelTask:
     """To learn from."""
     model_of: Index | None
     """A segment that has it; None: it is trained."""
-    must_be_read: bool
-    """Because what is built with it becomes one with segments that are there."""
 
 
 def run_plans(
@@ -162,7 +164,7 @@ class _Building:
         self._plans = plans
         self._runner = runner
         self._commit_options = commit_options
-        self._specs: dict[str, IndexSpec] = {}
+        self._planned: dict[str, SegmentPlan] = {}
         self._models: dict[str, IndexModel] = {}
         self._parts: dict[str, list[_Part]] = {}
         self._made: list[BuiltSegment] = []
@@ -204,12 +206,12 @@ class _Building:
 
     def _as_before(self, plan: SegmentPlan) -> SegmentPlan:
         """The plan with the settings of an earlier attempt, if what that built can be kept."""
-        name, known = plan.spec.name, self._specs.get(plan.spec.name)
-        if known is not None and _is_alike(known, plan.spec):
-            return replace(plan, spec=known)
+        name, known = plan.spec.name, self._planned.get(plan.spec.name)
+        if known is not None and _is_alike(known, plan):
+            return replace(plan, spec=known.spec)
         self._parts.pop(name, None)
         self._models.pop(name, None)
-        self._specs[name] = plan.spec
+        self._planned[name] = plan
         return plan
 
     def _found_models(
@@ -218,9 +220,11 @@ class _Building:
         """The model of each index on vectors: that of an earlier attempt, of the index as it is,
         or one that is trained now."""
         wanted = [
-            _ModelTask(each.spec.name, rows, each.model_of, bool(each.merged))
+            _ModelTask(each.spec.name, rows, each.model_of)
             for each in plans
-            if each.spec.vectors is not None and each.spec.name not in self._models
+            if each.spec.vectors is not None
+            and each.fragments
+            and each.spec.name not in self._models
         ]
         if not wanted:
             return dict(self._models)
@@ -296,12 +300,14 @@ def _task(plan: SegmentPlan, fragments: tuple[Fragment, ...]) -> _Task:
     return _Task(plan.spec.name, ids, fragments if plan.spec.kind.is_exact else ())
 
 
-def _is_alike(one: IndexSpec, other: IndexSpec) -> bool:
-    """Whether two indices differ in the number of their partitions at most."""
-    if one.vectors is None or other.vectors is None:
-        return one == other
-    vectors = replace(other.vectors, partitions=one.vectors.partitions)
-    return one == replace(other, vectors=vectors)
+def _is_alike(one: SegmentPlan, other: SegmentPlan) -> bool:
+    """Whether what was built for one plan is right for another: with vectors the model is the
+    same, and the index differs in the number of its partitions at most."""
+    if one.spec.vectors is None or other.spec.vectors is None:
+        return one.spec == other.spec
+    models = [each.model_of and each.model_of.uuid for each in (one, other)]
+    vectors = replace(other.spec.vectors, partitions=one.spec.vectors.partitions)
+    return models[0] == models[1] and one.spec == replace(other.spec, vectors=vectors)
 
 
 def _packed(
@@ -327,15 +333,9 @@ def find_model(bench: _Bench, task: _ModelTask) -> FoundModel:
     """The task: read the model of an index, or train one."""
     spec, why = bench.specs[task.name], None
     if task.model_of is not None:
-        location, head = bench.base.location, bench.base.manifest
-        store, directory = location.index_directory(head, task.model_of)
-        options = location.options_at(head, task.model_of.base_id)
         try:
-            where = readable_location(store, directory)
-            return FoundModel(committed_model(bench.address, spec, where, options))
-        except LancewoodError as error:
-            if task.must_be_read:
-                raise
+            return FoundModel(load_model(bench.base, spec, task.model_of))
+        except UNREADABLE as error:
             why = error.message
     return FoundModel(train_model(bench.address, spec, task.rows), why)
 

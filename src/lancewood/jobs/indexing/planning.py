@@ -16,8 +16,15 @@ from typing import Any
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancewood.data.codec import pylance_path
-from lancewood.data.index_engine import NUM_BITS, IndexSpec, VectorSpec, told_options
+from lancewood.data.codec import StorageOptions, pylance_path
+from lancewood.data.index_engine import (
+    NUM_BITS,
+    IndexModel,
+    IndexSpec,
+    VectorSpec,
+    committed_model,
+)
+from lancewood.data.index_files import told_options
 from lancewood.data.local_copy import readable_location
 from lancewood.engine.rows import plan_scan
 from lancewood.engine.schema import find_field
@@ -42,6 +49,8 @@ from lancewood.rules.indices import changed_fields, with_relatives
 
 SYSTEM = (FRAGMENT_REUSE, MEM_WAL)
 """What the format keeps among the indices, and is none."""
+UNREADABLE = (FormatError, NotFoundError, UnsupportedError)
+"""What is raised for files of an index that are not as they should be."""
 _FEW_TO_SCALE = 4096
 """Fewer vectors do not tell between which bounds scalar codes have to spread: they are built
 together with the smallest segment."""
@@ -189,10 +198,10 @@ def plan_extension(ground: Ground, name: str) -> SegmentPlan | None:
         number,
         tuple(new),
         removed=tuple(each for each in segments if each in stale or each not in alive),
-        model_of=segments[0] if kind.is_vector else None,
+        model_of=(alive or segments)[0] if kind.is_vector else None,
         is_whole=spec.is_of_one_piece or is_small,
     )
-    if kind.is_exact and kind.merging is Merging.ALWAYS and _can_merge(ground, kind, stale):
+    if kind.is_exact and kind.merging is Merging.ALWAYS and _can_merge(ground, spec, stale):
         return replace(plan, merged=tuple(stale))
     again = BitMap.union(BitMap(), *(each.fragments for each in stale)) & ground.live
     fragments = sorted((*new, *ground.readable(again, number)), key=lambda each: each.id)
@@ -211,16 +220,18 @@ def plan_optimization(ground: Ground, name: str) -> SegmentPlan | None:
     if len(kept) < (1 if plan.fragments else 2):
         return plan if plan.fragments else None
     merged = (*plan.merged, *kept)
-    if _can_merge(ground, plan.spec.kind, merged):
-        return replace(plan, removed=segments, merged=merged)
+    if _can_merge(ground, plan.spec, merged):
+        model = merged[0] if plan.spec.vectors is not None else None
+        return replace(plan, removed=segments, merged=merged, model_of=model)
     fragments = tuple(ground.readable(ground.live, plan.field))
     is_whole = plan.spec.is_of_one_piece or plan.spec.kind.merging is Merging.NEVER
     plan = replace(plan, fragments=fragments, removed=segments, merged=(), is_whole=is_whole)
     return plan if fragments else None
 
 
-def _can_merge(ground: Ground, kind: IndexKind, kept: Sequence[Index]) -> bool:
+def _can_merge(ground: Ground, spec: IndexSpec, kept: Sequence[Index]) -> bool:
     """Whether segments can become one with new ones, and the answers stay right."""
+    kind = spec.kind
     if kind.merging not in (Merging.ALWAYS, Merging.CLEAN):
         return False
     is_sought_here = kind == INVERTED or kind.is_vector
@@ -230,6 +241,8 @@ def _can_merge(ground: Ground, kind: IndexKind, kept: Sequence[Index]) -> bool:
         before = {each.uuid: each.fragments for each in ground.base.manifest.indices}
         if any(before.get(each.uuid) != each.fragments for each in kept):
             return False
+    if kind.is_vector:
+        return _have_one_model(ground, spec, kept)
     if kind.merging is Merging.ALWAYS:
         return True
     fragments = ground.snapshot.manifest.fragments
@@ -238,6 +251,27 @@ def _can_merge(ground: Ground, kind: IndexKind, kept: Sequence[Index]) -> bool:
         for each in kept
         for covered in [each.fragments]
     )
+
+
+def _have_one_model(ground: Ground, spec: IndexSpec, segments: Sequence[Index]) -> bool:
+    """Whether segments put vectors into the same partitions; one that cannot be read does not."""
+    try:
+        first, *others = (load_model(ground.snapshot, spec, each) for each in segments)
+    except UNREADABLE:
+        return False
+    return all(first.centroids.equals(each.centroids) for each in others)
+
+
+def load_model(snapshot: Snapshot, spec: IndexSpec, segment: Index) -> IndexModel:
+    """The model that a segment was built with; raises what is UNREADABLE, or StorageError."""
+    return committed_model(spec, *_files_of(snapshot, segment))
+
+
+def _files_of(snapshot: Snapshot, segment: Index) -> tuple[str, StorageOptions]:
+    """Where the codec finds the files of a segment, and with which options."""
+    location, head = snapshot.location, snapshot.manifest
+    store, directory = location.index_directory(head, segment)
+    return readable_location(store, directory), location.options_at(head, segment.base_id)
 
 
 def _may_hold(ground: Ground, segment: Index, fragments: Sequence[Fragment]) -> bool:
@@ -281,10 +315,7 @@ def _told_options(snapshot: Snapshot, segment: Index, spec: IndexSpec) -> Mappin
         return record.options
     if spec.vectors is not None:
         return _told_of_vectors(segment)
-    location, head = snapshot.location, snapshot.manifest
-    store, directory = location.index_directory(head, segment)
-    options = location.options_at(head, segment.base_id)
-    return told_options(spec, readable_location(store, directory), options)
+    return told_options(spec.kind, *_files_of(snapshot, segment))
 
 
 def _told_of_vectors(segment: Index) -> Mapping[str, Any]:
