@@ -12,6 +12,7 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 import pytest
+from lance.file import LanceFileReader
 from tests.counted import counts_of
 from tests.pylance import judged, lance
 
@@ -213,6 +214,9 @@ def test_an_index_is_dropped_by_its_name(table: lw.Table) -> None:
         ({"column": "id", "options": {"speed": 1}}, "no option 'speed': it has none"),
         ({"column": "words", "kind": "INVERTED", "options": {"x": 1}}, "it has base_tokenizer"),
         ({"column": "id", "options": 3}, "options takes names"),
+        ({"column": "id", "name": "a\0b"}, "cannot be called"),
+        ({"column": "id", "name": "a\nb"}, "cannot be called .*name="),
+        ({"column": "id", "name": " "}, "cannot be called ' '"),
         ({"column": "id", "runner": 3}, "runner must have a run"),
     ],
 )
@@ -223,6 +227,88 @@ def test_what_does_not_fit_is_refused_by_name(
         table.indices.create(**arguments)
     assert directories(table) == set()
     assert table.latest().version == table.version
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "options", "text"),
+    [
+        ("vector", "IVF_PQ", {"num_bits": 100_000}, "num_bits .* must be one of 4, 8, got 100000"),
+        ("vector", "IVF_PQ", {"num_bits": True}, "must be one of 4, 8, got True"),
+        ("vector", "IVF_RQ", {"num_bits": 10}, "a whole number from 1 to 9"),
+        ("vector", "IVF_FLAT", {"sample_rate": -5}, "a whole number from 1 to .*, got -5"),
+        ("vector", "IVF_FLAT", {"max_iterations": 1.5}, "max_iterations of IVF_FLAT must be"),
+        ("vector", "IVF_HNSW_SQ", {"m": 3}, "a whole number from 4"),
+        ("vector", "IVF_HNSW_SQ", {"m": 200}, r"m \(200\) must be at most ef_construction \(150\)"),
+        ("vector", "IVF_HNSW_SQ", {"max_level": 1 << 16}, "to 65535"),
+        ("id", "ZONEMAP", {"rows_per_zone": -1}, "a whole number from 1"),
+        ("id", "ZONEMAP", {"rows_per_zone": "x"}, "a whole number from 1 .*, got 'x'"),
+        ("id", "BLOOMFILTER", {"probability": float("nan")}, "a number between 0 and 1"),
+        ("id", "BLOOMFILTER", {"probability": "x"}, "a number between 0 and 1"),
+        ("words", "INVERTED", {"language": "english"}, "one of Arabic, .*got 'english'"),
+        ("words", "INVERTED", {"base_tokenizer": 3}, "one of simple, .*lindera/<model>"),
+        ("words", "INVERTED", {"stem": 1}, "true or false"),
+        ("words", "INVERTED", {"custom_stop_words": "a"}, "a list of words"),
+        ("words", "INVERTED", {"block_size": 100}, "one of 128, 256"),
+        ("words", "INVERTED", {"max_token_length": 0}, "from 1 to .*, or none"),
+        ("words", "INVERTED", {"min_ngram_length": 4}, "at most max_ngram_length"),
+    ],
+)
+def test_values_that_an_option_does_not_take_are_refused(
+    table: lw.Table, column: str, kind: str, options: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(lw.InvalidInputError, match=text):
+        table.indices.create(column, kind, options=options)
+    assert directories(table) == set()
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "options"),
+    [
+        ("id", "ZONEMAP", {"rows_per_zone": np.int64(50)}),
+        ("id", "BLOOMFILTER", {"number_of_items": 100, "probability": np.float64(0.1)}),
+        ("words", "INVERTED", {"base_tokenizer": "icu/split", "max_token_length": None}),
+        ("words", "INVERTED", {"custom_stop_words": ("a", "b"), "language": "German"}),
+        ("words", "INVERTED", {"base_tokenizer": "code", "block_size": 256, "num_workers": 1}),
+        ("vector", "IVF_PQ", {"num_bits": 4, "sample_rate": 10, "max_iterations": 3}),
+        ("vector", "IVF_RQ", {"num_bits": 9}),
+        ("vector", "IVF_HNSW_FLAT", {"m": 4, "ef_construction": 20, "max_level": 2}),
+    ],
+)
+def test_values_that_an_option_takes_are_those_that_pylance_takes(
+    table: lw.Table, column: str, kind: str, options: dict[str, Any]
+) -> None:
+    made = table.indices.create(column, kind, options=options)
+    assert made.append(table.to_arrow()).indices.extend().indices.list()[0].rows_uncovered == 0
+
+
+def test_codes_of_four_bits_want_an_even_number_of_parts(table: lw.Table) -> None:
+    with pytest.raises(lw.InvalidInputError, match="1 sub_vectors are not even"):
+        table.indices.create("vector", "IVF_PQ", sub_vectors=1, options={"num_bits": 4})
+
+
+@pytest.mark.parametrize("name", ["1at", "1", "1_a", "٣a", "²"])
+@pytest.mark.parametrize("kind", ["BTREE", "BITMAP", "ZONEMAP", "BLOOMFILTER"])
+def test_a_field_of_a_struct_that_begins_with_a_digit_is_refused(
+    tmp_path: Path, name: str, kind: str
+) -> None:
+    inner = pa.array([{name: each, "b": -each} for each in range(50)])
+    table = lw.create(tmp_path / "t", pa.table({"s": inner, "1top": range(50)}))
+    with pytest.raises(lw.InvalidInputError, match=f"name '{name}', which begins.*rename"):
+        table.indices.create(f"s.{name}", kind)
+    assert directories(table) == set()
+    table = table.rename_column(f"s.{name}", "a").indices.create("s.a", kind)
+    assert judged(table.uri).to_table(filter="s.a = 7")["s"].to_pylist() == [{"a": 7, "b": -7}]
+    table = table.indices.create("1top", kind)
+    assert judged(table.uri).to_table(filter="`1top` = 7").num_rows == 1
+
+
+def test_other_names_inside_of_structs_are_understood(tmp_path: Path) -> None:
+    for number, name in enumerate(["1-a", "1a.b", "_1", "end", "is null", 'a"b']):
+        rows = pa.table({"s": pa.array([{name: each} for each in range(50)])})
+        table = lw.create(tmp_path / str(number), rows).indices.create(f"s.{name}", "BTREE")
+        (directory,) = directories(table)
+        pages = Path(table.uri) / "_indices" / directory / "page_lookup.lance"
+        assert LanceFileReader(str(pages)).metadata().schema.field("min").type == pa.int64()
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def test_an_index_is_checked_against_columns_before_there_are_rows() -> None:
         ("v", "lookup", {}, "no index for lookup"),
         ("v", "search", {"sub_vectors": 4}, "sub_vectors is for product codes"),
         ("v", "IVF_PQ", {"sub_vectors": 3}, "cannot be cut into 3"),
-        ("v", "IVF_PQ", {"options": {"num_bits": "8"}}, "num_bits must be a whole number"),
+        ("v", "IVF_PQ", {"options": {"num_bits": "8"}}, "num_bits of IVF_PQ must be one of 4, 8"),
         ("v", "IVF_PQ", {"metric": "hamming"}, "not by hamming"),
         ("id", "BTREE", {"partitions": 4}, "partitions is for vectors"),
         ("id", "BTREE", {"options": {"with_position": True}}, "has no option"),

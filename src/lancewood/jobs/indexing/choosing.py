@@ -12,19 +12,14 @@ from typing import Any
 import pyarrow as pa
 
 from lancewood.data.codec import pylance_path
-from lancewood.data.index_engine import (
-    MAX_ITERATIONS,
-    NUM_BITS,
-    SAMPLE_RATE,
-    IndexSpec,
-    VectorSpec,
-)
+from lancewood.data.index_engine import NUM_BITS, IndexSpec, VectorSpec
 from lancewood.engine.base import check_number
 from lancewood.engine.schema import Chain, find_column, is_in_structs, path_of
 from lancewood.engine.searching import is_text, is_vector
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import AlreadyExistsError, InvalidInputError
 from lancewood.format.arrow import to_arrow_field
+from lancewood.jobs.indexing.options import checked_options
 from lancewood.model.ids import FieldId
 from lancewood.model.index import Index
 from lancewood.model.index_kinds import (
@@ -53,18 +48,6 @@ _ROWS_PER_GRAPH = 1 << 20
 _LEAST_CODES = 8
 """Bytes of a product code, at least; one byte stands for up to eight dimensions."""
 
-_TEXT_OPTIONS = (
-    *("base_tokenizer", "language", "with_position", "max_token_length", "lower_case", "stem"),
-    *("remove_stop_words", "custom_stop_words", "ascii_folding", "min_ngram_length"),
-    *("max_ngram_length", "prefix_only", "block_size", "memory_limit", "num_workers"),
-)
-_OPTIONS: Mapping[str, tuple[str, ...]] = {
-    "INVERTED": _TEXT_OPTIONS,
-    "ZONEMAP": ("rows_per_zone",),
-    "BLOOMFILTER": ("number_of_items", "probability"),
-}
-_GRAPH_OPTIONS = ("m", "ef_construction", "max_level")
-
 
 @dataclass(frozen=True)
 class IndexRequest:
@@ -89,7 +72,8 @@ class IndexRequest:
         kind, vectors = self._fitting(chain, rows)
         name = self._checked_name(snapshot, kind, chain[-1].id)
         path = pylance_path(each.name for each in chain)
-        return IndexSpec(name, path, kind, dict(self.options), vectors), chain[-1].id
+        options = checked_options(kind, self.options)
+        return IndexSpec(name, path, kind, options, vectors), chain[-1].id
 
     def check(self, schema: Schema) -> IndexKind:
         """The kind of the index on a table with these columns, as long as that has few rows.
@@ -105,6 +89,7 @@ class IndexRequest:
         arrow = to_arrow_field(chain[-1]).type
         kind = self._kind(chain, arrow, rows or 0)
         self._check_settings(kind)
+        _check_spelling(kind, chain)
         return kind, self._vectors(kind, arrow, rows) if kind.is_vector else None
 
     def _kind(self, chain: Chain, arrow: pa.DataType, rows: int) -> IndexKind:
@@ -136,13 +121,7 @@ class IndexRequest:
         return found
 
     def _check_settings(self, kind: IndexKind) -> None:
-        known = options_of(kind)
-        if not isinstance(self.options, Mapping):
-            raise InvalidInputError(f"options takes names with values, got {self.options!r}")
-        strange = [each for each in self.options if each not in known]
-        if strange:
-            way = f"it has {', '.join(known)}" if known else "it has none"
-            raise InvalidInputError(f"a {kind} index has no option {strange[0]!r}: {way}")
+        checked_options(kind, self.options)
         for each, value in (("metric", self.metric), ("partitions", self.partitions)):
             if value is not None and not kind.is_vector:
                 raise InvalidInputError(f"{each} is for vectors, and a {kind} index is not on them")
@@ -174,7 +153,13 @@ class IndexRequest:
                 f"vectors of {dimension} cannot be cut into {parts} sub_vectors of one length: "
                 f"take a number that divides {dimension}"
             )
-        least = 2 ** check_number(NUM_BITS, self.options.get(NUM_BITS, 8), least=1)
+        bits = self.options.get(NUM_BITS, 8)
+        if bits == 4 and parts % 2:
+            raise InvalidInputError(
+                f"codes of 4 bits are kept in pairs, and {parts} sub_vectors are not even: take "
+                "another number of them, or num_bits 8"
+            )
+        least = 2**bits
         if rows is not None and rows < least:
             raise InvalidInputError(
                 f"product codes are learned from {least} rows or more, and the table has {rows}: "
@@ -217,9 +202,34 @@ class IndexRequest:
 
     def _own_name(self) -> str:
         name = f"{self.column}_idx" if self.name is None else self.name
-        if not isinstance(name, str) or not name or name.startswith("__lance"):
+        if not isinstance(name, str) or name.startswith("__lance"):
             raise InvalidInputError(f"an index cannot be called {name!r}")
+        if not name.strip() or not name.isprintable():
+            raise InvalidInputError(
+                f"an index cannot be called {name!r}: give it a name= of characters that can be "
+                "printed"
+            )
         return name
+
+
+def _check_spelling(kind: IndexKind, chain: Chain) -> None:
+    """Raise InvalidInputError for a field of a struct that pylance takes for another one.
+
+    It spells paths anew on its way, and what begins with a digit is no name there: from
+    ``s.1at`` it made an index on ``s``, with pylance 14, of any kind but those of vectors.
+    """
+    names = [each.name for each in chain]
+    if kind.is_vector or len(names) == 1:
+        return
+    for each in names:
+        if each[:1].isdigit() and each.replace("_", "").isalnum():
+            path = path_of(chain)
+            raise InvalidInputError(
+                f"no {kind} index can be built on column {path!r}: inside of structs pylance does "
+                f"not understand the name {each!r}, which begins with a digit; rename it with "
+                "rename_column",
+                column=path,
+            )
 
 
 def named_kind(asked: str) -> IndexKind | None:
@@ -230,15 +240,6 @@ def named_kind(asked: str) -> IndexKind | None:
     if asked.lower() in (LOOKUP, SEARCH):
         return None
     return find_kind(INVERTED.name if asked.upper() == "FTS" else asked)
-
-
-def options_of(kind: IndexKind) -> tuple[str, ...]:
-    """The options that an index of a kind has."""
-    if not kind.is_vector:
-        return _OPTIONS.get(kind.name, ())
-    coded = (NUM_BITS,) if kind.name.endswith(("PQ", "RQ")) else ()
-    graph = _GRAPH_OPTIONS if "HNSW" in kind.name else ()
-    return (SAMPLE_RATE, MAX_ITERATIONS, *coded, *graph)
 
 
 def _vector_index_on(snapshot: Snapshot, number: FieldId, but: str) -> str | None:

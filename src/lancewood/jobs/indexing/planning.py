@@ -31,7 +31,8 @@ from lancewood.engine.schema import find_field
 from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.format.arrow import to_arrow_field
-from lancewood.jobs.indexing.choosing import options_of, usual_partitions
+from lancewood.jobs.indexing.choosing import usual_partitions
+from lancewood.jobs.indexing.options import options_of
 from lancewood.jobs.indexing.records import load_holdings, load_record
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId
