@@ -147,3 +147,13 @@ def test_options_of_the_engine_reach_it_and_stay(
         metadata = lance.file.LanceFileReader(place).metadata().schema.metadata
         assert told.items() <= metadata.items()
     assert found(judged(table.uri), "id IN (7, 630)", name="id_idx") == [7, 630]
+
+
+def test_a_record_with_options_that_cannot_be_is_an_error_that_names_the_index(
+    tmp_path: Path,
+) -> None:
+    table = made(tmp_path / "t").indices.create("id", "ZONEMAP", options={"rows_per_zone": 9})
+    (record,) = (Path(table.uri) / "_indices").rglob(RECORD)
+    record.write_text(record.read_text().replace('"rows_per_zone": 9', '"rows_per_zone": "x"'))
+    with pytest.raises(lw.FormatError, match=r"'id_idx' of .*rows_per_zone of ZONEMAP must be"):
+        table.append(rows(ROWS, ROWS + 10)).indices.extend()

@@ -32,7 +32,7 @@ from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.format.arrow import to_arrow_field
 from lancewood.jobs.indexing.choosing import usual_partitions
-from lancewood.jobs.indexing.options import options_of
+from lancewood.jobs.indexing.options import checked_options, options_of
 from lancewood.jobs.indexing.records import load_holdings, load_record
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId
@@ -299,8 +299,7 @@ def spec_of(ground: Ground, segments: Sequence[Index]) -> IndexSpec:
     vectors = _vectors(ground, first, to_arrow_field(chain[-1]).type) if kind.is_vector else None
     path = pylance_path(each.name for each in chain)
     spec = IndexSpec(first.name, path, kind, {}, vectors)
-    told, known = _told_options(snapshot, first, spec), options_of(kind)
-    return replace(spec, options={key: value for key, value in told.items() if key in known})
+    return replace(spec, options=_told_options(snapshot, first, spec))
 
 
 def _vectors(ground: Ground, segment: Index, arrow: pa.DataType) -> VectorSpec:
@@ -311,12 +310,21 @@ def _vectors(ground: Ground, segment: Index, arrow: pa.DataType) -> VectorSpec:
 
 
 def _told_options(snapshot: Snapshot, segment: Index, spec: IndexSpec) -> Mapping[str, Any]:
+    """The options that a segment was built with, of those that its kind has."""
+    known = options_of(spec.kind)
     record = load_record(snapshot, segment)
-    if record is not None:
-        return record.options
-    if spec.vectors is not None:
-        return _told_of_vectors(segment)
-    return told_options(spec.kind, *_files_of(snapshot, segment))
+    if record is None and spec.vectors is None:
+        told = told_options(spec.kind, *_files_of(snapshot, segment))
+        return {key: value for key, value in told.items() if key in known}
+    told = _told_of_vectors(segment) if record is None else record.options
+    try:
+        return checked_options(spec.kind, {each: told[each] for each in told if each in known})
+    except InvalidInputError as cause:
+        raise FormatError(
+            f"index {segment.name!r} of {snapshot.location.uri} cannot have been built as it says "
+            f"({cause}): build it anew",
+            index=segment.name,
+        ) from cause
 
 
 def _told_of_vectors(segment: Index) -> Mapping[str, Any]:

@@ -10,7 +10,6 @@ everything.
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -89,11 +88,13 @@ class Record:
             ids = document.get("row_ids")
             options = document["options"]
             found = None if ids is None else base64.b64decode(ids, validate=True)
-        except (KeyError, TypeError, binascii.Error) as cause:
-            raise FormatError(f"{name}: does not say what a segment was made of") from cause
+            sequence = None if found is None else RowIdSequence.decode(found)
+        except (KeyError, TypeError, ValueError, FormatError) as cause:
+            raise FormatError(
+                f"{name}: does not say what a segment was made of ({cause!r})", file=name
+            ) from cause
         if not isinstance(options, dict):
             raise FormatError(f"{name}: has options that are none", file=name)
-        sequence = None if found is None else RowIdSequence.decode(found)
         return cls(Holdings(decode_bitmap(raw, name), sequence), options)
 
 

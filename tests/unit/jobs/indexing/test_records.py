@@ -54,8 +54,11 @@ def test_what_several_hold_is_what_each_holds() -> None:
         {"fragments": "AAAA", "options": {}},
         {"fragments": "OjAAAAAAAAA=", "options": []},
         {"fragments": "OjAAAAAAAAA=", "options": {}, "row_ids": "////"},
+        {"fragments": "é", "options": {}},
+        {"fragments": "OjAAAAAAAAA=", "options": {}, "row_ids": "é"},
+        {"fragments": "OjAAAAAAAAA=", "options": {}, "row_ids": 3},
     ],
 )
 def test_a_broken_record_is_an_error_that_names_the_file(document: object) -> None:
-    with pytest.raises(FormatError):
+    with pytest.raises(FormatError, match="the file"):
         Record.decode(json.dumps(document).encode(), "the file")
