@@ -194,7 +194,7 @@ def test_rows_without_a_vector_are_never_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_indexed", [False, True], ids=["compared", "indexed"])
-@pytest.mark.parametrize("name", ["y z", "y`z", "ü"])
+@pytest.mark.parametrize("name", ["y z", "y`z", "ü", "y.z"])
 def test_columns_inside_of_structs_and_with_odd_names_are_searched(
     tmp_path: Path, name: str, is_indexed: bool
 ) -> None:

@@ -49,6 +49,8 @@ def _live_ids(snapshot: Snapshot) -> RowIdSequence:
 
 Numbers: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]
 """Whole numbers in any form that a caller may pass."""
+Taken: TypeAlias = Sequence[str] | Projection | None
+"""Stored columns: by names, None for all, or as a caller projects them."""
 _Ints: TypeAlias = npt.NDArray[np.int64]
 
 
@@ -77,9 +79,7 @@ def _ends_and_starts(snapshot: Snapshot) -> tuple[_Ints, _Ints]:
     return ends, ends - live
 
 
-def take_positions(
-    snapshot: Snapshot, positions: Numbers, columns: Sequence[str] | None = None
-) -> pa.Table:
+def take_positions(snapshot: Snapshot, positions: Numbers, columns: Taken = None) -> pa.Table:
     """The rows at these positions of the table, as a scan counts them.
 
     Raises InvalidInputError for a position that the table does not have.
@@ -99,9 +99,7 @@ def take_positions(
     return _gather(snapshot, projection, owner, wanted - starts[owner], _physical)
 
 
-def take_row_ids(
-    snapshot: Snapshot, row_ids: Numbers, columns: Sequence[str] | None = None
-) -> pa.Table:
+def take_row_ids(snapshot: Snapshot, row_ids: Numbers, columns: Taken = None) -> pa.Table:
     """The rows with these ids (on a table without stable row ids: these addresses).
 
     Raises NotFoundError for an id that no live row has.
@@ -147,7 +145,9 @@ def _physical(facts: RowFacts, live: _Ints) -> _Ints:
     return facts.physical_offsets(live)
 
 
-def _stored(snapshot: Snapshot, columns: Sequence[str] | None) -> Projection:
+def _stored(snapshot: Snapshot, columns: Taken) -> Projection:
+    if isinstance(columns, Projection):
+        return columns
     if isinstance(columns, Mapping):
         raise InvalidInputError("take returns columns as they are: give names, or use scan")
     return project(snapshot.schema, columns)

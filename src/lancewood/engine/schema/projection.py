@@ -104,6 +104,11 @@ def project(
     return Projection(cut_schema(schema, paths), tuple(names), {}, tuple(paths))
 
 
+def project_path(schema: Schema, path: Path) -> Projection:
+    """The projection for one stored column or field, whatever dots its names have."""
+    return Projection(cut_schema(schema, [path]), path[:1], {}, (path,))
+
+
 def cut_schema(schema: Schema, paths: Iterable[Path]) -> Schema:
     """The columns that the paths begin with, each with only the fields that are named below it."""
     picks: dict[str, list[Path]] = {}

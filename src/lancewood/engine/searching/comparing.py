@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from lancewood.data.index_search import Found
 from lancewood.engine.rows import take_addresses
-from lancewood.engine.schema import project
+from lancewood.engine.schema import project_path
 from lancewood.engine.searching.columns import SearchedColumn
 from lancewood.engine.searching.ranking import ranked
 from lancewood.engine.snapshot import Snapshot
@@ -27,7 +27,7 @@ def compared(
     metric: str,
 ) -> Found:
     """The ``k`` rows at these addresses that are nearest to each vector, nearest first."""
-    rows = take_addresses(snapshot, addresses, project(snapshot.schema, [searched.name]))
+    rows = take_addresses(snapshot, addresses, project_path(snapshot.schema, searched.path))
     values: Any = rows.column(searched.path[0]).combine_chunks()
     for name in searched.path[1:]:
         values = values.field(name)

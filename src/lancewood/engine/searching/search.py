@@ -17,7 +17,7 @@ import pyarrow as pa
 from lancewood.data.index_search import NOTHING, Found, SearchedVersion, Words
 from lancewood.engine.base import as_list, check_number
 from lancewood.engine.rows import ScanPlan, plan_scan, take_addresses, take_row_ids
-from lancewood.engine.schema import Columns, Parameters, Projection, project
+from lancewood.engine.schema import Columns, Parameters, Projection, project, project_path
 from lancewood.engine.searching.allowed import AllowedRows, allowed_rows
 from lancewood.engine.searching.columns import find_text_column
 from lancewood.engine.searching.nearest import (
@@ -249,7 +249,8 @@ def _vector(
     if like is None:
         return as_vectors(vector, searched)
     number = check_number("like", like)
-    found: Any = take_row_ids(snapshot, [number], [searched.name])[searched.path[0]][0]
+    rows = take_row_ids(snapshot, [number], project_path(snapshot.schema, searched.path))
+    found: Any = rows[searched.path[0]][0]
     for name in searched.path[1:]:
         found = found[name] if found.is_valid else found
     if not found.is_valid:
