@@ -14,7 +14,7 @@ import lancewood as lw
 from lancewood.data.index_search import Found
 from lancewood.engine.searching.allowed import FEW, AllowedRows
 from lancewood.engine.searching.columns import SearchedColumn, find_text_column, find_vector_column
-from lancewood.engine.searching.nearest import VectorOptions, metric_of
+from lancewood.engine.searching.nearest import VectorOptions, searched_metric
 from lancewood.engine.searching.ranking import fused, ranked, ranks, settled
 from lancewood.engine.searching.vectors import as_vectors
 from lancewood.errors import InvalidInputError, LancewoodError, UnsupportedError
@@ -239,6 +239,7 @@ def test_a_column_that_is_not_clear_is_refused_with_the_candidates(tmp_path: Pat
         ({"vector": [1, 2, 3], "refine": 0}, "refine must be a whole number from 1"),
         ({"vector": [1, 2, 3], "nprobes": "x"}, "nprobes must be a whole number from 1"),
         ({"vector": [1, 2, 3], "metric": "L3"}, "metric is one of l2, cosine, dot, hamming"),
+        ({"vector": [1, 2, 3], "metric": 2}, "metric is one of l2, cosine, dot, hamming, got 2"),
         ({"vector": [1, 2, 3], "where": "nope = 1"}, "nope"),
         ({"vector": [1, 2, 3], "where": 3}, "where takes SQL text"),
         ({"vector": [1, 2, 3], "parameters": {"a": 1}}, "neither where nor columns"),
@@ -247,7 +248,10 @@ def test_a_column_that_is_not_clear_is_refused_with_the_candidates(tmp_path: Pat
         ({"vector": [1, 2, 3], "columns": {"_distance": "a"}}, "one that a search adds"),
         ({"vector": [1, 2, 3], "text_column": "t"}, "text_column= is for a search by vector and"),
         ({"vector": [[1, 2, 3]] * 2, "text": "a"}, "takes one vector"),
-        ({"vector": [1, 2, 3], "metric": "hamming"}, "hamming compares bytes, the others floats"),
+        (
+            {"vector": [1, 2, 3], "metric": "hamming"},
+            "by l2, cosine or dot, not by hamming",
+        ),
         ({"like": -1}, "like must be a whole number"),
         ({"text": ""}, "text takes words to search for"),
         ({"text": 3}, "text takes words to search for"),
@@ -275,6 +279,6 @@ def test_an_index_that_does_not_say_its_metric_is_asked_with_one() -> None:
     message.index_details.type_url = "/lance.index.pb.VectorIndexDetails"
     column = SearchedColumn(("v",), VECTORS, Index(message))
     with pytest.raises(UnsupportedError, match=r"'old' does not say by which metric.*metric="):
-        metric_of(column, VectorOptions())
-    assert metric_of(column, VectorOptions(metric="cosine")) == "cosine"
-    assert metric_of(column, VectorOptions(use_index=False)) == "l2"
+        searched_metric(column, VectorOptions())
+    assert searched_metric(column, VectorOptions(metric="COSINE")) == "cosine"
+    assert searched_metric(column, VectorOptions(use_index=False)) == "l2"

@@ -6,6 +6,7 @@ from __future__ import annotations
 from lancewood.engine.searching.allowed import AllowedRows, allowed_rows
 from lancewood.engine.searching.columns import (
     SearchedColumn,
+    checked_metric,
     find_text_column,
     find_vector_column,
     is_text,
@@ -30,6 +31,7 @@ __all__ = [
     "VectorOptions",
     "allowed_rows",
     "as_vectors",
+    "checked_metric",
     "condition_plan",
     "find_text_column",
     "find_vector_column",

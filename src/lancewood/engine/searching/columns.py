@@ -14,7 +14,7 @@ from lancewood.errors import InvalidInputError
 from lancewood.format.arrow import to_arrow_field
 from lancewood.model.field_keys import EXTENSION_NAME
 from lancewood.model.index import Index
-from lancewood.model.index_kinds import INVERTED, IVF_FLAT
+from lancewood.model.index_kinds import INVERTED, IVF_FLAT, METRICS
 from lancewood.model.schema import Field
 
 _VECTORS = "fixed-size lists of numbers (cast_column makes such a one of a list)"
@@ -121,6 +121,25 @@ def is_vector(kind: pa.DataType) -> bool:
     if not pa.types.is_fixed_size_list(kind):
         return False
     return bool(pa.types.is_floating(kind.value_type) or pa.types.is_uint8(kind.value_type))
+
+
+def checked_metric(kind: pa.DataType, asked: str | None) -> str:
+    """How vectors of a type are compared: as asked for, in any case, or as they usually are.
+
+    Raises InvalidInputError for a metric that is not known, or does not fit the type.
+    """
+    is_bytes = pa.types.is_uint8(kind.value_type)
+    if asked is None:
+        return "hamming" if is_bytes else "l2"
+    found = asked.lower() if isinstance(asked, str) else ""
+    if found not in METRICS:
+        raise InvalidInputError(f"metric is one of {', '.join(METRICS)}, got {asked!r}")
+    if is_bytes != (found == "hamming"):
+        raise InvalidInputError(
+            f"vectors of {kind.value_type} are compared by "
+            f"{'hamming' if is_bytes else 'l2, cosine or dot'}, not by {found}"
+        )
+    return found
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -7,20 +7,23 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from lancewood.data.index_search import NOTHING, Found, Nearest, SearchedVersion
 from lancewood.engine.base import check_number
 from lancewood.engine.rows import plan_scan
 from lancewood.engine.searching.allowed import AllowedRows
-from lancewood.engine.searching.columns import SearchedColumn, find_vector_column
+from lancewood.engine.searching.columns import (
+    SearchedColumn,
+    checked_metric,
+    find_vector_column,
+)
 from lancewood.engine.searching.comparing import compared
 from lancewood.engine.searching.ranking import ranked, settled
 from lancewood.engine.snapshot import Snapshot, dataset_address
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.model.ids import is_detached
 from lancewood.model.index import Index
-from lancewood.model.index_kinds import METRICS, vector_details
+from lancewood.model.index_kinds import metric_of, vector_details
 
 DISTANCE = "_distance"
 REFINE = 10
@@ -38,9 +41,7 @@ class VectorOptions:
     use_index: bool = True
 
     def check(self) -> None:
-        """Raise InvalidInputError for values that mean nothing."""
-        if self.metric is not None and self.metric not in METRICS:
-            raise InvalidInputError(f"metric is one of {', '.join(METRICS)}, got {self.metric!r}")
+        """Raise InvalidInputError for numbers that mean nothing."""
         for name in ("refine", "nprobes"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), least=1)
@@ -94,7 +95,7 @@ def plan_nearest(snapshot: Snapshot, column: str | None, options: VectorOptions)
     uses_index = options.use_index and searched.index is not None
     asked = Nearest(
         searched.pylance_name,
-        metric_of(searched, options),
+        searched_metric(searched, options),
         uses_index,
         _refine(searched.index, options.refine) if uses_index else None,
         options.nprobes if uses_index else None,
@@ -125,36 +126,29 @@ def searched_version(snapshot: Snapshot) -> SearchedVersion:
     return SearchedVersion(dataset_address(snapshot), identity)
 
 
-def metric_of(searched: SearchedColumn, options: VectorOptions) -> str:
+def searched_metric(searched: SearchedColumn, options: VectorOptions) -> str:
     """What distances are: as the index has them, also for a search without it."""
-    own = None if searched.index is None else _own_metric(searched.index)
-    asked = options.metric
-    if searched.index is not None and options.use_index:
+    index = searched.index
+    asked = None if options.metric is None else checked_metric(searched.type, options.metric)
+    if asked is not None and not (index is not None and options.use_index):
+        return asked
+    own = None if index is None else _own_metric(index)
+    if index is not None and options.use_index:
         if asked is None and own is None:
             raise UnsupportedError(
-                f"index {searched.index.name!r} does not say by which metric it was built, as "
-                "those of earlier programs: give metric=, or build it anew"
+                f"index {index.name!r} does not say by which metric it was built, as those of "
+                "earlier programs: give metric=, or build it anew"
             )
         if asked is not None and own is not None and asked != own:
             raise InvalidInputError(
-                f"index {searched.index.name!r} on column {searched.name!r} finds by {own}, not by "
-                f"{asked}: leave metric= out, or compare all vectors with use_index=False"
+                f"index {index.name!r} on column {searched.name!r} finds by {own}, not by {asked}: "
+                "leave metric= out, or compare all vectors with use_index=False"
             )
-    is_bytes = pa.types.is_integer(searched.type.value_type)
-    found = asked or own or ("hamming" if is_bytes else "l2")
-    if is_bytes != (found == "hamming"):
-        raise InvalidInputError(
-            f"metric {found} is not for column {searched.name!r}, whose vectors hold "
-            f"{searched.type.value_type}: hamming compares bytes, the others floats"
-        )
-    return found
+    return asked or checked_metric(searched.type, own)
 
 
 def _own_metric(index: Index) -> str | None:
-    details = vector_details(index)
-    if details.WhichOneof("stored") is None:
-        return None
-    return METRICS[details.metric] if details.metric < len(METRICS) else None
+    return None if vector_details(index).WhichOneof("stored") is None else metric_of(index)
 
 
 def _refine(index: Index | None, asked: int | None) -> int | None:

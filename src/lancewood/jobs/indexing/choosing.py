@@ -15,7 +15,7 @@ from lancewood.data.codec import pylance_path
 from lancewood.data.index_engine import NUM_BITS, IndexSpec, VectorSpec
 from lancewood.engine.base import check_number
 from lancewood.engine.schema import Chain, find_column, is_in_structs, path_of
-from lancewood.engine.searching import is_text, is_vector
+from lancewood.engine.searching import checked_metric, is_text, is_vector
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import AlreadyExistsError, InvalidInputError
 from lancewood.format.arrow import to_arrow_field
@@ -31,7 +31,6 @@ from lancewood.model.index_kinds import (
     IVF_PQ,
     KINDS,
     LABEL_LIST,
-    METRICS,
     NGRAM,
     ZONEMAP,
     IndexKind,
@@ -131,7 +130,7 @@ class IndexRequest:
             )
 
     def _vectors(self, kind: IndexKind, arrow: pa.DataType, rows: int | None) -> VectorSpec:
-        metric = self._metric(arrow)
+        metric = checked_metric(arrow, self.metric)
         partitions = self.partitions
         if partitions is None:
             partitions = usual_partitions(kind, rows or 0)
@@ -167,20 +166,6 @@ class IndexRequest:
                 rows_needed=least,
             )
         return VectorSpec(dimension, metric, partitions, parts)
-
-    def _metric(self, arrow: pa.DataType) -> str:
-        is_bits = pa.types.is_uint8(arrow.value_type)
-        metric = self.metric
-        if metric is None:
-            return "hamming" if is_bits else "l2"
-        if not isinstance(metric, str) or metric.lower() not in METRICS:
-            raise InvalidInputError(f"metric {metric!r} is none of {', '.join(METRICS)}")
-        if is_bits != (metric.lower() == "hamming"):
-            raise InvalidInputError(
-                f"vectors of {arrow.value_type} are compared by "
-                f"{'hamming' if is_bits else 'l2, cosine or dot'}, not by {metric}"
-            )
-        return metric.lower()
 
     def _checked_name(self, snapshot: Snapshot, kind: IndexKind, number: FieldId) -> str:
         name = self._own_name()
