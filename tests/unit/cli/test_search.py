@@ -55,6 +55,14 @@ def test_rows_are_found_by_a_vector_in_a_file_and_by_another_row(
     assert [(each["query_index"], each["id"]) for each in found] == [(0, 1), (0, 2), (1, 4), (1, 3)]
 
 
+def test_more_of_an_index_is_looked_at_if_asked_for(lw_ok: Lw, birds: str) -> None:
+    lw.open(birds).indices.create("v", "IVF_FLAT", partitions=2)
+    asked = ("table", "search", birds, "--like", 0, "-k", 4, "-c", "id", "--json", "--refine", 2)
+    assert len(lw_ok(*asked, "--nprobes", 1).lines) < 4
+    found = lw_ok(*asked, "--nprobes", 2, "--metric", "L2").lines
+    assert [each["id"] for each in found] == [1, 2, 3, 4]
+
+
 def test_words_and_a_vector_are_fused(lw_ok: Lw, birds: str, tmp_path: Path) -> None:
     asked = ("--like", 0, "--text", "heron", "--text-column", "name", "-c", "id", "--json")
     found = lw_ok("table", "search", birds, *asked).lines
@@ -71,6 +79,9 @@ def test_words_and_a_vector_are_fused(lw_ok: Lw, birds: str, tmp_path: Path) -> 
         (["--vector", "word.json"], "list of numbers"),
         (["--like", "77"], "row id 77 not found"),
         (["--text", "a", "--column", "id"], "'id' holds no texts"),
+        (["--text", "a", "--refine", "2"], "are for a search by vector"),
+        (["--text", "a", "--nprobes", "2"], "are for a search by vector"),
+        (["--like", "0", "--metric", "far"], "metric is one of l2"),
     ],
 )
 def test_what_cannot_be_searched_for_is_an_error(

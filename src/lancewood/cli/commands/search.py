@@ -63,6 +63,21 @@ def search_command(
     is_exact: Annotated[
         bool, typer.Option("--exact", help="Compare all vectors, and use no index of them.")
     ] = False,
+    refine: Annotated[
+        int | None,
+        typer.Option(
+            "--refine",
+            metavar="N",
+            min=1,
+            help="Compare N times as many vectors as rows are asked for, where an index has codes.",
+        ),
+    ] = None,
+    nprobes: Annotated[
+        int | None,
+        typer.Option(
+            "--nprobes", metavar="N", min=1, help="Look into so many partitions of an index."
+        ),
+    ] = None,
     *,
     read: Reading,
 ) -> None:
@@ -83,6 +98,8 @@ def search_command(
         where=where,
         columns=options.names(columns),
         metric=metric,
+        refine=refine,
+        nprobes=nprobes,
         use_index=not is_exact,
     )
     print_rows(found, read.output)
