@@ -157,3 +157,17 @@ def test_a_record_with_options_that_cannot_be_is_an_error_that_names_the_index(
     record.write_text(record.read_text().replace('"rows_per_zone": 9', '"rows_per_zone": "x"'))
     with pytest.raises(lw.FormatError, match=r"'id_idx' of .*rows_per_zone of ZONEMAP must be"):
         table.append(rows(ROWS, ROWS + 10)).indices.extend()
+
+
+@pytest.mark.parametrize("content", [b"", b"LANC" * 100, None])
+def test_a_file_that_does_not_tell_its_options_is_an_error_that_names_it(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    table = made(tmp_path / "t").indices.create("id", "ZONEMAP")
+    table = without_record(table, table.indices[0]).append(rows(ROWS, ROWS + 50))
+    (file,) = (Path(table.uri) / "_indices").rglob("zonemap.lance")
+    file.unlink() if content is None else file.write_bytes(content)
+    with pytest.raises(
+        lw.FormatError if content is not None else lw.NotFoundError, match="zonemap"
+    ):
+        table.indices.extend()

@@ -9,16 +9,15 @@ from __future__ import annotations
 import os
 import re
 import threading
-import traceback
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from types import TracebackType
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import pyarrow as pa
 
+from lancewood.data.translated import Translated, not_imported
 from lancewood.errors import (
     FormatError,
     InvalidInputError,
@@ -128,7 +127,7 @@ class FileReader:
     @cached_property
     def facts(self) -> FileFacts:
         """The file's own schema and counts, whatever the projection; raises FormatError."""
-        with _Translated("read", self._location, FormatError):
+        with _translated("read", self._location, FormatError):
             descriptor = self._inner.read_global_buffer(0)
             sizes = tuple(each.size_bytes for each in self._inner.file_statistics().columns)
             rows = self._inner.num_rows()
@@ -136,13 +135,13 @@ class FileReader:
 
     def buffer(self, number: int) -> bytes:
         """One of the global buffers of the file; its schema is the first."""
-        with _Translated("read", self._location, FormatError):
+        with _translated("read", self._location, FormatError):
             return bytes(self._inner.read_global_buffer(number))
 
     def read(self, start: int, stop: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The rows of a range in batches of at most ``batch_rows``: started at the call,
         streamed."""
-        with _Translated("read", self._location, FormatError):
+        with _translated("read", self._location, FormatError):
             result = self._inner.read_range(
                 start, stop - start, batch_size=batch_rows, batch_readahead=READAHEAD
             )
@@ -153,7 +152,7 @@ class FileReader:
 
         Does not read to the end of the stream, which costs as much as the batch.
         """
-        with _Translated("read", self._location, FormatError):
+        with _translated("read", self._location, FormatError):
             rows = self._inner.num_rows()
             result = self._inner.read_range(0, rows, batch_size=rows, batch_readahead=1)
             batch = next(iter(result.to_batches()), None)
@@ -163,12 +162,12 @@ class FileReader:
         """The rows at strictly increasing offsets: started at the call, streamed."""
         # pylance's own class would look through the offsets once more, in Python.
         inner = getattr(self._inner, "_reader", self._inner)
-        with _Translated("read", self._location, FormatError):
+        with _translated("read", self._location, FormatError):
             result = inner.take_rows(offsets, batch_size=batch_rows, batch_readahead=READAHEAD)
         return self._batches(result)
 
     def _batches(self, result: Any) -> Iterator[pa.RecordBatch]:
-        with _Translated("read", self._location, FormatError):
+        with _translated("read", self._location, FormatError):
             yield from result if isinstance(result, pa.RecordBatchReader) else result.to_batches()
 
 
@@ -181,12 +180,12 @@ class FileWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows; raises InvalidInputError for rows that the codec refuses."""
-        with _Translated("write", self._location, InvalidInputError):
+        with _translated("write", self._location, InvalidInputError):
             self._inner.write_batch(batch)
 
     def close(self) -> int:
         """Finish the file under its name and return its size in bytes. Does not sync it."""
-        with _Translated("write", self._location, InvalidInputError):
+        with _translated("write", self._location, InvalidInputError):
             self._inner.close()
             return int(self._inner.size_bytes)
 
@@ -204,7 +203,7 @@ def open_reader(
     """
     columns = list(paths) if paths is not None else None
     directory, _, name = location.rpartition("/")
-    with _Translated("open", location, FormatError):
+    with _translated("open", location, FormatError):
         if directory and _ORDINARY_NAME.fullmatch(name):
             inner = _SESSIONS.at(directory, storage_options).open_reader(name, columns)
         else:
@@ -218,7 +217,7 @@ def open_reader(
 def read_range(location: str, storage_options: StorageOptions, start: int, length: int) -> bytes:
     """Bytes of a data file that is not on this disk; fewer where it ends earlier."""
     directory, _, name = location.rpartition("/")
-    with _Translated("read", location, FormatError):
+    with _translated("read", location, FormatError):
         session = _SESSIONS.at(directory, storage_options)
         return bytes(session.read_range(name, start, length))
 
@@ -229,7 +228,7 @@ def open_writer(
     """Begin a data file. An existing file is silently replaced."""
     check_writable(file_version)
     directory, _, name = location.rpartition("/")
-    with _Translated("write", location, InvalidInputError):
+    with _translated("write", location, InvalidInputError):
         if directory and _ORDINARY_NAME.fullmatch(name):
             session = _SESSIONS.at(directory, storage_options)
             inner = session.open_writer(name, schema=schema, version=file_version)
@@ -272,46 +271,17 @@ _STORAGE = (
     "os error",
 )
 _REFUSED = ("access denied", "accessdenied", "credential", "status code: 403", "403 forbidden")
-_SOURCE_PLACE = re.compile(r",? ?/\S+\.rs:\d+(:\d+)?")
 
 
-class _Translated:
-    """Turns what the codec raises into our errors."""
-
-    __slots__ = ("_broken", "_location", "_verb")
-
-    def __init__(self, verb: str, location: str, broken: type[LancewoodError]) -> None:
-        self._verb, self._location, self._broken = verb, location, broken
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        cause: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if cause is None or isinstance(cause, LancewoodError | MemoryError):
-            return
-        # A panic of the codec is a BaseException; every other BaseException passes.
-        if isinstance(cause, Exception) or type(cause).__name__ == "PanicException":
-            # Keeping the error must not keep the codec's half-written file alive.
-            traceback.clear_frames(cause.__traceback__)
-            raise _judge(self._verb, self._location, cause, self._broken) from cause
+def _translated(verb: str, location: str, broken: type[LancewoodError]) -> Translated:
+    return Translated(partial(_judge, verb, location, broken))
 
 
 def _judge(
-    verb: str, location: str, cause: BaseException, broken: type[LancewoodError]
+    verb: str, location: str, broken: type[LancewoodError], text: str, cause: BaseException
 ) -> LancewoodError:
-    text = _SOURCE_PLACE.sub("", str(cause)).strip()
     if isinstance(cause, ImportError):
-        return UnsupportedError(
-            f"cannot {verb} data file {location}: pylance, which codes data files, does not import "
-            f"here ({text}); install lancewood with its dependencies wherever files are read and "
-            "written",
-            file=location,
-        )
+        return not_imported(f"cannot {verb} data file {location}", text, file=location)
     lower = text.lower()
     if (
         any(each in lower for each in (*_NOT_FOUND, "not a directory"))

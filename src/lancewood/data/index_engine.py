@@ -8,10 +8,10 @@ decided in ``jobs.indexing``.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from pyroaring import BitMap
 from lancewood.data.codec import StorageOptions
 from lancewood.data.index_files import read_centroids, read_codebook
 from lancewood.data.lance_dataset import DatasetAddress
+from lancewood.data.translated import Translated, not_imported
 from lancewood.errors import FormatError, LancewoodError, StorageError, UnsupportedError
 from lancewood.model.index import Index, IndexFile
 from lancewood.model.index_kinds import BLOOMFILTER, INVERTED, ZONEMAP, IndexKind
@@ -247,20 +248,17 @@ def _theirs(index: Index) -> TheirIndex:
     )
 
 
-@contextmanager
-def _working(verb: str, spec: IndexSpec, address: DatasetAddress) -> Iterator[None]:
-    """Errors of pylance become ours: what it refuses is unsupported, anything else a failure of
-    the store."""
-    try:
-        yield
-    except (LancewoodError, MemoryError):
-        raise
-    except BaseException as cause:
-        # A panic of pylance is a BaseException; every other BaseException passes.
-        if not isinstance(cause, Exception) and type(cause).__name__ != "PanicException":
-            raise
-        text = f"pylance cannot {verb} {spec} in {address}: {cause}"
-        refused = isinstance(cause, ImportError | ValueError | TypeError | NotImplementedError)
-        refused = refused or any(each in str(cause) for each in _REFUSALS)
-        kind = UnsupportedError if refused else StorageError
-        raise kind(text, uri=address.uri, index=spec.name) from cause
+def _working(verb: str, spec: IndexSpec, address: DatasetAddress) -> Translated:
+    """What pylance refuses is unsupported, anything else a failure of the store."""
+    return Translated(partial(_judge, f"cannot {verb} {spec} in {address}", spec, address))
+
+
+def _judge(
+    asked: str, spec: IndexSpec, address: DatasetAddress, text: str, cause: BaseException
+) -> LancewoodError:
+    facts = {"uri": address.uri, "index": spec.name}
+    if isinstance(cause, ImportError):
+        return not_imported(asked, text, **facts)
+    refused = isinstance(cause, ValueError | TypeError | NotImplementedError)
+    refused = refused or any(each in text for each in _REFUSALS)
+    return (UnsupportedError if refused else StorageError)(f"pylance {asked}: {text}", **facts)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancewood.data.lance_dataset import DatasetAddress
+from lancewood.data.translated import Translated, not_imported
 from lancewood.errors import (
     InvalidInputError,
     LancewoodError,
@@ -111,7 +112,7 @@ class SearchedVersion:
         return self._ask(_SCORE, allowed, full_text_query=query, limit=k)
 
     def _ask(self, value: str, allowed: bytes | None, **query: Any) -> Found:
-        with _in_our_words(self.address):
+        with Translated(partial(_judge, self.address)):
             found = (
                 _DATASETS.at(self)
                 .scanner(
@@ -196,34 +197,15 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_DATASETS.after_fork)
 
 
-@contextmanager
-def _in_our_words(address: DatasetAddress) -> Iterator[None]:
-    """Turn what pylance raises, panics included, into our errors."""
-    try:
-        yield
-    except (LancewoodError, MemoryError):
-        raise
-    except BaseException as cause:
-        if not isinstance(cause, Exception) and type(cause).__name__ != "PanicException":
-            raise
-        raise _judged(address, cause) from cause
-
-
-def _judged(address: DatasetAddress, cause: BaseException) -> LancewoodError:
-    text = str(cause).strip()
-    asked = f"cannot search {address}"
+def _judge(address: DatasetAddress, text: str, cause: BaseException) -> LancewoodError:
+    asked, lower = f"cannot search {address}", text.lower()
     if isinstance(cause, ImportError):
-        return UnsupportedError(
-            f"{asked}: pylance, which searches, does not import here ({text}); install lancewood "
-            "with its dependencies"
-        )
-    lower = text.lower()
+        return not_imported(asked, text, uri=address.uri)
+    kind: type[LancewoodError] = StorageError
     if "not found" in lower or "no such file" in lower:
-        return NotFoundError(
-            f"{asked}: a file of it, or of an index, is gone: {text}", uri=address.uri
-        )
-    if "not supported" in lower or "not implemented" in lower:
-        return UnsupportedError(f"{asked}: {text}", uri=address.uri)
-    if isinstance(cause, ValueError | TypeError):
-        return InvalidInputError(f"{asked}: {text}", uri=address.uri)
-    return StorageError(f"{asked}: {text}", uri=address.uri)
+        kind, asked = NotFoundError, f"{asked}: a file of it, or of an index, is gone"
+    elif "not supported" in lower or "not implemented" in lower:
+        kind = UnsupportedError
+    elif isinstance(cause, ValueError | TypeError):
+        kind = InvalidInputError
+    return kind(f"{asked}: {text}", uri=address.uri)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lancewood.data.codec import StorageOptions
-from lancewood.errors import NotFoundError, StorageError
+from lancewood.data.translated import Translated, not_imported
+from lancewood.errors import LancewoodError, NotFoundError, StorageError
 from lancewood.model.ids import Version
 
 if TYPE_CHECKING:
@@ -33,10 +34,8 @@ class DatasetAddress:
         """pylance's dataset at exactly this version.
 
         Raises NotFoundError where pylance finds no such version, StorageError where it fails
-        otherwise.
+        otherwise, UnsupportedError where there is no pylance.
         """
-        import lance
-
         options: dict[str, Any] = {
             "storage_options": dict(self.storage_options) if self.storage_options else None,
             "session": session,
@@ -45,16 +44,20 @@ class DatasetAddress:
             options["base_store_params"] = {
                 path: dict(each) for path, each in self.base_options.items()
             }
-        try:
+        with Translated(self._judge):
+            import lance
+
             if self.branch is None:
                 return lance.dataset(self.uri, version=int(self.version), **options)
             found = lance.dataset(self.uri, **options)
             return found.checkout_version((self.branch, int(self.version)))
-        except Exception as cause:
-            text = str(cause)
-            if "not found" in text.lower():
-                raise NotFoundError(f"{self} not found by pylance: {text}", uri=self.uri) from cause
-            raise StorageError(f"pylance cannot open {self}: {text}", uri=self.uri) from cause
+
+    def _judge(self, text: str, cause: BaseException) -> LancewoodError:
+        if isinstance(cause, ImportError):
+            return not_imported(f"cannot open {self}", text, uri=self.uri)
+        if "not found" in text.lower():
+            return NotFoundError(f"{self} not found by pylance: {text}", uri=self.uri)
+        return StorageError(f"pylance cannot open {self}: {text}", uri=self.uri)
 
     def __str__(self) -> str:
         on = f" on branch {self.branch!r}" if self.branch else ""

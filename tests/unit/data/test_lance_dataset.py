@@ -9,7 +9,7 @@ import pytest
 from tests.pylance import lance
 
 from lancewood.data.lance_dataset import DatasetAddress
-from lancewood.errors import NotFoundError, StorageError
+from lancewood.errors import NotFoundError, StorageError, UnsupportedError
 from lancewood.model.ids import Version
 
 
@@ -32,3 +32,28 @@ def test_exactly_the_version_that_was_asked_for_is_opened(tmp_path: Path) -> Non
 def test_a_place_that_is_no_table_is_an_error_of_ours(tmp_path: Path) -> None:
     with pytest.raises((NotFoundError, StorageError), match="version 1 of"):
         DatasetAddress(str(tmp_path / "none"), Version(1)).open()
+
+
+class PanicException(BaseException):
+    """What a panic of pylance looks like from Python."""
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (PanicException("not yet implemented"), StorageError),
+        (OSError("broken, /a/b.rs:1:2"), StorageError),
+        (ModuleNotFoundError("No module named 'lance'"), UnsupportedError),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+    ],
+)
+def test_what_pylance_raises_is_an_error_of_ours_and_interruptions_pass(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException, kind: type[BaseException]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(lance, "dataset", fail)
+    with pytest.raises(kind) as caught:
+        DatasetAddress("/t", Version(1)).open()
+    assert ".rs:" not in str(caught.value)
