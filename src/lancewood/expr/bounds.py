@@ -7,6 +7,8 @@ counts as larger than every number.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -14,7 +16,7 @@ import pyarrow.types as pt
 
 from lancewood.expr.compare import ALWAYS, NEVER
 from lancewood.expr.convert import column_of
-from lancewood.expr.nodes import Apply, Column, Literal, Node
+from lancewood.expr.nodes import Apply, Column, Literal, Node, is_null
 
 _BEFORE_SURROGATES = 0xD7FF
 """No text has the code point after it."""
@@ -34,7 +36,8 @@ class Bound(NamedTuple):
 
 
 def find_bounds(node: Node) -> tuple[Bound, ...]:
-    """The bounds among the conditions that are joined by AND at the top; others are left out."""
+    """The bounds among the conditions that are joined by AND at the top, and the values that all
+    sides of an OR together allow a column to have; other conditions are left out."""
     found, stack = [], [node]
     while stack:
         each = stack.pop()
@@ -46,11 +49,42 @@ def find_bounds(node: Node) -> tuple[Bound, ...]:
 
 
 def _bounds(node: Node) -> list[Bound]:
+    if isinstance(node, Apply) and node.name == "or":
+        return _alternatives(node)
     if isinstance(node, Apply) and node.name == "like":
         column = column_of(node.args[0])
         return [] if column is None or node.members is None else _beginning(column, node.members)
     bound = _bound(node)
     return [] if bound is None else [bound]
+
+
+def _alternatives(node: Apply) -> list[Bound]:
+    """The values of columns that every side of an OR limits to some."""
+    sides = [dict(_values(find_bounds(each))) for each in _sides(node)]
+    shared = [path for path in sides[0] if all(path in each for each in sides)] if sides else []
+    return [
+        Bound(path, "in", tuple(chain.from_iterable(each[path] for each in sides)))
+        for path in shared
+    ]
+
+
+def _sides(node: Apply) -> Iterator[Node]:
+    """What OR joins, but for nulls, which keep no row."""
+    stack: list[Node] = [node]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, Apply) and each.name == "or":
+            stack += reversed(each.args)
+        elif not is_null(each):
+            yield each
+
+
+def _values(bounds: Iterable[Bound]) -> Iterator[tuple[tuple[str, ...], list[pa.Scalar]]]:
+    for path, op, value in bounds:
+        if op == "in" and isinstance(value, tuple):
+            yield path, list(value)
+        elif op == "=" and isinstance(value, pa.Scalar):
+            yield path, [value]
 
 
 def _beginning(column: Column, prefix: pa.Array) -> list[Bound]:

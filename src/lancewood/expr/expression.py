@@ -111,7 +111,8 @@ class Predicate(Expression):
     def bounds(self) -> tuple[Bound, ...]:
         """Simple conditions on single columns that every kept row meets, for pruning.
 
-        They are necessary, not sufficient: OR, functions and comparisons of columns are left out.
+        They are necessary, not sufficient: functions and comparisons of columns are left out, and
+        so is OR, unless all of its sides name values of a column.
         """
         return find_bounds(self._node)
 

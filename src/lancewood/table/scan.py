@@ -84,7 +84,8 @@ class Scan(Rows):
         return self._plan.count()
 
     def explain(self) -> str:
-        """What will be read, in words."""
+        """What will be read, in words: which index tells, and on further lines why others on
+        columns of the condition do not."""
         return self._plan.explain()
 
     def __repr__(self) -> str:

@@ -49,11 +49,12 @@ def templates(
 
 
 def ask(table: lw.Table, where: str, parameters: Any = None) -> Lookup | None:
-    """What indices say of a condition."""
+    """What indices say of a condition; None if they do not help."""
     plan = plan_scan(table._snapshot, columns=[], where=where, parameters=parameters)
     assert plan.predicate is not None
     tests = ValueTests.among(plan.predicate.bounds())
-    return look_up(table._snapshot, tests, lambda ids: addresses_of(table._snapshot, ids))
+    found = look_up(table._snapshot, tests, lambda ids: addresses_of(table._snapshot, ids))
+    return found if found.names else None
 
 
 def named(found: Lookup) -> set[int]:
@@ -200,6 +201,74 @@ def test_two_indices_leave_what_both_name(uri: str, monkeypatch: pytest.MonkeyPa
     text = table.scan(where=where).explain()
     assert "index i_idx, s_idx" in text
     assert table.count_rows(where) == table.count_rows(where, use_indices=False) > 0
+
+
+# Why an index is not used
+
+
+@pytest.fixture(scope="module")
+def owls(tmp_path_factory: pytest.TempPathFactory) -> lw.Table:
+    """20,000 rows with an index of every kind that scans ask, and one that they do not."""
+    words = ["owl", "hen", "auk", "jay", "tit", "emu"]
+    data = {"id": range(20_000), "label": [words[n * 7 % 6] for n in range(20_000)]}
+    data |= {"zone": range(20_000), "bloom": range(20_000), "plain": range(20_000)}
+    made = lw.create(str(tmp_path_factory.mktemp("owls") / "t.lance"), pa.table(data))
+    kinds = {"id": "BTREE", "label": "BITMAP", "zone": "ZONEMAP", "bloom": "BLOOMFILTER"}
+    for column, kind in kinds.items():
+        options = {"rows_per_zone": 1_000} if kind == "ZONEMAP" else None
+        made = made.indices.create(column, kind, options=options)
+    return made
+
+
+TOO_MANY = "too many to be picked one by one"
+FORM = "only =, <, <=, >, >=, IN, BETWEEN, IS NULL and LIKE 'abc%' are looked up"
+
+
+@pytest.mark.parametrize(
+    ("where", "lines"),
+    [
+        ("label = 'owl'", [f"label_idx not used: at least 3,334 of 20,000 rows, {TOO_MANY}"]),
+        ("id < 500", [f"id_idx not used: at least 500 of 20,000 rows, {TOO_MANY}"]),
+        ("id > 500", [f"id_idx not used: at least 12,288 of 20,000 rows, {TOO_MANY}"]),
+        (
+            f"id IN ({', '.join(str(each * 3) for each in range(70))})",
+            [f"id_idx not used: 70 of 20,000 rows in 70 places, {TOO_MANY}"],
+        ),
+        ("zone > 500", ["zone_idx not used: rows can be in 20 of 20 zones, too many"]),
+        ("abs(id) = 3", [f"id_idx not used: {FORM}"]),
+        ("id = 3 OR plain = 3", [f"id_idx not used: {FORM}"]),
+        ("bloom = 3", ["bloom_idx not used: scans do not look into BLOOMFILTER"]),
+        ("id = 3 AND zone = 3", ["zone_idx not used: another index tells which rows to read"]),
+        ("plain = 3", []),
+        ("id = 3 OR id = 4 OR id IN (7, NULL)", []),
+    ],
+)
+def test_explain_tells_why_an_index_is_not_used(
+    owls: lw.Table, monkeypatch: pytest.MonkeyPatch, where: str, lines: list[str]
+) -> None:
+    monkeypatch.setattr(lookup, "_FEW_ROWS", 64)
+    first, *others = owls.scan(where=where).explain().split("\n")
+    assert len(others) == len(lines)
+    for line, expected in zip(others, lines, strict=True):
+        assert line.startswith(f"index {expected}")
+    assert (", index " in first) == (where.startswith("id = 3 AND") or "id = 4" in where)
+    assert "\n" not in owls.scan(where=where, use_indices=False).explain()
+    assert owls.count_rows(where) == owls.count_rows(where, use_indices=False)
+
+
+def test_values_that_or_joins_are_looked_up(owls: lw.Table) -> None:
+    scan = owls.scan(["id"], "(id = 3 AND label = 'owl') OR id = 7000 OR id IN (9, 19999)")
+    assert scan.explain().split("\n")[0].endswith("index id_idx: 4 rows of 1 fragment")
+    assert scan.to_arrow()["id"].to_pylist() == [9, 7000, 19999]
+
+
+def test_an_index_that_covers_nothing_is_told_of(uri: str) -> None:
+    make_indexed(uri, "BTREE", ["i"], stable=False)
+    table = lw.open(uri).compact()
+    expected = "\nindex i_idx not used: it covers no fragment (extend it)"
+    assert table.scan(where="i = 3").explain().endswith(expected)
+    table = table.indices.extend()
+    assert "index i_idx: " in table.scan(where="i = 3").explain()
 
 
 # Indices that are not to be trusted, or not known

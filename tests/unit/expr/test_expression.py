@@ -176,6 +176,7 @@ def _int8(value: int) -> pa.Scalar:
 
 
 YES, NO = pa.scalar(True), pa.scalar(False)
+B_IN = (("b",), "in", (YES, NO))
 A_IS_1 = [(("a",), "=", _int8(1))]
 
 
@@ -201,7 +202,15 @@ A_IS_1 = [(("a",), "=", _int8(1))]
         ("a = 1 OR b", []),
         ("NOT (a = 1 AND b)", []),
         ("a NOT IN (1, 2)", []),
-        ("a IN (1, NULL)", []),
+        ("a IN (1, NULL)", [(("a",), "in", (_int8(1),))]),
+        ("a = 1 OR a = 2 OR a IN (2, 3)", [(("a",), "in", tuple(map(_int8, (1, 2, 2, 3))))]),
+        ("a = 1 OR a > 1000", [(("a",), "in", (_int8(1),))]),
+        ("(a = 1 AND b) OR (k = 'u' AND a = 2)", [(("a",), "in", (_int8(1), _int8(2)))]),
+        ("(a = 1 OR a = 2) AND (b OR NOT b)", [(("a",), "in", (_int8(1), _int8(2))), B_IN]),
+        ("a = 1 OR a = 2 OR a < 0", []),
+        ("a = 1 OR a IS NULL", []),
+        ("a = 1 OR o.x = 1", []),
+        ("NOT (a = 1 OR a = 2)", []),
         ("k LIKE 'ab%c_'", [(("k",), ">=", pa.scalar("ab")), (("k",), "<", pa.scalar("ac"))]),
         ("k LIKE 'ab'", [(("k",), ">=", pa.scalar("ab")), (("k",), "<", pa.scalar("ac"))]),
         (
@@ -223,9 +232,12 @@ def test_bounds_are_the_simple_conditions_that_and_joins(
     assert parse_predicate(sql, SCHEMA).bounds() == tuple(Bound(*each) for each in expected)
 
 
+OR = "a = 3 OR (o.x = 5 AND a IN (1, 2))"
+
+
 def test_every_kept_row_meets_every_bound() -> None:
     batch = _batch()
-    for sql in ("a < 2.5 AND s <> 'q'", "a IN (3, 9) AND NOT b", "a > -500 AND o.x = 5"):
+    for sql in ("a < 2.5 AND s <> 'q'", "a IN (3, 9) AND NOT b", "a > -500 AND o.x = 5", OR):
         predicate = parse_predicate(sql, SCHEMA)
         mask = predicate.mask(batch).to_pylist()
         assert any(mask)

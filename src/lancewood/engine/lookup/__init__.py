@@ -3,14 +3,16 @@ own."""
 
 from __future__ import annotations
 
-from lancewood.engine.lookup.lookup import Lookup, Offsets, look_up
+from lancewood.engine.lookup.lookup import NOT_COVERING, Lookup, Offsets, look_up, unused_indices
 from lancewood.engine.lookup.value_tests import ValueTests
 from lancewood.engine.lookup.zones import Spans
 
 __all__ = [
+    "NOT_COVERING",
     "Lookup",
     "Offsets",
     "Spans",
     "ValueTests",
     "look_up",
+    "unused_indices",
 ]

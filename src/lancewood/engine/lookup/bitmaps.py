@@ -42,9 +42,10 @@ class Bitmaps:
             return None
         return cls(file)
 
-    def find(self, tests: ValueTests, most: int) -> npt.NDArray[np.uint64] | None:
-        """The rows that may be wanted, in no order; None if values cannot be compared, or if there
-        are more than ``most``. Raises FormatError for a file that contradicts itself."""
+    def find(self, tests: ValueTests, most: int) -> npt.NDArray[np.uint64] | int | None:
+        """The rows that may be wanted, in no order; if they are more than ``most``, how many there
+        are at least, and None if values cannot be compared. Raises FormatError for a file that
+        contradicts itself."""
         if not self.file.num_rows:
             return np.empty(0, np.uint64)
         keys = KEPT.made(self.file, "keys", self._load)
@@ -52,10 +53,11 @@ class Bitmaps:
             return None
         wanted = np.flatnonzero(tests.meet(keys))
         if len(wanted) > _MOST_VALUES:
-            return None
+            return len(wanted)
         trees = self._read(wanted)
-        if sum(len(lows) for each in trees for lows in each.values()) > most:
-            return None
+        count = sum(len(lows) for each in trees for lows in each.values())
+        if count > most:
+            return count
         return np.concatenate([np.empty(0, np.uint64), *map(_numbers, trees)])
 
     def _load(self) -> tuple[pa.Array, int]:

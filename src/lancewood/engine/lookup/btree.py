@@ -78,22 +78,22 @@ class BTree:
         """The rows that it names, gone ones included."""
         return self.data.num_rows
 
-    def find(self, tests: ValueTests, most: int) -> Addresses | None:
-        """The rows that may be wanted, in no order; None if values cannot be compared, or if there
-        are more than ``most``. Raises FormatError for files that contradict themselves."""
+    def find(self, tests: ValueTests, most: int) -> Addresses | int | None:
+        """The rows that may be wanted, in no order; if they are more than ``most``, how many there
+        are at least, and None if values cannot be compared. Raises FormatError for files that
+        contradict themselves."""
         if not self.num_rows:
             return np.empty(0, np.uint64)
         pages = KEPT.made(self.lookup, "pages", self._load)
         if not tests.fit(pages.ranges.lows.type):
             return None
         wanted = np.flatnonzero(tests.reach(pages.ranges))
-        if len(wanted) > max(_FEW_PAGES, len(pages.numbers) // _MOST_PAGES):
-            return None
         # Between two values, all pages but those at the ends are wanted whole.
-        if not tests.is_list and (len(wanted) - 2) * pages.page_rows > most:
-            return None
+        within = 0 if tests.is_list else (len(wanted) - 2) * pages.page_rows
+        if within > most or len(wanted) > max(_FEW_PAGES, len(pages.numbers) // _MOST_PAGES):
+            return max(within, len(wanted))
         found = self._rows(tests, pages, wanted)
-        return found if len(found) <= most else None
+        return found if len(found) <= most else len(found)
 
     def _rows(self, tests: ValueTests, pages: _Pages, wanted: Ints) -> Addresses:
         found = [np.empty(0, np.uint64)]

@@ -4,7 +4,7 @@ An index is asked for every column that the condition bounds. Each of its segmen
 fragments in its own bitmap, whatever else its files name; fragments that no segment covers are left
 to be scanned. Rows that are named may be too many, and deleted ones among them: whoever reads them
 judges them by the whole condition. Where many rows can meet it, reading all of them in order is
-cheaper than fetching some, and there is no answer.
+cheaper than fetching some, and there is no answer; why, can be told in words.
 
 A segment that is missing, or of a layout or version that we do not know, covers nothing: a scan is
 always right. One whose files contradict themselves is a FormatError: what else is wrong in it
@@ -13,8 +13,8 @@ cannot be known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -24,7 +24,7 @@ from pyroaring import BitMap
 from lancewood.engine.base import Addresses, offsets_by_fragment
 from lancewood.engine.lookup.bitmaps import Bitmaps
 from lancewood.engine.lookup.btree import BTree
-from lancewood.engine.lookup.value_tests import ValueTests
+from lancewood.engine.lookup.value_tests import OTHER_TYPE, ValueTests
 from lancewood.engine.lookup.zones import Spans, Zones
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
@@ -55,24 +55,33 @@ _MOST_NAMED = 100
 _MOST_MEETING = 20
 """The same where answers of several indices meet."""
 _SAMPLE = 8
+NOT_COVERING = "it covers no fragment (extend it)"
+_NOT_OPENED = "a file of it is missing, or laid out in a way that is not known here"
+_ANOTHER = "another index tells which rows to read"
+_OTHER_FORM = (
+    "only =, <, <=, >, >=, IN, BETWEEN, IS NULL and LIKE 'abc%' are looked up, joined by AND, or "
+    "= and IN of one column by OR"
+)
 
 
 @dataclass(frozen=True)
 class Lookup:
     """What indices say of the rows that can meet a condition."""
 
-    names: tuple[str, ...]
-    """Of the indices."""
-    covered: BitMap
+    names: tuple[str, ...] = ()
+    """Of the indices; none where none helps."""
+    covered: BitMap = field(default_factory=BitMap)
     """The fragments that they answer for, gone ones included."""
     rows: Mapping[FragmentId, Offsets] = field(default_factory=dict)
     """Physical rows of fragments, rising; a covered fragment without any holds no wanted row."""
     spans: Mapping[FragmentId, Spans] = field(default_factory=dict)
     """The same where indices know stretches of rows only."""
+    unused: Mapping[str, str] = field(default_factory=dict)
+    """In words, by name, why other indices on the columns that are tested do not help."""
 
 
-def look_up(snapshot: Snapshot, tests: Sequence[ValueTests], locate: Locate) -> Lookup | None:
-    """What indices say of rows that pass all tests; None where they do not help.
+def look_up(snapshot: Snapshot, tests: Sequence[ValueTests], locate: Locate) -> Lookup:
+    """What indices say of rows that pass all tests.
 
     Raises FormatError for an index whose files contradict themselves.
     """
@@ -80,14 +89,37 @@ def look_up(snapshot: Snapshot, tests: Sequence[ValueTests], locate: Locate) -> 
     asked = [
         (each, index) for each in tests for index in known.get(_field_at(snapshot, each.path), ())
     ]
-    if not asked:
-        return None
     exact = [(test, index) for test, index in asked if index.kind is not ZONEMAP]
-    found = _named_rows(snapshot, exact, locate) if exact else None
-    if found is not None:
-        return found
-    zoned = [(test, index) for test, index in asked if index.kind is ZONEMAP]
-    return _zones(snapshot, zoned) if zoned else None
+    found = _named_rows(snapshot, exact, locate) if exact else Lookup()
+    if not found.names:
+        zoned = _zones(snapshot, [each for each in asked if each[1].kind is ZONEMAP])
+        found = replace(zoned, unused={**found.unused, **zoned.unused})
+    return found
+
+
+def unused_indices(snapshot: Snapshot, columns: Iterable[str], found: Lookup) -> dict[str, str]:
+    """In words, by name, why indices on columns of a condition do not help, after a lookup."""
+    known = snapshot.schema.by_name
+    numbers = {part.id for name in columns if name in known for part in known[name].walk()}
+    askable = {each.name for indices in _indices_of(snapshot).values() for each in indices}
+    unused = {}
+    for each in snapshot.manifest.indices:
+        if each.name in found.names or numbers.isdisjoint(each.fields):
+            continue
+        if each.name in found.unused:
+            unused[each.name] = found.unused[each.name]
+        elif each.name in askable:
+            unused[each.name] = _ANOTHER if found.names else _OTHER_FORM
+        else:
+            unused[each.name] = _why_not_asked(each)
+    return unused
+
+
+def _why_not_asked(index: Index) -> str:
+    kind = kind_of(index)
+    if kind in _VERSIONS:
+        return "it is of a version, or names rows in a way, that is not known here"
+    return f"scans do not look into {kind or index.kind or 'indices of its kind'}"
 
 
 class _Segment(NamedTuple):
@@ -156,33 +188,32 @@ class _Answer(NamedTuple):
 
 def _named_rows(
     snapshot: Snapshot, asked: Sequence[tuple[ValueTests, _NamedIndex]], locate: Locate
-) -> Lookup | None:
-    """The rows that all indices together leave; None if they are too many."""
+) -> Lookup:
+    """The rows that all indices together leave, if they are not too many."""
     total = _rows_about(snapshot)
     most = max(_FEW_ROWS, total // (_MOST_NAMED if len(asked) == 1 else _MOST_MEETING))
-    answers = [
-        answer
-        for tests, index in asked
-        if (answer := _ask(snapshot, index, tests, most, locate)) is not None
-    ]
+    told = {index.name: _ask(snapshot, index, tests, most, locate) for tests, index in asked}
+    answers = [each for each in told.values() if isinstance(each, _Answer)]
+    unused = {name: each for name, each in told.items() if isinstance(each, str)}
     if not answers:
-        return None
+        return Lookup(unused=unused)
+    names = tuple(each.name for each in answers)
     rows = answers[0].rows if len(answers) == 1 else _met(answers)
-    if not _is_worthwhile(rows, total):
-        return None
-    return Lookup(
-        tuple(dict.fromkeys(each.name for each in answers)),
-        BitMap.union(*(each.covered for each in answers)),
-        dict(offsets_by_fragment(rows)),
-    )
-
-
-def _is_worthwhile(rows: Addresses, total: int) -> bool:
-    """Whether fetching the rows costs less than reading all of a table."""
     runs = np.count_nonzero(np.diff(rows) != 1) + 1
-    return len(rows) <= max(_FEW_ROWS, total // _MOST_NAMED) and bool(
-        runs <= max(_FEW_ROWS, total // _WORTHWHILE)
-    )
+    # Whether fetching the rows costs less than reading all of a table.
+    if len(rows) > max(_FEW_ROWS, total // _MOST_NAMED) or runs > max(
+        _FEW_ROWS, total // _WORTHWHILE
+    ):
+        why = _too_many(snapshot, f"{len(rows):,}", f" in {runs:,} places")
+        return Lookup(unused={**unused, **dict.fromkeys(names, why)})
+    covered = BitMap.union(*(each.covered for each in answers))
+    return Lookup(names, covered, dict(offsets_by_fragment(rows)), unused=unused)
+
+
+def _too_many(snapshot: Snapshot, rows: str, places: str = "") -> str:
+    about = "about " if snapshot.manifest.fragment_count > _SAMPLE else ""
+    total = f"{about}{_rows_about(snapshot):,} rows{places}"
+    return f"{rows} of {total}, too many to be picked one by one"
 
 
 def _met(answers: Sequence[_Answer]) -> Addresses:
@@ -195,23 +226,29 @@ def _met(answers: Sequence[_Answer]) -> Addresses:
 
 def _ask(
     snapshot: Snapshot, index: _NamedIndex, tests: ValueTests, most: int, locate: Locate
-) -> _Answer | None:
-    """What an index says; None if it names more than ``most`` rows, or covers nothing."""
-    covered, parts, held = BitMap(), [np.empty(0, np.uint64)], 0
+) -> _Answer | str:
+    """What an index says; in words why not, if it names more than ``most`` rows, or covers
+    nothing."""
+    covered, parts, held, why = BitMap(), [np.empty(0, np.uint64)], 0, NOT_COVERING
     for segment, fragments in index.segments:
+        if not fragments:
+            continue
         opened = _opened(snapshot, index.kind, segment)
         if opened is None or isinstance(opened, Zones):
+            why = _NOT_OPENED
             continue
         found = opened.find(tests, most - held)
         if found is None:
-            return None
+            return OTHER_TYPE
+        if isinstance(found, int):
+            return _too_many(snapshot, f"at least {held + found:,}")
         if segment.holds_row_ids and snapshot.manifest.has_stable_row_ids:
             found = locate(found)
         covered |= fragments
         parts.append(found[_are_in(found, fragments)])
         held += len(parts[-1])
     rows = np.concatenate(parts)
-    return _Answer(index.name, covered, np.unique(rows)) if covered else None
+    return _Answer(index.name, covered, np.unique(rows)) if covered else why
 
 
 def _are_in(rows: Addresses, fragments: BitMap) -> npt.NDArray[np.bool_]:
@@ -221,20 +258,24 @@ def _are_in(rows: Addresses, fragments: BitMap) -> npt.NDArray[np.bool_]:
     return chosen[at]
 
 
-def _zones(snapshot: Snapshot, asked: Sequence[tuple[ValueTests, _NamedIndex]]) -> Lookup | None:
+def _zones(snapshot: Snapshot, asked: Sequence[tuple[ValueTests, _NamedIndex]]) -> Lookup:
     """The stretches of rows that the first index with an answer leaves."""
+    unused: dict[str, str] = {}
     for tests, index in asked:
-        covered = BitMap()
+        covered, why = BitMap(), NOT_COVERING
         spans: dict[FragmentId, Spans] = {}
         for segment, fragments in index.segments:
             opened = _opened(snapshot, index.kind, segment)
-            found = opened.find(tests, fragments) if isinstance(opened, Zones) else None
-            if found is not None:
+            found = opened.find(tests, fragments) if isinstance(opened, Zones) else _NOT_OPENED
+            if isinstance(found, str):
+                why = found
+            else:
                 covered |= found[0]
                 spans |= found[1]
         if covered:
-            return Lookup((index.name,), covered, spans=spans)
-    return None
+            return Lookup((index.name,), covered, spans=spans, unused=unused)
+        unused[index.name] = why
+    return Lookup(unused=unused)
 
 
 _OPEN = {BTREE: BTree.open, BITMAP: Bitmaps.open, ZONEMAP: Zones.open}

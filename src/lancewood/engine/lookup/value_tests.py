@@ -24,6 +24,7 @@ Bits: TypeAlias = npt.NDArray[np.bool_]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Numbers: TypeAlias = npt.NDArray[np.integer[Any]]
 
+OTHER_TYPE = "its values are of another type than those of the condition"
 _COMPARE = {
     "=": pc.equal,
     "<": pc.less,

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancewood.engine.lookup.index_files import KEPT, IndexFile, open_index_file
-from lancewood.engine.lookup.value_tests import Ints, Ranges, ValueTests
+from lancewood.engine.lookup.value_tests import OTHER_TYPE, Ints, Ranges, ValueTests
 from lancewood.engine.snapshot import Snapshot
 from lancewood.model.bitmap import bitmap_of
 from lancewood.model.ids import FragmentId
@@ -65,20 +65,20 @@ class Zones:
 
     def find(
         self, tests: ValueTests, fragments: BitMap
-    ) -> tuple[BitMap, dict[FragmentId, Spans]] | None:
+    ) -> tuple[BitMap, dict[FragmentId, Spans]] | str:
         """Those of the fragments that have zones, and the stretches of their rows that may be
-        wanted; None if values cannot be compared, or if that is most of them.
+        wanted; in words why not, if values cannot be compared, or if that is most of them.
 
         Raises FormatError for a file that contradicts itself.
         """
         if not self.file.num_rows:
-            return None
+            return "it has no zone"
         zones = KEPT.made(self.file, "zones", self._load)
         if not tests.fit(zones.ranges.lows.type):
-            return None
+            return OTHER_TYPE
         reached = np.flatnonzero(tests.reach(zones.ranges))
         if len(reached) > _WORTHWHILE * len(zones.starts):
-            return None
+            return f"rows can be in {len(reached):,} of {len(zones.starts):,} zones, too many"
         known = fragments & zones.named
         return known, _spans(zones, reached, known)
 

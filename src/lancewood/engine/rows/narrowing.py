@@ -13,7 +13,15 @@ from typing import TypeAlias
 
 from pyroaring import BitMap
 
-from lancewood.engine.lookup import Lookup, Offsets, Spans, ValueTests, look_up
+from lancewood.engine.lookup import (
+    NOT_COVERING,
+    Lookup,
+    Offsets,
+    Spans,
+    ValueTests,
+    look_up,
+    unused_indices,
+)
 from lancewood.engine.rows.take import addresses_of
 from lancewood.engine.snapshot import Snapshot
 from lancewood.expr import Predicate
@@ -95,18 +103,32 @@ def narrow(snapshot: Snapshot, predicate: Predicate) -> Narrowed | None:
 
 def narrow_by_values(snapshot: Snapshot, tests: Sequence[ValueTests]) -> Narrowed | None:
     """The same for tests of columns."""
+    found = _looked_up(snapshot, tests)
+    return Narrowed(snapshot, found, _live(snapshot)) if found.names else None
+
+
+def why_not(snapshot: Snapshot, predicate: Predicate) -> Iterator[str]:
+    """A line for each index on a column of a filter that does not help."""
+    found = _looked_up(snapshot, ValueTests.among(predicate.bounds()))
+    for name, why in unused_indices(snapshot, predicate.columns, found).items():
+        yield f"index {name} not used: {why}"
+
+
+def _looked_up(snapshot: Snapshot, tests: Sequence[ValueTests]) -> Lookup:
+    """What indices say, if of fragments that there are."""
     found = look_up(snapshot, tests, partial(addresses_of, snapshot))
-    live = None if found is None else _live(snapshot)
-    return None if found is None or live is None else Narrowed(snapshot, found, live)
+    if found.names and found.covered.isdisjoint(_live(snapshot)):
+        return Lookup(unused={**found.unused, **dict.fromkeys(found.names, NOT_COVERING)})
+    return found
 
 
-def _live(snapshot: Snapshot) -> BitMap | None:
-    """The ids of all fragments; None if they are no part of an address."""
+def _live(snapshot: Snapshot) -> BitMap:
+    """The ids of all fragments; none if they are no part of an address."""
     known = snapshot.derived
     if "fragment ids" not in known:
         ids = snapshot.manifest.fragment_ids
-        known["fragment ids"] = BitMap(ids) if max(ids, default=0) < 1 << 32 else None
-    found: BitMap | None = known["fragment ids"]
+        known["fragment ids"] = BitMap(ids if max(ids, default=0) < 1 << 32 else ())
+    found: BitMap = known["fragment ids"]
     return found
 
 

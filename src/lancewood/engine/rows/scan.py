@@ -22,7 +22,7 @@ from lancewood.engine.lookup import Offsets
 from lancewood.engine.rows.candidate_scan import CandidateScan
 from lancewood.engine.rows.fragment_scan import FragmentScan
 from lancewood.engine.rows.group_scan import GroupScan, LateGroupScan
-from lancewood.engine.rows.narrowing import Cut, Narrowed, narrow
+from lancewood.engine.rows.narrowing import Cut, Narrowed, narrow, why_not
 from lancewood.engine.rows.nearness import FileRoots, chosen_roots_or_none, file_roots_text
 from lancewood.engine.rows.prune import Pruner
 from lancewood.engine.rows.row_shape import Fetching, RowShape
@@ -211,8 +211,8 @@ class ScanPlan:
         return rest if limit is None else min(rest, limit)
 
     def explain(self) -> str:
-        """What will be read, as text. Looks at every fragment, and into indices that help; opens no
-        data file."""
+        """What will be read, as text, and on further lines why indices are not used. Looks at every
+        fragment, and into indices; opens no data file."""
         slices = self._slices()
         read = sum(1 for _ in self.matching()) if slices is None else len(slices)
         chosen = self.request.fragments
@@ -220,8 +220,11 @@ class ScanPlan:
         file_roots = self._file_roots
         besides = "" if file_roots is None else file_roots.partly_near_text(self._named)
         text = self.describe(f"{read} of {total} fragments{besides}, ")
-        narrowed = self._narrowed
-        return text if narrowed is None else f"{text}, {narrowed.explain(self._chosen)}"
+        if self._narrowed is not None:
+            text += f", {self._narrowed.explain(self._chosen)}"
+        if self.predicate is None or not self._asks_indices:
+            return text
+        return "\n".join([text, *why_not(self.snapshot, self.predicate)])
 
     def describe(self, fragments: str = "") -> str:
         """The same without looking at any fragment."""
@@ -315,10 +318,13 @@ class ScanPlan:
     @cached_property
     def _narrowed(self) -> Narrowed | None:
         """What indices leave to read; None where they are not asked, or do not help."""
-        request = self.request
-        if self.predicate is None or not request.use_indices or request.spans or request.rows:
+        if self.predicate is None or not self._asks_indices:
             return None
         return narrow(self.snapshot, self.predicate)
+
+    @property
+    def _asks_indices(self) -> bool:
+        return self.request.use_indices and not (self.request.spans or self.request.rows)
 
     @cached_property
     def _counts(self) -> Sequence[int] | None:
