@@ -45,6 +45,10 @@ class CompactionCounts:
     fragments_added: int = 0
     files_removed: int = 0
     files_added: int = 0
+    uncovered_indices: tuple[str, ...] = ()
+    """Indices that name rows by where they were, and no longer cover them: extend them."""
+    uncovered_rows: int = 0
+    """How many rows one of them no longer covers."""
 
 
 @dataclass(frozen=True, slots=True)

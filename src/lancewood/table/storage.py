@@ -154,8 +154,8 @@ class CompactVerbs(Handle):
         stable row ids rows keep their ids and versions. They also keep their order, except that
         rewritten rows come after all others. Fragments covered by different indices are not
         joined. An index that names rows by stable id still covers them afterwards; with any other
-        index they are scanned until it is rebuilt. Fragments without a recorded row count stay as
-        they are.
+        index they are scanned until it is extended, and ``counts`` names it. Fragments without a
+        recorded row count stay as they are.
 
         Other writers are not blocked: fragments that they change are left for the next compaction.
         If nothing would be gained there is no new version. ``counts`` has fragments and files;

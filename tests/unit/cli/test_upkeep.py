@@ -59,6 +59,8 @@ def test_compact_joins_fragments(lw_ok: Lw, lw_run: Lw, uri: str, files: Files) 
         "fragments_added": 1,
         "files_removed": 3,
         "files_added": 1,
+        "uncovered_indices": [],
+        "uncovered_rows": 0,
     }
     assert next(lw.open(uri).versions()).message == "tidy"
     dataset = lance.dataset(uri)
@@ -67,6 +69,23 @@ def test_compact_joins_fragments(lw_ok: Lw, lw_run: Lw, uri: str, files: Files) 
     told = lw_ok("table", "compact", uri).out
     assert told == f"nothing would be gained; {uri} stays at version {version}\n"
     assert lw_ok("table", "compact", uri, "--dry-run").out == told
+
+
+def test_compact_names_indices_that_no_longer_cover_rows(lw_ok: Lw, uri: str) -> None:
+    table = lw.open(uri).indices.create("id", "BTREE").indices.create("id", "BITMAP", name="bits")
+    zoned = table.indices.create("id", "ZONEMAP", name="zones")
+    zoned.append(zoned.to_arrow())
+    dry = lw_ok("table", "compact", uri, "--dry-run")
+    which = f"4 rows: lw table index extend {uri}\n"
+    assert dry.err == f"indices id_idx, zones would no longer cover {which}"
+    done = lw_ok("table", "compact", uri, "--json")
+    assert done.err == f"indices id_idx, zones no longer cover {which}"
+    assert done.document["uncovered_indices"] == ["id_idx", "zones"]
+    assert done.document["uncovered_rows"] == 4
+    uncovered = {each.name: each.rows_uncovered for each in lw.open(uri).indices.list()}
+    assert uncovered == {"id_idx": 8, "bits": 4, "zones": 8}
+    lw.open(uri).indices.extend()
+    assert lw_ok("table", "compact", uri, "--target-rows", 1).err == ""
 
 
 def test_compact_heeds_its_target(lw_ok: Lw, uri: str) -> None:

@@ -8,7 +8,7 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.output import counted
+from lancewood.cli.output import counted, note
 from lancewood.cli.tables import PlannedWriting, counts_of, stands
 from lancewood.table import FileLimits
 
@@ -37,10 +37,11 @@ def compact_command(
     """Join small fragments and leave out deleted rows.
 
     Rows keep their order, and their ids where those are stable. Others may write meanwhile. Older
-    versions keep their files until cleanup removes them.
+    versions keep their files until cleanup removes them. Indices that name rows by where they are
+    (BTREE, ZONEMAP and BLOOMFILTER; all without stable row ids) no longer cover what was rewritten.
 
     JSON keys: uri, version, dry_run, fragments_removed, fragments_added, files_removed,
-    files_added.
+    files_added, uncovered_indices, uncovered_rows.
     """
     table = write.table(uri)
     with write.runner() as runner:
@@ -60,4 +61,11 @@ def compact_command(
         fragments_added=counts.fragments_added,
         files_removed=counts.files_removed,
         files_added=counts.files_added,
+        uncovered_indices=list(counts.uncovered_indices),
+        uncovered_rows=counts.uncovered_rows,
     )
+    if counts.uncovered_indices:
+        cover = "would no longer cover" if write.dry_run else "no longer cover"
+        rows = counted(counts.uncovered_rows, "row")
+        names = ", ".join(counts.uncovered_indices)
+        note(f"indices {names} {cover} {rows}: lw table index extend {table.uri}")

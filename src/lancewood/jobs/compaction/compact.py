@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 import pyarrow as pa
 from pyroaring import BitMap
@@ -44,11 +45,12 @@ from lancewood.jobs.rows.blob_values import with_blob_values
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
+from lancewood.model.index import MEM_WAL
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import ReserveFragments, Rewrite, RewriteGroup
 from lancewood.model.rowids import FIRST_VERSION, RowIdSequence, RowVersions
 from lancewood.model.transaction import Transaction
-from lancewood.rules.indices import check_no_fragment_reuse
+from lancewood.rules.indices import check_no_fragment_reuse, with_rewritten_fragments
 
 _ENOUGH_ROWS = 65_536
 _ENOUGH_BYTES = 8 << 20
@@ -68,13 +70,11 @@ class Compaction(Job[CompactionCounts]):
         sizes = FragmentSizes.of(manifest)
         bins = plan_bins(sizes, self.goal)
         added = sum(bool(sizes.live[each.start : each.stop].any()) for each in bins)
-        old = [manifest.fragments[at] for each in bins for at in each]
-        return CompactionCounts(
-            fragments_removed=len(old),
-            fragments_added=added,
-            files_removed=_count_files(old),
-            files_added=added,
-        )
+        old = [[manifest.fragments[at] for at in each] for each in bins]
+        rows = [int(sizes.live[each.start : each.stop].sum()) for each in bins]
+        uncovered = _uncovered(manifest, old, rows)
+        removed = list(chain.from_iterable(old))
+        return CompactionCounts(len(removed), added, _count_files(removed), added, *uncovered)
 
     def run(
         self, snapshot: Snapshot, commit_options: CommitOptions
@@ -150,7 +150,8 @@ class _Compacting:
                 properties=self.commit_options.properties,
             )
             try:
-                return base.commit(transaction, self.commit_options.policy), _counted(groups)
+                counts = _counted(base.manifest, groups)
+                return base.commit(transaction, self.commit_options.policy), counts
             except CommitUnknownError:
                 raise
             except RetryableConflictError as conflict:
@@ -223,15 +224,30 @@ def _discard(snapshot: Snapshot, groups: Iterable[RewriteGroup]) -> None:
     snapshot.discard(new_data_files(new for each in groups for new in each.new_fragments))
 
 
-def _counted(groups: Sequence[RewriteGroup]) -> CompactionCounts:
+def _counted(before: Manifest, groups: Sequence[RewriteGroup]) -> CompactionCounts:
     old = [fragment for each in groups for fragment in each.old_fragments]
     new = [fragment for each in groups for fragment in each.new_fragments]
-    return CompactionCounts(
-        fragments_removed=len(old),
-        fragments_added=len(new),
-        files_removed=_count_files(old),
-        files_added=_count_files(new),
+    rows = [sum(new.physical_rows for new in each.new_fragments) for each in groups]
+    uncovered = _uncovered(before, [each.old_fragments for each in groups], rows)
+    return CompactionCounts(len(old), len(new), _count_files(old), _count_files(new), *uncovered)
+
+
+def _uncovered(
+    before: Manifest, bins: Iterable[Sequence[Fragment]], rows: Iterable[int]
+) -> tuple[tuple[str, ...], int]:
+    """The indices that do not follow the rows of some bins, and how many rows that are."""
+    ids = [BitMap(old.id for old in each) for each in bins]
+    after = with_rewritten_fragments(
+        before.indices, [(each, each) for each in ids], ids_are_stable=before.has_stable_row_ids
     )
+    lost = {
+        old.uuid: old.fragments - new.fragments
+        for old, new in zip(before.indices, after, strict=True)
+    }
+    names = {each.name for each in before.indices if lost[each.uuid]} - {MEM_WAL}
+    gone = BitMap.union(BitMap(), *lost.values())
+    count = sum(many for each, many in zip(ids, rows, strict=True) if not gone.isdisjoint(each))
+    return tuple(sorted(names)), count
 
 
 def _count_files(fragments: Iterable[Fragment]) -> int:
