@@ -19,6 +19,8 @@ from lancewood.proto import table_pb2, transaction_pb2
 
 MEM_WAL = "__lance_mem_wal"
 FRAGMENT_REUSE = "__lance_frag_reuse"
+SYSTEM_INDICES = frozenset({FRAGMENT_REUSE, MEM_WAL})
+"""What the format keeps among the indices, and is none."""
 _HOLD_ROW_IDS: Mapping[str, frozenset[int]] = {
     "BitmapIndexDetails": frozenset({0}),
     "LabelListIndexDetails": frozenset({1}),

@@ -139,10 +139,11 @@ def is_as_pinned(context: RepoContext, pin: Pin, head: Snapshot) -> bool:
         return False
     if pin.landing is not None and is_last_step(head.manifest, pin.landing):
         return True
-    with contextlib.suppress(NotFoundError, IntegrityError):
+    try:
         pinned = landed_version(context, pin)
-        return pinned is None or same_indices(pinned.manifest, head.manifest)
-    return True
+    except (NotFoundError, IntegrityError):
+        return True
+    return pinned is None or same_indices(pinned.manifest, head.manifest)
 
 
 def pinned_state(context: RepoContext, pin: Pin) -> Snapshot:

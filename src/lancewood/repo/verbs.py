@@ -221,8 +221,9 @@ class BringingVerbs:
         commit made of it; if it has changed since, the rows that the commit changed are changed
         back. Where later commits changed the same, MergeConflictError names the tables, and nothing
         has changed; ``resolve`` and ``detect`` decide as for ``merge``, where theirs is the state
-        before the commit. Reverting a merge reverts what it brought to its first parent.
-        ``dry_run`` plans, and writes nothing.
+        before the commit. Reverting a merge reverts what it brought to its first parent. Of a
+        table whose rows the commit did not change, indices stay. ``dry_run`` plans, and writes
+        nothing.
         """
         context = self._context
         by = author_of(context.git, author)

@@ -186,6 +186,25 @@ def test_a_clear_word_where_nothing_differs(lw_ok: Lw, repo: lw.Repository) -> N
         assert (none.out, none.err) == ("", "")
 
 
+def test_indices_that_came_and_went_are_named(lw_ok: Lw, repo: lw.Repository) -> None:
+    lw.open("tables/birds.lance").indices.create("id", "ZONEMAP")
+    assert "modified:   birds (version 3, only its indices)" in lw_ok("status").out
+    assert lw_ok("status", "--json").document["tables"][0]["why"] == "only its indices"
+    lines = lw_ok("diff").out.splitlines()
+    assert lines[0].startswith(" birds | the same rows, main 2 ")
+    assert lines[1:] == ["   + index id_idx (ZONEMAP)", " 1 table changed"]
+    assert lw_ok("diff", "--json").document["added_indices"] == {"id_idx": "ZONEMAP"}
+    repo.commit("an index")
+    assert "   + index id_idx (ZONEMAP)\n" in lw_ok("show").out
+    assert "   - index id_idx (ZONEMAP)\n" in lw_ok("diff", "HEAD", "HEAD~1").out
+    words = "nothing to commit: HEAD changed indices, which"
+    for flags in ([], ["--dry-run"]):
+        done = lw_ok("revert", "HEAD", *flags).out
+        assert done == f"{words} stay: lw table index drop removes one\n"
+    assert lw_ok("cherry-pick", "HEAD").out.startswith(f"{words} are built anew: lw table index")
+    assert [each.name for each in lw.open("tables/birds.lance").indices] == ["id_idx"]
+
+
 def test_exit_code_is_that_of_git(lw_run: Lw, repo: lw.Repository) -> None:
     for options in ([], ["--rows"], ["--rows", "--stat"], ["--rows", "--limit", "0"]):
         assert lw_run("diff", "main", "exp", "--exit-code", *options).code == 1

@@ -46,6 +46,32 @@ def test_an_index_made_beside_the_repository_is_a_change_that_is_committed(
     assert committed(repo) == []
 
 
+def test_what_became_of_indices_is_told_where_rows_are_the_same(repo: lw.Repository) -> None:
+    standing(repo).indices.create("id", "BTREE")
+    (status,) = (each for each in repo.status().tables if each.name == "photos")
+    assert (status.state, status.why) == (State.MODIFIED, "only its indices")
+    (change,) = repo.diff("HEAD", None)
+    assert change.added_indices == (("id_idx", "BTREE"),)
+    repo.commit("an index")
+    made = standing(repo).indices.create("id", "ZONEMAP", name="id_idx", replace=True)
+    made.indices.create("id", "BITMAP", name="bits")
+    repo.commit("others")
+    (change,) = repo.show("HEAD").changes
+    assert change.added_indices == (("bits", "BITMAP"), ("id_idx", "ZONEMAP"))
+    assert change.removed_indices == (("id_idx", "BTREE"),)
+    (change,) = repo.diff("HEAD", "HEAD~1")
+    assert change.removed_indices == (("bits", "BITMAP"), ("id_idx", "ZONEMAP"))
+    standing(repo).indices.create("id", "BITMAP", name="bits", replace=True)
+    repo.commit("the same anew")
+    (change,) = repo.show("HEAD").changes
+    assert (change.added_indices, change.removed_indices) == ((), ())
+    assert change.changed_indices == (("bits", "BITMAP"),)
+    standing(repo).append(rows(7)).indices.extend()
+    repo.commit("rows as well")
+    (change,) = repo.show("HEAD").changes
+    assert (change.kind, change.changed_indices) == ("changed", ())
+
+
 def test_a_reset_takes_an_index_back_and_brings_it_again(repo: lw.Repository) -> None:
     standing(repo).indices.create("id", "BTREE")
     repo.reset("HEAD")

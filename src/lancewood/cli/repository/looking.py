@@ -70,7 +70,7 @@ _REFLOG_KEYS = ("ref", "number", "old", "new", "name", "email", "time", "why")
 def status_command(*, here: InRepository) -> None:
     """Show which tables differ from the current commit.
 
-    Content is compared: rows and columns, not the numbers of versions.
+    Content is compared: rows, columns and indices, not the numbers of versions.
 
     JSON keys: branch, hash, clean, tables, untracked, elsewhere. A table has name, state (clean,
     modified, unlanded, diverged, missing), version, why; one elsewhere name, branches.
@@ -123,7 +123,8 @@ def _section(title: str, ways: Sequence[str], names: Sequence[str]) -> Iterator[
 
 def _named(table: TableStatus) -> str:
     if table.state is State.MODIFIED:
-        return f"modified:   {table.name} (version {table.version})"
+        which = f", {table.why}" if table.why else ""
+        return f"modified:   {table.name} (version {table.version}{which})"
     state = f"{table.state.value}:".ljust(11)
     return f"{state} {table.name}: {table.why}" if table.why else f"{state} {table.name}"
 
@@ -144,7 +145,9 @@ def show_command(
 
     JSON keys: hash, parents, author, email, time, message, changes. A change has table, change
     (added, removed, changed, moved), rows, rows_before, fragments, fragments_before, inserted,
-    updated, deleted, exact, same_rows, unrelated, added_columns, removed_columns, renamed_columns.
+    updated, deleted, exact, same_rows, unrelated, added_columns, removed_columns, renamed_columns,
+    added_indices, removed_indices, changed_indices; indices are names with kinds, told where the
+    rows are the same.
     REVISION:TABLE is the pin as git keeps it, REVISION:FILE has path, bytes.
     """
     commit, colon, name = revision.partition(":")

@@ -135,7 +135,8 @@ def revert_command(
     """
     with move.repository() as repo, conflicts_told(move):
         done = repo.revert(revision, author=author, **decide.facts, **move.facts)
-        summary = _text(repo, done, f"revert {revision} on {done.branch}")
+        stay = "which stay: lw table index drop removes one"
+        summary = _text(repo, done, f"revert {revision} on {done.branch}", revision, stay)
         move.output.document(_merged_facts(done), summary)
         _note_rest(done)
 
@@ -153,7 +154,8 @@ def cherry_pick_command(revision: OneRevision, *, decide: MergeOptions, move: Mo
     """
     with move.repository() as repo, conflicts_told(move):
         done = repo.cherry_pick(revision, **decide.facts, **move.facts)
-        summary = _text(repo, done, f"pick {revision} for {done.branch}")
+        stay = "which are built anew: lw table index create"
+        summary = _text(repo, done, f"pick {revision} for {done.branch}", revision, stay)
         move.output.document(_merged_facts(done), summary)
         _note_rest(done)
 
@@ -188,8 +190,11 @@ def reset_command(
         move.output.document(_facts(done), summary)
 
 
-def _text(repo: lw.Repository, done: Committed, what: str) -> str:
+def _text(repo: lw.Repository, done: Committed, what: str, revision: str, stay: str) -> str:
     if not done.is_new:
+        changes = repo.show(revision).changes
+        if any(e.added_indices or e.removed_indices or e.changed_indices for e in changes):
+            return f"nothing to commit: {revision} changed indices, {stay}"
         return "nothing to commit, tables clean"
     return _planned(done, what) if done.is_dry_run else committed_text(repo, done)
 

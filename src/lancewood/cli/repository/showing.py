@@ -213,6 +213,9 @@ def change_facts(change: TableChange) -> dict[str, Any]:
         "added_columns": list(change.added_columns),
         "removed_columns": list(change.removed_columns),
         "renamed_columns": dict(change.renamed_columns),
+        "added_indices": dict(change.added_indices),
+        "removed_indices": dict(change.removed_indices),
+        "changed_indices": dict(change.changed_indices),
     }
 
 
@@ -231,6 +234,9 @@ def stat_lines(
             )
             yield from (f"   + {plain(column)}" for column in each.added_columns)
             yield from (f"   - {plain(column)}" for column in each.removed_columns)
+        indices = each.added_indices, each.removed_indices, each.changed_indices
+        for sign, found in zip("+-~", indices, strict=True):
+            yield from (f"   {sign} index {plain(name)} ({plain(kind)})" for name, kind in found)
     if changes:
         yield f" {counted(len(changes), 'table')} changed{_more_rows(changes)}"
 

@@ -45,7 +45,7 @@ from lancewood.jobs.rows.blob_values import with_blob_values
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
-from lancewood.model.index import MEM_WAL
+from lancewood.model.index import SYSTEM_INDICES
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import ReserveFragments, Rewrite, RewriteGroup
 from lancewood.model.rowids import FIRST_VERSION, RowIdSequence, RowVersions
@@ -244,7 +244,7 @@ def _uncovered(
         old.uuid: old.fragments - new.fragments
         for old, new in zip(before.indices, after, strict=True)
     }
-    names = {each.name for each in before.indices if lost[each.uuid]} - {MEM_WAL}
+    names = {each.name for each in before.indices if lost[each.uuid]} - SYSTEM_INDICES
     gone = BitMap.union(BitMap(), *lost.values())
     count = sum(many for each, many in zip(ids, rows, strict=True) if not gone.isdisjoint(each))
     return tuple(sorted(names)), count

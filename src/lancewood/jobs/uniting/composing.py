@@ -38,7 +38,7 @@ from lancewood.jobs.uniting.meeting import Graft, Placed
 from lancewood.model.bitmap import numbers_in
 from lancewood.model.fragment import TOMBSTONE, DataFile, Fragment
 from lancewood.model.ids import BaseId, FieldId, FragmentId, Version
-from lancewood.model.index import FRAGMENT_REUSE, MEM_WAL, Index
+from lancewood.model.index import SYSTEM_INDICES, Index
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import FieldMessages
 from lancewood.model.patch import HeadChanges
@@ -170,7 +170,7 @@ def _uncovered(before: Sequence[Index], after: Sequence[Index], *, is_all: bool)
     """The names of indices that cover less than before; all of them if fragments came."""
     known = {each.uuid: each.fragments for each in before}
     found = (each for each in after if is_all or each.fragments != known[each.uuid])
-    return tuple(sorted({each.name for each in found} - {FRAGMENT_REUSE, MEM_WAL}))
+    return tuple(sorted({each.name for each in found} - SYSTEM_INDICES))
 
 
 def settings(head: Manifest, config: Mapping[str, str]) -> tuple[object, ...]:

@@ -15,13 +15,12 @@ from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
 from lancewood.format.layout import TREE_DIR, VERSIONS_DIR, manifest_name
 from lancewood.format.refs import BRANCHES_DIR, TAGS_DIR
 from lancewood.jobs.upkeep.problems import Problem, ProblemKind, kind_of
-from lancewood.model.index import FRAGMENT_REUSE, MEM_WAL, Index
+from lancewood.model.index import SYSTEM_INDICES, Index
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import MissingTransaction
 from lancewood.model.refs import Branch, Tag
 
 _BAD_CONTENT = (FormatError, UnsupportedError, InvalidInputError)
-_SYSTEM = (FRAGMENT_REUSE, MEM_WAL)
 """Indices that may live in the manifest alone."""
 
 
@@ -80,7 +79,7 @@ def check_index(snapshot: Snapshot, index: Index) -> Iterator[Problem]:
         elif file.size_bytes and sizes[key] != file.size_bytes:
             text = f"{path} has {sizes[key]} bytes, the manifest says {file.size_bytes}"
             yield Problem(ProblemKind.INDEX_FILE, where, text)
-    if not index.message.files and not sizes and index.name not in _SYSTEM:
+    if not index.message.files and not sizes and index.name not in SYSTEM_INDICES:
         yield Problem(ProblemKind.INDEX_FILE, where, f"{store.uri}/{directory} holds no files")
 
 

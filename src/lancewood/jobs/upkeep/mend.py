@@ -24,7 +24,7 @@ from lancewood.jobs.upkeep.reachable import names_in
 from lancewood.jobs.upkeep.verify import verify_version
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
-from lancewood.model.index import FRAGMENT_REUSE, MEM_WAL, Index
+from lancewood.model.index import SYSTEM_INDICES, Index
 from lancewood.model.operations import CreateIndex, Delete, Restore
 from lancewood.model.transaction import commit_properties
 
@@ -65,7 +65,7 @@ def mend_version(snapshot: Snapshot, runner: Runner) -> tuple[list[RepairStep], 
     if any(each.kind in _OF_INDICES for each in problems):
         for index in snapshot.manifest.indices:
             found = [each for each in check_index(snapshot, index) if each.kind in _OF_INDICES]
-            if found and index.name not in (FRAGMENT_REUSE, MEM_WAL):
+            if found and index.name not in SYSTEM_INDICES:
                 steps.append(_drop_index(snapshot, index, found))
                 remaining = [each for each in remaining if each not in found]
     return steps, remaining

@@ -13,6 +13,8 @@ from lancewood.jobs.counts import RowCounts
 
 Kind = Literal["added", "removed", "changed", "moved"]
 Renamed: TypeAlias = tuple[tuple[str, str], ...]
+Kinds: TypeAlias = tuple[tuple[str, str], ...]
+"""Names of indices, each with its kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,12 @@ class TableChange:
     is_same_rows: bool = False
     """The table was overwritten with the same rows in the same order. Only detected if the data
     files have at most 16 MiB on each side, and no blobs."""
+    added_indices: Kinds = ()
+    """Of a table that moved: indices that are new, or of another kind, each with its kind."""
+    removed_indices: Kinds = ()
+    """The same for those that are gone, or were of another kind."""
+    changed_indices: Kinds = ()
+    """The same for those that were extended, optimized or built anew."""
     is_unrelated: bool = False
     """Two tables of one name: no common ancestor of the commits has it."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from uuid import UUID
 
 import pyarrow as pa
 
@@ -28,6 +29,8 @@ from lancewood.jobs.diffing import (
     plan_diff,
 )
 from lancewood.model.fragment import Fragment
+from lancewood.model.index import SYSTEM_INDICES
+from lancewood.model.index_kinds import kind_of
 from lancewood.model.manifest import decode_fragment
 from lancewood.repo.context import RepoContext
 from lancewood.repo.landing import pinned_state
@@ -69,12 +72,35 @@ def _measured(context: RepoContext, change: TableChange) -> TableChange:
         if gone is None or new is None:
             return change
         return replace(change, counts=RowCounts(inserted=new, deleted=gone))
-    if change.kind == "moved":
-        return replace(change, counts=RowCounts())
     try:
+        if change.kind == "moved":
+            return _moved(context, replace(change, counts=RowCounts()), before, after)
         return _between(context, change, before, after)
     except LancewoodError:  # status and fsck report a state that cannot be read
-        return change
+        return replace(change, counts=RowCounts()) if change.kind == "moved" else change
+
+
+def _moved(context: RepoContext, change: TableChange, before: Pin, after: Pin) -> TableChange:
+    """The change, with what became of indices: nothing else of a table that moved is looked at."""
+    old, new = (_indices(pinned_state(context, each)) for each in (before, after))
+    return replace(
+        change,
+        added_indices=tuple(sorted(new.keys() - old.keys())),
+        removed_indices=tuple(sorted(old.keys() - new.keys())),
+        changed_indices=tuple(sorted(e for e in old.keys() & new.keys() if old[e] != new[e])),
+    )
+
+
+def _indices(state: Snapshot) -> dict[tuple[str, str], set[UUID]]:
+    """The segments of indices, by name and kind."""
+    found: dict[tuple[str, str], set[UUID]] = {}
+    for each in state.manifest.indices:
+        if each.name not in SYSTEM_INDICES:
+            kind = kind_of(each)
+            found.setdefault((each.name, each.kind if kind is None else kind.name), set()).add(
+                each.uuid
+            )
+    return found
 
 
 def _between(context: RepoContext, change: TableChange, before: Pin, after: Pin) -> TableChange:

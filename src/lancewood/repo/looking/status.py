@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from lancewood.catalog.names import TABLES_DIR, lance_branch, own_table, own_table_uri
-from lancewood.catalog.opening import pin_of
+from lancewood.catalog.opening import content_of, pin_of
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
 from lancewood.engine.location import Location
@@ -123,8 +123,10 @@ def _compared(context: RepoContext, branch: str | None, name: str, pin: Pin) -> 
     if is_pinned_branch and newest == pin.version:
         context.open(pin)  # a table that was made again may have the same number
     changed = changed_head(context, pin, location, newest, is_pinned_branch=is_pinned_branch)
-    state = State.CLEAN if changed is None else State.MODIFIED
-    return TableStatus(name, state, pin, newest)
+    if changed is None:
+        return TableStatus(name, State.CLEAN, pin, newest)
+    why = "only its indices" if is_pinned_branch and content_of(changed) == pin.content else ""
+    return TableStatus(name, State.MODIFIED, pin, newest, why)
 
 
 def _elsewhere(context: RepoContext, names: Collection[str]) -> dict[str, tuple[str, ...]]:
