@@ -161,11 +161,22 @@ def test_a_name_that_is_taken_is_refused_unless_it_is_replaced(table: lw.Table) 
     table = table.indices.create("id")
     with pytest.raises(lw.AlreadyExistsError, match="index 'id_idx' already: replace=True"):
         table.indices.create("id")
-    after = table.indices.create("tag", "BITMAP", name="id_idx", replace=True)
+    after = table.indices.create("id", "BITMAP", replace=True)
     (info,) = after.indices.list()
-    assert (info.column, info.kind) == ("tag", "BITMAP")
+    assert (info.column, info.kind) == ("id", "BITMAP")
     assert counts_of(after, lw.IndexCounts).segments_removed == 1
-    assert found(judged(after.uri), "tag = 3", name="id_idx") == [*range(3, ROWS, 5)]
+    assert found(judged(after.uri), "id = 3", name="id_idx") == [3]
+
+
+def test_an_index_of_another_column_is_not_replaced(table: lw.Table) -> None:
+    table = table.indices.create("id")
+    refused = "index 'id_idx' is on column 'id', not 'tag'"
+    with pytest.raises(lw.AlreadyExistsError, match=refused):
+        table.indices.create("tag", "BITMAP", name="id_idx", replace=True, dry_run=True)
+    with pytest.raises(lw.AlreadyExistsError, match="drop it first, or name= gives"):
+        table.indices.create("tag", "BITMAP", name="id_idx", replace=True)
+    after = table.rename_column("id", "number")
+    assert after.indices.create("number", name="id_idx", replace=True).indices.list()
 
 
 def test_a_second_index_on_the_same_vectors_is_refused(table: lw.Table) -> None:

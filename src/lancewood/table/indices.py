@@ -89,7 +89,7 @@ class Indices(Sequence[Index], Generic[H]):
         IVF_HNSW_FLAT, IVF_HNSW_PQ or IVF_HNSW_SQ. ``"lookup"`` and ``"search"`` choose by the type
         of the column what finds values, or words and neighbours; None is what finds values where
         the type has that. ``name`` is by default ``<column>_idx``; ``replace`` builds an index of
-        that name anew, in the same commit.
+        that name on the same column anew, in the same commit.
 
         ``metric`` (l2, cosine, dot; hamming for bytes), ``partitions`` and ``sub_vectors`` are for
         vectors; ``options`` are further ones of the engine, such as ``with_position`` of INVERTED,
@@ -102,8 +102,9 @@ class Indices(Sequence[Index], Generic[H]):
         bytes.
 
         Raises, before anything is built, InvalidInputError for what does not fit the column and for
-        a table without rows, AlreadyExistsError for a name that is taken and for a second index on
-        the same vectors, UnsupportedError for a table in memory.
+        a table without rows, AlreadyExistsError for a name that is taken, with ``replace`` by an
+        index of another column, and for a second index on the same vectors, UnsupportedError for a
+        table in memory.
         """
         from lancewood.jobs.indexing.changing import BuildIndex
         from lancewood.jobs.indexing.choosing import IndexRequest

@@ -14,7 +14,7 @@ import pyarrow as pa
 from lancewood.data.codec import pylance_path
 from lancewood.data.index_engine import NUM_BITS, IndexSpec, VectorSpec
 from lancewood.engine.base import check_number
-from lancewood.engine.schema import Chain, find_column, is_in_structs, path_of
+from lancewood.engine.schema import Chain, find_column, find_field, is_in_structs, path_of
 from lancewood.engine.searching import checked_metric, is_text, is_vector
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import AlreadyExistsError, InvalidInputError
@@ -176,6 +176,15 @@ class IndexRequest:
                 "anew, extend brings it up to date, and name= gives the new one another name",
                 index=name,
             )
+        numbers = {field for each in taken for field in each.fields} - {number}
+        for chain in (find_field(snapshot.schema, each) for each in sorted(numbers)):
+            if chain is not None:
+                raise AlreadyExistsError(
+                    f"index {name!r} is on column {path_of(chain)!r}, not {self.column!r}, and "
+                    "replace=True is for the same column: drop it first, or name= gives the new "
+                    "one another name",
+                    index=name,
+                )
         other = _vector_index_on(snapshot, number, name) if kind.is_vector else None
         if other is not None:
             raise AlreadyExistsError(
