@@ -65,6 +65,7 @@ _TO_DECIDE = re.compile(
     r"(?<!\w)resolve= decides them"
 )
 _BY_OPTIONS = "--ours, --theirs, --rule, --winner, --deletes or --decisions decide them"
+_OTHER_NAME = re.compile(r"with columns=, or give it another name: columns=\{[^}]*\}")
 _ADD = re.compile(r"repo\.add\('([^']*)', (?:uri|'([^']*)')\)")
 _TYPED = {
     "switch(create=True)": "lw switch -c",
@@ -91,6 +92,19 @@ _TYPED = {
     "conflicts() shows those": "lw conflicts shows those",
     "detect='tables' makes": "--detect tables makes",
     "Resolve(schema=) decides that": "--schema decides that",
+    "search needs vector=, like= or text=": "search needs --vector, --like or --text",
+    "give vector= or like=": "give --vector or --like",
+    "text_column= is for": "--text-column is for",
+    "column= says which": "--column says which",
+    "metric=, refine=, nprobes= and use_index= are": "--metric and --exact are",
+    "metric= out": "--metric out",
+    "give metric=": "give --metric",
+    "use_index=False": "--exact",
+    "options={'with_position': True}": "--option with_position=true",
+    "replace=True": "--replace",
+    "name= gives": "--name gives",
+    "sub_vectors is for": "--sub-vectors is for",
+    "which add_columns makes": "which lw table add-columns makes",
     ". A pathlib.Path is never taken for a revision": "",
 }
 
@@ -277,6 +291,7 @@ def as_typed(message: str) -> str:
     message = _SET_BASE.sub(r"lw table base URI --set ID \1", message)
     message = _ADD.sub(lambda found: f"lw add {found[1]} {quote(found[2] or 'URI')}", message)
     message = _TO_DECIDE.sub(_decided_by, message)
+    message = _OTHER_NAME.sub("with --columns", message)
     message = _PROTECT.sub(r"lw protect \1", message)
     message = _OF_REPOSITORY.sub(r"lw \1", message)
     message = _OF_TABLE.sub(r"lw table \1", message)

@@ -58,6 +58,20 @@ def test_options_of_the_engine_are_numbers_truths_or_texts(lw_ok: Lw, uri: str) 
     assert found.details["max_token_length"] == 7
 
 
+def test_what_is_refused_is_told_in_options(lw_ok: Lw, lw_run: Lw, uri: str) -> None:
+    create = ("table", "index", "create", uri)
+    lw_ok(*create, "id")
+    taken = lw_run(*create, "id")
+    assert taken.code == 4
+    assert "already: --replace builds it anew" in taken.err
+    assert "--name gives the new one another name" in taken.err
+    other = lw_run(*create, "words", "--name", "id_idx", "--replace")
+    assert other.code == 4
+    assert "index 'id_idx' is on column 'id', not 'words'" in other.err
+    assert "--name gives the new one another name" in other.err
+    assert [each.column for each in lw.open(uri).indices.list()] == ["id"]
+
+
 def test_what_is_not_there_is_told(lw_run: Lw, uri: str) -> None:
     assert lw_run("table", "index", "drop", uri, "no").code == 3
     assert "column 'no' not found" in lw_run("table", "index", "create", uri, "no").err

@@ -73,7 +73,11 @@ def test_words_and_a_vector_are_fused(lw_ok: Lw, birds: str, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ([], "search needs vector=, like= or text="),
+        ([], "search needs --vector, --like or --text"),
+        (["--vector", "v.json", "--like", "0"], "give --vector or --like, not both"),
+        (["--like", "0", "--text-column", "name"], "--text-column is for a search by vector and"),
+        (["--like", "0", "--text-column", "name"], "otherwise --column says which column"),
+        (["--text", "a", "--exact"], "--metric and --exact are for a search by vector"),
         (["--vector", "none.json"], "--vector 'none.json' cannot be read"),
         (["--vector", "bad.json"], "takes a file with a JSON list of numbers"),
         (["--vector", "word.json"], "list of numbers"),
@@ -88,11 +92,29 @@ def test_what_cannot_be_searched_for_is_an_error(
     lw_run: Lw, birds: str, tmp_path: Path, monkeypatch: Any, given: list[str], why: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("v.json").write_text("[1, 2]")
     Path("bad.json").write_text("[1, ")
     Path("word.json").write_text(json.dumps("word"))
     ran = lw_run("table", "search", birds, *given, "--json")
     assert ran.code != 0
     assert why in ran.error["message"]
+
+
+def test_what_the_table_does_not_allow_is_told_in_options(lw_run: Lw, birds: str) -> None:
+    def said(*given: str) -> str:
+        text: str = lw_run("table", "search", birds, *given, "--json").error["message"]
+        return text
+
+    table = lw.open(birds).add_columns({"words": "name", "i": "v"})
+    assert said("--like", "0").endswith("hold vectors: v, i; --column says which one is searched")
+    table.indices.create("i", "IVF_FLAT").indices.create("words", "INVERTED")
+    other = said("--like", "0", "--column", "i", "--metric", "dot")
+    assert other.endswith("not by dot: leave --metric out, or compare all vectors with --exact")
+    phrase = said("--text", '"a b"', "--column", "words")
+    assert phrase.endswith("or build it with --option with_position=true")
+    lw.open(birds).add_columns({"_score": "id"})
+    name = said("--text", "a", "--column", "name")
+    assert name.endswith("is called like one that a search adds: leave it out with --columns")
 
 
 def test_a_branch_is_searched(lw_ok: Lw, birds: str) -> None:
