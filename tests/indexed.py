@@ -116,7 +116,7 @@ def simple(rng: Random, name: str, op: str) -> Condition:
     return made
 
 
-OPS = ("=", "<", "<=", ">", ">=", "<>", "IN", "BETWEEN", "LIKE", "IS NULL", "IS NOT NULL")
+OPS = ("=", "<", "<=", ">", ">=", "<>", "IN", "BETWEEN", "LIKE", "IS NULL", "IS NOT NULL", "OR")
 
 
 def _draw(rng: Random, names: Sequence[str], depth: int, parameters: dict[str, Any]) -> str:
@@ -141,6 +141,9 @@ def _compared(rng: Random, name: str, op: str, parameters: dict[str, Any]) -> st
             return f"{name} = {value()}"
         text = COLUMNS[name].make(rng.randrange(400))
         return f"{name} LIKE '{text[: rng.randint(0, len(text))]}{rng.choice(('%', '_%', ''))}'"
+    if op == "OR":
+        sides = (_compared(rng, name, rng.choice(("=", "=", "IN")), parameters) for _ in range(3))
+        return f"({' OR '.join(sides)})"
     if op == "IN":
         return f"{name} IN ({', '.join(value() for _ in range(rng.randint(1, 4)))})"
     if op == "BETWEEN":
