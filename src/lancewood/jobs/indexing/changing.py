@@ -56,9 +56,10 @@ class BuildIndex(IndexJob):
         spec, number = self.request.spec(snapshot, rows)
         fragments = tuple(ground.readable(ground.live, number))
         if not rows or not fragments:
+            why = "has no rows" if not rows else "has only rows that are not committed yet"
             raise InvalidInputError(
-                f"{snapshot.location.uri} has no rows to build {spec} of: write some first; what "
-                "comes later, extend adds",
+                f"{snapshot.location.uri} {why} to build {spec} of: write some first; what comes "
+                "later, extend adds",
                 index=spec.name,
                 rows_needed=1,
             )

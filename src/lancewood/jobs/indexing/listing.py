@@ -11,9 +11,8 @@ from pyroaring import BitMap
 
 from lancewood.engine.schema import find_field, path_of
 from lancewood.engine.snapshot import Snapshot
-from lancewood.jobs.indexing.planning import SYSTEM
 from lancewood.model.bitmap import numbers_in
-from lancewood.model.index import FRAGMENT_REUSE, Index
+from lancewood.model.index import FRAGMENT_REUSE, SYSTEM_INDICES, Index
 from lancewood.model.index_kinds import kind_of, metric_of
 from lancewood.model.manifest import Manifest, peek_fragment_id
 
@@ -49,7 +48,7 @@ def list_indices(snapshot: Snapshot) -> list[IndexInfo]:
     coverage = _Coverage(manifest)
     found = []
     for name in names:
-        if name not in SYSTEM:
+        if name not in SYSTEM_INDICES:
             segments = [each for each in manifest.indices if each.name == name]
             found.append(_info(snapshot, segments, coverage))
     return found

@@ -36,7 +36,7 @@ from lancewood.jobs.indexing.options import checked_options, options_of
 from lancewood.jobs.indexing.records import load_holdings, load_record
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId
-from lancewood.model.index import FRAGMENT_REUSE, MEM_WAL, Index
+from lancewood.model.index import SYSTEM_INDICES, Index
 from lancewood.model.index_kinds import (
     INVERTED,
     IndexKind,
@@ -48,8 +48,6 @@ from lancewood.model.index_kinds import (
 from lancewood.model.manifest import peek_fragment_id
 from lancewood.rules.indices import changed_fields, with_relatives
 
-SYSTEM = (FRAGMENT_REUSE, MEM_WAL)
-"""What the format keeps among the indices, and is none."""
 UNREADABLE = (FormatError, NotFoundError, UnsupportedError)
 """What is raised for files of an index that are not as they should be."""
 _FEW_TO_SCALE = 4096
@@ -142,9 +140,9 @@ def has_same_values(one: Fragment, other: Fragment, fields: frozenset[FieldId]) 
 def find_segments(snapshot: Snapshot, name: str) -> tuple[Index, ...]:
     """The segments of an index; raises NotFoundError."""
     found = tuple(each for each in snapshot.manifest.indices if each.name == name)
-    if found and name not in SYSTEM:
+    if found and name not in SYSTEM_INDICES:
         return found
-    names = sorted({each.name for each in snapshot.manifest.indices} - {*SYSTEM})
+    names = sorted({each.name for each in snapshot.manifest.indices} - {*SYSTEM_INDICES})
     others = f"it has {', '.join(map(repr, names))}" if names else "it has none"
     raise NotFoundError(
         f"index {name!r} not found in version {snapshot.manifest.version} of "
@@ -161,7 +159,7 @@ def chosen_names(snapshot: Snapshot, name: str | None) -> list[str]:
     """
     if name is None:
         found = dict.fromkeys(each.name for each in snapshot.manifest.indices)
-        return [each for each in found if each not in SYSTEM and is_known(snapshot, each)]
+        return [each for each in found if each not in SYSTEM_INDICES and is_known(snapshot, each)]
     if not is_known(snapshot, name):
         kind = find_segments(snapshot, name)[0].kind
         raise UnsupportedError(
