@@ -377,6 +377,7 @@ def test_a_task_that_is_cancelled_gives_its_worker_up(spark: Any, many: lw.Table
     context = spark.sparkContext
 
     def run() -> None:
+        context.setJobGroup("slow", "is cancelled", interruptOnCancel=True)  # as Spark 4 does
         try:
             slow.write.format("noop").mode("overwrite").save()
         except Exception as error:
@@ -384,6 +385,9 @@ def test_a_task_that_is_cancelled_gives_its_worker_up(spark: Any, many: lw.Table
 
     waiting = threading.Thread(target=run)
     waiting.start()
+    until = time.monotonic() + 60
+    while time.monotonic() < until and not context.statusTracker().getActiveStageIds():
+        time.sleep(0.1)
     time.sleep(2)
     context.cancelAllJobs()
     waiting.join(60)
