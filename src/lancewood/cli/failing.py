@@ -96,7 +96,7 @@ _TYPED = {
     "give vector= or like=": "give --vector or --like",
     "text_column= is for": "--text-column is for",
     "column= says which": "--column says which",
-    "metric=, refine=, nprobes= and use_index= are": "--metric and --exact are",
+    "metric=, refine=, nprobes= and use_index=": "--metric, --refine, --nprobes and --exact",
     "metric= out": "--metric out",
     "give metric=": "give --metric",
     "use_index=False": "--exact",
