@@ -48,7 +48,6 @@ from lancewood.errors import (
     NotFoundError,
     RetryableConflictError,
 )
-from lancewood.format.manifest_digest import content_digest
 from lancewood.git.hashes import Hash
 from lancewood.jobs.publishing.reset import begin_anew
 from lancewood.model.ids import Version
@@ -129,7 +128,7 @@ def landed_version(context: RepoContext, pin: Pin) -> Snapshot | None:
         found = load_snapshot(location, version=state.versions[-1])
     except NotFoundError:
         return None
-    return found if content_digest(found.manifest.message) == pin.content else None
+    return found if content_of(found) == pin.content else None
 
 
 def is_as_pinned(context: RepoContext, pin: Pin, head: Snapshot) -> bool:
