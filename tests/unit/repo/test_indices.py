@@ -100,6 +100,21 @@ def test_a_merge_brings_an_index_that_came_without_rows(repo: lw.Repository, squ
     assert repo.fsck(deep=True).is_ok
 
 
+def test_an_index_whose_name_is_taken_stays_on_its_branch_and_that_is_told(
+    repo: lw.Repository,
+) -> None:
+    repo.branches.create("other")
+    for branch, kind in (("exp", "BTREE"), ("other", "BITMAP")):
+        with repo.transaction(branch, "an index") as changes:
+            changes.table("photos").indices.create("id", kind, name="taken")
+    repo.merge("exp")
+    assert repo.merge("other", dry_run=True).left_out_indices == (("photos", ("taken",)),)
+    done = repo.merge("other")
+    assert done.left_out_indices == (("photos", ("taken",)),)
+    kinds = [repo.at(each).table("photos").indices.list()[0].kind for each in ("main", "other")]
+    assert kinds == ["BTREE", "BITMAP"]
+
+
 def test_a_branch_that_changed_nothing_brings_nothing_by_a_squashed_merge(
     repo: lw.Repository,
 ) -> None:

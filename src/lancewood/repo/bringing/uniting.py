@@ -54,6 +54,8 @@ class RowMerges:
     """Of those that do: what of it is about columns that they have; filled in by ``uniting``."""
     used: dict[str, set[str]] = field(default_factory=dict)
     """The conflicts of each table on which there were decisions; filled in by ``judge``."""
+    left_out: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The indices of each table that theirs built, and that stay there; filled in by ``judge``."""
 
     def resolve_of(self, table: str) -> Resolve:
         """What decides conflicts of a table."""
@@ -129,6 +131,7 @@ class RowMerges:
         preparing = Preparing(uniting, self.runner, writes=not dry_run)
         found = preparing.gathered
         self.used[uniting.table] = found.used
+        self.left_out[uniting.table] = preparing.left_out_indices
         union = preparing.union({})
         if union.head == HeadChanges() and not (found.inserted or found.updated or found.deleted):
             preparing.discard()
@@ -182,18 +185,18 @@ def with_merged(
         for table, each in sorted(judged.items())
         if isinstance(each, JudgedUnion)
     )
-    return replace(made, merged=tuple(found), left_out_indices=_left_out(judged), stale=rows.stale)
-
-
-def _left_out(judged: Mapping[str, object]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Of each table: the indices of theirs that do not come with it."""
-    found: list[tuple[str, tuple[str, ...]]] = []
-    for table, each in sorted(judged.items()):
-        if isinstance(each, JudgedUnion):
-            found.append((table, each.preparing.left_out_indices))
-        elif isinstance(each, JudgedWork):
-            found.append((table, each.publication.left_out))
-    return tuple((table, names) for table, names in found if names)
+    published = {
+        table: each.publication.left_out
+        for table, each in judged.items()
+        if isinstance(each, JudgedWork)
+    }
+    left_out = sorted({**rows.left_out, **published}.items())
+    return replace(
+        made,
+        merged=tuple(found),
+        left_out_indices=tuple((table, names) for table, names in left_out if names),
+        stale=rows.stale,
+    )
 
 
 def load_bases(context: RepoContext, commits: Sequence[Hash], name: str) -> Bases[Snapshot] | None:
