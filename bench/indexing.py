@@ -6,6 +6,7 @@ pylance builds with all processors in one call, and searches for some hundred qu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ _PARTITIONS, _SUB_VECTORS, _SAMPLE = 64, 16, 64
 _PROBED, _REFINED = 8, 2
 _ROWS_PER_VECTOR, _ROWS_PER_COMPARED = 20, 200
 _PASSES = 2
+_JUDGED = 200
+"""Queries whose answers are compared with those of all vectors."""
 _AT_ONCE = 500
 """Queries of a call of pylance, which opens more files than it may for all of them."""
 
@@ -73,6 +76,14 @@ def _searched(spark: Any, here: Path, scale: Scale) -> Iterator[Row]:
     yield _row("IVF_PQ", pair.builds_vectors(), 1, target)
     queries = _vectors(np.random.default_rng(5), _QUERIES)
     yield _row(f"{_QUERIES:,} by the index", pair.finds(queries, by_index=True), _PASSES)
+    ours, theirs = pair.recall(queries[:_JUDGED])
+    yield Row(
+        work="of the nearest, found",
+        unit="%",
+        ours=(ours,),
+        pylance=(theirs,),
+        more_is_better=True,
+    )
     compared = here / "compared.lance"
     _make_vectors(compared, scale.rows // _ROWS_PER_COMPARED)
     finds = _Pair(spark, compared).finds(queries, by_index=False)
@@ -121,34 +132,60 @@ class _Pair:
         }
 
     def finds(self, queries: Any, *, by_index: bool) -> dict[str, Callable[[], object]]:
-        given = pa.table({"query": range(len(queries)), "v": _as_arrow(queries)})
-        frame = self._spark.createDataFrame(given).repartition(2).cache()
+        frame = self._frame(queries).repartition(2).cache()
         assert frame.count() == len(queries)
-        probed, refined = (_PROBED, _REFINED) if by_index else (None, None)
-        theirs = {"nprobes": probed, "refine_factor": refined} if by_index else {}
-        asked = {"column": "near", "k": _NEAREST, "use_index": by_index, **theirs}
-        dataset: Any = lance.dataset(self._theirs)
 
         def search_with_spark() -> None:
-            found = lws.search(
-                self._spark,
-                self._ours,
-                frame,
-                vector="v",
-                columns=["id"],
-                k=_NEAREST,
-                nprobes=probed,
-                refine=refined,
-                use_index=by_index,
-            )
+            found = self._found_by_spark(frame, by_index=by_index)
             found.write.format("noop").mode("overwrite").save()
 
         def search_with_pylance() -> None:
             for at in range(0, len(queries), _AT_ONCE):
-                nearest = {**asked, "q": queries[at : at + _AT_ONCE]}
-                dataset.to_table(columns=["id"], nearest=nearest)
+                self._found_by_pylance(queries[at : at + _AT_ONCE], by_index=by_index)
 
         return {OURS: search_with_spark, PYLANCE: search_with_pylance}
+
+    def recall(self, queries: Any) -> tuple[float, float]:
+        """How many of a hundred of the nearest are found by the index: by us, and by pylance."""
+        ours = self._found_by_spark(self._frame(queries), by_index=True).toArrow()
+        theirs = self._found_by_pylance(queries, by_index=True)
+        exact = _pairs(self._found_by_pylance(queries, by_index=False), "query_index")
+        found = _pairs(ours, "query"), _pairs(theirs, "query_index")
+        ours_right, theirs_right = (100 * len(each & exact) / len(exact) for each in found)
+        return ours_right, theirs_right
+
+    def _frame(self, queries: Any) -> Any:
+        given = pa.table({"query": range(len(queries)), "v": _as_arrow(queries)})
+        return self._spark.createDataFrame(given)
+
+    def _found_by_spark(self, frame: Any, *, by_index: bool) -> Any:
+        return lws.search(
+            self._spark,
+            self._ours,
+            frame,
+            vector="v",
+            columns=["id"],
+            k=_NEAREST,
+            nprobes=_PROBED if by_index else None,
+            refine=_REFINED if by_index else None,
+            use_index=by_index,
+        )
+
+    def _found_by_pylance(self, queries: Any, *, by_index: bool) -> pa.Table:
+        asked = {"column": "near", "q": queries, "k": _NEAREST, "use_index": by_index}
+        if by_index:
+            asked |= {"nprobes": _PROBED, "refine_factor": _REFINED}
+        found: pa.Table = self._searched.to_table(columns=["id"], nearest=asked)
+        return found
+
+    @cached_property
+    def _searched(self) -> Any:
+        """What pylance keeps open while it searches."""
+        return lance.dataset(self._theirs)
+
+
+def _pairs(found: pa.Table, query: str) -> set[tuple[int, int]]:
+    return {*zip(found[query].to_pylist(), found["id"].to_pylist(), strict=True)}
 
 
 def _row(

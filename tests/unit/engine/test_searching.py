@@ -86,7 +86,7 @@ def test_several_vectors_in_any_form_are_several(given: Any) -> None:
         ([[1, 2, 3], [1, 2, float("-inf")]], "holds -inf at 2 of query 1"),
         ([1, 1e300, 3], "holds 1e.300 at 1, which is no finite float"),
         ([1, None, 3], "list of numbers"),
-        ([[1, 2, 3], [1, 2]], "of one length"),
+        ([[1, 2, 3], [1, 2]], "lists of several lengths"),
         ("abc", "list of numbers"),
         (["a", "b", "c"], "list of numbers"),
         ([True, False, True], "list of numbers"),

@@ -55,7 +55,10 @@ def _numbers(given: Any) -> npt.NDArray[Any]:
     try:
         numbers = np.asarray(given)
     except (ValueError, TypeError) as cause:
-        raise InvalidInputError(f"vector takes lists of numbers of one length: {cause}") from cause
+        raise InvalidInputError(
+            "vector takes a list of numbers, or several of one length: it holds lists of several "
+            "lengths, or lists and numbers"
+        ) from cause
     return _checked(numbers)
 
 
