@@ -26,8 +26,8 @@ _FRAGMENTS = 10
 _LENGTH, _QUERIES, _NEAREST = 64, 10_000, 10
 _PARTITIONS, _SUB_VECTORS, _SAMPLE = 64, 16, 64
 _PROBED, _REFINED = 8, 2
-_ROWS_PER_VECTOR, _ROWS_PER_COMPARED = 20, 200
-_PASSES = 2
+_ROWS_PER_TEXT, _ROWS_PER_VECTOR, _ROWS_PER_COMPARED = 4, 20, 200
+_BUILDS, _PASSES = 5, 2
 _JUDGED = 200
 """Queries whose answers are compared with those of all vectors."""
 _AT_ONCE = 500
@@ -45,7 +45,8 @@ def run(scale: Scale, places: Places) -> Section:
         name="indexing",
         title="Indices built, and searched for many rows, on Spark",
         note=f"On {places.fast_name}; `local[2]`; {scale.rows:,} rows in {_FRAGMENTS} fragments of "
-        "int64 in a random order, int32 of a thousand values and texts of six words, and "
+        "int64 in a random order and int32 of a thousand values, "
+        f"{scale.rows // _ROWS_PER_TEXT:,} texts of six words, and "
         f"{scale.rows // _ROWS_PER_VECTOR:,} vectors of {_LENGTH} floats. Every pass builds anew. "
         f"The model of IVF_PQ has {_PARTITIONS} partitions and {_SUB_VECTORS} sub-vectors. Each "
         f"of {_QUERIES:,} vectors then finds its {_NEAREST} nearest, with {_PROBED} probes and "
@@ -61,11 +62,11 @@ def _built(spark: Any, here: Path, scale: Scale) -> Iterator[Row]:
     pair = _Pair(spark, path)
     target = LeastRatio(1.0) if scale.is_budgeted else None
     for column, kind in (("id", "BTREE"), ("kind", "BITMAP"), ("id", "ZONEMAP")):
-        yield _row(f"{kind} of {column}", pair.builds(column, kind), _PASSES, target)
+        yield _row(f"{kind} of {column}", pair.builds(column, kind), _BUILDS, target)
     texts = here / "texts.lance"
-    _make_texts(texts, scale.rows // 10)
+    _make_texts(texts, scale.rows // _ROWS_PER_TEXT)
     builds = _Pair(spark, texts).builds("text", "INVERTED")
-    yield _row("INVERTED of a tenth of the rows", builds, _PASSES, target)
+    yield _row("INVERTED of text", builds, _BUILDS, target)
 
 
 def _searched(spark: Any, here: Path, scale: Scale) -> Iterator[Row]:
@@ -73,7 +74,7 @@ def _searched(spark: Any, here: Path, scale: Scale) -> Iterator[Row]:
     _make_vectors(path, scale.rows // _ROWS_PER_VECTOR)
     pair = _Pair(spark, path)
     target = LeastRatio(1.0) if scale.is_budgeted else None
-    yield _row("IVF_PQ", pair.builds_vectors(), 1, target)
+    yield _row("IVF_PQ", pair.builds_vectors(), _PASSES, target)
     queries = _vectors(np.random.default_rng(5), _QUERIES)
     yield _row(f"{_QUERIES:,} by the index", pair.finds(queries, by_index=True), _PASSES)
     ours, theirs = pair.recall(queries[:_JUDGED])

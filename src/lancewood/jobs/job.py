@@ -197,27 +197,38 @@ def gather(
 
 
 def pack_fragments(
-    fragments: Iterable[Fragment], slots: int, *, least_bytes: int = 0
+    fragments: Iterable[Fragment],
+    slots: int,
+    *,
+    per_slot: int = TASKS_PER_SLOT,
+    least_bytes: int = 0,
 ) -> Iterator[tuple[Fragment, ...]]:
     """Neighbouring fragments in groups of about the same number of rows, a few for each slot.
 
-    Every group but the last has data files of at least ``least_bytes``: work that writes files
-    would write tiny ones otherwise.
+    There are fewer groups where their data files would have less than ``least_bytes``: work that
+    writes files would write tiny ones otherwise.
     """
     chosen = list(fragments)
-    rows = sum(each.physical_rows for each in chosen)
-    share = max(1, rows // max(1, slots * TASKS_PER_SLOT))
+    groups, size = max(1, slots) * per_slot, stored_bytes(chosen)
+    if least_bytes and size:
+        groups = max(1, min(groups, size // least_bytes))
+    rows = max(1, sum(each.physical_rows for each in chosen))
     group: list[Fragment] = []
-    held = size = 0
+    before = last = 0
     for each in chosen:
-        group.append(each)
-        held += each.physical_rows
-        size += sum(file.file_size_bytes for file in each.message.files)
-        if (held >= share and size >= least_bytes) or len(group) >= MOST_FRAGMENTS:
+        number = (before + each.physical_rows // 2) * groups // rows  # where its middle is
+        if group and (number != last or len(group) >= MOST_FRAGMENTS):
             yield tuple(group)
-            group, held, size = [], 0, 0
+            group = []
+        group.append(each)
+        before, last = before + each.physical_rows, number
     if group:
         yield tuple(group)
+
+
+def stored_bytes(fragments: Iterable[Fragment]) -> int:
+    """What the data files of fragments take; 0 for those whose writers did not record it."""
+    return sum(file.file_size_bytes for each in fragments for file in each.message.files)
 
 
 def shares(items: Sequence[T], slots: int, most: int) -> list[tuple[T, ...]]:

@@ -161,7 +161,16 @@ def test_fragments_of_few_bytes_share_a_task_where_that_is_asked_for() -> None:
     fragments = [fragment(number, 100, size=1000) for number in range(10)]
     assert len(ids(pack_fragments(fragments, 10))) == 10
     groups = ids(pack_fragments(fragments, 10, least_bytes=4000))
-    assert groups == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert groups == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+    assert len(ids(pack_fragments(fragments, 10, least_bytes=20_000))) == 1
+    unknown = [fragment(number, 100) for number in range(10)]
+    assert len(ids(pack_fragments(unknown, 10, least_bytes=4000))) == 10
+
+
+def test_groups_have_about_the_same_number_of_rows() -> None:
+    fragments = [fragment(number, 1000 + number % 3) for number in range(10)]
+    assert ids(pack_fragments(fragments, 2, per_slot=1)) == [[*range(5)], [*range(5, 10)]]
+    assert len(ids(pack_fragments(fragments, 2))) == 2 * TASKS_PER_SLOT
 
 
 def test_no_fragments_are_no_tasks() -> None:

@@ -51,8 +51,9 @@ from lancewood.jobs.job import (
     CommitOptions,
     execute,
     pack_fragments,
+    stored_bytes,
 )
-from lancewood.jobs.runner import Runner
+from lancewood.jobs.runner import LocalRunner, Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.index import Index
@@ -60,8 +61,13 @@ from lancewood.model.index_kinds import Merging
 from lancewood.model.operations import CreateIndex
 from lancewood.rules.indices import check_no_fragment_reuse, with_relatives
 
-LEAST_BYTES = 32 << 20
+LEAST_BYTES = 4 << 20
 """Of the data files of a task: less is not worth a segment of its own."""
+ENOUGH_BYTES = 1 << 30
+"""So much is one task, however few slots there are: if it fails it is built again as a whole."""
+
+_SMALL_BYTES = 4 << 20
+"""Of segments that are made one in this process, in less time than it takes to begin a job."""
 
 T = TypeVar("T")
 Plans = Callable[[Ground], Sequence[SegmentPlan]]
@@ -249,15 +255,15 @@ class _Building:
             left = [each for each in plan.fragments if each.id not in done]
             groups += [(plan, each) for each in _packed(left, plan, self._runner)]
         tasks = [_task(*each) for each in groups]
-        built = self._made_by(partial(build_part, bench), tasks, what="indexing")
+        built = self._made_by(self._runner, partial(build_part, bench), tasks, what="indexing")
         for (plan, fragments), each in zip(groups, built, strict=True):
             self._parts[plan.spec.name].append(_Part(fragments, each))
 
     def _made_by(
-        self, work: Callable[[T], BuiltSegment], tasks: Sequence[T], *, what: str
+        self, runner: Runner, work: Callable[[T], BuiltSegment], tasks: Sequence[T], *, what: str
     ) -> Iterator[BuiltSegment]:
         """The segments that tasks build, in their order; if one fails, all of them go."""
-        for each in self._runner.run(work, tasks, what=what, leftover=self._made.append):
+        for each in runner.run(work, tasks, what=what, leftover=self._made.append):
             self._made.append(each)
             yield each
 
@@ -285,10 +291,17 @@ class _Building:
                 _covering(each.built.segment, each.fragments).built_at(version) for each in parts
             ]
         work = partial(merge_parts, bench, plan.spec.name)
-        (made,) = self._made_by(work, [tuple(sources)], what="merging")
+        runner = LocalRunner() if _are_small(sources) else self._runner
+        (made,) = self._made_by(runner, work, [tuple(sources)], what="merging")
         own = BitMap(each.id for each in plan.fragments)
         covered = BitMap.union(own, *(each.fragments for each in old))
         return [made.segment.covering(covered).built_at(version)]
+
+
+def _are_small(segments: Sequence[Index]) -> bool:
+    """Whether segments say of themselves that they are."""
+    sizes = [sum(file.size for file in each.files) for each in segments]
+    return all(sizes) and sum(sizes) < _SMALL_BYTES
 
 
 def _covering(segment: Index, fragments: Sequence[Fragment]) -> Index:
@@ -313,12 +326,14 @@ def _is_alike(one: SegmentPlan, other: SegmentPlan) -> bool:
 def _packed(
     fragments: Sequence[Fragment], plan: SegmentPlan, runner: Runner
 ) -> list[tuple[Fragment, ...]]:
-    """The fragments of each task; where segments stay apart there are fewer, larger ones."""
+    """The fragments of each task: one for each slot, since all that are built have to be merged,
+    and if they are large a few, unless they stay apart and all of them are searched."""
     if plan.is_whole:
         return [tuple(fragments)] if fragments else []
     is_apart = plan.spec.kind.merging is Merging.NEVER
-    slots = max(1, runner.slots // TASKS_PER_SLOT) if is_apart else runner.slots
-    return [*pack_fragments(fragments, slots, least_bytes=LEAST_BYTES)]
+    is_large = stored_bytes(fragments) >= runner.slots * ENOUGH_BYTES
+    per_slot = TASKS_PER_SLOT if is_large and not is_apart else 1
+    return [*pack_fragments(fragments, runner.slots, per_slot=per_slot, least_bytes=LEAST_BYTES)]
 
 
 @dataclass(frozen=True)
