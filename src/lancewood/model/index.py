@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from pyroaring import BitMap
 
@@ -21,17 +21,20 @@ MEM_WAL = "__lance_mem_wal"
 FRAGMENT_REUSE = "__lance_frag_reuse"
 SYSTEM_INDICES = frozenset({FRAGMENT_REUSE, MEM_WAL})
 """What the format keeps among the indices, and is none."""
-_HOLD_ROW_IDS: Mapping[str, frozenset[int]] = {
-    "BitmapIndexDetails": frozenset({0}),
-    "LabelListIndexDetails": frozenset({1}),
-    "InvertedIndexDetails": frozenset({1, 2, 3}),
-    "NGramIndexDetails": frozenset({0}),
-    "VectorIndexDetails": frozenset({1, 2}),
+RowNames: TypeAlias = Literal["ids", "addresses"]
+_ROW_NAMES: Mapping[str, Mapping[int, RowNames]] = {
+    "BTreeIndexDetails": {1: "addresses"},
+    "ZoneMapIndexDetails": {0: "addresses"},
+    "BloomFilterIndexDetails": {0: "addresses"},
+    "BitmapIndexDetails": {0: "ids"},
+    "LabelListIndexDetails": {1: "ids"},
+    "InvertedIndexDetails": dict.fromkeys((1, 2, 3), "ids"),
+    "NGramIndexDetails": {0: "ids"},
+    "VectorIndexDetails": dict.fromkeys((1, 2), "ids"),
 }
-"""Indices whose content names rows by id on a table with stable ids, and the versions for which
-that is known: measured by what pylance 14 does to them when rows move. BTREE, ZONEMAP and
-BLOOMFILTER hold addresses, and so may a later version of any kind; an unknown one counts as holding
-addresses, which costs a scan and is never wrong."""
+"""By what the content of an index names rows of a table with stable ids, for each version of which
+that is known: measured by what pylance 14 does to them when rows move. The oldest BTREE is not
+among them: nothing says which of its ids have been given to other rows since."""
 
 
 class IndexFile(NamedTuple):
@@ -116,10 +119,17 @@ class Index:
         )
 
     @property
+    def row_names(self) -> RowNames | None:
+        """By what its content names rows where ids are stable; None if that is not known."""
+        if not self.message.HasField("index_version"):
+            return None
+        return _ROW_NAMES.get(self.kind, {}).get(self.message.index_version)
+
+    @property
     def holds_row_ids(self) -> bool:
-        """Whether its kind and version name rows by id where ids are stable."""
-        known = _HOLD_ROW_IDS.get(self.kind, frozenset())
-        return self.message.HasField("index_version") and self.message.index_version in known
+        """Whether it names rows by id where ids are stable. What is not known counts as holding
+        addresses, which costs a scan and is never wrong."""
+        return self.row_names == "ids"
 
     @property
     def files(self) -> tuple[IndexFile, ...]:

@@ -106,6 +106,12 @@ def kind_of(index: Index) -> IndexKind | None:
     return _VECTORS.get((details.WhichOneof("stored") or "", details.HasField("graph")))
 
 
+def kind_name(index: Index) -> str:
+    """The kind of an index for people; that of one we do not know is called as its details are."""
+    kind = kind_of(index)
+    return index.kind if kind is None else kind.name
+
+
 def vector_details(index: Index) -> index_pb2.VectorIndexDetails:
     """What a vector index says about itself; raises FormatError for bytes that say nothing."""
     try:

@@ -43,9 +43,7 @@ _VERSIONS: Mapping[IndexKind, frozenset[int]] = {
     BITMAP: frozenset({0}),
     ZONEMAP: frozenset({0}),
 }
-_NAMES_IDS = 0
-"""The version of BTREE that names rows by id where ids are stable; nothing says which of its ids
-have been given to other rows since."""
+"""What is read here."""
 _FEW_ROWS = 64
 """So many rows may be fetched from however small a table."""
 _WORTHWHILE = 800
@@ -164,10 +162,9 @@ def _askable(snapshot: Snapshot) -> Mapping[FieldId, list[_NamedIndex]]:
 def _is_known(snapshot: Snapshot, index: Index, kind: IndexKind) -> bool:
     if not index.message.HasField("index_version"):
         return False
-    version = index.message.index_version
-    if kind is BTREE and version == _NAMES_IDS and snapshot.manifest.has_stable_row_ids:
+    if snapshot.manifest.has_stable_row_ids and index.row_names is None:
         return False
-    return version in _VERSIONS.get(kind, frozenset())
+    return index.message.index_version in _VERSIONS.get(kind, frozenset())
 
 
 def _field_at(snapshot: Snapshot, path: Sequence[str]) -> FieldId:

@@ -17,7 +17,7 @@ from lancewood.engine.searching.columns import (
     checked_metric,
     find_vector_column,
 )
-from lancewood.engine.searching.comparing import compared
+from lancewood.engine.searching.distances import compared
 from lancewood.engine.searching.ranking import ranked, settled
 from lancewood.engine.snapshot import Snapshot, dataset_address
 from lancewood.errors import InvalidInputError, UnsupportedError

@@ -13,7 +13,7 @@ from lancewood.engine.schema import find_field, path_of
 from lancewood.engine.snapshot import Snapshot
 from lancewood.model.bitmap import numbers_in
 from lancewood.model.index import FRAGMENT_REUSE, SYSTEM_INDICES, Index
-from lancewood.model.index_kinds import kind_of, metric_of
+from lancewood.model.index_kinds import kind_name, kind_of, metric_of
 from lancewood.model.manifest import Manifest, peek_fragment_id
 
 
@@ -64,7 +64,7 @@ def _info(snapshot: Snapshot, segments: Sequence[Index], coverage: _Coverage) ->
     return IndexInfo(
         name=first.name,
         column=_column(snapshot, first),
-        kind=first.kind if kind is None else kind.name,
+        kind=kind_name(first),
         metric=metric,
         segments=len(segments),
         bytes=None if None in sizes else sum(each or 0 for each in sizes),

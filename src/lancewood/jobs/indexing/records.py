@@ -28,14 +28,11 @@ from lancewood.model.bitmap import decode_bitmap
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version
 from lancewood.model.index import Index, IndexFile
-from lancewood.model.index_kinds import BLOOMFILTER, BTREE, ZONEMAP, IndexKind, kind_of
 from lancewood.model.operations import CreateIndex
 from lancewood.model.rowids import RowIdSequence
 
 RECORD = "lancewood.json"
 _MOST_BYTES = 1 << 30
-_NAMES_ADDRESSES: Mapping[IndexKind | None, int] = {BTREE: 1, ZONEMAP: 0, BLOOMFILTER: 0}
-"""Kinds that name rows by address where ids are stable, and the version that is known to."""
 _NEAR = 16
 """So many versions after the one that it was built at, a segment is looked for in the history."""
 
@@ -145,9 +142,7 @@ def load_holdings(snapshot: Snapshot, segment: Index) -> Holdings | None:
 
 def _is_understood(snapshot: Snapshot, segment: Index) -> bool:
     """Whether it is known by what the segment names rows."""
-    if not snapshot.manifest.has_stable_row_ids or segment.holds_row_ids:
-        return True
-    return _NAMES_ADDRESSES.get(kind_of(segment)) == segment.message.index_version
+    return not snapshot.manifest.has_stable_row_ids or segment.row_names is not None
 
 
 def _built_at(snapshot: Snapshot, segment: Index) -> Snapshot | None:

@@ -30,7 +30,7 @@ from lancewood.jobs.diffing import (
 )
 from lancewood.model.fragment import Fragment
 from lancewood.model.index import SYSTEM_INDICES
-from lancewood.model.index_kinds import kind_of
+from lancewood.model.index_kinds import kind_name
 from lancewood.model.manifest import decode_fragment
 from lancewood.repo.context import RepoContext
 from lancewood.repo.landing import pinned_state
@@ -96,10 +96,7 @@ def _indices(state: Snapshot) -> dict[tuple[str, str], set[UUID]]:
     found: dict[tuple[str, str], set[UUID]] = {}
     for each in state.manifest.indices:
         if each.name not in SYSTEM_INDICES:
-            kind = kind_of(each)
-            found.setdefault((each.name, each.kind if kind is None else kind.name), set()).add(
-                each.uuid
-            )
+            found.setdefault((each.name, kind_name(each)), set()).add(each.uuid)
     return found
 
 
