@@ -172,13 +172,27 @@ _PLAIN = {
 }
 
 
+def indexed(table: lw.Table) -> lw.Table:
+    """The table with indices that are asked for what is pushed."""
+    for name, kind in _INDICES.items():
+        table = table.indices.create(name, kind)
+    return table
+
+
+_INDICES = {
+    **dict.fromkeys(("id", "n", "uu", "d", "price", "moment", "label", "box.y"), "BTREE"),
+    **dict.fromkeys(("k", "tiny", "ok"), "BITMAP"),
+    **dict.fromkeys(("f", "day", "clock", "box.inside.z"), "ZONEMAP"),
+}
+
+
 def make_relations(where: Path, seed: int = 0) -> dict[str, Relation]:
-    """A table with a long life, its branch and its past; one for each older and newer format of
-    data files; an empty one; a part of one; and what they are joined with."""
+    """A table with a long life and indices, its branch and its past; one for each older and newer
+    format of data files; an empty one; a part of one; and what they are joined with."""
     rng = Random(seed)
     uri = {each: str(where / f"{each}.lance") for each in ("photos", "oldest", "newest", "empty")}
     first = lw.create(uri["photos"], photos(rng, 0, 90), max_rows_per_file=30)
-    first = first.drop_columns(["gone"]).add_columns({"extra": "k + 1"})
+    first = indexed(first.drop_columns(["gone"]).add_columns({"extra": "k + 1"}))
     table = first.update({"k": "5", "d": "d"}, "id % 11 = 3").delete("id % 7 = 2")
     former = table.version
     trial = table.branches.create("trial")
@@ -194,7 +208,7 @@ def make_relations(where: Path, seed: int = 0) -> dict[str, Relation]:
             stable_row_ids=version == "2.2",
         )
         made = made.drop_columns(["gone"]).add_columns({"extra": "k + 1"})
-    made.delete("id BETWEEN 10 AND 30")
+    indexed(made).delete("id BETWEEN 10 AND 30")
     lw.create(uri["empty"], first.schema)
     uri[LABELS] = str(where / "labels.lance")
     lw.create(uri[LABELS], labels(rng, 20), max_rows_per_file=8).delete("k = 0")

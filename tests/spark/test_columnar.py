@@ -313,6 +313,23 @@ def test_fragments_that_the_driver_leaves_out_are_among_the_metrics(
     assert found["fragments read"] == "2"
 
 
+@pytest.mark.parametrize("kind", ["BTREE", "ZONEMAP"])
+def test_indices_are_asked_for_what_spark_pushes(spark: Any, tmp_path: Path, kind: str) -> None:
+    data = pa.table({"n": [each * 7 % 1_000 for each in range(1_000)], "s": ["text"] * 1_000})
+    table = lw.create(tmp_path / "t", data, max_rows_per_file=300).indices.create("n", kind)
+    table = table.append(data.slice(0, 50)).delete("n = 21")
+    (segment,) = table.indices
+    few = read(spark, table.uri).where("n IN (14, 21, 28, 900)").select("n")
+    assert sorted(each.n for each in few.collect()) == [14, 14, 28, 28, 900]
+    assert few.count() == 5
+    for each in (tmp_path / "t" / "_indices" / str(segment.uuid)).glob("*.lance"):
+        each.write_bytes(each.read_bytes()[: each.stat().st_size // 2])
+    with pytest.raises(Exception, match="_indices"):
+        few.collect()
+    without = read(spark, table.uri, use_indices=False).where("n IN (14, 21, 28, 900)")
+    assert without.count() == 5
+
+
 def last_metrics(spark: Any) -> dict[str, str]:
     """What Spark's pages show of the query that ended last, by name."""
     store = spark._jsparkSession.sharedState().statusStore()

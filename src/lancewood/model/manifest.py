@@ -6,7 +6,7 @@ them. ``ManifestHead`` is everything but the fragments: the part that rules may 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import islice, pairwise
@@ -184,6 +184,13 @@ class Manifest(ManifestHead):
             else:
                 setattr(message, field.name, value)
         return Manifest(message, name=self.name)
+
+    def of_fragments(self, raw: Iterable[bytes], index_section: bytes) -> Manifest:
+        """A bare version with some of its fragments, undecoded, and indices."""
+        message = table_pb2.Manifest()
+        message.CopyFrom(self.message)
+        message.fragments.extend(raw)
+        return Manifest(message, index_section=index_section, name=self.name)
 
     @property
     def fragment_count(self) -> int:

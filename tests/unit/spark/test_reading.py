@@ -470,3 +470,27 @@ def test_an_index_is_asked_however_many_fragments_there_are(
     assert read_all(made)["k"].to_pylist() == [15, 18, 77]
     (only,) = [TablePortion.decode(each) for each in made.messages]
     assert only.spans == {1: (5, 9), 7: (7, 8)}
+
+
+@pytest.mark.usefixtures("tiny_tasks")
+@pytest.mark.parametrize("stable", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_tasks_ask_indices_for_conditions_that_spark_adds(
+    uri: str, kind: str, stable: bool
+) -> None:
+    make_indexed(uri, kind, ["k"], stable=stable, count=800, per_file=400)
+    table = lw.open(uri).append(indexed_rows(2_000, 30)).delete("k % 11 = 4")
+    made = planned(table, slots=3, where="k <> 560")
+    portions = [TablePortion.decode(each) for each in made.messages]
+    assert any(each.spans for each in portions), "fragments are cut"
+    for added in ("k IN (123, 124, 560, 2007)", "k BETWEEN 395 AND 404", "k > 5000", "k IS NULL"):
+        work = made.work.narrowed(["s", "k"], f"({added})", None)
+        found = [each for message in made.messages for each in work(message)]
+        got = pa.Table.from_batches(found, work.reading.schema)
+        where = f"k <> 560 AND ({added})"
+        assert got == table.scan(["s", "k"], where, use_indices=False).to_arrow()
+        assert sum(count_task(work, each) for each in made.messages) == got.num_rows
+        is_asked = kind != "BITMAP" or not stable  # ids of other fragments are not known
+        assert any(work.plan(each).is_narrowed for each in portions) is is_asked
+    plain = planned(table, slots=3, use_indices=False).work
+    assert plain.narrowed(["k"], "k = 123", None).index_section is None

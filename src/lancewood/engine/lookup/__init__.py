@@ -3,7 +3,14 @@ own."""
 
 from __future__ import annotations
 
-from lancewood.engine.lookup.lookup import NOT_COVERING, Lookup, Offsets, look_up, unused_indices
+from lancewood.engine.lookup.lookup import (
+    NOT_COVERING,
+    Lookup,
+    Offsets,
+    index_section,
+    look_up,
+    unused_indices,
+)
 from lancewood.engine.lookup.value_tests import ValueTests
 from lancewood.engine.lookup.zones import Spans
 
@@ -13,6 +20,7 @@ __all__ = [
     "Offsets",
     "Spans",
     "ValueTests",
+    "index_section",
     "look_up",
     "unused_indices",
 ]

@@ -33,6 +33,7 @@ from lancewood.model.ids import FieldId, FragmentId
 from lancewood.model.index import FRAGMENT_REUSE, Index
 from lancewood.model.index_kinds import BITMAP, BTREE, ZONEMAP, IndexKind, kind_of
 from lancewood.model.manifest import decode_fragment
+from lancewood.proto import table_pb2
 
 Locate: TypeAlias = Callable[[npt.NDArray[np.uint64]], Addresses]
 """The addresses of stable row ids; ids without a live row are left out."""
@@ -118,6 +119,22 @@ def _why_not_asked(index: Index) -> str:
     if kind in _VERSIONS:
         return "it is of a version, or names rows in a way, that is not known here"
     return f"scans do not look into {kind or index.kind or 'indices of its kind'}"
+
+
+def index_section(snapshot: Snapshot) -> bytes | None:
+    """The indices that can be asked by those who know only some of the fragments; None for none.
+
+    What names rows by stable ids cannot: ids of other fragments would be missing.
+    """
+    is_stable = snapshot.manifest.has_stable_row_ids
+    found = [
+        segment.message
+        for indices in _indices_of(snapshot).values()
+        for index in indices
+        for segment, _ in index.segments
+        if not (is_stable and segment.holds_row_ids)
+    ]
+    return table_pb2.IndexSection(indices=found).SerializeToString() if found else None
 
 
 class _Segment(NamedTuple):

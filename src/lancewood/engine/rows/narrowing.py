@@ -132,6 +132,17 @@ def _live(snapshot: Snapshot) -> BitMap:
     return found
 
 
+def clipped(cut: Cut | None, span: tuple[int, int]) -> Cut:
+    """The part of a cut that is in a stretch of rows; None means all of them."""
+    start, stop = span
+    if cut is None:
+        return (span,)
+    if isinstance(cut, tuple):
+        parts = ((max(start, first), min(stop, end)) for first, end in cut)
+        return tuple(each for each in parts if each[0] < each[1])
+    return cut[(cut >= start) & (cut < stop)]
+
+
 def _stretch(cut: Cut) -> tuple[int, int]:
     if isinstance(cut, tuple):
         return cut[0][0], cut[-1][1]

@@ -18,11 +18,11 @@ import pyarrow as pa
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.base import WORKERS, Task, as_list, check_number, in_order
 from lancewood.engine.location import Bases, ids_to_read
-from lancewood.engine.lookup import Offsets
+from lancewood.engine.lookup import Offsets, index_section
 from lancewood.engine.rows.candidate_scan import CandidateScan
 from lancewood.engine.rows.fragment_scan import FragmentScan
 from lancewood.engine.rows.group_scan import GroupScan, LateGroupScan
-from lancewood.engine.rows.narrowing import Cut, Narrowed, narrow, why_not
+from lancewood.engine.rows.narrowing import Cut, Narrowed, clipped, narrow, why_not
 from lancewood.engine.rows.nearness import FileRoots, chosen_roots_or_none, file_roots_text
 from lancewood.engine.rows.prune import Pruner
 from lancewood.engine.rows.row_shape import Fetching, RowShape
@@ -297,8 +297,23 @@ class ScanPlan:
             return ((each, self._requested(each)) for each in found)
         if pruner.is_hopeless:
             return iter(())
-        parts = narrowed.parts(self._chosen)
-        return ((each, cut) for each, cut in parts if pruner.can_match(each))
+        return self._narrowed_parts(narrowed, pruner)
+
+    def _narrowed_parts(
+        self, narrowed: Narrowed, pruner: Pruner
+    ) -> Iterator[tuple[Fragment, Cut | None]]:
+        for fragment, cut in narrowed.parts(self._chosen):
+            if not pruner.can_match(fragment):
+                continue
+            span = self.request.spans.get(fragment.id)
+            part = cut if span is None else clipped(cut, span)
+            if part is None or len(part):
+                yield fragment, part
+
+    def index_section(self) -> bytes | None:
+        """The indices for tasks that are given some of the fragments, and further conditions; None
+        for none."""
+        return index_section(self.snapshot) if self.request.use_indices else None
 
     @property
     def is_narrowed(self) -> bool:
@@ -324,7 +339,7 @@ class ScanPlan:
 
     @property
     def _asks_indices(self) -> bool:
-        return self.request.use_indices and not (self.request.spans or self.request.rows)
+        return self.request.use_indices and not self.request.rows
 
     @cached_property
     def _counts(self) -> Sequence[int] | None:

@@ -72,6 +72,10 @@ class Snapshot:
         self.location.settle(self.manifest)
         return Snapshot(self.location, self.manifest.bare(), self.scheme)
 
+    def of_fragments(self, raw: Iterable[bytes], index_section: bytes) -> Snapshot:
+        """A bare version with some of its fragments, undecoded, and indices."""
+        return Snapshot(self.location, self.manifest.of_fragments(raw, index_section), self.scheme)
+
     def newest(self) -> Snapshot:
         """The newest version of its branch now."""
         return load_snapshot(self.location)

@@ -114,9 +114,9 @@ def plan_read(
     if limit is not None and scan.predicate is None and chosen.rows is not None:
         chosen, limit = chosen.first(limit), None
     messages = [each.encode() for each in chosen.portions(slots, most_bytes)]
-    shared = replace(request, fragments=None, base_ids=None, limit=limit)
+    shared = replace(request, fragments=None, base_ids=None, limit=limit, use_indices=False)
     rows = None if chosen.rows is None else sum(chosen.rows)
-    work = ReadWork(snapshot.bare(), shared, reading)
+    work = ReadWork(snapshot.bare(), shared, reading, scan.index_section())
     size = chosen.row_count * chosen.width
     return ReadPlan(work, messages, limit, scan, rows, size, chosen.pruned)
 

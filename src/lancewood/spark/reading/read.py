@@ -57,6 +57,7 @@ def read(
     with_row_address: bool = False,
     batch_rows: int | None = None,
     in_bases: Bases = None,
+    use_indices: bool = True,
     storage_options: Mapping[str, str] | None = None,
     base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
     manifest_store: str | ManifestStore | None = None,
@@ -65,10 +66,10 @@ def read(
     """The rows of one version as a DataFrame, whose partitions are in the order of the table.
 
     The version is given as for ``lancewood.open``, or by a table that is open, such as a state of
-    a transaction; ``columns``, ``where``, ``parameters`` and
-    ``in_bases`` are as for ``Table.scan``, and all of them are checked now. Only the columns and
-    rows that are asked for here leave Python; where the session has the columnar door, so it is
-    with what Spark selects and filters later, and else that is read before it is dropped.
+    a transaction; ``columns``, ``where``, ``parameters``, ``in_bases`` and ``use_indices`` are as
+    for ``Table.scan``, and all of them are checked now. Only the columns and rows that are asked
+    for here leave Python; where the session has the columnar door, so it is with what Spark selects
+    and filters later, for which each task asks indices, and else that is read before it is dropped.
     ``limit`` gives so many rows, the first ones if there is no filter. Row ids and addresses are
     the columns ``_rowid`` and ``_rowaddr``, of type long. ``batch_rows`` are in a batch at most; by
     default that follows the width of a row.
@@ -99,6 +100,7 @@ def read(
         with_row_id=with_row_id,
         with_row_address=with_row_address,
         bases=in_bases,
+        use_indices=use_indices,
     )
     return read_frame(spark, plan_read(scan.snapshot, scan.request, slots(spark)))
 

@@ -172,6 +172,9 @@ class ReadWork:
     snapshot: Snapshot
     request: ScanRequest
     reading: Reading | Selecting
+    index_section: bytes | None = field(default=None, repr=False)
+    """Indices that tasks ask for rows that meet a condition which Spark adds; the driver has asked
+    them for those that meet the reader's own."""
 
     @property
     def name(self) -> str:
@@ -205,21 +208,25 @@ class ReadWork:
         if where is not None:
             own = request.where
             # A comment may end it.
-            request = replace(request, where=where if own is None else f"({own}\n) AND {where}")
+            where = where if own is None else f"({own}\n) AND {where}"
+            request = replace(request, where=where, use_indices=self.index_section is not None)
         if limit is not None:
             own_limit = limit if request.limit is None else request.limit
             request = replace(request, limit=min(limit, own_limit))
         schema = ScanPlan(self.snapshot, replace(request, fragments=())).schema
         reading = Reading(schema, keeps_fixed_lists=True)
-        if schema.names == list(names):
-            return ReadWork(self.snapshot, request, reading)
-        return ReadWork(self.snapshot, request, Selecting(reading, tuple(names)))
+        is_same = schema.names == list(names)
+        chosen = reading if is_same else Selecting(reading, tuple(names))
+        return replace(self, request=request, reading=chosen)
 
     def plan(self, portion: TablePortion) -> ScanPlan:
         """The scan of a portion."""
-        fragments = portion.decoded(self.snapshot.manifest.name)
+        snapshot = self.snapshot
+        if self.request.use_indices and self.index_section is not None:
+            snapshot = snapshot.of_fragments(portion.fragments, self.index_section)
+        fragments = portion.decoded(snapshot.manifest.name)
         request = replace(self.request, fragments=fragments, spans=portion.spans, batch_rows=None)
-        return ScanPlan(self.snapshot, request)
+        return ScanPlan(snapshot, request)
 
 
 def count_task(work: ReadWork, message: bytes) -> int:
