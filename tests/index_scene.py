@@ -16,7 +16,19 @@ import lancewood as lw
 from lancewood.jobs.indexing import building
 from lancewood.jobs.runner import LocalRunner
 
-ONE = LocalRunner(1)
+
+class OneThread(LocalRunner):
+    """One thread, for which as many segments are built as for three."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+    @property
+    def slots(self) -> int:
+        return 3
+
+
+ONE = OneThread()
 TYPES = {"k": pa.int64(), "a": pa.int32(), "s": pa.string(), "v": pa.list_(pa.float32(), 2)}
 
 

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 import pytest
 from tests.counted import counts_of
+from tests.index_scene import OneThread
 from tests.interop.test_index_jobs import PER_FILE, WIDTH, directories, found, made, named, rows
 from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.jobs.indexing import building
-from lancewood.jobs.runner import LocalRunner
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -30,11 +30,11 @@ def table(tmp_path: Path) -> lw.Table:
     return made(tmp_path / "t.lance")
 
 
-class Meddling(LocalRunner):
+class Meddling(OneThread):
     """Does something else to the table once tasks of a kind are done."""
 
     def __init__(self, act: Callable[[], object], *, after: str = "indexing") -> None:
-        super().__init__(1)
+        super().__init__()
         self._act: Callable[[], object] | None = act
         self._after = after
         self.tasks: list[tuple[str, int]] = []

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.counted import counts_of
+from tests.index_scene import OneThread
 from tests.interop.test_indices import (
     CASES,
     INDEXED,
@@ -29,11 +30,10 @@ from tests.pylance import lance
 
 import lancewood as lw
 from lancewood.jobs.indexing import building
-from lancewood.jobs.runner import LocalRunner
 
 KIND_OF = {**SCALAR, **VECTOR}
-THREE = LocalRunner(1)
-"""One thread, for which a few tasks are made."""
+THREE = OneThread()
+"""So many tasks are made for it."""
 
 
 @pytest.fixture(autouse=True, scope="module")

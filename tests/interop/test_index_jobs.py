@@ -139,7 +139,7 @@ def test_tasks_build_segments_that_become_one_and_nothing_else_is_left(table: lw
     threads = LocalRunner(2, progress=lambda *each: told.append(each))
     table = table.indices.create("id", runner=threads)
     assert {what for what, _, _ in told} == {"indexing", "merging"}
-    assert max(total for what, _, total in told if what == "indexing") == 6
+    assert max(total for what, _, total in told if what == "indexing") == 2
     assert directories(table) == named(table)
     (segment,) = table.indices
     assert segment.dataset_version == table.version - 1

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
+from tests.index_scene import OneThread
 from tests.pylance import judged, lance
 
 import lancewood as lw
 from lancewood.data import index_engine
 from lancewood.jobs.indexing import building
-from lancewood.jobs.runner import LocalRunner
 from lancewood.model.index_kinds import KINDS
 
 ROWS, PER_FILE, WIDTH, NEAREST = 3_000, 500, 16, 10
@@ -88,7 +88,7 @@ def _distances(many: NDArray[Any], one: NDArray[Any], metric: str) -> NDArray[An
 def test_vectors_are_found_after_building_extending_and_optimizing(
     tmp_path: Path, kind: str
 ) -> None:
-    table = made(tmp_path / "t").indices.create("v", kind, partitions=8, runner=LocalRunner(1))
+    table = made(tmp_path / "t").indices.create("v", kind, partitions=8, runner=OneThread())
     least = REFINED.get(kind, LEAST)
     assert recall(table) >= least
     table = table.append(rows(ROWS, ROWS + 400)).delete("id % 7 = 3")

@@ -36,6 +36,7 @@ def test_executors_build_extend_and_optimize(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(building, "LEAST_BYTES", 0)
+    monkeypatch.setattr(building, "SMALL_BYTES", 0)
     told: list[tuple[str, int, int]] = []
     executors = runner(spark, progress=lambda *each: told.append(each))
     table = lw.create(tmp_path / "t", rows(0, ROWS), max_rows_per_file=200)

@@ -66,7 +66,7 @@ LEAST_BYTES = 4 << 20
 ENOUGH_BYTES = 1 << 30
 """So much is one task, however few slots there are: if it fails it is built again as a whole."""
 
-_SMALL_BYTES = 4 << 20
+SMALL_BYTES = 4 << 20
 """Of segments that are made one in this process, in less time than it takes to begin a job."""
 
 T = TypeVar("T")
@@ -291,7 +291,8 @@ class _Building:
                 _covering(each.built.segment, each.fragments).built_at(version) for each in parts
             ]
         work = partial(merge_parts, bench, plan.spec.name)
-        runner = LocalRunner() if _are_small(sources) else self._runner
+        is_elsewhere = not isinstance(self._runner, LocalRunner)
+        runner = LocalRunner() if is_elsewhere and _are_small(sources) else self._runner
         (made,) = self._made_by(runner, work, [tuple(sources)], what="merging")
         own = BitMap(each.id for each in plan.fragments)
         covered = BitMap.union(own, *(each.fragments for each in old))
@@ -301,7 +302,7 @@ class _Building:
 def _are_small(segments: Sequence[Index]) -> bool:
     """Whether segments say of themselves that they are."""
     sizes = [sum(file.size for file in each.files) for each in segments]
-    return all(sizes) and sum(sizes) < _SMALL_BYTES
+    return all(sizes) and sum(sizes) < SMALL_BYTES
 
 
 def _covering(segment: Index, fragments: Sequence[Fragment]) -> Index:
