@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancewood.engine.lookup.index_files import KEPT, IndexFile, open_index_file
-from lancewood.engine.lookup.value_tests import Ints, ValueTests
+from lancewood.engine.lookup.value_tests import Budget, Ints, ValueTests
 from lancewood.engine.snapshot import Snapshot
 from lancewood.model.bitmap import decode_bitmap_tree, numbers_in
 from lancewood.model.index import Index
@@ -42,9 +42,9 @@ class Bitmaps:
             return None
         return cls(file)
 
-    def find(self, tests: ValueTests, most: int) -> npt.NDArray[np.uint64] | int | None:
-        """The rows that may be wanted, in no order; if they are more than ``most``, how many there
-        are at least, and None if values cannot be compared. Raises FormatError for a file that
+    def find(self, tests: ValueTests, budget: Budget) -> npt.NDArray[np.uint64] | int | None:
+        """The rows that may be wanted, in no order; if they are too many, how many there are at
+        least, and None if values cannot be compared. Raises FormatError for a file that
         contradicts itself."""
         if not self.file.num_rows:
             return np.empty(0, np.uint64)
@@ -56,7 +56,7 @@ class Bitmaps:
             return len(wanted)
         trees = self._read(wanted)
         count = sum(len(lows) for each in trees for lows in each.values())
-        if count > most:
+        if count > budget.named:
             return count
         return np.concatenate([np.empty(0, np.uint64), *map(_numbers, trees)])
 

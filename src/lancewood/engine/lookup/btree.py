@@ -16,7 +16,14 @@ import pyarrow as pa
 
 from lancewood.engine.base import Addresses
 from lancewood.engine.lookup.index_files import KEPT, IndexFile, open_index_file
-from lancewood.engine.lookup.value_tests import Ints, Numbers, Ranges, ValueTests, as_numbers
+from lancewood.engine.lookup.value_tests import (
+    Budget,
+    Ints,
+    Numbers,
+    Ranges,
+    ValueTests,
+    as_numbers,
+)
 from lancewood.engine.snapshot import Snapshot
 from lancewood.model.index import Index
 
@@ -27,7 +34,8 @@ _PAGE_ROWS, _IN_FILES = "batch_size", "range_partitioned"
 _MOST_PAGE_ROWS = 1 << 24
 _FEW_PAGES = 16
 _MOST_PAGES = 2
-"""One of so many pages is read at most: reading more costs as much as looking at all rows."""
+"""One of so many pages is read at most, or of those that the rows which are scanned otherwise would
+fill: reading more costs as much as looking at all of them."""
 _GAP = 2
 """So many pages are read along to save a call of the codec."""
 _RUN = 32
@@ -78,10 +86,10 @@ class BTree:
         """The rows that it names, gone ones included."""
         return self.data.num_rows
 
-    def find(self, tests: ValueTests, most: int) -> Addresses | int | None:
-        """The rows that may be wanted, in no order; if they are more than ``most``, how many there
-        are at least, and None if values cannot be compared. Raises FormatError for files that
-        contradict themselves."""
+    def find(self, tests: ValueTests, budget: Budget) -> Addresses | int | None:
+        """The rows that may be wanted, in no order; if they are too many, how many there are at
+        least, and None if values cannot be compared. Raises FormatError for files that contradict
+        themselves."""
         if not self.num_rows:
             return np.empty(0, np.uint64)
         pages = KEPT.made(self.lookup, "pages", self._load)
@@ -90,10 +98,11 @@ class BTree:
         wanted = np.flatnonzero(tests.reach(pages.ranges))
         # Between two values, all pages but those at the ends are wanted whole.
         within = 0 if tests.is_list else (len(wanted) - 2) * pages.page_rows
-        if within > most or len(wanted) > max(_FEW_PAGES, len(pages.numbers) // _MOST_PAGES):
+        scanned = min(len(pages.numbers), budget.scanned // pages.page_rows)
+        if within > budget.named or len(wanted) > max(_FEW_PAGES, scanned // _MOST_PAGES):
             return max(within, len(wanted))
         found = self._rows(tests, pages, wanted)
-        return found if len(found) <= most else len(found)
+        return found if len(found) <= budget.named else len(found)
 
     def _rows(self, tests: ValueTests, pages: _Pages, wanted: Ints) -> Addresses:
         found = [np.empty(0, np.uint64)]

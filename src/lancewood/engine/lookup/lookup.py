@@ -24,7 +24,7 @@ from pyroaring import BitMap
 from lancewood.engine.base import Addresses, offsets_by_fragment
 from lancewood.engine.lookup.bitmaps import Bitmaps
 from lancewood.engine.lookup.btree import BTree
-from lancewood.engine.lookup.value_tests import OTHER_TYPE, ValueTests
+from lancewood.engine.lookup.value_tests import OTHER_TYPE, Budget, ValueTests
 from lancewood.engine.lookup.zones import Spans, Zones
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
@@ -122,17 +122,17 @@ def _why_not_asked(index: Index) -> str:
 
 
 def index_section(snapshot: Snapshot) -> bytes | None:
-    """The indices that can be asked by those who know only some of the fragments; None for none.
+    """The indices for tasks that have some of the fragments each; None for none.
 
-    What names rows by stable ids cannot: ids of other fragments would be missing.
+    A BITMAP is none of them: every task would read the rows of the whole table that have a value,
+    and may not know where all of them are.
     """
-    is_stable = snapshot.manifest.has_stable_row_ids
     found = [
         segment.message
         for indices in _indices_of(snapshot).values()
         for index in indices
         for segment, _ in index.segments
-        if not (is_stable and segment.holds_row_ids)
+        if index.kind is not BITMAP
     ]
     return table_pb2.IndexSection(indices=found).SerializeToString() if found else None
 
@@ -251,7 +251,7 @@ def _ask(
         if opened is None or isinstance(opened, Zones):
             why = _NOT_OPENED
             continue
-        found = opened.find(tests, most - held)
+        found = opened.find(tests, Budget(most - held, _rows_about(snapshot)))
         if found is None:
             return OTHER_TYPE
         if isinstance(found, int):

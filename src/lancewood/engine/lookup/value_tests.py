@@ -34,6 +34,15 @@ _COMPARE = {
 }
 
 
+class Budget(NamedTuple):
+    """What a lookup may cost."""
+
+    named: int
+    """The rows that an index may name."""
+    scanned: int
+    """The rows that are looked at if it is not asked."""
+
+
 class Ranges(NamedTuple):
     """Stretches of values: the pages of a BTREE, the zones of a ZONEMAP."""
 
