@@ -64,8 +64,7 @@ from lancewood.rules.indices import check_no_fragment_reuse, with_relatives
 LEAST_BYTES = 4 << 20
 """Of the data files of a task: less is not worth a segment of its own."""
 ENOUGH_BYTES = 1 << 30
-"""So much is one task, however few slots there are: if it fails it is built again as a whole."""
-
+"""A slot with more has a few tasks: one that fails is built again as a whole."""
 SMALL_BYTES = 4 << 20
 """Of segments that are made one in this process, in less time than it takes to begin a job."""
 
