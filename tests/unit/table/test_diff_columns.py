@@ -68,6 +68,28 @@ def test_a_field_that_was_renamed_after_a_restore_is_the_same_field(tmp_path: Pa
     assert between(made).stat() == lw.DiffStat(0, 2, 0, 0, {"s": 2})
 
 
+def test_a_column_whose_new_name_was_taken_back_is_the_same_column(tmp_path: Path) -> None:
+    made = written(tmp_path, ROWS)
+    made.delete("id = 5")
+    made.alter_columns({"path": "x", "name": "y"})
+    table = lw.open(made.uri).restore(1)
+    changed = pa.table({"id": range(6), "x": [0, 1, 20, 3, 4, 5]})
+    table = table.merge(changed, on=["id"])
+    assert table.diff(3, table.version).stat() == lw.DiffStat(1, 1, 0, 4, {"x": 1})
+
+
+def test_an_id_that_another_column_had_meanwhile_is_not_that_column(tmp_path: Path) -> None:
+    made = written(tmp_path, ROWS, max_rows_per_file=3)
+    made.drop_columns(["x"])
+    made.optimize.compact_files()
+    made.add_columns({"z": "id * 2"})
+    number, since = made.lance_schema.fields()[-1].id(), made.version
+    table = lw.open(made.uri).restore(1)
+    assert table._snapshot.schema.by_name["x"].id == number
+    table = table.merge(pa.table({"id": range(6), "x": [9] * 6}), on=["id"])
+    assert table.diff(since, table.version).stat().cells == {}
+
+
 def test_a_column_that_was_cast_and_renamed_is_the_same_column(tmp_path: Path) -> None:
     made = written(tmp_path, ROWS)
     made.alter_columns({"path": "x", "data_type": pa.int32()})

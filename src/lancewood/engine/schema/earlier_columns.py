@@ -14,8 +14,9 @@ from functools import cached_property, partial
 
 from lancewood.engine.base import WORKERS, in_order
 from lancewood.engine.snapshot import Descent, Snapshot
+from lancewood.errors import NotFoundError
 from lancewood.format.schema import decode_schema
-from lancewood.model.ids import FieldId, Version
+from lancewood.model.ids import FieldId, Version, is_detached
 from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, Manifest
 from lancewood.model.operations import (
     Merge,
@@ -30,7 +31,7 @@ from lancewood.model.schema import Field, Schema
 
 _MOST_VERSIONS = 64
 """If the versions are further apart, their transactions are not read."""
-_SAY_NOTHING = (MissingTransaction, Overwrite, UnknownOperation)
+_SAY_NOTHING = (MissingTransaction, Overwrite, Restore, UnknownOperation)
 """Operations after which an id may be that of another column."""
 _NOWHERE = -1_000
 """Ids from here downwards are in no data file, so that fields with them are read as null."""
@@ -128,34 +129,60 @@ class _Search:
 
     @cached_property
     def _schemas(self) -> Sequence[Schema] | None:
-        """Those of all versions from the earlier one on; None if not all are known."""
-        first, last = self.since.manifest.version + 1, self.until.manifest.version
-        if last - first >= _MOST_VERSIONS:
-            return None
+        """Those of all versions from the earlier one on, with those that a restore goes back
+        through; None if not all are known."""
+        first = self.since.manifest.version
+        known = {first: self.since.schema}
+        passed = [self.since.schema]
+        for version, operations in self._operations(first, self.until.manifest.version):
+            for each in operations:
+                if isinstance(each, Restore):
+                    way = self._way_back(each.version, known)
+                else:
+                    way = _after(each, passed[-1])
+                if not way:
+                    return None
+                passed += way
+            known[version] = passed[-1]
+        return passed
+
+    def _way_back(self, version: Version, known: Mapping[Version, Schema]) -> Sequence[Schema]:
+        """The schemas from the earlier version back to one that was restored, the last of them;
+        none if not all are known."""
+        if version in known:
+            return [known[version]]
+        if is_detached(version):
+            return ()
+        try:
+            schemas = [Descent(self.until).load(version).schema]
+        except NotFoundError:
+            return ()
+        for _, operations in self._operations(version, self.since.manifest.version):
+            for each in operations:
+                after = _after(each, schemas[-1])
+                if not after:
+                    return ()
+                schemas += after
+        return schemas[::-1]
+
+    def _operations(
+        self, after: Version, last: Version
+    ) -> Iterator[tuple[Version, Sequence[Operation]]]:
+        """What the versions behind one did, up to another; what is not known, if they are many."""
+        if last - after > _MOST_VERSIONS:
+            yield last, (MissingTransaction("too many versions"),)
+            return
         descent = Descent(self.until)
 
-        def look(version: int) -> Iterator[Sequence[Operation]]:
-            yield descent.transaction(Version(version)).operations
+        def look(version: Version) -> Iterator[tuple[Version, Sequence[Operation]]]:
+            yield version, descent.transaction(version).operations
 
-        found = [self.since.schema]
-        tasks = (partial(look, each) for each in range(first, last + 1))
-        for operations in in_order(tasks, workers=WORKERS):
-            schema: Schema | None = found[-1]
-            for each in operations:
-                schema = None if schema is None else self._after(each, schema, found)
-            if schema is None:
-                return None
-            found.append(schema)
-        return found
+        numbers = map(Version, range(after + 1, last + 1))
+        yield from in_order((partial(look, each) for each in numbers), workers=WORKERS)
 
-    def _after(
-        self, operation: Operation, schema: Schema, earlier: Sequence[Schema]
-    ) -> Schema | None:
-        """The schema that an operation leaves; None if it says nothing of it."""
-        match operation:
-            case Merge(fields=fields) | Project(fields=fields):
-                return decode_schema(fields, {})
-            case Restore(version=version):
-                at = version - self.since.manifest.version
-                return earlier[at] if 0 <= at < len(earlier) else None
-        return None if isinstance(operation, _SAY_NOTHING) else schema
+
+def _after(operation: Operation, schema: Schema) -> Sequence[Schema]:
+    """The schema that an operation leaves; none if it says nothing of it."""
+    if isinstance(operation, Merge | Project):
+        return [decode_schema(operation.fields, {})]
+    return () if isinstance(operation, _SAY_NOTHING) else [schema]
