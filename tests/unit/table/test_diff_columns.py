@@ -78,6 +78,16 @@ def test_a_column_whose_new_name_was_taken_back_is_the_same_column(tmp_path: Pat
     assert table.diff(3, table.version).stat() == lw.DiffStat(1, 1, 0, 4, {"x": 1})
 
 
+def test_names_that_were_taken_back_twice_are_followed(tmp_path: Path) -> None:
+    table = lw.open(written(tmp_path, ROWS).uri).rename_column("x", "y").restore(1)
+    table = table.rename_column("x", "z")
+    since = table.version
+    table = table.restore(3)
+    table = table.merge(pa.table({"id": range(6), "x": [0, 1, 20, 3, 4, 5]}), on=["id"])
+    assert table.diff(since, table.version).stat() == lw.DiffStat(0, 1, 0, 5, {"x": 1})
+    assert table.diff(2, table.version).stat() == lw.DiffStat(0, 1, 0, 5, {"x": 1})
+
+
 def test_an_id_that_another_column_had_meanwhile_is_not_that_column(tmp_path: Path) -> None:
     made = written(tmp_path, ROWS, max_rows_per_file=3)
     made.drop_columns(["x"])

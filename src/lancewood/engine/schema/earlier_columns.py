@@ -151,19 +151,35 @@ class _Search:
         none if not all are known."""
         if version in known:
             return [known[version]]
-        if is_detached(version):
+        chain = None if is_detached(version) else self._chain_from(version)
+        if chain is None:
             return ()
+        lowest = min(chain)
+        down = range(self.since.manifest.version - 1, lowest - 1, -1)
+        return [chain[Version(each)] for each in (*down, *range(lowest + 1, version + 1))]
+
+    def _chain_from(self, version: Version) -> Mapping[Version, Schema] | None:
+        """The schemas of all versions from one on, or from an older one that was restored since,
+        up to the earlier of the two that are compared; None if not all are known."""
+        last = self.since.manifest.version
+        lowest, steps = version, [*self._operations(version, last)]
+        while (below := min(_restored(steps), default=lowest)) < lowest:
+            lowest, steps = below, [*self._operations(below, last)]
         try:
-            schemas = [Descent(self.until).load(version).schema]
+            chain = {lowest: Descent(self.until).load(lowest).schema}
         except NotFoundError:
-            return ()
-        for _, operations in self._operations(version, self.since.manifest.version):
+            return None
+        for number, operations in steps:
+            schema: Schema | None = chain.get(Version(number - 1))
             for each in operations:
-                after = _after(each, schemas[-1])
-                if not after:
-                    return ()
-                schemas += after
-        return schemas[::-1]
+                if isinstance(each, Restore):
+                    schema = chain.get(each.version)
+                elif schema is not None:
+                    schema = next(iter(_after(each, schema)), None)
+            if schema is None:
+                return None
+            chain[number] = schema
+        return chain
 
     def _operations(
         self, after: Version, last: Version
@@ -179,6 +195,12 @@ class _Search:
 
         numbers = map(Version, range(after + 1, last + 1))
         yield from in_order((partial(look, each) for each in numbers), workers=WORKERS)
+
+
+def _restored(steps: Sequence[tuple[Version, Sequence[Operation]]]) -> Iterator[Version]:
+    """The versions that are restored in some steps."""
+    for _, operations in steps:
+        yield from (each.version for each in operations if isinstance(each, Restore))
 
 
 def _after(operation: Operation, schema: Schema) -> Sequence[Schema]:
