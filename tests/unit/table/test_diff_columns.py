@@ -88,6 +88,13 @@ def test_names_that_were_taken_back_twice_are_followed(tmp_path: Path) -> None:
     assert table.diff(2, table.version).stat() == lw.DiffStat(0, 1, 0, 5, {"x": 1})
 
 
+def test_versions_that_were_given_up_do_not_matter(tmp_path: Path) -> None:
+    table = lw.open(written(tmp_path, ROWS).uri).overwrite(pa.table({"id": [1], "q": ["a"]}))
+    table = table.restore(1).rename_column("x", "y").update({"y": "9"}, rewrite="rows")
+    assert table.diff(1, table.version).stat() == lw.DiffStat(0, 6, 0, 0, {"y": 6})
+    assert table.diff(2, table.version, on=["id"]).stat().cells == {}
+
+
 def test_an_id_that_another_column_had_meanwhile_is_not_that_column(tmp_path: Path) -> None:
     made = written(tmp_path, ROWS, max_rows_per_file=3)
     made.drop_columns(["x"])

@@ -2,13 +2,13 @@
 
 Names change and ids stay, but a cast gives a new id, and the id of a dropped column may be given to
 another one. So an id with a changed name counts only if ids are never reused, if a data file of
-both versions holds it, or if every version in between has it; and a column that was cast and
-renamed is followed through those versions. Their transactions tell. Reads no data file.
+both versions holds it, or if every version on the way from one to the other has it; and a column
+that was cast and renamed is followed on that way. Their transactions tell. Reads no data file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
@@ -31,7 +31,7 @@ from lancewood.model.schema import Field, Schema
 
 _MOST_VERSIONS = 64
 """If the versions are further apart, their transactions are not read."""
-_SAY_NOTHING = (MissingTransaction, Overwrite, Restore, UnknownOperation)
+_SAY_NOTHING = (MissingTransaction, Overwrite, UnknownOperation)
 """Operations after which an id may be that of another column."""
 _NOWHERE = -1_000
 """Ids from here downwards are in no data file, so that fields with them are read as null."""
@@ -111,7 +111,7 @@ class _Search:
         )
 
     def _is_held_in_between(self, ids: frozenset[FieldId]) -> bool:
-        """Whether every version after ``since`` has the fields; False if that is unknown."""
+        """Whether every version on the way has the fields; False if that is unknown."""
         schemas = self._schemas
         return schemas is not None and all(ids <= each.by_id.keys() for each in schemas)
 
@@ -129,82 +129,70 @@ class _Search:
 
     @cached_property
     def _schemas(self) -> Sequence[Schema] | None:
-        """Those of all versions from the earlier one on, with those that a restore goes back
-        through; None if not all are known."""
-        first = self.since.manifest.version
-        known = {first: self.since.schema}
-        passed = [self.since.schema]
-        for version, operations in self._operations(first, self.until.manifest.version):
-            for each in operations:
-                if isinstance(each, Restore):
-                    way = self._way_back(each.version, known)
-                else:
-                    way = _after(each, passed[-1])
-                if not way:
-                    return None
-                passed += way
-            known[version] = passed[-1]
-        return passed
+        """Those of the versions on the way from the earlier one to the later; None if not all are
+        known.
 
-    def _way_back(self, version: Version, known: Mapping[Version, Schema]) -> Sequence[Schema]:
-        """The schemas from the earlier version back to one that was restored, the last of them;
-        none if not all are known."""
-        if version in known:
-            return [known[version]]
-        chain = None if is_detached(version) else self._chain_from(version)
-        if chain is None:
-            return ()
-        lowest = min(chain)
-        down = range(self.since.manifest.version - 1, lowest - 1, -1)
-        return [chain[Version(each)] for each in (*down, *range(lowest + 1, version + 1))]
-
-    def _chain_from(self, version: Version) -> Mapping[Version, Schema] | None:
-        """The schemas of all versions from one on, or from an older one that was restored since,
-        up to the earlier of the two that are compared; None if not all are known."""
-        last = self.since.manifest.version
-        lowest, steps = version, [*self._operations(version, last)]
-        while (below := min(_restored(steps), default=lowest)) < lowest:
-            lowest, steps = below, [*self._operations(below, last)]
+        A version comes from the one before it, or from the one that it restores. The way leads back
+        to what both come from, and from there on.
+        """
+        here, there = self.until.manifest.version, self.since.manifest.version
+        if here - there > _MOST_VERSIONS:
+            return None
+        done = dict(self._operations(range(there + 1, here + 1)))
+        onwards: list[Sequence[Operation]] = []
+        back: list[Sequence[Operation]] = []
+        while here != there:
+            newer = max(here, there)
+            if is_detached(newer) or len(onwards) + len(back) > _MOST_VERSIONS:
+                return None
+            if newer not in done:
+                done |= self._operations([newer])
+            parent = _parent(newer, done[newer])
+            if newer == here:
+                onwards.append(done[newer])
+                here = parent
+            else:
+                back.append(done[newer])
+                there = parent
         try:
-            chain = {lowest: Descent(self.until).load(lowest).schema}
+            common = self._schema_at(there)
         except NotFoundError:
             return None
-        for number, operations in steps:
-            schema: Schema | None = chain.get(Version(number - 1))
-            for each in operations:
-                if isinstance(each, Restore):
-                    schema = chain.get(each.version)
-                elif schema is not None:
-                    schema = next(iter(_after(each, schema)), None)
-            if schema is None:
-                return None
-            chain[number] = schema
-        return chain
+        earlier, later = (_schemas_after(common, each[::-1]) for each in (back, onwards))
+        if earlier is None or later is None:
+            return None
+        return [self.since.schema, *earlier[-2::-1], *later[1:]]
 
-    def _operations(
-        self, after: Version, last: Version
-    ) -> Iterator[tuple[Version, Sequence[Operation]]]:
-        """What the versions behind one did, up to another; what is not known, if they are many."""
-        if last - after > _MOST_VERSIONS:
-            yield last, (MissingTransaction("too many versions"),)
-            return
+    def _schema_at(self, version: Version) -> Schema:
+        if version == self.since.manifest.version:
+            return self.since.schema
+        return Descent(self.until).load(version).schema
+
+    def _operations(self, versions: Iterable[int]) -> Iterator[tuple[Version, Sequence[Operation]]]:
+        """What versions did."""
         descent = Descent(self.until)
 
         def look(version: Version) -> Iterator[tuple[Version, Sequence[Operation]]]:
             yield version, descent.transaction(version).operations
 
-        numbers = map(Version, range(after + 1, last + 1))
-        yield from in_order((partial(look, each) for each in numbers), workers=WORKERS)
+        tasks = (partial(look, Version(each)) for each in versions)
+        return in_order(tasks, workers=WORKERS)
 
 
-def _restored(steps: Sequence[tuple[Version, Sequence[Operation]]]) -> Iterator[Version]:
-    """The versions that are restored in some steps."""
-    for _, operations in steps:
-        yield from (each.version for each in operations if isinstance(each, Restore))
+def _parent(version: Version, operations: Sequence[Operation]) -> Version:
+    """The version that one continues."""
+    restored = [each.version for each in operations if isinstance(each, Restore)]
+    return restored[-1] if restored else Version(version - 1)
 
 
-def _after(operation: Operation, schema: Schema) -> Sequence[Schema]:
-    """The schema that an operation leaves; none if it says nothing of it."""
-    if isinstance(operation, Merge | Project):
-        return [decode_schema(operation.fields, {})]
-    return () if isinstance(operation, _SAY_NOTHING) else [schema]
+def _schemas_after(schema: Schema, steps: Sequence[Sequence[Operation]]) -> Sequence[Schema] | None:
+    """A schema and what steps make of it, one after the other; None if one does not say."""
+    found = [schema]
+    for operations in steps:
+        for each in operations:
+            if isinstance(each, _SAY_NOTHING):
+                return None
+            if isinstance(each, Merge | Project):
+                schema = decode_schema(each.fields, {})
+        found.append(schema)
+    return found
