@@ -2,8 +2,8 @@
 
 A bare git repository in SHA-256 format. Lance records what a table holds; git, which states of
 tables belong together: a commit pins them. Each verb is a few lines into the module that does it.
-The verbs that look, that bring commits over or take them back, and that keep a repository in order
-are in ``verbs``, those that compare in ``comparing_verbs``.
+The verbs that bring commits over or take them back, and that keep a repository in order, are in
+``verbs``, those that look and compare in ``looking_verbs``.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from lancewood.repo.committing.preparing import prepare, prepare_new, prepare_wo
 from lancewood.repo.committing.recording import FileSet, StandingTables
 from lancewood.repo.committing.swapping import FilesBeside, swap
 from lancewood.repo.committing.transaction import Transaction
-from lancewood.repo.comparing_verbs import ComparingVerbs
 from lancewood.repo.context import EXCLUSIVE, ID, SECTION, RepoContext
 from lancewood.repo.identity import author_of, checked_message
+from lancewood.repo.looking_verbs import LookingVerbs
 from lancewood.repo.moving import detach, switch
 from lancewood.repo.naming.branches import Branches
 from lancewood.repo.naming.tags import Marks, Tags
@@ -39,7 +39,7 @@ from lancewood.repo.verbs import BringingVerbs, KeepingVerbs
 from lancewood.table.table import Table
 
 
-class Repository(ComparingVerbs, BringingVerbs, KeepingVerbs):
+class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
     """Many tables under one history. Made by ``init`` and ``open``."""
 
     def __init__(self, context: RepoContext) -> None:

@@ -1,19 +1,15 @@
-"""The verbs of a repository: to bring changes, to keep it in order, and to look at it."""
+"""The verbs of a repository that change something: to bring changes, and to keep it in order."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal
 
-from lancewood.catalog.names import full_ref
 from lancewood.engine.base import check_choice
 from lancewood.errors import InvalidInputError
 from lancewood.git.hashes import Hash
-from lancewood.git.history import merge_base, walk
-from lancewood.git.objects import Commit
-from lancewood.git.refs import Head, LogEntry
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.uniting.decisions import Decision
 from lancewood.jobs.uniting.plan import Detect
@@ -30,14 +26,10 @@ from lancewood.repo.fsck import FsckReport, check_repository
 from lancewood.repo.gc.collecting import collect_garbage
 from lancewood.repo.gc.needed import GcReport
 from lancewood.repo.identity import author_of, checked_message
-from lancewood.repo.looking.blaming import blame_rows, touching
-from lancewood.repo.looking.status import Status, find_status
-from lancewood.repo.looking.view import View, changing, held_commits, paged
 from lancewood.repo.moving import reset
 from lancewood.repo.naming.tags import protect_commit, unprotect_commit
 from lancewood.repo.outcome import Committed
 from lancewood.repo.writing.writable import check_not_exclusive
-from lancewood.table.blames import Blame
 from lancewood.table.handle import runner_or_threads
 from lancewood.table.naming import Conflicts
 
@@ -347,109 +339,3 @@ class KeepingVerbs:
         once, and reads every file.
         """
         return check_repository(self._context, deep=deep)
-
-
-class LookingVerbs:
-    """Verbs of a repository that change nothing."""
-
-    _context: RepoContext
-
-    @property
-    def tables(self) -> tuple[str, ...]:
-        """The names of the tables of HEAD."""
-        head = self._context.git.refs.head()
-        return tuple(self._context.tree(head.hash).names())
-
-    def at(self, revision: str = "HEAD") -> View:
-        """A commit, to be read: a branch, a tag, a hash, ``HEAD~2``; raises NotFoundError."""
-        return View(self._context, self._context.commit(revision))
-
-    def blame(
-        self,
-        table: str,
-        where: str | None = None,
-        columns: Sequence[str] | None = None,
-        *,
-        revision: str = "HEAD",
-        cells: bool = False,
-        show: Sequence[str] | None = None,
-        limit: int | None = None,
-    ) -> Blame:
-        """For each row of a table that matches ``where``, or each of its ``cells``, the version
-        that wrote what is there, and the commit that brought that version: the oldest one on the
-        way back from ``revision`` that holds it.
-
-        The rest is as for ``Table.blame``. Raises NotFoundError for a table that is not there.
-        """
-        view = self.at(revision)
-        rows = blame_rows(
-            self._context,
-            view.commit,
-            view.pin(table),
-            table,
-            where=where,
-            columns=columns,
-            cells=cells,
-            show=show,
-            limit=limit,
-        )
-        return Blame(rows)
-
-    @property
-    def head(self) -> Head:
-        """What HEAD names: a branch, or a commit when it is detached."""
-        return self._context.git.refs.head()
-
-    def status(self) -> Status:
-        """The state of the tables compared with what HEAD pins: content, not version numbers."""
-        return find_status(self._context)
-
-    def log(
-        self,
-        *revisions: str,
-        limit: int | None = None,
-        skip: int = 0,
-        first_parent: bool = False,
-        table: str | None = None,
-        where: str | None = None,
-    ) -> Iterator[Commit]:
-        """The commits that lead to revisions, or to HEAD, newest first; each is read when it is
-        reached.
-
-        ``first_parent`` leaves out what merges brought in. ``table`` keeps the commits that changed
-        it: those whose pin differs from that of all their parents. Ends with NotFoundError if no
-        such commit ever had the table. ``where`` keeps of these the commits that inserted, updated
-        or deleted a row that matched before or after, SQL over the columns of the table; a state
-        that does not have these columns has no such row. Raises InvalidInputError for a wrong
-        ``where``.
-        """
-        if where is not None and table is None:
-            raise InvalidInputError("where is about the rows of a table: name it (table=)")
-        tips = [self._context.commit(each) for each in revisions or ("HEAD",)]
-        if table is not None:
-            commits = walk(self._context.git.objects, tips, first_parent=first_parent)
-            found = changing(self._context, commits, table, tips)
-            if where is not None:
-                found = touching(self._context, found, table, tips, where)
-            return paged(found, limit=limit, skip=skip)
-        return walk(
-            self._context.git.objects, tips, limit=limit, skip=skip, first_parent=first_parent
-        )
-
-    def merge_base(self, one: str, other: str) -> Hash | None:
-        """The best common ancestor; None if there is none."""
-        objects = self._context.git.objects
-        return merge_base(objects, self._context.commit(one), self._context.commit(other))
-
-    def held(self, commits: Iterable[Hash], revision: str = "HEAD") -> dict[Hash, Hash | None]:
-        """Those of the commits that lead to a revision, each with the commit that reverted it, or
-        None. A commit that is missing was reset away, or was never there."""
-        return held_commits(self._context.git.objects, commits, self._context.commit(revision))
-
-    def reflog(self, ref: str = "HEAD") -> Iterator[LogEntry]:
-        """Every move of HEAD, of a branch or of a tag, newest first."""
-        refs = self._context.git.refs
-        if not isinstance(ref, str):
-            raise InvalidInputError(f"{ref!r} is no ref: HEAD, a branch or a tag is")
-        known = () if ref.startswith("refs/") else refs.names("refs/")
-        return refs.log(full_ref(known, ref))

@@ -1,21 +1,132 @@
-"""The verbs of a repository that compare: what commits did to tables, and what differs between
-two."""
+"""The verbs of a repository that look: at commits and tables, at what commits did, and at what
+differs between two."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, overload
 
+from lancewood.catalog.names import full_ref
 from lancewood.errors import InvalidInputError
+from lancewood.git.hashes import Hash
+from lancewood.git.history import merge_base, walk
+from lancewood.git.objects import Commit
+from lancewood.git.refs import Head, LogEntry
+from lancewood.repo.context import RepoContext
+from lancewood.repo.looking.blaming import blame_rows, touching
 from lancewood.repo.looking.comparing import Shown, TableChange
 from lancewood.repo.looking.measuring import row_diff
 from lancewood.repo.looking.sides import find_sides, sides_of
-from lancewood.repo.verbs import LookingVerbs
+from lancewood.repo.looking.status import Status, find_status
+from lancewood.repo.looking.view import View, changing, held_commits, paged
+from lancewood.table.blames import Blame
 from lancewood.table.diffs import Diff
 
 
-class ComparingVerbs(LookingVerbs):
+class LookingVerbs:
     """Verbs of a repository that look at commits and compare them; they change nothing."""
+
+    _context: RepoContext
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of the tables of HEAD."""
+        head = self._context.git.refs.head()
+        return tuple(self._context.tree(head.hash).names())
+
+    def at(self, revision: str = "HEAD") -> View:
+        """A commit, to be read: a branch, a tag, a hash, ``HEAD~2``; raises NotFoundError."""
+        return View(self._context, self._context.commit(revision))
+
+    def blame(
+        self,
+        table: str,
+        where: str | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        revision: str = "HEAD",
+        cells: bool = False,
+        show: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> Blame:
+        """For each row of a table that matches ``where``, or each of its ``cells``, the version
+        that wrote what is there, and the commit that brought that version: the oldest one on the
+        way back from ``revision`` that holds it.
+
+        The rest is as for ``Table.blame``. Raises NotFoundError for a table that is not there.
+        """
+        view = self.at(revision)
+        rows = blame_rows(
+            self._context,
+            view.commit,
+            view.pin(table),
+            table,
+            where=where,
+            columns=columns,
+            cells=cells,
+            show=show,
+            limit=limit,
+        )
+        return Blame(rows)
+
+    @property
+    def head(self) -> Head:
+        """What HEAD names: a branch, or a commit when it is detached."""
+        return self._context.git.refs.head()
+
+    def status(self) -> Status:
+        """The state of the tables compared with what HEAD pins: content, not version numbers."""
+        return find_status(self._context)
+
+    def log(
+        self,
+        *revisions: str,
+        limit: int | None = None,
+        skip: int = 0,
+        first_parent: bool = False,
+        table: str | None = None,
+        where: str | None = None,
+    ) -> Iterator[Commit]:
+        """The commits that lead to revisions, or to HEAD, newest first; each is read when it is
+        reached.
+
+        ``first_parent`` leaves out what merges brought in. ``table`` keeps the commits that changed
+        it: those whose pin differs from that of all their parents. Ends with NotFoundError if no
+        such commit ever had the table. ``where`` keeps of these the commits that inserted, updated
+        or deleted a row that matched before or after, SQL over the columns of the table; a state
+        that does not have these columns has no such row. Raises InvalidInputError for a wrong
+        ``where``.
+        """
+        if where is not None and table is None:
+            raise InvalidInputError("where is about the rows of a table: name it (table=)")
+        tips = [self._context.commit(each) for each in revisions or ("HEAD",)]
+        if table is not None:
+            commits = walk(self._context.git.objects, tips, first_parent=first_parent)
+            found = changing(self._context, commits, table, tips)
+            if where is not None:
+                found = touching(self._context, found, table, tips, where)
+            return paged(found, limit=limit, skip=skip)
+        return walk(
+            self._context.git.objects, tips, limit=limit, skip=skip, first_parent=first_parent
+        )
+
+    def merge_base(self, one: str, other: str) -> Hash | None:
+        """The best common ancestor; None if there is none."""
+        objects = self._context.git.objects
+        return merge_base(objects, self._context.commit(one), self._context.commit(other))
+
+    def held(self, commits: Iterable[Hash], revision: str = "HEAD") -> dict[Hash, Hash | None]:
+        """Those of the commits that lead to a revision, each with the commit that reverted it, or
+        None. A commit that is missing was reset away, or was never there."""
+        return held_commits(self._context.git.objects, commits, self._context.commit(revision))
+
+    def reflog(self, ref: str = "HEAD") -> Iterator[LogEntry]:
+        """Every move of HEAD, of a branch or of a tag, newest first."""
+        refs = self._context.git.refs
+        if not isinstance(ref, str):
+            raise InvalidInputError(f"{ref!r} is no ref: HEAD, a branch or a tag is")
+        known = () if ref.startswith("refs/") else refs.names("refs/")
+        return refs.log(full_ref(known, ref))
 
     def show(self, revision: str = "HEAD", *, table: str | None = None) -> Shown:
         """A commit, and what it changed against its first parent; ``table`` keeps one table.
