@@ -135,10 +135,10 @@ def test_info_shows_indices_and_deletions_of_pylance(lw_ok: Lw, uri: str) -> Non
     dataset.create_scalar_index("id", "BTREE")
     dataset.delete("id = 1")
     found = lw_ok("table", "info", uri, "--json").document
-    assert found["indices"] == [{"name": "id_idx", "kind": "BTreeIndexDetails", "fields": [0]}]
+    assert found["indices"] == [{"name": "id_idx", "kind": "BTREE", "column": "id"}]
     assert (found["rows"], found["deleted_rows"], found["deletion_files"]) == (4, 2, 2)
     assert found["writer"].startswith("lance 14")
-    assert "index           id_idx (BTreeIndexDetails)\n" in lw_ok("table", "info", uri).out
+    assert "index           id_idx (BTREE)\n" in lw_ok("table", "info", uri).out
 
 
 def test_info_does_not_know_when_a_table_was_made_whose_first_version_is_gone(

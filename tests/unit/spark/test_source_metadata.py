@@ -110,7 +110,7 @@ def test_indices_have_the_names_of_their_columns(table: lw.Table) -> None:
     found = rows_of(table.latest(), "indices")
     assert len(found) == 1
     assert found[0]["columns"] == ["i"]
-    assert found[0]["kind"] == "BTreeIndexDetails"
+    assert found[0]["kind"] == "BTREE"
     assert found[0]["fragments"] == 3
     assert found[0]["uuid"] in {each.name for each in Path(table.uri, "_indices").iterdir()}
     assert rows_of(table, "indices") == []

@@ -58,8 +58,8 @@ def _info(table: lw.Table) -> dict[str, Any]:
         "naming_scheme": known.naming_scheme,
         "writer": known.writer,
         "indices": [
-            {"name": each.name, "kind": each.kind, "fields": list(each.fields)}
-            for each in table.indices
+            {"name": each.name, "kind": each.kind, "column": each.column}
+            for each in table.indices.list()
         ],
         "config": dict(sorted(table.config.items())),
         "metadata": dict(sorted(table.metadata.items())),

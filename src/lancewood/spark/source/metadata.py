@@ -35,6 +35,7 @@ from lancewood.jobs.job import chunks
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId, Version
 from lancewood.model.index import Index
+from lancewood.model.index_kinds import kind_name
 from lancewood.model.operations import MissingTransaction, UnknownOperation, operation_name
 from lancewood.model.refs import MAIN, Branch, Tag
 from lancewood.model.schema import Field
@@ -314,7 +315,7 @@ def index_rows(snapshot: Snapshot, indices: Iterable[Index]) -> Iterator[Row]:
     for each in indices:
         yield {
             "name": each.name,
-            "kind": each.kind or None,
+            "kind": kind_name(each) or None,
             "columns": [names.get(field) for field in each.fields],
             "uuid": str(each.uuid),
             "version": each.dataset_version,
