@@ -58,3 +58,17 @@ def test_executors_build_extend_and_optimize(
     near = {"column": "v", "q": [3.0, 5.0, 7.0, 1250.0], "k": 3, "refine_factor": 100}
     brute = dataset.to_table(columns=["id"], nearest={**near, "use_index": False})
     assert dataset.to_table(columns=["id"], nearest=near) == brute
+
+
+def test_zones_of_a_small_table_are_found_on_the_driver(spark: Any, tmp_path: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+    executors = runner(spark, progress=lambda *each: told.append(each))
+    table = lw.create(tmp_path / "t", rows(0, ROWS), max_rows_per_file=200)
+    tracker = spark.sparkContext.statusTracker()
+    before = {*tracker.getJobIdsForGroup()}
+    table = table.indices.create("id", "ZONEMAP", name="zones", runner=executors)
+    assert {*tracker.getJobIdsForGroup()} == before
+    assert told == [("indexing", 0, 1), ("indexing", 1, 1)]
+    assert table.indices.list()[0].rows_covered == ROWS
+    table.indices.create("id", "BTREE", runner=executors)
+    assert {*tracker.getJobIdsForGroup()} > before

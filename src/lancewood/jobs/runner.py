@@ -43,6 +43,13 @@ class Runner(Protocol):
         """
 
 
+def for_small_work(runner: Runner) -> Runner:
+    """Who runs what takes less time than a cluster takes to begin a job: a runner that would begin
+    one has a ``nearby``, and others do it themselves."""
+    nearby: Runner = getattr(runner, "nearby", runner)
+    return nearby
+
+
 class LocalRunner:
     """Threads of this process; for work that the codec and Arrow do without the interpreter."""
 

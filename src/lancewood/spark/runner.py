@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lancewood.errors import InvalidInputError, UnsupportedError
-from lancewood.jobs.runner import Progress
+from lancewood.jobs.runner import LocalRunner, Progress
 from lancewood.spark.running.answers import MOST_BYTES, Shared, answer_tasks, dumps
 from lancewood.spark.running.arriving import Answering, Arriving, in_order
 from lancewood.spark.tasks import Spread, check_running, is_connect, slots, spread
@@ -61,6 +61,11 @@ class SparkRunner:
     @property
     def slots(self) -> int:
         return slots(self._spark)
+
+    @property
+    def nearby(self) -> LocalRunner:
+        """Threads of the driver: a job of two tasks that do nothing takes longer than some work."""
+        return LocalRunner(progress=self._progress)
 
     def run(
         self,

@@ -53,11 +53,11 @@ from lancewood.jobs.job import (
     pack_fragments,
     stored_bytes,
 )
-from lancewood.jobs.runner import LocalRunner, Runner
+from lancewood.jobs.runner import Runner, for_small_work
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.index import Index
-from lancewood.model.index_kinds import Merging
+from lancewood.model.index_kinds import ZONEMAP, Merging
 from lancewood.model.operations import CreateIndex
 from lancewood.rules.indices import check_no_fragment_reuse, with_relatives
 
@@ -66,7 +66,9 @@ LEAST_BYTES = 4 << 20
 ENOUGH_BYTES = 1 << 30
 """A slot with more has a few tasks: one that fails is built again as a whole."""
 SMALL_BYTES = 4 << 20
-"""Of segments that are made one in this process, in less time than it takes to begin a job."""
+"""Of segments that are made one in less time than it takes to begin a job."""
+SMALL_ZONED_BYTES = 64 << 20
+"""Of data files in whose columns least and greatest values are found in less time than that."""
 
 T = TypeVar("T")
 Plans = Callable[[Ground], Sequence[SegmentPlan]]
@@ -246,15 +248,16 @@ class _Building:
 
     def _build(self, bench: _Bench, plans: Sequence[SegmentPlan], ground: Ground) -> None:
         """Build a segment for all fragments of the plans that no kept one has."""
+        runner = for_small_work(self._runner) if _are_quick(plans) else self._runner
         groups: list[tuple[SegmentPlan, tuple[Fragment, ...]]] = []
         for plan in plans:
             name = plan.spec.name
             kept = self._parts[name] = [*self._still_right(plan, ground)]
             done = BitMap(each.id for part in kept for each in part.fragments)
             left = [each for each in plan.fragments if each.id not in done]
-            groups += [(plan, each) for each in _packed(left, plan, self._runner)]
+            groups += [(plan, each) for each in _packed(left, plan, runner)]
         tasks = [_task(*each) for each in groups]
-        built = self._made_by(self._runner, partial(build_part, bench), tasks, what="indexing")
+        built = self._made_by(runner, partial(build_part, bench), tasks, what="indexing")
         for (plan, fragments), each in zip(groups, built, strict=True):
             self._parts[plan.spec.name].append(_Part(fragments, each))
 
@@ -290,12 +293,20 @@ class _Building:
                 _covering(each.built.segment, each.fragments).built_at(version) for each in parts
             ]
         work = partial(merge_parts, bench, plan.spec.name)
-        is_elsewhere = not isinstance(self._runner, LocalRunner)
-        runner = LocalRunner() if is_elsewhere and _are_small(sources) else self._runner
+        runner = for_small_work(self._runner) if _are_small(sources) else self._runner
         (made,) = self._made_by(runner, work, [tuple(sources)], what="merging")
         own = BitMap(each.id for each in plan.fragments)
         covered = BitMap.union(own, *(each.fragments for each in old))
         return [made.segment.covering(covered).built_at(version)]
+
+
+def _are_quick(plans: Sequence[SegmentPlan]) -> bool:
+    """Whether what they build is sure to take less time than it takes to begin a job."""
+    if any(each.spec.kind != ZONEMAP for each in plans):
+        return False
+    fragments = [each for plan in plans for each in plan.fragments]
+    sizes = [file.file_size_bytes for each in fragments for file in each.message.files]
+    return all(sizes) and sum(sizes) < SMALL_ZONED_BYTES
 
 
 def _are_small(segments: Sequence[Index]) -> bool:
