@@ -202,3 +202,16 @@ def test_a_cast_that_rounds_changes_no_row_in_either_direction(tmp_path: Path) -
     made.update({"x": "0.5"}, "id = 2")
     for found in (between(made), lw.open(made.uri).diff(made.version, 1)):
         assert found.stat() == lw.DiffStat(0, 1, 0, 1, {"x": 1})
+
+
+@pytest.mark.parametrize("stable", [True, False])
+def test_a_column_with_the_id_that_a_field_of_a_struct_had_is_a_new_one(
+    tmp_path: Path, stable: bool
+) -> None:
+    rows = pa.table({"id": [1, 2], "s": [{"a": 5}, {"a": 6}]})
+    table = lw.create(tmp_path / "t", rows, stable_row_ids=stable)
+    table = table.overwrite(pa.table({"id": [1, 2], "b": [7, 8], "a": [5, 9]}))
+    assert [each.id for each in table.fields] == [0, 1, 2]
+    for one, other in ((1, 2), (2, 1)):
+        assert table.diff(one, other, on="id").stat() == lw.DiffStat(0, 0, 0, 2, {})
+    assert [each.name for each in table.diff(1, 2, on="id").schema.added] == ["b", "a"]

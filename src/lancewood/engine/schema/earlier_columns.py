@@ -44,10 +44,9 @@ def find_earlier(since: Snapshot, until: Snapshot, columns: Schema) -> Mapping[s
     a struct is read as null.
     """
     search = _Search(since, until)
-    found = {each.name: search.matched(each) for each in columns.fields if search.is_same(each)}
-    left = {each.name: each for each in since.schema.fields}
-    for each in found.values():
-        left.pop(since.schema.by_id[each.id].name)
+    found = search.matched(columns.fields, since.schema.fields)
+    kept = {each.id for each in found.values()}
+    left = {each.name: each for each in since.schema.fields if each.id not in kept}
     others = [each for each in columns.fields if each.name not in found]
     is_plain = [each.name for each in others] == [*left] and len(others) == 1
     if left and not is_plain:  # else it was cast, or written anew, under its own name
@@ -67,22 +66,28 @@ class _Search:
     until: Snapshot
     _answers: dict[FieldId, bool] = field(default_factory=dict)
 
-    def is_same(self, column: Field) -> bool:
-        """Whether a field had this id, and was the same field."""
-        older = self.since.schema.by_id.get(column.id)
-        if older is None or older.logical_type != column.logical_type:
-            return False
-        return older.name == column.name or self._is_renamed(older)
+    def matched(self, fields: Sequence[Field], earlier: Sequence[Field]) -> dict[str, Field]:
+        """Those fields that are among earlier ones, by name, with ids that no file has for the
+        newer fields below them."""
+        known = {each.id: each for each in earlier}
+        return {
+            each.name: replace(each, children=self._children(each, known[each.id]))
+            for each in fields
+            if each.id in known and self._is_same(each, known[each.id])
+        }
 
-    def matched(self, column: Field) -> Field:
-        """The field, with ids that no file has for the newer fields below it."""
-        children = tuple(
-            self.matched(each)
-            if self.is_same(each)
-            else replace(each, id=FieldId(_NOWHERE - each.id), nullable=True)
-            for each in column.children
+    def _children(self, newer: Field, older: Field) -> tuple[Field, ...]:
+        found = self.matched(newer.children, older.children)
+        return tuple(
+            found.get(each.name) or replace(each, id=FieldId(_NOWHERE - each.id), nullable=True)
+            for each in newer.children
         )
-        return replace(column, children=children)
+
+    def _is_same(self, newer: Field, older: Field) -> bool:
+        """Whether a field is what had its id before."""
+        if older.logical_type != newer.logical_type:
+            return False
+        return older.name == newer.name or self._is_renamed(older)
 
     def _is_renamed(self, older: Field) -> bool:
         if older.id not in self._answers:
@@ -121,7 +126,7 @@ class _Search:
         No single version both drops a column and adds another one.
         """
         for older in reversed(self._schemas or ()):
-            found = older.by_id.get(column.id) or older.by_name.get(column.name)
+            found = _column(older, column.id) or older.by_name.get(column.name)
             if found is None:
                 return None
             column = found
@@ -177,6 +182,12 @@ class _Search:
 
         tasks = (partial(look, Version(each)) for each in versions)
         return in_order(tasks, workers=WORKERS)
+
+
+def _column(schema: Schema, number: FieldId) -> Field | None:
+    """The column with an id; a field inside of another one is none."""
+    found = schema.by_id.get(number)
+    return found if found is not None and schema.by_name.get(found.name) is found else None
 
 
 def _parent(version: Version, operations: Sequence[Operation]) -> Version:
