@@ -161,6 +161,34 @@ def test_an_unknown_outcome_keeps_what_was_built(
     assert directories(table)
 
 
+@pytest.mark.parametrize("kind", ["BTREE", "BITMAP", "INVERTED", "LABEL_LIST"])
+@pytest.mark.parametrize("stable", [True, False])
+def test_a_row_that_others_move_before_they_compact_is_found_by_its_new_value_alone(
+    tmp_path: Path, stable: bool, kind: str
+) -> None:
+    table = made(tmp_path / "t", stable=stable)
+
+    def move_and_compact() -> None:
+        new = {"tag": 9, "words": "'renewed'", "labels": ["renewed"]}
+        moved = table.update(new, "id = 450", rewrite="rows")
+        moved.delete("id < 200 AND id % 2 = 0").compact(target_rows=PER_FILE)
+
+    column = {"INVERTED": "words", "LABEL_LIST": "labels"}.get(kind, "tag")
+    after = table.indices.create(column, kind, runner=Meddling(move_and_compact))
+    after = after.indices.optimize()
+    dataset = judged(after.uri)
+    if kind == "INVERTED":
+        for word, is_there in (("renewed", True), ("word0", False)):
+            text = {"query": word, "columns": ["words"]}
+            assert (450 in dataset.to_table(full_text_query=text)["id"].to_pylist()) is is_there
+    elif kind == "LABEL_LIST":
+        assert found(dataset, "array_has_any(labels, ['renewed'])") == [450]
+        assert 450 not in found(dataset, "array_has_any(labels, ['blue', 'red', 'green'])")
+    else:
+        assert found(dataset, "tag = 9") == [450]
+        assert 450 not in found(dataset, "tag < 9")
+
+
 MEANWHILE: dict[str, Callable[[lw.Table], lw.Table]] = {
     "rewrite the column": lambda t: t.update({"tag": 8}, "id IN (31, 610)", rewrite="columns"),
     "update rows": lambda t: t.update({"tag": 8}, "id IN (31, 610)", rewrite="rows"),

@@ -37,6 +37,7 @@ from lancewood.jobs.indexing.planning import (
     SegmentPlan,
     has_same_values,
     load_model,
+    may_hold,
 )
 from lancewood.jobs.indexing.records import (
     Holdings,
@@ -278,8 +279,18 @@ class _Building:
             if all(
                 other is not None and has_same_values(one, other, fields)
                 for one, other in zip(part.fragments, now, strict=True)
-            ):
+            ) and not self._has_moved_rows(part, plan, ground):
                 yield part
+
+    def _has_moved_rows(self, part: _Part, plan: SegmentPlan, ground: Ground) -> bool:
+        """Whether others may have moved rows of a part to fragments that were not there when it was
+        built, and merging it would keep what they were."""
+        if plan.spec.kind.merging is not Merging.CLEAN:
+            return False
+        known = BitMap(each.id for each in self._planned[plan.spec.name].fragments)
+        known |= BitMap(each.id for each in part.fragments)
+        added = [each for each in plan.fragments if each.id not in known]
+        return may_hold(ground, part.built.segment, added)
 
     def _finished(self, bench: _Bench, ground: Ground, plan: SegmentPlan) -> list[Index]:
         """The segments to commit."""

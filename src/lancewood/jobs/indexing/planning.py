@@ -186,7 +186,7 @@ def plan_extension(ground: Ground, name: str) -> SegmentPlan | None:
         return None
     kind, spec = _kind(segments[0]), spec_of(ground, segments)
     alive = [each for each in segments if each.fragments & ground.live]
-    stale = [each for each in alive if kind.is_exact and _may_hold(ground, each, new)]
+    stale = [each for each in alive if kind.is_exact and may_hold(ground, each, new)]
     is_small = spec.codes == "SQ" and sum(each.physical_rows for each in new) < _FEW_TO_SCALE
     if spec.is_of_one_piece:
         stale = alive
@@ -246,7 +246,7 @@ def _can_merge(ground: Ground, spec: IndexSpec, kept: Sequence[Index]) -> bool:
         return True
     fragments = ground.snapshot.manifest.fragments
     return not any(
-        _may_hold(ground, each, [one for one in fragments if one.id not in covered])
+        may_hold(ground, each, [one for one in fragments if one.id not in covered])
         for each in kept
         for covered in [each.fragments]
     )
@@ -273,7 +273,8 @@ def _files_of(snapshot: Snapshot, segment: Index) -> tuple[str, StorageOptions]:
     return readable_location(store, directory), location.options_at(head, segment.base_id)
 
 
-def _may_hold(ground: Ground, segment: Index, fragments: Sequence[Fragment]) -> bool:
+def may_hold(ground: Ground, segment: Index, fragments: Sequence[Fragment]) -> bool:
+    """Whether a segment may hold a row that is in fragments of the state now."""
     holdings = load_holdings(ground.snapshot, segment)
     return holdings is None or any(holdings.may_hold(ground.snapshot, fragments))
 
