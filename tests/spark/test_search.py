@@ -17,12 +17,8 @@ from lancewood.errors import InvalidInputError, UnsupportedError
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from lancewood.engine.searching import (
-    VectorOptions,
-    allowed_rows,
-    condition_plan,
-    plan_nearest,
-)
+from lancewood.engine.searching import VectorOptions, condition_plan, plan_nearest
+from lancewood.engine.searching.allowed import allowed_rows
 from lancewood.spark import search, searching
 from lancewood.spark.tasks import arrow_of
 from lancewood.spark.types import Reading
@@ -92,12 +88,11 @@ def test_an_index_answers_where_it_is_worth_it(
 ) -> None:
     told = []
 
-    class Seen(searching.SearchWork):
-        def __init__(self, **how: Any) -> None:
-            super().__init__(**how)
-            told.append(how["search"].asked.use_index)
+    def seen(snapshot: Any, column: str | None, options: VectorOptions) -> Any:
+        told.append(options.use_index)
+        return plan_nearest(snapshot, column, options)
 
-    monkeypatch.setattr(searching, "SearchWork", Seen)
+    monkeypatch.setattr(searching, "plan_nearest", seen)
     frame = queries(spark)
     search(spark, table, frame, columns=["id"])
     search(spark, table, frame, columns=["id"], use_index=True)
@@ -128,10 +123,8 @@ def test_a_condition_and_another_version_are_searched(spark: Any, table: lw.Tabl
     assert answers(found) == expected(branch, use_index=False)
 
 
-def test_many_queries_are_searched_in_blocks(
-    spark: Any, table: lw.Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    work = searching.SearchWork(
+def work_of(table: lw.Table) -> searching.SearchWork:
+    return searching.SearchWork(
         snapshot=table._snapshot.bare(),
         search=plan_nearest(table._snapshot, None, VectorOptions(use_index=False)),
         vector="v",
@@ -140,6 +133,23 @@ def test_many_queries_are_searched_in_blocks(
         parameters=None,
         reading=Reading(pa.schema([("id", pa.int64())])),
     )
+
+
+def test_a_version_that_a_process_keeps_is_read_with_the_options_of_each_search(
+    table: lw.Table,
+) -> None:
+    first, second = (
+        lw.open(table.uri, storage_options={"aws_session_token": each}) for each in ("old", "new")
+    )
+    kept, found = work_of(first)._whole, work_of(second)._whole
+    assert found.manifest is kept.manifest
+    assert found.location.storage_options == {"aws_session_token": "new"}
+
+
+def test_many_queries_are_searched_in_blocks(
+    spark: Any, table: lw.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = work_of(table)
     monkeypatch.setattr(searching, "_MOST_QUERIES", 7)
     batch = pa.record_batch({"v": pa.array(ASKED.tolist(), pa.list_(pa.float32()))})
     blocks: Iterator[Any] = work.rows(batch)
@@ -164,11 +174,17 @@ def test_what_cannot_be_searched_is_said_at_once(spark: Any, table: lw.Table) ->
         ({"vector": "nope"}, "column 'nope' of the frame holds no vectors"),
         ({"k": 0}, "k must be a whole number from 1"),
         ({"column": "id"}, "'id' holds no vectors"),
-        ({"columns": {"Q": "id"}}, "both the frame and the answer of a search have a column 'Q'"),
+        (
+            {"columns": {"Q": "id"}},
+            "column 'Q' would be there twice, from the frame and from the table",
+        ),
+        ({"columns": {"a": "id", "A": "id"}}, "from the table and from the table: give the"),
+        ({"columns": {"_Rank": "id"}}, "from the table and from the search: give the table's"),
         ({"columns": ["nope"]}, "column 'nope' not found"),
         ({"where": "nope = 1"}, "nope"),
         ({"metric": "l1"}, "metric is one of"),
         ({"metric": "dot", "use_index": True}, "finds by l2, not by dot"),
+        ({"metric": "dot"}, "finds by l2, not by dot"),
     ):
         with pytest.raises(InvalidInputError, match=why):
             search(spark, table, frame, **more)

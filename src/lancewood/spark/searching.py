@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from lancewood.engine.searching import (
     find_vector_column,
     plan_nearest,
     ranks,
+    searched_metric,
 )
 from lancewood.engine.snapshot import At, Snapshot
 from lancewood.engine.versions import load_manifest
@@ -38,6 +39,7 @@ from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.external.base import ManifestStore
 from lancewood.jobs.job import pack_fragments
 from lancewood.model.fragment import Fragment
+from lancewood.model.manifest import Manifest
 from lancewood.spark.opening import opened
 from lancewood.spark.reading.task import sized
 from lancewood.spark.runner import SparkRunner
@@ -55,8 +57,8 @@ once about as fast as an index answers these one by one."""
 _MOST_QUERIES, _MOST_FOUND, _MOST_BYTES = 512, 1 << 16, 64 << 20
 """That are searched at once, rows that they find, and bytes of these."""
 _NUMBERS = ("FloatType", "DoubleType", "ByteType", "ShortType", "IntegerType", "LongType")
-_kept: dict[str, Snapshot] = {}
-"""The version that this process searched last."""
+_kept: dict[str, Manifest] = {}
+"""That of the version which this process searched last."""
 
 
 def search(
@@ -165,11 +167,12 @@ def _holds_vectors(kind: Any) -> bool:
 def _decided(
     snapshot: Snapshot, column: str | None, options: VectorOptions, use_index: bool | None
 ) -> VectorOptions:
-    """Whether an index is used, if nobody says so."""
+    """Whether an index is used, if nobody says so; the metric is the index's either way, so that
+    what is asked does not fail once the table has grown."""
     if use_index is None:
-        rows = snapshot.manifest.row_count
-        width = find_vector_column(snapshot, column).dimension
-        use_index = rows is None or rows * width > WORTH_AN_INDEX
+        searched, rows = find_vector_column(snapshot, column), snapshot.manifest.row_count
+        searched_metric(searched, options)
+        use_index = rows is None or rows * searched.dimension > WORTH_AN_INDEX
     return replace(options, use_index=use_index)
 
 
@@ -180,15 +183,22 @@ def _reading(
     there twice."""
     found = project(snapshot.schema, columns, parameters=parameters).arrow_schema()
     taken = {each.casefold(): "the frame" for each in queries.columns}
-    for name in (*found.names, DISTANCE, RANK):
-        if name.casefold() in taken:
-            raise InvalidInputError(
-                f"both the frame and the answer of a search have a column {name!r}: rename that of "
-                f"the frame, or give the table's another name: columns={{'other': '{name}'}}",
-                column=name,
-            )
-        taken[name.casefold()] = "the table"
+    for owner, names in {"the table": found.names, "the search": (DISTANCE, RANK)}.items():
+        for name in names:
+            if name.casefold() in taken:
+                raise _named_twice(name, taken[name.casefold()], owner)
+            taken[name.casefold()] = owner
     return Reading(found)
+
+
+def _named_twice(name: str, *owners: str) -> InvalidInputError:
+    ways = {
+        "the frame": "rename that of the frame",
+        "the table": f"give the table's another name: columns={{'other': '{name}'}}",
+    }
+    way = ", or ".join(ways[each] for each in dict.fromkeys(owners) if each in ways)
+    text = f"column {name!r} would be there twice, from {' and from '.join(owners)}: {way}"
+    return InvalidInputError(text, column=name)
 
 
 def _most_found(snapshot: Snapshot, columns: Columns, parameters: Parameters) -> int:
@@ -262,12 +272,19 @@ class SearchWork:
         for at in range(0, queries.num_rows, block):
             yield from self._found(queries.slice(at, block))
 
+    @cached_property
+    def _whole(self) -> Snapshot:
+        """The version with its fragments, and with the storage options of this search."""
+        bare = self.snapshot
+        manifest = _manifest(bare, self.search.version.identity)
+        return Snapshot(bare.location, manifest, bare.scheme)
+
     def _found(self, queries: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         vectors = queries.column(self.vector)
         asking = np.flatnonzero(pc.is_valid(vectors).to_numpy(zero_copy_only=False))
         if not len(asking):
             return
-        snapshot = _whole(self.snapshot, self.search.version.identity)
+        snapshot = self._whole
         numbers = as_vectors(vectors.take(pa.array(asking)), self.search.column)
         found = self.search.find(snapshot, numbers, self.k, self.allowed)
         left = queries.take(pa.array(asking[found.queries]))
@@ -288,13 +305,13 @@ class SearchWork:
         return self.reading.convert(batch)
 
 
-def _whole(bare: Snapshot, identity: str) -> Snapshot:
-    """The version with its fragments, which a process keeps for the next task."""
+def _manifest(bare: Snapshot, identity: str) -> Manifest:
+    """That of a version with its fragments, which a process keeps for the next task."""
     key = f"{bare.location.uri} {identity}"
     if key not in _kept:
         manifest = load_manifest(bare.location.store, bare.manifest.version, bare.scheme)
         _kept.clear()
-        _kept[key] = Snapshot(bare.location, manifest, bare.scheme)
+        _kept[key] = manifest
     return _kept[key]
 
 

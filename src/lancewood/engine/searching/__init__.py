@@ -3,11 +3,9 @@ ranked."""
 
 from __future__ import annotations
 
-from lancewood.engine.searching.allowed import AllowedRows, allowed_rows
+from lancewood.engine.searching.allowed import AllowedRows
 from lancewood.engine.searching.columns import (
-    SearchedColumn,
     checked_metric,
-    find_text_column,
     find_vector_column,
     is_text,
     is_vector,
@@ -17,27 +15,25 @@ from lancewood.engine.searching.nearest import (
     NearestSearch,
     VectorOptions,
     plan_nearest,
+    searched_metric,
 )
 from lancewood.engine.searching.ranking import ranks
-from lancewood.engine.searching.search import Search, condition_plan, plan_search
+from lancewood.engine.searching.search import condition_plan, plan_search
 from lancewood.engine.searching.vectors import as_vectors
 
 __all__ = [
     "DISTANCE",
     "AllowedRows",
     "NearestSearch",
-    "Search",
-    "SearchedColumn",
     "VectorOptions",
-    "allowed_rows",
     "as_vectors",
     "checked_metric",
     "condition_plan",
-    "find_text_column",
     "find_vector_column",
     "is_text",
     "is_vector",
     "plan_nearest",
     "plan_search",
     "ranks",
+    "searched_metric",
 ]

@@ -80,9 +80,9 @@ def allowed_rows(plan: ScanPlan) -> AllowedRows:
     """
     request = plan.request
     kept: dict[str | None, Any] = plan.snapshot.derived.setdefault(_KEPT, {})
-    if request.parameters is None and request.where in kept:
-        found: AllowedRows = kept[request.where]
-        return found
+    known: AllowedRows | None = kept.get(request.where) if request.parameters is None else None
+    if known is not None:
+        return known
     found = AllowedRows()
     for batch in plan.batches():
         found.add(batch)

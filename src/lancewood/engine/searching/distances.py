@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
 
 from lancewood.data.index_search import Found
 from lancewood.engine.rows import take_addresses
@@ -30,7 +31,7 @@ def compared(
     rows = take_addresses(snapshot, addresses, project_path(snapshot.schema, searched.path))
     values: Any = rows.column(searched.path[0]).combine_chunks()
     for name in searched.path[1:]:
-        values = values.field(name)
+        values = pc.struct_field(values, name)  # null where the struct is
     known = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
     stored = values.take(known).flatten().to_numpy(zero_copy_only=False)
     stored = stored.reshape(len(known), searched.dimension)

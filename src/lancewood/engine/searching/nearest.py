@@ -55,7 +55,7 @@ class NearestSearch:
     column: SearchedColumn
     asked: Nearest
     rows: int
-    """Of the version: more are never asked for, since pylance makes room for them at once."""
+    """Of the version: no more can be found, and pylance makes room at once for what is asked."""
 
     def find(
         self,

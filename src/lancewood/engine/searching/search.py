@@ -65,7 +65,7 @@ class TextAsked:
     version: SearchedVersion
     words: Words
     rows: int
-    """Of the version: more are never asked for."""
+    """Of the version: no more can be found."""
 
     def find(self, snapshot: Snapshot, k: int, allowed: AllowedRows | None) -> Found:
         k = min(k, self.rows)
@@ -81,7 +81,7 @@ class TextAsked:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """A checked search in one version. Making it reads no data file."""
+    """A checked search in one version."""
 
     snapshot: Snapshot
     k: int
