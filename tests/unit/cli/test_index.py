@@ -46,16 +46,18 @@ def test_an_index_is_built_listed_extended_optimized_and_dropped(lw_ok: Lw, uri:
     assert lw_ok("table", "index", "list", uri, "--json").out == ""
 
 
-def test_options_of_the_engine_are_numbers_truths_or_texts(lw_ok: Lw, uri: str) -> None:
+def test_options_of_the_engine_are_values_of_json_or_texts(lw_ok: Lw, uri: str) -> None:
     lw_ok(
         *("table", "index", "create", uri, "words", "--kind", "search"),
         *("--option", "with_position=true", "--option", "base_tokenizer=whitespace"),
-        *("--option", "max_token_length=7"),
+        *("--option", "max_token_length=7", "--option", 'custom_stop_words=["word3"]'),
     )
     (found,) = lw.open(uri).lance().describe_indices()
     assert found.details["with_position"] is True
     assert found.details["base_tokenizer"] == "whitespace"
     assert found.details["max_token_length"] == 7
+    rows = [lw.open(uri).search(text=each).num_rows for each in ("word3", "word4")]
+    assert rows == [0, 1]
 
 
 def test_what_is_refused_is_told_in_options(lw_ok: Lw, lw_run: Lw, uri: str) -> None:

@@ -63,7 +63,8 @@ def create_index_command(
         typer.Option(
             "--option",
             metavar="KEY=VALUE",
-            help="An option of the engine, such as with_position=true. May be repeated.",
+            help="An option of the engine, such as with_position=true or "
+            'custom_stop_words=["bird"]. May be repeated.',
         ),
     ] = None,
     *,
@@ -95,12 +96,12 @@ def create_index_command(
 
 
 def _value(text: str) -> Any:
-    """A number or a truth value, if the text is one; the text otherwise."""
+    """A number, a truth value, a list or null, if the text is one in JSON; the text otherwise."""
     try:
         found = json.loads(text)
     except ValueError:
         return text
-    return found if isinstance(found, bool | int | float) else text
+    return text if isinstance(found, str | dict) else found
 
 
 def list_indices_command(uri: options.UriOrName, *, read: Reading) -> None:
