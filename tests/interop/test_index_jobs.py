@@ -394,7 +394,9 @@ def test_a_state_that_a_commit_pins_is_refused_before_anything_is_built(tmp_path
 
 def test_a_table_without_rows_and_one_in_memory_are_refused(tmp_path: Path) -> None:
     empty = lw.create(tmp_path / "t", rows().schema)
-    with pytest.raises(lw.InvalidInputError, match="has no rows to build index 'id_idx'"):
+    with pytest.raises(
+        lw.InvalidInputError, match="has no rows, and index 'id_idx' is built of some"
+    ):
         empty.indices.create("id")
     inside = lw.create(f"memory://{uuid4().hex}/t", rows())
     with pytest.raises(lw.UnsupportedError, match="in this process only"):

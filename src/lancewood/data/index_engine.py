@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 SAMPLE_RATE, MAX_ITERATIONS, NUM_BITS = "sample_rate", "max_iterations", "num_bits"
 _FOR_TRAINING = (SAMPLE_RATE, MAX_ITERATIONS)
-_ROWS_PER_CENTROID, _ITERATIONS, _PQ_BITS, _RQ_BITS = 256, 50, 8, 5
+PQ_BITS, _RQ_BITS = 8, 5
+_ROWS_PER_CENTROID, _ITERATIONS = 256, 50
 _INDEX_CACHE_BYTES, _METADATA_CACHE_BYTES = 64 << 20, 256 << 20
 _REFUSALS = ("Unprocessable", "LanceError(Index)")
 
@@ -61,16 +62,10 @@ class IndexSpec:
         return f"index {self.name!r} ({self.kind}) on column {self.column}"
 
     @property
-    def codes(self) -> str | None:
-        """How vectors are coded: PQ, SQ or RQ; None where they are kept as they are."""
-        last = self.kind.name.rpartition("_")[2]
-        return last if self.vectors is not None and last != "FLAT" else None
-
-    @property
     def is_of_one_piece(self) -> bool:
         """Whether several segments find less than one over all fragments: measured with pylance
         14, whose recall fell from 0.97 to 0.54."""
-        return self.vectors is not None and self.codes == "PQ" and self.vectors.metric == "dot"
+        return self.vectors is not None and self.kind.codes == "PQ" and self.vectors.metric == "dot"
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,8 +96,8 @@ def train_model(address: DatasetAddress, spec: IndexSpec, rows: int) -> IndexMod
             iterations,
         )
         codebook = None
-        if spec.codes == "PQ":
-            bits = spec.options.get(NUM_BITS, _PQ_BITS)
+        if spec.kind.codes == "PQ":
+            bits = spec.options.get(NUM_BITS, PQ_BITS)
             assert vectors.sub_vectors is not None
             codebook = indices.train_pq_model(
                 dataset,
@@ -127,8 +122,8 @@ def committed_model(spec: IndexSpec, directory: str, storage_options: StorageOpt
     dimension = _vectors(spec).dimension
     centroids = read_centroids(directory, storage_options, dimension)
     codebook = None
-    if spec.codes == "PQ":
-        bits = spec.options.get(NUM_BITS, _PQ_BITS)
+    if spec.kind.codes == "PQ":
+        bits = spec.options.get(NUM_BITS, PQ_BITS)
         codebook = read_codebook(directory, storage_options, dimension, bits)
     return IndexModel(centroids, codebook, _rotation(spec))
 
@@ -187,7 +182,7 @@ def _vectors(spec: IndexSpec) -> VectorSpec:
 
 
 def _rotation(spec: IndexSpec) -> str | None:
-    if spec.codes != "RQ":
+    if spec.kind.codes != "RQ":
         return None
     from lance.lance import indices
 

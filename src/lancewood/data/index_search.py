@@ -51,11 +51,6 @@ class Nearest:
     refine: int | None = None
     nprobes: int | None = None
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether every row is compared with the query."""
-        return not self.use_index
-
 
 @dataclass(frozen=True)
 class Words:

@@ -1,5 +1,5 @@
-"""A table through pylance's own dataset class: for people who ask for it, and for the engine of
-indices. No other table operation is built on it, and it never commits for us.
+"""A table through pylance's own dataset class: for people who ask for it, and for the engine that
+builds and searches indices. No other table operation is built on it, and it never commits for us.
 """
 
 from __future__ import annotations

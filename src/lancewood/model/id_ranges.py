@@ -30,6 +30,12 @@ class IdRanges:
         runs = runs.reshape(-1, 2)
         return _joined(runs[:, 0], runs[:, 0] + (runs[:, 1] - np.uint64(1)))
 
+    def meet(self, other: IdRanges) -> bool:
+        """Whether an id is in both."""
+        at = np.searchsorted(self.lasts, other.firsts)
+        inside = at < len(self.firsts)
+        return bool((self.firsts[at[inside]] <= other.lasts[inside]).any())
+
 
 def union(parts: Sequence[IdRanges]) -> tuple[IdRanges, int | None]:
     """The ids of all parts together, and one that is in more than one of them."""

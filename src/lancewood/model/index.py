@@ -1,4 +1,4 @@
-"""Indices as metadata, for a writer that keeps them but does not open them.
+"""Indices as manifests describe them, segment by segment.
 
 What we do not understand stays in the message and is written back unchanged.
 """

@@ -42,6 +42,17 @@ class IndexKind:
     """A row in two segments is answered wrongly; by zone maps and filters, if it was null."""
     is_vector: bool = False
 
+    @property
+    def codes(self) -> str | None:
+        """How vectors are coded: PQ, SQ or RQ; None where they are kept as they are."""
+        last = self.name.rpartition("_")[2]
+        return last if self.is_vector and last != "FLAT" else None
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether there is a graph of the vectors in each partition."""
+        return self.is_vector and "HNSW" in self.name
+
     def __str__(self) -> str:
         return self.name
 

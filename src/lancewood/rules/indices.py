@@ -1,4 +1,4 @@
-"""What a commit means for the indices of a table, which we keep but cannot open.
+"""What a commit means for the indices of a table, which are not opened for it.
 
 An index covers the fragments in its bitmap. Where that would no longer be true the fragment is
 removed from the bitmap: readers then scan it, which is slower and always right. An index whose
@@ -68,7 +68,7 @@ def uncovered(
     finds out which fragments in their bitmaps have become these.
     """
     gone = BitMap(fragments)
-    is_deferred = bool(gone) and _is_remapping_deferred(indices)
+    is_deferred = bool(gone) and is_remapping_deferred(indices)
     changed = []
     for each in indices:
         if each.touches(fields):
@@ -127,12 +127,13 @@ def check_no_fragment_reuse(indices: Indices, doing: str) -> None:
     Their bitmaps then name fragments that no longer exist and are translated when they are read;
     moving rows once more would break the translation.
     """
-    if _is_remapping_deferred(indices):
+    if is_remapping_deferred(indices):
         raise UnsupportedError(
             f"{doing} is not possible while the table has the index {FRAGMENT_REUSE} of a "
             "compaction with deferred remapping; let pylance optimise the indices first"
         )
 
 
-def _is_remapping_deferred(indices: Indices) -> bool:
+def is_remapping_deferred(indices: Iterable[Index]) -> bool:
+    """Whether bitmaps name fragments that are gone, which only the reader of that index follows."""
     return any(each.name == FRAGMENT_REUSE for each in indices)

@@ -30,10 +30,11 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId
-from lancewood.model.index import FRAGMENT_REUSE, Index
+from lancewood.model.index import Index
 from lancewood.model.index_kinds import BITMAP, BTREE, ZONEMAP, IndexKind, kind_of
 from lancewood.model.manifest import decode_fragment
 from lancewood.proto import table_pb2
+from lancewood.rules.indices import is_remapping_deferred
 
 Locate: TypeAlias = Callable[[npt.NDArray[np.uint64]], Addresses]
 """The addresses of stable row ids; ids without a live row are left out."""
@@ -110,12 +111,14 @@ def unused_indices(snapshot: Snapshot, columns: Iterable[str], found: Lookup) ->
         elif each.name in askable:
             unused[each.name] = _ANOTHER if found.names else _OTHER_FORM
         else:
-            unused[each.name] = _why_not_asked(each)
+            unused[each.name] = _why_not_asked(snapshot, each)
     return unused
 
 
-def _why_not_asked(index: Index) -> str:
+def _why_not_asked(snapshot: Snapshot, index: Index) -> str:
     kind = kind_of(index)
+    if kind in _VERSIONS and is_remapping_deferred(snapshot.manifest.indices):
+        return "a compaction left its rows to be found anew: let pylance optimise the indices"
     if kind in _VERSIONS:
         return "it is of a version, or names rows in a way, that is not known here"
     return f"scans do not look into {kind or index.kind or 'indices of its kind'}"
@@ -161,8 +164,8 @@ def _indices_of(snapshot: Snapshot) -> Mapping[FieldId, list[_NamedIndex]]:
 
 def _askable(snapshot: Snapshot) -> Mapping[FieldId, list[_NamedIndex]]:
     indices = snapshot.manifest.indices
-    if any(each.name == FRAGMENT_REUSE for each in indices):
-        return {}  # bitmaps name fragments that are gone, and only its reader translates them
+    if is_remapping_deferred(indices):
+        return {}
     groups: dict[tuple[FieldId, str, IndexKind], list[_Segment]] = {}
     for each in indices:
         kind = kind_of(each)
@@ -279,6 +282,8 @@ def _zones(snapshot: Snapshot, asked: Sequence[tuple[ValueTests, _NamedIndex]]) 
         covered, why = BitMap(), NOT_COVERING
         spans: dict[FragmentId, Spans] = {}
         for segment, fragments in index.segments:
+            if not fragments:
+                continue
             opened = _opened(snapshot, index.kind, segment)
             found = opened.find(tests, fragments) if isinstance(opened, Zones) else _NOT_OPENED
             if isinstance(found, str):

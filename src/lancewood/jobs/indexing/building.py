@@ -183,7 +183,7 @@ class _Building:
         try:
             return self._prepared(snapshot)
         except BaseException:
-            self.discard(())  # no commit that names these files was tried
+            self.discard(())  # no commit that names these files has landed
             raise
 
     def discard(self, kept: Iterable[bytes]) -> None:

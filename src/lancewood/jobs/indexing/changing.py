@@ -58,8 +58,8 @@ class BuildIndex(IndexJob):
         if not rows or not fragments:
             why = "has no rows" if not rows else "has only rows that are not committed yet"
             raise InvalidInputError(
-                f"{snapshot.location.uri} {why} to build {spec} of: write some first; what comes "
-                "later, extend adds",
+                f"{snapshot.location.uri} {why}, and index {spec.name!r} is built of some: write "
+                "them first; what comes later, extend adds",
                 index=spec.name,
                 rows_needed=1,
             )

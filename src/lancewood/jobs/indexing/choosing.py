@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from lancewood.data.codec import pylance_path
-from lancewood.data.index_engine import NUM_BITS, IndexSpec, VectorSpec
+from lancewood.data.index_engine import NUM_BITS, PQ_BITS, IndexSpec, VectorSpec
 from lancewood.engine.base import check_number
 from lancewood.engine.schema import Chain, find_column, find_field, is_in_structs, path_of
 from lancewood.engine.searching import checked_metric, is_text, is_vector
@@ -42,7 +42,7 @@ LOOKUP, SEARCH = "lookup", "search"
 FEW_VECTORS = 65_536
 """Up to so many, vectors are kept as they are: an exact answer costs little."""
 _MOST_PARTITIONS = 4096
-_ROWS_PER_PARTITION = {"FLAT": 4096, "PQ": 8192, "SQ": 8192, "RQ": 8192}
+_ROWS_PER_PARTITION, _ROWS_CODED_PER_PARTITION = 4096, 8192
 _ROWS_PER_GRAPH = 1 << 20
 _LEAST_CODES = 8
 """Bytes of a product code, at least; one byte stands for up to eight dimensions."""
@@ -108,13 +108,13 @@ class IndexRequest:
         if found is None:
             found = _usual_kind(asked and asked.lower(), arrow, rows)
         if found is None or found.name not in fitting:
-            wanted = f"{'no index' if found is None else f'no {found} index'}"
+            which = f"index for {asked}" if asked else "index of a usual kind"
             way = f"those that are built are {', '.join(fitting)}" if fitting else "none is"
             if _is_floats(arrow):
                 way += ". Vectors all have one length: cast_column to a fixed-size list makes such"
             raise InvalidInputError(
-                f"column {column!r} is {arrow}, on which {wanted}"
-                f"{f' for {asked}' if found is None and asked else ''} is built: {way}",
+                f"column {column!r} is {arrow}, on which no "
+                f"{which if found is None else f'{found} index'} is built: {way}",
                 column=column,
             )
         return found
@@ -124,7 +124,7 @@ class IndexRequest:
         for each, value in (("metric", self.metric), ("partitions", self.partitions)):
             if value is not None and not kind.is_vector:
                 raise InvalidInputError(f"{each} is for vectors, and a {kind} index is not on them")
-        if self.sub_vectors is not None and not kind.name.endswith("PQ"):
+        if self.sub_vectors is not None and kind.codes != "PQ":
             raise InvalidInputError(
                 f"sub_vectors is for product codes (IVF_PQ, IVF_HNSW_PQ), and {kind} has none"
             )
@@ -141,7 +141,7 @@ class IndexRequest:
                 rows_needed=2 * partitions,
             )
         dimension = arrow.list_size
-        if not kind.name.endswith("PQ"):
+        if kind.codes != "PQ":
             return VectorSpec(dimension, metric, partitions)
         parts = self.sub_vectors
         if parts is None:
@@ -152,7 +152,7 @@ class IndexRequest:
                 f"vectors of {dimension} cannot be cut into {parts} sub_vectors of one length: "
                 f"take a number that divides {dimension}"
             )
-        bits = self.options.get(NUM_BITS, 8)
+        bits = self.options.get(NUM_BITS, PQ_BITS)
         if bits == 4 and parts % 2:
             raise InvalidInputError(
                 f"codes of 4 bits are kept in pairs, and {parts} sub_vectors are not even: take "
@@ -266,8 +266,9 @@ def _usual_kind(asked: str | None, arrow: pa.DataType, rows: int) -> IndexKind |
 
 def usual_partitions(kind: IndexKind, rows: int) -> int:
     """Into how many groups so many vectors are put."""
-    codes = kind.name.rpartition("_")[2]
-    size = _ROWS_PER_GRAPH if "HNSW" in kind.name else _ROWS_PER_PARTITION[codes]
+    size = _ROWS_PER_PARTITION if kind.codes is None else _ROWS_CODED_PER_PARTITION
+    if kind.has_graph:
+        size = _ROWS_PER_GRAPH
     return max(1, min(_MOST_PARTITIONS, rows // size))
 
 

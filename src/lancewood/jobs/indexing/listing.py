@@ -12,9 +12,10 @@ from pyroaring import BitMap
 from lancewood.engine.schema import find_field, path_of
 from lancewood.engine.snapshot import Snapshot
 from lancewood.model.bitmap import numbers_in
-from lancewood.model.index import FRAGMENT_REUSE, SYSTEM_INDICES, Index
+from lancewood.model.index import SYSTEM_INDICES, Index
 from lancewood.model.index_kinds import kind_name, kind_of, metric_of
 from lancewood.model.manifest import Manifest, peek_fragment_id
+from lancewood.rules.indices import is_remapping_deferred
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ class _Coverage:
         self._ids = np.array([peek_fragment_id(each, manifest.name) for each in raw], np.int64)
         known = manifest.rows_by_fragment
         self._rows = None if known is None else np.array(known, np.int64)
-        self._is_told = all(each.name != FRAGMENT_REUSE for each in manifest.indices)
+        self._is_told = not is_remapping_deferred(manifest.indices)
 
     @property
     def rows(self) -> int | None:

@@ -115,9 +115,8 @@ def options_of(kind: IndexKind) -> Mapping[str, _Values]:
     """The options that an index of a kind has."""
     if not kind.is_vector:
         return _OPTIONS.get(kind.name, {})
-    codes = kind.name.rpartition("_")[2]
-    coded = {NUM_BITS: _BITS[codes]} if codes in _BITS else {}
-    return {**_TRAINING, **coded, **(_GRAPH if "HNSW" in kind.name else {})}
+    coded = {NUM_BITS: _BITS[kind.codes]} if kind.codes in _BITS else {}
+    return {**_TRAINING, **coded, **(_GRAPH if kind.has_graph else {})}
 
 
 def checked_options(kind: IndexKind, options: object) -> dict[str, Any]:

@@ -187,7 +187,7 @@ def plan_extension(ground: Ground, name: str) -> SegmentPlan | None:
     kind, spec = _kind(segments[0]), spec_of(ground, segments)
     alive = [each for each in segments if each.fragments & ground.live]
     stale = [each for each in alive if kind.is_exact and may_hold(ground, each, new)]
-    is_small = spec.codes == "SQ" and sum(each.physical_rows for each in new) < _FEW_TO_SCALE
+    is_small = spec.kind.codes == "SQ" and sum(each.physical_rows for each in new) < _FEW_TO_SCALE
     if spec.is_of_one_piece:
         stale = alive
     elif is_small:
@@ -276,7 +276,7 @@ def _files_of(snapshot: Snapshot, segment: Index) -> tuple[str, StorageOptions]:
 def may_hold(ground: Ground, segment: Index, fragments: Sequence[Fragment]) -> bool:
     """Whether a segment may hold a row that is in fragments of the state now."""
     holdings = load_holdings(ground.snapshot, segment)
-    return holdings is None or any(holdings.may_hold(ground.snapshot, fragments))
+    return holdings is None or holdings.may_hold(ground.snapshot, fragments)
 
 
 def _kind(segment: Index) -> IndexKind:

@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from pyroaring import BitMap
 
 from lancewood.engine.rows import RowFacts
@@ -26,6 +24,7 @@ from lancewood.errors import FormatError, LancewoodError, NotFoundError
 from lancewood.format.json_object import decode_object
 from lancewood.model.bitmap import decode_bitmap
 from lancewood.model.fragment import Fragment
+from lancewood.model.id_ranges import IdRanges
 from lancewood.model.ids import Version
 from lancewood.model.index import Index, IndexFile
 from lancewood.model.operations import CreateIndex
@@ -54,12 +53,13 @@ class Holdings:
             RowIdSequence.concat(ids) if len(ids) == len(every) else None,
         )
 
-    def may_hold(self, snapshot: Snapshot, fragments: Sequence[Fragment]) -> list[bool]:
-        """For each fragment, whether a row of it may be held."""
+    def may_hold(self, snapshot: Snapshot, fragments: Sequence[Fragment]) -> bool:
+        """Whether a row of one of the fragments may be held."""
         if self.row_ids is None:
-            return [each.id in self.fragments for each in fragments]
-        held = IdRanges.of(self.row_ids)
-        return [held.meet(_ids_of(snapshot, each)) for each in fragments]
+            return any(each.id in self.fragments for each in fragments)
+        ids = RowIdSequence.concat([_ids_of(snapshot, each) for each in fragments])
+        held, theirs = (IdRanges.of(each)[0] for each in (self.row_ids, ids))
+        return held.meet(theirs)
 
 
 @dataclass(frozen=True)
@@ -174,30 +174,6 @@ def _ids_of(snapshot: Snapshot, fragment: Fragment) -> RowIdSequence:
     ids = RowFacts(snapshot, fragment).row_ids
     assert ids is not None, "asked of a table without stable row ids"
     return ids
-
-
-@dataclass(frozen=True)
-class IdRanges:
-    """Row ids as ranges that begin ascending, and may meet."""
-
-    starts: npt.NDArray[np.uint64]
-    stops: npt.NDArray[np.uint64]
-    """Where each ends, or one before it if that is later."""
-
-    @classmethod
-    def of(cls, ids: RowIdSequence) -> IdRanges:
-        offsets = ids.bounds
-        starts = ids.values_at(offsets[:-1])
-        order = np.argsort(starts)
-        stops = (starts + np.diff(offsets).astype(np.uint64))[order]
-        return cls(starts[order], np.maximum.accumulate(stops))
-
-    def meet(self, ids: RowIdSequence) -> bool:
-        """Whether one of the ids is in one of the ranges."""
-        other = IdRanges.of(ids)
-        at = np.searchsorted(self.stops, other.starts, side="right")
-        inside = at < len(self.starts)
-        return bool((self.starts[at[inside]] < other.stops[inside]).any())
 
 
 def _text(data: bytes) -> str:

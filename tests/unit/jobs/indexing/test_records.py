@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from lancewood.errors import FormatError
-from lancewood.jobs.indexing.records import Holdings, IdRanges, Record
+from lancewood.jobs.indexing.records import Holdings, Record
+from lancewood.model.id_ranges import IdRanges
 from lancewood.model.rowids import RowIdSequence
 
 _runs = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 8)), max_size=6)
@@ -26,7 +27,8 @@ def test_ranges_meet_exactly_where_ids_do(
     one: list[tuple[int, int]], other: list[tuple[int, int]]
 ) -> None:
     mine, theirs = _sequence(one), _sequence(other)
-    assert IdRanges.of(mine).meet(theirs) == bool({*mine} & {*theirs})
+    ranges, others = (IdRanges.of(each)[0] for each in (mine, theirs))
+    assert ranges.meet(others) == bool({*mine} & {*theirs})
 
 
 @pytest.mark.parametrize("ids", [None, _sequence([(0, 3), (1 << 40, 5)]), _sequence([])])
