@@ -5,6 +5,7 @@ pylance judges the answers: through an index as without it.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -430,3 +431,53 @@ def test_kinds_that_are_not_built_here_are_left_alone(tmp_path: Path) -> None:
     assert table.indices.extend().version == table.version
     with pytest.raises(lw.UnsupportedError, match="not built here"):
         table.indices.extend("near")
+
+
+@pytest.mark.parametrize(
+    ("column", "settings"),
+    [
+        ("tag", {"kind": "BITMAP"}),
+        ("words", {"kind": "INVERTED", "options": {"with_position": True, "stem": False}}),
+        ("vector", {"kind": "IVF_HNSW_SQ", "metric": "cosine", "partitions": 2}),
+        ("vector", {"kind": "IVF_PQ", "metric": "dot", "sub_vectors": 2, "partitions": 2}),
+    ],
+)
+@pytest.mark.parametrize("is_theirs", [False, True])
+def test_an_index_that_is_built_anew_without_a_kind_stays_what_it_was(
+    table: lw.Table, column: str, settings: dict[str, Any], is_theirs: bool
+) -> None:
+    if is_theirs and column == "tag":
+        lance.dataset(table.uri).create_scalar_index("tag", "BITMAP")
+    else:
+        table.indices.create(column, **settings)
+    (before,) = judged(table.uri).describe_indices()
+    after = lw.open(table.uri).indices.create(column, replace=True)
+    (found,) = judged(table.uri).describe_indices()
+    assert (found.index_type, found.details) == (before.index_type, before.details)
+    (info,) = after.indices.list()
+    assert (info.kind, info.metric) == (settings["kind"], settings.get("metric"))
+
+
+def test_what_is_said_changes_an_index_that_is_built_anew(table: lw.Table) -> None:
+    table = table.indices.create("words", "INVERTED", options={"stem": False, "lower_case": False})
+    table = table.indices.create("words", replace=True, options={"stem": True})
+    (found,) = judged(table.uri).describe_indices()
+    assert (found.details["stem"], found.details["lower_case"]) == (True, False)
+    table = table.indices.create("words", "BTREE", replace=True)
+    assert table.indices.list()[0].kind == "BTREE"
+
+
+def test_an_index_whose_files_are_gone_is_built_anew_without_a_kind(table: lw.Table) -> None:
+    lance.dataset(table.uri).create_scalar_index("words", "INVERTED", with_position=True)
+    shutil.rmtree(Path(table.uri) / "_indices")
+    table = lw.open(table.uri).indices.create("words", replace=True)
+    assert table.indices.list()[0].kind == "INVERTED"
+    assert table.search(text="word3", k=100).num_rows == table.count_rows("id % 9 = 3")
+
+
+def test_several_indices_are_extended_by_the_same_rows(table: lw.Table) -> None:
+    for column in ("id", "tag"):
+        table = table.indices.create(column)
+    table = table.append(rows(600, 620)).indices.extend()
+    counts = counts_of(table, lw.IndexCounts)
+    assert (counts.rows, counts.fragments, counts.segments_added) == (20, 1, 2)

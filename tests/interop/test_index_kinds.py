@@ -9,11 +9,11 @@ from tests.pylance import lance
 
 import lancewood as lw
 from lancewood.errors import FormatError, InvalidInputError
+from lancewood.jobs.indexing.choosing import named_kind
 from lancewood.model.index import Index
 from lancewood.model.index_kinds import (
     IVF_FLAT,
     KINDS,
-    find_kind,
     kind_of,
     metric_of,
     vector_details,
@@ -62,9 +62,12 @@ def test_the_manifest_says_which_kind_an_index_is(root: str, kind: str) -> None:
 
 
 def test_a_kind_is_found_by_its_name_in_any_case() -> None:
-    assert find_kind("ivf_flat") is IVF_FLAT
-    with pytest.raises(InvalidInputError, match="no index of kind 'RTREE': choose one of BTREE"):
-        find_kind("RTREE")
+    assert named_kind("ivf_flat") is IVF_FLAT
+    assert named_kind("Search") is None
+    with pytest.raises(
+        InvalidInputError, match=r"no index of kind 'RTREE': choose lookup or search.* BTREE"
+    ):
+        named_kind("RTREE")
 
 
 def test_a_kind_that_we_do_not_know_is_none_and_broken_details_are_an_error() -> None:

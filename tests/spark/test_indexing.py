@@ -45,7 +45,7 @@ def test_executors_build_extend_and_optimize(
     assert {what for what, _, _ in told} == {"training", "indexing", "merging"}
     assert max(total for what, _, total in told if what == "indexing") > 1
     table = table.append(rows(ROWS, ROWS + 100)).indices.extend(runner=executors)
-    assert counts_of(table, lw.IndexCounts).rows == 300
+    assert counts_of(table, lw.IndexCounts).rows == 100
     table = table.indices.optimize(runner=executors)
     for each in table.indices.list():
         assert (each.rows_covered, each.rows_uncovered, each.segments) == (ROWS + 100, 0, 1)

@@ -117,10 +117,20 @@ def note_stale(count: int) -> None:
         note(f"{counted(count, 'decision')} did not apply: {whose} not there any more")
 
 
-def note_indices(which: str, names: Sequence[str]) -> None:
-    """Say which indices have to be extended or built; nothing for none."""
+def note_uncovered(table: str, names: Sequence[str]) -> None:
+    """Say which indices do not cover what came; nothing for none."""
     if names:
-        note(f"indices {which}: {', '.join(names)}")
+        listed = ", ".join(names)
+        note(f"indices{table} that do not cover what came: {listed}: lw table index extend does it")
+
+
+def note_left_out(table: str, names: Sequence[str]) -> None:
+    """Say which indices, or parts of them, stayed on their branch; nothing for none."""
+    if names:
+        note(
+            f"indices{table} whose parts did not come: {', '.join(names)}: lw table index extend "
+            "covers the rows by an index that is here, create builds another one"
+        )
 
 
 def _lines(row: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:

@@ -61,7 +61,7 @@ class IndexCounts:
     """A plan says one for each index; where segments cannot be merged there may be more."""
     segments_removed: int = 0
     fragments: int = 0
-    """From which segments were built."""
+    """From which segments were built; one of which several indices were built counts once."""
     rows: int = 0
     bytes: int = 0
     """Of the new segments; a plan does not know them."""

@@ -13,7 +13,7 @@ from enum import Enum
 
 from google.protobuf.message import DecodeError
 
-from lancewood.errors import FormatError, InvalidInputError
+from lancewood.errors import FormatError
 from lancewood.model.index import Index
 from lancewood.proto import index_pb2
 
@@ -97,16 +97,6 @@ _VECTORS = {
 
 METRICS = ("l2", "cosine", "dot", "hamming")
 """How vectors are compared, by the numbers that manifests have for it."""
-
-
-def find_kind(name: str) -> IndexKind:
-    """The kind of that name, in any case; raises InvalidInputError for others."""
-    found = KINDS.get(name.upper()) if isinstance(name, str) else None
-    if found is None:
-        raise InvalidInputError(
-            f"there is no index of kind {name!r}: choose one of {', '.join(KINDS)}"
-        )
-    return found
 
 
 def kind_of(index: Index) -> IndexKind | None:

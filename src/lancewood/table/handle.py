@@ -155,6 +155,7 @@ def runner_or_threads(runner: Runner | None) -> Runner:
         return LocalRunner()
     if not callable(getattr(runner, "run", None)):
         raise InvalidInputError(
-            f"runner must have a run() method, as LocalRunner(workers=4) has, got {runner!r}"
+            "runner must have a run() method, as LocalRunner(workers=4) and "
+            f"lancewood.spark.runner(spark) have, got {runner!r}"
         )
     return runner

@@ -89,7 +89,8 @@ class Indices(Sequence[Index], Generic[H]):
         IVF_HNSW_FLAT, IVF_HNSW_PQ or IVF_HNSW_SQ. ``"lookup"`` and ``"search"`` choose by the type
         of the column what finds values, or words and neighbours; None is what finds values where
         the type has that. ``name`` is by default ``<column>_idx``; ``replace`` builds an index of
-        that name on the same column anew, in the same commit.
+        that name on the same column anew, in the same commit: without a ``kind`` as it was built
+        before, but for what is said here.
 
         ``metric`` (l2, cosine, dot; hamming for bytes), ``partitions`` and ``sub_vectors`` are for
         vectors; ``options`` are further ones of the engine, such as ``with_position`` of INVERTED,

@@ -223,7 +223,7 @@ REFUSED = {
     "a kind for another type": (index("title", kind="IVF_PQ"), ": column 'title' is string"),
     "an option of another kind": (
         index("id", kind="BTREE", options={"stem": True}),
-        ": a BTREE index has no option 'stem'",
+        ": an index of kind BTREE has no option 'stem'",
     ),
     "another index of that name": (
         index("id", name="title_idx"),

@@ -154,7 +154,10 @@ def test_indices_that_stay_behind_are_named(
     assert ran.out == (
         f"published version 3 of exp onto main, beside what others did: {uri}, version 1\n"
     )
-    assert ran.err == "indices that main has to build for itself: id_idx, other_idx\n"
+    assert ran.err == (
+        "indices whose parts did not come: id_idx, other_idx: lw table index extend covers the "
+        "rows by an index that is here, create builds another one\n"
+    )
 
 
 def test_what_to_do_after_a_failure_is_told(

@@ -78,7 +78,7 @@ def test_words_and_a_vector_are_fused(lw_ok: Lw, birds: str, tmp_path: Path) -> 
         (["--like", "0", "--text-column", "name"], "--text-column is for a search by vector and"),
         (["--like", "0", "--text-column", "name"], "otherwise --column says which column"),
         (["--text", "a", "--exact"], "--refine, --nprobes and --exact are for a search by vector"),
-        (["--vector", "none.json"], "--vector 'none.json' cannot be read"),
+        (["--vector", "none.json"], "there is no file 'none.json'"),
         (["--vector", "bad.json"], "takes a file with a JSON list of numbers"),
         (["--vector", "word.json"], "list of numbers"),
         (["--like", "77"], "row id 77 not found"),

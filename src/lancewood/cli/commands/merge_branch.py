@@ -10,7 +10,7 @@ import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.merge_options import ConflictOptions, MergeOptions
 from lancewood.cli.paging import paged
-from lancewood.cli.showing_conflicts import in_words, note_indices, note_stale
+from lancewood.cli.showing_conflicts import in_words, note_left_out, note_stale, note_uncovered
 from lancewood.cli.tables import Planned, TableOptions, counts_of, stands
 from lancewood.table import MAIN
 
@@ -72,8 +72,8 @@ def merge_branch_command(
         left_out_indices=list(counts.left_out_indices),
     )
     note_stale(counts.stale)
-    note_indices("that do not cover what came", counts.uncovered_indices)
-    note_indices(f"of {name} that did not come", counts.left_out_indices)
+    note_uncovered("", counts.uncovered_indices)
+    note_left_out("", counts.left_out_indices)
 
 
 def conflicts_command(

@@ -12,7 +12,7 @@ import typer
 from lancewood.cli import options
 from lancewood.cli.commands.rows import print_rows
 from lancewood.cli.tables import Reading
-from lancewood.errors import InvalidInputError
+from lancewood.errors import InvalidInputError, NotFoundError
 
 
 def search_command(
@@ -108,6 +108,11 @@ def search_command(
 def _read_vector(name: str) -> Any:
     try:
         return json.loads(sys.stdin.read() if name == "-" else Path(name).read_text())
+    except FileNotFoundError as cause:
+        raise NotFoundError(
+            f"--vector takes a file with a JSON list of numbers, or - for stdin, and there is no "
+            f"file {name!r}"
+        ) from cause
     except OSError as cause:
         raise InvalidInputError(f"--vector {name!r} cannot be read: {cause}") from cause
     except ValueError as cause:

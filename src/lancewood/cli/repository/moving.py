@@ -30,7 +30,7 @@ from lancewood.cli.repository.showing import (
     stat_lines,
     taken_in_lines,
 )
-from lancewood.cli.showing_conflicts import in_words, note_indices, note_stale
+from lancewood.cli.showing_conflicts import in_words, note_left_out, note_stale, note_uncovered
 from lancewood.repo import Committed, Hash
 
 _COUNTED = ("inserted", "updated", "deleted", "joined", "resolved")
@@ -135,7 +135,7 @@ def revert_command(
     """
     with move.repository() as repo, conflicts_told(move):
         done = repo.revert(revision, author=author, **decide.facts, **move.facts)
-        stay = "which stay: lw table index drop removes one"
+        stay = "which stay as they are: lw table index create and drop change them"
         summary = _text(repo, done, f"revert {revision} on {done.branch}", revision, stay)
         move.output.document(_merged_facts(done), summary)
         _note_rest(done)
@@ -226,6 +226,6 @@ def _note_rest(done: Committed) -> None:
     """Say which decisions did not apply, and which indices have to be extended or built."""
     note_stale(done.stale)
     for name, each in done.merged:
-        note_indices(f"of {name} that do not cover what came", each.uncovered_indices)
+        note_uncovered(f" of {name}", each.uncovered_indices)
     for name, left_out in done.left_out_indices:
-        note_indices(f"of {name} that did not come", left_out)
+        note_left_out(f" of {name}", left_out)

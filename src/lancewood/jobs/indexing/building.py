@@ -141,13 +141,13 @@ def run_plans(
 
 def counted(plans: Sequence[SegmentPlan], built: Sequence[Index] = ()) -> IndexCounts:
     """What plans do; without what was built, as far as they know."""
-    fragments = [each for plan in plans for each in plan.fragments]
+    fragments = {each.id: each for plan in plans for each in plan.fragments}
     return IndexCounts(
         names=tuple(each.spec.name for each in plans),
         segments_added=len(built) or len(plans),
         segments_removed=sum(len(each.removed) for each in plans),
         fragments=len(fragments),
-        rows=_rows(fragments),
+        rows=_rows(fragments.values()),
         bytes=sum(file.size for each in built for file in each.files),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
@@ -12,15 +12,19 @@ from lancewood.jobs.counts import IndexCounts
 from lancewood.jobs.indexing.building import check_indexable, counted, run_plans
 from lancewood.jobs.indexing.choosing import IndexRequest
 from lancewood.jobs.indexing.planning import (
+    UNREADABLE,
     Ground,
     SegmentPlan,
     chosen_names,
     find_segments,
+    is_known,
     plan_extension,
     plan_optimization,
+    spec_of,
 )
 from lancewood.jobs.job import Change, CommitOptions, Job, LightJob
 from lancewood.jobs.runner import Runner
+from lancewood.model.index_kinds import kind_name
 from lancewood.model.operations import CreateIndex
 
 
@@ -53,7 +57,7 @@ class BuildIndex(IndexJob):
 
     def plans(self, ground: Ground) -> Sequence[SegmentPlan]:
         snapshot, rows = ground.snapshot, ground.rows
-        spec, number = self.request.spec(snapshot, rows)
+        spec, number = self._request(ground).spec(snapshot, rows)
         fragments = tuple(ground.readable(ground.live, number))
         if not rows or not fragments:
             why = "has no rows" if not rows else "has only rows that are not committed yet"
@@ -66,6 +70,17 @@ class BuildIndex(IndexJob):
         old = tuple(each for each in snapshot.manifest.indices if each.name == spec.name)
         whole = spec.is_of_one_piece
         return [SegmentPlan(spec, number, fragments, removed=old, is_whole=whole)]
+
+    def _request(self, ground: Ground) -> IndexRequest:
+        """What is asked for; an index that is built anew without a kind stays as it was."""
+        request, snapshot = self.request, ground.snapshot
+        segments = request.replaced(snapshot) if request.kind is None else []
+        if not segments or not is_known(snapshot, segments[0].name):
+            return request
+        try:
+            return request.like(spec_of(ground, segments))
+        except UNREADABLE:  # that may be why it is built anew
+            return replace(request, kind=kind_name(segments[0]))
 
 
 @dataclass(frozen=True)

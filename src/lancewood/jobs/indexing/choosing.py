@@ -6,7 +6,7 @@ Knows types and names, and the index that a table has already; reads no rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -34,7 +34,6 @@ from lancewood.model.index_kinds import (
     NGRAM,
     ZONEMAP,
     IndexKind,
-    find_kind,
 )
 from lancewood.model.schema import Schema
 
@@ -73,6 +72,24 @@ class IndexRequest:
         path = pylance_path(each.name for each in chain)
         options = checked_options(kind, self.options)
         return IndexSpec(name, path, kind, options, vectors), chain[-1].id
+
+    def like(self, known: IndexSpec) -> IndexRequest:
+        """The same request; what it does not say is as it was built before."""
+        same = replace(self, kind=known.kind.name, options={**known.options, **self.options})
+        vectors = known.vectors
+        if vectors is None:
+            return same
+        return replace(
+            same,
+            metric=vectors.metric if self.metric is None else self.metric,
+            sub_vectors=vectors.sub_vectors if self.sub_vectors is None else self.sub_vectors,
+        )
+
+    def replaced(self, snapshot: Snapshot) -> list[Index]:
+        """The segments that the index takes the place of, if it is built anew."""
+        number = find_column(snapshot.schema, self.column)[-1].id
+        taken = [each for each in snapshot.manifest.indices if each.name == self._own_name()]
+        return taken if self.replace and all(each.fields == (number,) for each in taken) else []
 
     def check(self, schema: Schema) -> IndexKind:
         """The kind of the index on a table with these columns, as long as that has few rows.
@@ -233,7 +250,13 @@ def named_kind(asked: str) -> IndexKind | None:
     """
     if asked.lower() in (LOOKUP, SEARCH):
         return None
-    return find_kind(INVERTED.name if asked.upper() == "FTS" else asked)
+    found = KINDS.get(INVERTED.name if asked.upper() == "FTS" else asked.upper())
+    if found is None:
+        raise InvalidInputError(
+            f"there is no index of kind {asked!r}: choose {LOOKUP} or {SEARCH}, which go by the "
+            f"type of the column, or one of {', '.join(KINDS)}"
+        )
+    return found
 
 
 def _vector_index_on(snapshot: Snapshot, number: FieldId, but: str) -> str | None:

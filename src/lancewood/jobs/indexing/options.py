@@ -131,7 +131,7 @@ def checked_options(kind: IndexKind, options: object) -> dict[str, Any]:
     for name, value in options.items():
         if name not in known:
             way = f"it has {', '.join(known)}" if known else "it has none"
-            raise InvalidInputError(f"a {kind} index has no option {name!r}: {way}")
+            raise InvalidInputError(f"an index of kind {kind} has no option {name!r}: {way}")
         try:
             made[name] = known[name].taken(value)
         except (TypeError, ValueError, OverflowError) as cause:
