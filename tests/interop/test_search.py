@@ -224,6 +224,36 @@ def test_columns_inside_of_structs_and_with_odd_names_are_searched(
             assert found["_distance"].to_pylist() == [2.0, 2.0]
 
 
+@pytest.mark.parametrize("metric", ["l2", "cosine", "dot"])
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()])
+def test_few_rows_are_as_far_as_among_all(tmp_path: Path, kind: pa.DataType, metric: str) -> None:
+    numbers = np.random.default_rng(1).integers(0, 120, (300, 64)).astype(kind.to_pandas_dtype())
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(numbers.reshape(-1)), 64)
+    table = lw.create(tmp_path / "t.lance", pa.table({"id": range(300), "v": vectors}))
+    asked: Any = {"vector": numbers[7], "metric": metric, "k": 9, "columns": ["id"]}
+    alone, few = table.search(**asked), table.search(**asked, where="id < 299")
+    truth = numbers[:299].astype(np.float64)
+    products = truth @ truth[7]
+    lengths = np.linalg.norm(truth, axis=1) * np.linalg.norm(truth[7])
+    exact = {
+        "l2": ((truth - truth[7]) ** 2).sum(1),
+        "cosine": 1 - products / lengths,
+        "dot": 1 - products,
+    }[metric]
+    assert few["id"].to_pylist() == np.argsort(exact, kind="stable")[:9].tolist()
+    assert np.allclose(few["_distance"], np.sort(exact)[:9], rtol=1e-6, atol=1e-6)
+    assert np.allclose(alone["_distance"][:4], few["_distance"][:4], rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("kind", [pa.uint8(), pa.float32()])
+def test_a_null_inside_of_a_vector_counts_as_0(tmp_path: Path, kind: pa.DataType) -> None:
+    vectors = pa.array([[1, 2], [None, 2], [9, 9]], pa.list_(kind, 2))
+    table = lw.create(tmp_path / "t.lance", pa.table({"id": range(3), "v": vectors}))
+    alone = table.search(vector=[0, 2], columns=["id"])
+    assert alone["id"].to_pylist() == [1, 0, 2]
+    assert table.search(vector=[0, 2], columns=["id"], where="id < 2") == alone.slice(0, 2)
+
+
 @pytest.mark.parametrize("kind", [pa.float16(), pa.float64()])
 def test_vectors_of_other_floats_are_searched(tmp_path: Path, kind: pa.DataType) -> None:
     values = pa.array(QUERIES.reshape(-1).astype(kind.to_pandas_dtype()))
@@ -360,6 +390,20 @@ def test_a_table_that_was_made_anew_in_the_same_place_is_searched(tmp_path: Path
         table = lw.create(tmp_path / "t.lance", data)
         assert table.search(vector=[0, 0])["id"].to_pylist() == [number]
         lw.drop(tmp_path / "t.lance")
+
+
+@pytest.mark.parametrize("stable", [True, False])
+def test_a_branch_that_was_made_anew_under_its_name_is_searched(
+    tmp_path: Path, stable: bool
+) -> None:
+    data = pa.table({"id": range(40), "text": ["owl"] * 40})
+    table = lw.create(tmp_path / "t.lance", data, stable_row_ids=stable)
+    table = table.indices.create("text", "INVERTED")
+    for where in ("id % 3 = 0", "id % 7 = 0"):
+        branch = table.branches.create("run").delete(where)
+        found = branch.search(text="owl", k=100, columns=["id"])
+        assert found["id"].to_pylist() == branch.scan(["id"]).to_arrow()["id"].to_pylist()
+        table.branches.delete("run", force=True)
 
 
 def test_a_repository_searches_its_tables_and_no_state_of_a_transaction(tmp_path: Path) -> None:

@@ -137,6 +137,8 @@ class _Datasets:
         self._kept: OrderedDict[object, lance.LanceDataset] = OrderedDict()
         self._lock = threading.Lock()
         self._session: lance.Session | None = None
+        self._identities: dict[object, str] = {}
+        """What the session knows the versions of places by their numbers as."""
         self._orphans: list[object] = []
 
     def at(self, version: SearchedVersion) -> lance.LanceDataset:
@@ -146,7 +148,7 @@ class _Datasets:
             if found is not None:
                 self._kept.move_to_end(key)
                 return found
-            session = self._shared_session()
+            session = self._session_for(version)
         made = version.address.open(session)
         with self._lock:
             self._kept[key] = made
@@ -154,7 +156,12 @@ class _Datasets:
         del dropped
         return made
 
-    def _shared_session(self) -> lance.Session:
+    def _session_for(self, version: SearchedVersion) -> lance.Session:
+        """One for all, so that what was read of an index serves the next version; another one where
+        a number was that of another version: a branch that is made again counts from the same."""
+        place = version.address.uri, version.address.branch, version.address.version
+        if self._identities.setdefault(place, version.identity) != version.identity:
+            self._session, self._identities = None, {place: version.identity}
         if self._session is None:
             import lance
 
@@ -167,6 +174,7 @@ class _Datasets:
         """Start empty in a forked child; what the parent had is kept alive unused."""
         self._orphans += [*self._kept.values(), self._session]
         self._kept, self._lock, self._session = OrderedDict(), threading.Lock(), None
+        self._identities = {}
 
 
 def _key(version: SearchedVersion) -> tuple[object, ...]:

@@ -33,8 +33,11 @@ def compared(
     for name in searched.path[1:]:
         values = pc.struct_field(values, name)  # null where the struct is
     known = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
-    stored = values.take(known).flatten().to_numpy(zero_copy_only=False)
+    # Of numbers that are null inside of a vector, pylance counts a 0.
+    stored = values.take(known).flatten().fill_null(0).to_numpy(zero_copy_only=False)
     stored = stored.reshape(len(known), searched.dimension)
+    if metric != "hamming":
+        stored, vectors = stored.astype(np.float64), vectors.astype(np.float64)
     distances = [_METRICS[metric](stored, each) for each in vectors]
     queries = np.repeat(np.arange(len(vectors), dtype=np.int32), len(known))
     found = np.concatenate(distances).astype(np.float32)
@@ -44,17 +47,17 @@ def compared(
 
 
 def _l2(stored: _Numbers, query: _Numbers) -> _Numbers:
-    return ((stored.astype(np.float64) - query) ** 2).sum(1)
+    return ((stored - query) ** 2).sum(1)
 
 
 def _dot(stored: _Numbers, query: _Numbers) -> _Numbers:
-    return 1 - stored.astype(np.float64) @ query
+    return 1 - stored @ query
 
 
 def _cosine(stored: _Numbers, query: _Numbers) -> _Numbers:
-    lengths = np.linalg.norm(stored.astype(np.float64), axis=1) * np.linalg.norm(query)
+    lengths = np.linalg.norm(stored, axis=1) * np.linalg.norm(query)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return 1 - (stored.astype(np.float64) @ query) / lengths
+        return 1 - (stored @ query) / lengths
 
 
 def _hamming(stored: _Numbers, query: _Numbers) -> _Numbers:
