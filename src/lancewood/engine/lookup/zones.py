@@ -44,8 +44,8 @@ class _Zones:
     starts: Ints
     stops: Ints
     named: BitMap
-    """The fragments that are told of. One with two zones at the same row is not: when pylance
-    merges segments, zones of values that were rewritten since stay beside the new ones."""
+    """The fragments that are told of. One with a row in two zones is not: when pylance merges
+    segments, zones of values that were rewritten since stay beside the new ones."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,8 @@ class Zones:
         if not np.array_equal(order, np.arange(len(order))):
             batch, owners, starts = batch.take(order), owners[order], starts[order]
         is_same = owners[1:] == owners[:-1]
-        is_twice = is_same & (starts[1:] == starts[:-1])
+        lengths = _numbers(batch, "zone_length")
+        is_twice = is_same & (starts[1:] < starts[:-1] + lengths[:-1])
         if owners.min() < 0 or owners.max() >= _END or starts.min() < 0 or starts.max() >= _END:
             raise self.file.broken("has a zone at a row that no fragment has")
         stops = np.append(np.where(is_same, starts[1:], _END), _END)
@@ -97,7 +98,7 @@ class Zones:
         ranges = Ranges.of(
             batch.column("min"),
             batch.column("max"),
-            _numbers(batch, "zone_length"),
+            lengths,
             _numbers(batch, "null_count"),
             _numbers(batch, "nan_count"),
         )
