@@ -79,6 +79,7 @@ def test_words_and_a_vector_are_fused(lw_ok: Lw, birds: str, tmp_path: Path) -> 
         (["--like", "0", "--text-column", "name"], "otherwise --column says which column"),
         (["--text", "a", "--exact"], "--refine, --nprobes and --exact are for a search by vector"),
         (["--vector", "none.json"], "there is no file 'none.json'"),
+        (["--vector", "deep.json"], "takes a file with a JSON list of numbers"),
         (["--vector", "bad.json"], "takes a file with a JSON list of numbers"),
         (["--vector", "word.json"], "list of numbers"),
         (["--like", "77"], "row id 77 not found"),
@@ -94,6 +95,7 @@ def test_what_cannot_be_searched_for_is_an_error(
     monkeypatch.chdir(tmp_path)
     Path("v.json").write_text("[1, 2]")
     Path("bad.json").write_text("[1, ")
+    Path("deep.json").write_text("[" * 100_000)
     Path("word.json").write_text(json.dumps("word"))
     ran = lw_run("table", "search", birds, *given, "--json")
     assert ran.code != 0

@@ -255,6 +255,7 @@ def test_a_column_that_is_not_clear_is_refused_with_the_candidates(tmp_path: Pat
         ({"like": -1}, "like must be a whole number"),
         ({"text": ""}, "text takes words to search for"),
         ({"text": 3}, "text takes words to search for"),
+        ({"text": "\ud800 hi"}, "text takes words to search for"),
         ({"text": "a", "metric": "l2"}, "are for a search by vector"),
         ({"text": "a", "use_index": False}, "are for a search by vector"),
         ({"text": "a", "column": "a"}, "'a' holds no texts"),

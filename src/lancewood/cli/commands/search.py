@@ -115,7 +115,7 @@ def _read_vector(name: str) -> Any:
         ) from cause
     except OSError as cause:
         raise InvalidInputError(f"--vector {name!r} cannot be read: {cause}") from cause
-    except ValueError as cause:
+    except (ValueError, RecursionError) as cause:
         raise InvalidInputError(
             f"--vector takes a file with a JSON list of numbers, and {name!r} holds something "
             f"else: {cause}"

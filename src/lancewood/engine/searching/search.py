@@ -218,10 +218,14 @@ def plan_words(snapshot: Snapshot, column: str | None, text: str) -> TextAsked:
     Raises InvalidInputError where there are none, and where the index of the column knows no
     phrases.
     """
-    if not isinstance(text, str) or not text.strip():
+    try:
+        words = text.strip()
+        is_text = bool(words.encode())
+    except (AttributeError, UnicodeEncodeError):
+        is_text = False
+    if not is_text:
         raise InvalidInputError(f"text takes words to search for, got {text!r}")
     searched = find_text_column(snapshot, column)
-    words = text.strip()
     is_phrase = len(words) > 2 and words[0] == words[-1] == '"' and '"' not in words[1:-1]
     if is_phrase:
         if searched.index is not None:
