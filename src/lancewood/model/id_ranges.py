@@ -26,15 +26,24 @@ class IdRanges:
     @classmethod
     def of(cls, sequence: RowIdSequence) -> tuple[IdRanges, int | None]:
         """The ids of a sequence, and one that is in it twice."""
-        runs = np.array([(first, count) for _, first, count in sequence.runs()], dtype=np.uint64)
-        runs = runs.reshape(-1, 2)
-        return _joined(runs[:, 0], runs[:, 0] + (runs[:, 1] - np.uint64(1)))
+        return _joined(*bounds_of(sequence))
+
+    @classmethod
+    def between(cls, firsts: _Ids, lasts: _Ids) -> IdRanges:
+        """The ids from each of some to its last one, in any order; they may meet."""
+        return _joined(firsts, lasts)[0]
 
     def meet(self, other: IdRanges) -> bool:
         """Whether an id is in both."""
         at = np.searchsorted(self.lasts, other.firsts)
         inside = at < len(self.firsts)
         return bool((self.firsts[at[inside]] <= other.lasts[inside]).any())
+
+
+def bounds_of(sequence: RowIdSequence) -> tuple[_Ids, _Ids]:
+    """The first and the last id of each run of a sequence."""
+    firsts = sequence.values_at(sequence.bounds[:-1])
+    return firsts, firsts + (np.diff(sequence.bounds) - 1).astype(np.uint64)
 
 
 def union(parts: Sequence[IdRanges]) -> tuple[IdRanges, int | None]:

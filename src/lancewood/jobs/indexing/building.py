@@ -40,6 +40,7 @@ from lancewood.jobs.indexing.planning import (
     may_hold,
 )
 from lancewood.jobs.indexing.records import (
+    FragmentRows,
     Holdings,
     Record,
     holdings_of,
@@ -290,7 +291,7 @@ class _Building:
         known = BitMap(each.id for each in self._planned[plan.spec.name].fragments)
         known |= BitMap(each.id for each in part.fragments)
         added = [each for each in plan.fragments if each.id not in known]
-        return may_hold(ground, part.built.segment, added)
+        return may_hold(ground, part.built.segment, FragmentRows(ground.snapshot, added))
 
     def _finished(self, bench: _Bench, ground: Ground, plan: SegmentPlan) -> list[Index]:
         """The segments to commit."""

@@ -33,7 +33,7 @@ from lancewood.errors import FormatError, InvalidInputError, NotFoundError, Unsu
 from lancewood.format.arrow import to_arrow_field
 from lancewood.jobs.indexing.choosing import usual_partitions
 from lancewood.jobs.indexing.options import checked_options, options_of
-from lancewood.jobs.indexing.records import load_holdings, load_record
+from lancewood.jobs.indexing.records import FragmentRows, load_holdings, load_record
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId
 from lancewood.model.index import SYSTEM_INDICES, Index
@@ -186,7 +186,8 @@ def plan_extension(ground: Ground, name: str) -> SegmentPlan | None:
         return None
     kind, spec = _kind(segments[0]), spec_of(ground, segments)
     alive = [each for each in segments if each.fragments & ground.live]
-    stale = [each for each in alive if kind.is_exact and may_hold(ground, each, new)]
+    rows = FragmentRows(ground.snapshot, new)
+    stale = [each for each in alive if kind.is_exact and may_hold(ground, each, rows)]
     is_small = spec.kind.codes == "SQ" and sum(each.physical_rows for each in new) < _FEW_TO_SCALE
     if spec.is_of_one_piece:
         stale = alive
@@ -244,12 +245,8 @@ def _can_merge(ground: Ground, spec: IndexSpec, kept: Sequence[Index]) -> bool:
         return _have_one_model(ground, spec, kept)
     if kind.merging is Merging.ALWAYS:
         return True
-    fragments = ground.snapshot.manifest.fragments
-    return not any(
-        may_hold(ground, each, [one for one in fragments if one.id not in covered])
-        for each in kept
-        for covered in [each.fragments]
-    )
+    rows = FragmentRows(ground.snapshot, ground.snapshot.manifest.fragments)
+    return not any(may_hold(ground, each, rows, but=each.fragments) for each in kept)
 
 
 def _have_one_model(ground: Ground, spec: IndexSpec, segments: Sequence[Index]) -> bool:
@@ -273,10 +270,12 @@ def _files_of(snapshot: Snapshot, segment: Index) -> tuple[str, StorageOptions]:
     return readable_location(store, directory), location.options_at(head, segment.base_id)
 
 
-def may_hold(ground: Ground, segment: Index, fragments: Sequence[Fragment]) -> bool:
-    """Whether a segment may hold a row that is in fragments of the state now."""
+def may_hold(
+    ground: Ground, segment: Index, rows: FragmentRows, *, but: BitMap | None = None
+) -> bool:
+    """Whether a segment may hold one of the rows, apart from those in some fragments."""
     holdings = load_holdings(ground.snapshot, segment)
-    return holdings is None or holdings.may_hold(ground.snapshot, fragments)
+    return holdings is None or rows.are_held(holdings, BitMap() if but is None else but)
 
 
 def _kind(segment: Index) -> IndexKind:

@@ -13,23 +13,27 @@ import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from pyroaring import BitMap
 
 from lancewood.engine.rows import RowFacts
 from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.errors import FormatError, LancewoodError, NotFoundError
 from lancewood.format.json_object import decode_object
-from lancewood.model.bitmap import decode_bitmap
+from lancewood.model.bitmap import decode_bitmap, numbers_in
 from lancewood.model.fragment import Fragment
-from lancewood.model.id_ranges import IdRanges
+from lancewood.model.id_ranges import IdRanges, bounds_of
 from lancewood.model.ids import Version
 from lancewood.model.index import Index, IndexFile
 from lancewood.model.operations import CreateIndex
 from lancewood.model.rowids import RowIdSequence
 
+_Numbers = npt.NDArray[np.uint64]
 RECORD = "lancewood.json"
 _MOST_BYTES = 1 << 30
 _NEAR = 16
@@ -53,13 +57,35 @@ class Holdings:
             RowIdSequence.concat(ids) if len(ids) == len(every) else None,
         )
 
-    def may_hold(self, snapshot: Snapshot, fragments: Sequence[Fragment]) -> bool:
-        """Whether a row of one of the fragments may be held."""
-        if self.row_ids is None:
-            return any(each.id in self.fragments for each in fragments)
-        ids = RowIdSequence.concat([_ids_of(snapshot, each) for each in fragments])
-        held, theirs = (IdRanges.of(each)[0] for each in (self.row_ids, ids))
-        return held.meet(theirs)
+
+@dataclass(frozen=True)
+class FragmentRows:
+    """The rows of fragments of a version, which segments may hold: ids are read once for all."""
+
+    snapshot: Snapshot
+    fragments: Sequence[Fragment]
+
+    def are_held(self, holdings: Holdings, but: BitMap) -> bool:
+        """Whether one that is in none of the fragments ``but`` may be held."""
+        if holdings.row_ids is None:
+            held = holdings.fragments - but
+            return any(each.id in held for each in self.fragments)
+        owners, firsts, lasts = self._ids
+        left = ~np.isin(owners, numbers_in(but))
+        held_ids, _ = IdRanges.of(holdings.row_ids)
+        return held_ids.meet(IdRanges.between(firsts[left], lasts[left]))
+
+    @cached_property
+    def _ids(self) -> tuple[_Numbers, _Numbers, _Numbers]:
+        """The fragment, the first and the last id of every run."""
+        runs = [bounds_of(_ids_of(self.snapshot, each)) for each in self.fragments]
+        owners = [each.id for each in self.fragments]
+        none = np.empty(0, np.uint64)
+        return (
+            np.repeat(np.array(owners, np.uint64), [len(firsts) for firsts, _ in runs]),
+            np.concatenate([none, *(firsts for firsts, _ in runs)]),
+            np.concatenate([none, *(lasts for _, lasts in runs)]),
+        )
 
 
 @dataclass(frozen=True)
