@@ -68,7 +68,7 @@ def made(directory: Path, stable: bool) -> Template:
     return Template(uri, Seen.at(uri), after)
 
 
-@pytest.mark.sliced(8)
+@pytest.mark.sliced(12)
 @pytest.mark.parametrize("stable", [True, False])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", CHANGES)

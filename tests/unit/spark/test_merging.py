@@ -536,7 +536,7 @@ def merges(draw: st.DrawFn) -> tuple[pa.Table, pa.Table, list[str], dict[str, An
     return there, new, on, choices, draw(st.integers(0, 3))
 
 
-@settings(max_examples=daily(25, of=60), deadline=None)
+@settings(max_examples=daily(15, of=60), deadline=None)
 @given(merges(), st.booleans(), st.integers(1, 3))
 def test_a_frame_is_merged_as_a_table_of_the_same_rows_is(
     case: tuple[pa.Table, pa.Table, list[str], dict[str, Any], int], stable: bool, partitions: int
