@@ -200,7 +200,7 @@ def test_indices_that_came_and_went_are_named(lw_ok: Lw, repo: lw.Repository) ->
     words = "nothing to commit: HEAD changed indices, which"
     for flags in ([], ["--dry-run"]):
         done = lw_ok("revert", "HEAD", *flags).out
-        assert done == f"{words} stay: lw table index drop removes one\n"
+        assert done == f"{words} stay as they are: lw table index create and drop change them\n"
     assert lw_ok("cherry-pick", "HEAD").out.startswith(f"{words} are built anew: lw table index")
     assert [each.name for each in lw.open("tables/birds.lance").indices] == ["id_idx"]
 

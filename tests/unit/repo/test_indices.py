@@ -46,7 +46,7 @@ def test_an_index_made_beside_the_repository_is_a_change_that_is_committed(
     assert committed(repo) == []
 
 
-def test_what_became_of_indices_is_told_where_rows_are_the_same(repo: lw.Repository) -> None:
+def test_what_became_of_indices_is_told(repo: lw.Repository) -> None:
     standing(repo).indices.create("id", "BTREE")
     (status,) = (each for each in repo.status().tables if each.name == "photos")
     assert (status.state, status.why) == (State.MODIFIED, "only its indices")
@@ -69,7 +69,12 @@ def test_what_became_of_indices_is_told_where_rows_are_the_same(repo: lw.Reposit
     standing(repo).append(rows(7)).indices.extend()
     repo.commit("rows as well")
     (change,) = repo.show("HEAD").changes
-    assert (change.kind, change.changed_indices) == ("changed", ())
+    assert change.kind == "changed"
+    assert change.changed_indices == (("bits", "BITMAP"), ("id_idx", "ZONEMAP"))
+    standing(repo).append(rows(8)).indices.drop("bits")
+    repo.commit("rows, and an index less")
+    (change,) = repo.show("HEAD").changes
+    assert (change.changed_indices, change.removed_indices) == ((), (("bits", "BITMAP"),))
 
 
 def test_a_reset_takes_an_index_back_and_brings_it_again(repo: lw.Repository) -> None:

@@ -64,9 +64,9 @@ def diff_command(
     added_indices, removed_indices, changed_indices. Counts that are not known are null; exact is
     false where updated is at most so many; same_rows is true where a small table was written over
     by what it held, unrelated where both commits have a table of this name and no history that
-    they share; indices are names with kinds, told where the rows are the same. With --rows there
-    is table, and then what lw table diff prints, for --cells too; with --rows --stat there are
-    table, change, inserted, updated, deleted, unchanged, cells and columns.
+    they share; indices are names with kinds. With --rows there is table, and then what lw table
+    diff prints, for --cells too; with --rows --stat there are table, change, inserted, updated,
+    deleted, unchanged, cells and columns.
     """
     is_range = ".." in before
     if is_range and after is not None:

@@ -146,8 +146,7 @@ def show_command(
     JSON keys: hash, parents, author, email, time, message, changes. A change has table, change
     (added, removed, changed, moved), rows, rows_before, fragments, fragments_before, inserted,
     updated, deleted, exact, same_rows, unrelated, added_columns, removed_columns, renamed_columns,
-    added_indices, removed_indices, changed_indices; indices are names with kinds, told where the
-    rows are the same.
+    added_indices, removed_indices, changed_indices; indices are names with kinds.
     REVISION:TABLE is the pin as git keeps it, REVISION:FILE has path, bytes.
     """
     commit, colon, name = revision.partition(":")

@@ -228,7 +228,9 @@ def stat_lines(
     for each in changes:
         more = decided_words(merged[each.name]) if merged and each.name in merged else []
         yield f" {padded(each.name, locations)} | {'; '.join([_counts(each), *_joined(more)])}"
-        if each.kind == "changed" and not each.is_unrelated:
+        if each.is_unrelated:
+            continue
+        if each.kind == "changed":
             yield from (
                 f"   ~ {plain(old)} {_ARROW} {plain(new)}" for old, new in each.renamed_columns
             )

@@ -38,7 +38,7 @@ class TableChange:
     """The table was overwritten with the same rows in the same order. Only detected if the data
     files have at most 16 MiB on each side, and no blobs."""
     added_indices: Kinds = ()
-    """Of a table that moved: indices that are new, or of another kind, each with its kind."""
+    """Indices that are new, or of another kind, each with its kind."""
     removed_indices: Kinds = ()
     """The same for those that are gone, or were of another kind."""
     changed_indices: Kinds = ()

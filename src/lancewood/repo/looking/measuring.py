@@ -74,15 +74,16 @@ def _measured(context: RepoContext, change: TableChange) -> TableChange:
         return replace(change, counts=RowCounts(inserted=new, deleted=gone))
     try:
         if change.kind == "moved":
-            return _moved(context, replace(change, counts=RowCounts()), before, after)
+            states = (pinned_state(context, each) for each in (before, after))
+            return _with_indices(replace(change, counts=RowCounts()), *states)
         return _between(context, change, before, after)
     except LancewoodError:  # status and fsck report a state that cannot be read
         return replace(change, counts=RowCounts()) if change.kind == "moved" else change
 
 
-def _moved(context: RepoContext, change: TableChange, before: Pin, after: Pin) -> TableChange:
-    """The change, with what became of indices: nothing else of a table that moved is looked at."""
-    old, new = (_indices(pinned_state(context, each)) for each in (before, after))
+def _with_indices(change: TableChange, before: Snapshot, after: Snapshot) -> TableChange:
+    """The change, with what became of indices."""
+    old, new = _indices(before), _indices(after)
     return replace(
         change,
         added_indices=tuple(sorted(new.keys() - old.keys())),
@@ -111,13 +112,14 @@ def _between(context: RepoContext, change: TableChange, before: Pin, after: Pin)
     renamed = tuple(
         (each.before.name, each.name) for each in plan.paired if each.before.name != each.name
     )
-    return replace(
+    change = replace(
         change,
         counts=counts,
         is_exact=is_exact,
         renamed_columns=renamed,
         is_same_rows=is_same,
     )
+    return _with_indices(change, plan.one, plan.other)
 
 
 def row_diff(
