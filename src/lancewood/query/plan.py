@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Protocol
 
+from lancewood.engine.rows import plan_scan
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.model.refs import called
@@ -143,10 +144,21 @@ def _lines(occurrence: Occurrence, read: Read, why_whole: str | None) -> Iterato
         return
     yield f"  columns  {_columns(read)}"
     yield f"  where    {' AND '.join(read.as_written) or 'all rows'}"
+    yield from (f"  index    {each}" for each in _indices(read))
     if read.limit is not None:
         yield f"  limit    {read.limit}"
     if why_whole is not None:
         yield f"  because  {why_whole}"
+
+
+def _indices(read: Read) -> list[str]:
+    """Which indices are asked, and why others are not."""
+    if read.where is None or isinstance(read.source, TableDiff):
+        return []
+    parameters = dict(read.parameters) or None
+    plan = plan_scan(read.source, where=read.where, parameters=parameters)
+    used, *unused = plan.explain_indices()
+    return [each for each in (used, *(each.removeprefix("index ") for each in unused)) if each]
 
 
 def _version(snapshot: Snapshot) -> str:

@@ -489,6 +489,20 @@ def test_a_plan_is_told_in_words(tables: dict[str, Source]) -> None:
     assert "uuid() depends on all rows" in why
 
 
+def test_a_plan_tells_of_indices(tmp_path: Path) -> None:
+    table = lw.create(tmp_path / "t", pa.table({"id": range(1000), "n": range(1000)}))
+    tables: dict[str, Source] = {"t": table.indices.create("id").indices.create("n", "BLOOMFILTER")}
+    told = planned("SELECT n FROM t WHERE id = 7 AND n = 7", tables).explain().splitlines()
+    assert told[3:] == [
+        "  where    id = 7 AND n = 7",
+        "  index    id_idx: 1 row of 1 fragment",
+        "  index    n_idx not used: scans do not look into BLOOMFILTER",
+    ]
+    told = planned("SELECT n FROM t WHERE id > 7", tables).explain().splitlines()
+    assert told[4].startswith("  index    id_idx not used: at least ")
+    assert "index" not in planned("SELECT n FROM t", tables).explain()
+
+
 class TestInARepository:
     @pytest.fixture
     def repo(self, tmp_path: Path) -> lw.Repository:

@@ -79,7 +79,7 @@ class Narrowed:
                 whole += 1
             else:
                 cut, rows = cut + 1, rows + _row_count(fragment, part)
-        text = f"index {', '.join(self.lookup.names)}: {_counted(rows, 'row')} of "
+        text = f"{', '.join(self.lookup.names)}: {_counted(rows, 'row')} of "
         text += _counted(cut, "fragment")
         if whole:
             text += f", {_counted(whole, 'fragment')} not covered "

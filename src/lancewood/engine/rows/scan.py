@@ -220,11 +220,16 @@ class ScanPlan:
         file_roots = self._file_roots
         besides = "" if file_roots is None else file_roots.partly_near_text(self._named)
         text = self.describe(f"{read} of {total} fragments{besides}, ")
-        if self._narrowed is not None:
-            text += f", {self._narrowed.explain(self._chosen)}"
+        used, *unused = self.explain_indices()
+        return "\n".join([f"{text}, index {used}" if used else text, *unused])
+
+    def explain_indices(self) -> list[str]:
+        """Which indices are used and what they leave, an empty text for none, and for each other
+        one on a column of the filter a line why it is not."""
+        used = "" if self._narrowed is None else self._narrowed.explain(self._chosen)
         if self.predicate is None or not self._asks_indices:
-            return text
-        return "\n".join([text, *why_not(self.snapshot, self.predicate)])
+            return [used]
+        return [used, *why_not(self.snapshot, self.predicate)]
 
     def describe(self, fragments: str = "") -> str:
         """The same without looking at any fragment."""
