@@ -151,14 +151,12 @@ def _lines(occurrence: Occurrence, read: Read, why_whole: str | None) -> Iterato
         yield f"  because  {why_whole}"
 
 
-def _indices(read: Read) -> list[str]:
+def _indices(read: Read) -> Iterator[str]:
     """Which indices are asked, and why others are not."""
-    if read.where is None or isinstance(read.source, TableDiff):
-        return []
-    parameters = dict(read.parameters) or None
-    plan = plan_scan(read.source, where=read.where, parameters=parameters)
-    used, *unused = plan.explain_indices()
-    return [each for each in (used, *(each.removeprefix("index ") for each in unused)) if each]
+    if read.where is not None and not isinstance(read.source, TableDiff):
+        parameters = dict(read.parameters) or None
+        plan = plan_scan(read.source, where=read.where, parameters=parameters)
+        yield from plan.explain_indices()
 
 
 def _version(snapshot: Snapshot) -> str:

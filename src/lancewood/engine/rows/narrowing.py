@@ -111,7 +111,7 @@ def why_not(snapshot: Snapshot, predicate: Predicate) -> Iterator[str]:
     """A line for each index on a column of a filter that does not help."""
     found = _looked_up(snapshot, ValueTests.among(predicate.bounds()))
     for name, why in unused_indices(snapshot, predicate.columns, found).items():
-        yield f"index {name} not used: {why}"
+        yield f"{name} not used: {why}"
 
 
 def _looked_up(snapshot: Snapshot, tests: Sequence[ValueTests]) -> Lookup:

@@ -220,16 +220,18 @@ class ScanPlan:
         file_roots = self._file_roots
         besides = "" if file_roots is None else file_roots.partly_near_text(self._named)
         text = self.describe(f"{read} of {total} fragments{besides}, ")
-        used, *unused = self.explain_indices()
-        return "\n".join([f"{text}, index {used}" if used else text, *unused])
+        lines = [f"index {each}" for each in self.explain_indices()]
+        if self._narrowed is not None:
+            text += f", {lines.pop(0)}"
+        return "\n".join([text, *lines])
 
-    def explain_indices(self) -> list[str]:
-        """Which indices are used and what they leave, an empty text for none, and for each other
-        one on a column of the filter a line why it is not."""
-        used = "" if self._narrowed is None else self._narrowed.explain(self._chosen)
-        if self.predicate is None or not self._asks_indices:
-            return [used]
-        return [used, *why_not(self.snapshot, self.predicate)]
+    def explain_indices(self) -> Iterator[str]:
+        """A line on the indices that are used, if any, and one on each other index on a column of
+        the filter: why it is not."""
+        if self._narrowed is not None:
+            yield self._narrowed.explain(self._chosen)
+        if self.predicate is not None and self._asks_indices:
+            yield from why_not(self.snapshot, self.predicate)
 
     def describe(self, fragments: str = "") -> str:
         """The same without looking at any fragment."""
