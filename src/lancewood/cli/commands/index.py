@@ -99,7 +99,7 @@ def _value(text: str) -> Any:
     """A number, a truth value, a list or null, if the text is one in JSON; the text otherwise."""
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return text if isinstance(found, str | dict) else found
 
