@@ -8,7 +8,8 @@ either. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
 
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId
@@ -32,6 +33,8 @@ from lancewood.rules.indices import with_relatives
 from lancewood.rules.moves import moves_files
 from lancewood.rules.verdicts import COMPATIBLE, Outcome, Verdict
 
+_Fields: TypeAlias = Mapping[FieldId, schema_pb2.Field]
+
 
 class ColumnWatch:
     """Follows the columns of new fragments and new indices through the versions that landed
@@ -43,34 +46,56 @@ class ColumnWatch:
         self._indexed = frozenset(_indexed_fields(mine))
         self._set = frozenset(_set_fields(mine))
         used = self._indexed.union(*self._fragments, _columns(_new_files(mine)), self._set)
-        self._used = {FieldId(each.id): each for each in fields if each.id in used}
-        self._dropped: set[FieldId] = set()
+        self._schema = {FieldId(each.id): each for each in fields}
+        """The schema of the version that was seen last."""
+        self._used = {each: self._schema[each] for each in used if each in self._schema}
+        self._dropped: dict[FieldId, tuple[str, ...]] = {}
+        """What columns were called that are gone, with the names of those around them."""
 
     def see(self, theirs: Operation) -> Verdict:
         """Judge the next operation, oldest first, by the columns written or indexed."""
         if not isinstance(theirs, Merge | Project) or not self._used:
             return COMPATIBLE
-        now = {FieldId(each.id): each for each in theirs.fields}
-        names = {(each.name, each.parent_id) for each in theirs.fields}
+        before, now = self._schema, {FieldId(each.id): each for each in theirs.fields}
+        self._schema = now
+        gone = {each: _path(before[each], before) for each in before.keys() - now.keys()}
+        reasons = [*self._reasons(before, now, self._dropped | gone)]
+        self._dropped |= gone
+        return _retry(reasons[0]) if reasons else COMPATIBLE
+
+    def _reasons(
+        self, before: _Fields, now: _Fields, dropped: Mapping[FieldId, tuple[str, ...]]
+    ) -> Iterator[str]:
+        """Why what was written does not fit the next schema."""
+        paths = {_path(each, now) for each in now.values()}
+        added = {_path(now[each], now) for each in now.keys() - before.keys()}
         for number, old in self._used.items():
             new = now.get(number)
-            if new is None:
-                if (old.name, old.parent_id) in names:
-                    return _retry(f"column {old.name!r} was replaced by another of that name")
-                if number in self._indexed:
-                    return _retry(f"the indexed column {old.name!r} was dropped")
-                if number in self._set:
-                    return _retry(f"column {old.name!r}, which gets new values, was dropped")
-                self._dropped.add(number)
-            elif number in self._dropped:
-                return _retry(
-                    f"the id of the dropped column {old.name!r} was given to {new.name!r}"
-                )
-            elif new.logical_type != old.logical_type:
-                return _retry(f"column {old.name!r} became {new.logical_type}")
+            if new is None and number in dropped:
+                path = dropped[number]
+                if path in paths:
+                    yield f"column {old.name!r} was replaced by another of that name"
+                elif number in before and any(each[:-1] == path[:-1] for each in added):
+                    yield f"column {old.name!r} was dropped, or renamed and replaced"
+                elif number in self._indexed:
+                    yield f"the indexed column {old.name!r} was dropped"
+                elif number in self._set:
+                    yield f"column {old.name!r}, which gets new values, was dropped"
+            elif new is not None and number in self._dropped:
+                yield f"the id of the dropped column {old.name!r} was given to {new.name!r}"
+            elif new is not None and new.logical_type != old.logical_type:
+                yield f"column {old.name!r} became {new.logical_type}"
         if any(each.isdisjoint(now) for each in self._fragments):
-            return _retry("no column is left of a fragment that was written")
-        return COMPATIBLE
+            yield "no column is left of a fragment that was written"
+
+
+def _path(field: schema_pb2.Field, schema: _Fields) -> tuple[str, ...]:
+    """The names of a field and of those around it, the outermost first."""
+    names = [field.name]
+    while (above := schema.get(FieldId(field.parent_id))) is not None and above is not field:
+        names.append(above.name)
+        field = above
+    return tuple(reversed(names))
 
 
 class IdReuse:

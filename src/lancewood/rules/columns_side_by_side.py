@@ -1,28 +1,35 @@
 """Columns of three states of a table, side by side: which are the same, and what a side changed.
 
-A column is known by the ids that are said to mean the same in the base and on a side, else by its
-name: two branches give the same id to different new columns. Pure.
+The lineages of both sides say which of their columns are which of the base. What both sides added
+is the same by its name: two branches give the same id to different new columns. Pure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from lancewood.model.field_keys import EXTENSION_METADATA, EXTENSION_NAME
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import BLOB, OLD_PACKED, PACKED, Field
+from lancewood.rules.lineage import Lineage, reversed_
 
 LAYOUT = (EXTENSION_NAME, EXTENSION_METADATA, BLOB, PACKED, OLD_PACKED)
 """Metadata that is part of the type of a column."""
 
 
 @dataclass(frozen=True)
-class Known:
-    """The ids that mean the same field in the base and on each side."""
+class Lineages:
+    """What two sides made of the fields of a base."""
 
-    ours: frozenset[FieldId] = frozenset()
-    theirs: frozenset[FieldId] = frozenset()
+    ours: Lineage = field(default_factory=dict)
+    theirs: Lineage = field(default_factory=dict)
+
+    @cached_property
+    def by_base(self) -> Lineage:
+        """The fields of theirs, by those of the base."""
+        return reversed_(self.theirs)
 
 
 @dataclass(frozen=True)
@@ -39,11 +46,15 @@ class Three:
 
 
 def side_by_side(
-    base: Sequence[Field], ours: Sequence[Field], theirs: Sequence[Field], known: Known
+    base: Sequence[Field], ours: Sequence[Field], theirs: Sequence[Field], lineages: Lineages
 ) -> list[Three]:
     """The fields of one level, each as the three states have it: ours' in their order, then those
     that ours has not."""
-    of_ours, of_theirs = _paired(base, ours, known.ours), _paired(base, theirs, known.theirs)
+    known = {each.id: each for each in base}
+    of_ours, of_theirs = (
+        {each.id: known[ids[each.id]] for each in side if ids.get(each.id) in known}
+        for side, ids in ((ours, lineages.ours), (theirs, lineages.theirs))
+    )
     by_base = {of_theirs[each.id].id: each for each in theirs if each.id in of_theirs}
     new = {each.name: each for each in theirs if each.id not in of_theirs}
     found: list[Three] = []
@@ -56,31 +67,65 @@ def side_by_side(
     return [*found, *(Three(of_theirs.get(each.id), None, each) for each in left)]
 
 
-def _paired(
-    base: Sequence[Field], side: Sequence[Field], known: frozenset[FieldId]
-) -> dict[FieldId, Field]:
-    """The fields of the base, by the ids that a side has for them."""
-    by_id = {each.id: each for each in base if each.id in known}
-    found = {each.id: by_id[each.id] for each in side if each.id in by_id}
-    claimed = {each.id for each in found.values()}
-    by_name = {each.name: each for each in base if each.id not in claimed}
-    for each in side:
-        if each.id not in found and each.name in by_name:
-            found[each.id] = by_name[each.name]
-    return found
-
-
-def go_together(three: Three) -> bool:
+def go_together(three: Three, lineages: Lineages) -> bool:
     """Whether at most one side changed the name of a field, and at most one its type, or both did
-    the same."""
+    the same. What is inside of lists and the like is judged with them, as far as it is not united
+    field by field."""
     base, ours, theirs = three.base, three.ours, three.theirs
     assert ours is not None
     assert theirs is not None
-    if shape_of(ours) != shape_of(theirs) and (
-        base is None or shape_of(base) not in (shape_of(ours), shape_of(theirs))
-    ):
-        return False
+    shapes = shape_of(ours, lineages.ours), shape_of(theirs, lineages.theirs)
+    if shapes[0] != shapes[1]:
+        if base is None or shape_of(base) not in shapes:
+            return False
+        if not is_by_fields(three, lineages) and not _keeps_names(three, shapes, lineages):
+            return False
     return base is None or ours.name == theirs.name or base.name in (ours.name, theirs.name)
+
+
+def is_by_fields(three: Three, lineages: Lineages) -> bool:
+    """Whether the fields below one are united one by one: those of plain structs, which have
+    columns of their own, and what is inside of lists and the like as long as all states have the
+    same fields there, whatever they are called."""
+    states = three.base, three.ours, three.theirs
+    if all(each is not None and is_plain_struct(each) for each in states):
+        return True
+    has_fields = all(each is not None and each.children for each in states)
+    return has_fields and _pairs_up(three, lineages)
+
+
+def _pairs_up(three: Three, lineages: Lineages) -> bool:
+    base, ours, theirs = three.base, three.ours, three.theirs
+    if base is None or ours is None or theirs is None:
+        return False
+    if not (base.children and ours.children and theirs.children):
+        return not (base.children or ours.children or theirs.children)
+    kinds = {(each.logical_type, _layout_of(each)) for each in (base, ours, theirs)}
+    below = side_by_side(base.children, ours.children, theirs.children, lineages)
+    return len(kinds) == 1 and all(
+        _is_as_nullable(each) and _pairs_up(each, lineages) for each in below
+    )
+
+
+def _is_as_nullable(three: Three) -> bool:
+    return len({each.nullable for each in (three.base, three.ours, three.theirs) if each}) == 1
+
+
+def _keeps_names(three: Three, shapes: tuple[object, object], lineages: Lineages) -> bool:
+    """Whether the side whose type is not taken, as the other one changed it, left all names below
+    the field alone."""
+    base = three.base
+    if base is None:
+        return True
+    is_ours = shapes[0] == shape_of(base)
+    side, ids = (three.ours, lineages.ours) if is_ours else (three.theirs, lineages.theirs)
+    assert side is not None
+    names = {each.id: each.name for each in base.walk()}
+    return all(
+        names.get(ids.get(each.id, each.id), each.name) == each.name
+        for each in side.walk()
+        if each is not side
+    )
 
 
 def is_plain_struct(each: Field) -> bool:
@@ -88,35 +133,50 @@ def is_plain_struct(each: Field) -> bool:
     return each.logical_type == "struct" and not each.is_packed and not each.is_blob_v2
 
 
-def shape_of(each: Field, *, is_part: bool = False) -> object:
-    """The type of a field, whatever the ids and the order of the fields inside of structs are.
-    Lists and the like are taken as a whole: in ``is_part`` of them it counts what may be null."""
-    layout = {key: each.metadata[key] for key in LAYOUT if key in each.metadata}
+def shape_of(each: Field, lineage: Lineage | None = None, *, is_part: bool = False) -> object:
+    """The type of a field, whatever the order of the fields inside of structs is, and what those
+    are called that a ``lineage`` knows; without one it is a field of the base itself. Lists and the
+    like are taken as a whole: in ``is_part`` of them it counts what may be null."""
     is_part = is_part or not is_plain_struct(each)
     below = {
-        child.name: (shape_of(child, is_part=is_part), is_part and child.nullable)
+        _label(child, lineage): (
+            shape_of(child, lineage, is_part=is_part),
+            is_part and child.nullable,
+        )
         for child in each.children
     }
     order = list(below) if is_part else None
-    return each.logical_type, layout, below, order
+    return each.logical_type, _layout_of(each), below, order
 
 
-def change_of(base: Field | None, side: Field | None) -> str:
+def _label(each: Field, lineage: Lineage | None) -> FieldId | str:
+    return each.id if lineage is None else lineage.get(each.id, each.name)
+
+
+def _layout_of(each: Field) -> tuple[tuple[str, bytes], ...]:
+    return tuple((key, each.metadata[key]) for key in LAYOUT if key in each.metadata)
+
+
+def change_of(base: Field | None, side: Field | None, lineage: Lineage) -> str:
     """What a side did to a field, for people."""
     if side is None:
         return "dropped"
     if base is None:
         return f"added as {_type_text(side)}"
     done = [f"renamed to {side.name}"] if side.name != base.name else []
-    if shape_of(side) != shape_of(base):
+    if shape_of(side, lineage) != shape_of(base) or _inner_names(side) != _inner_names(base):
         done.append(_type_text(side))
     return ", ".join(done) or "unchanged"
+
+
+def _inner_names(each: Field) -> list[str]:
+    return [below.name for below in each.walk()][1:]
 
 
 def naming_of(three: Three, side: Field | None) -> str:
     """How a side came to have a field of a name that the other one gave to another field."""
     if three.base is None:
-        return change_of(None, side)
+        return change_of(None, side, {})
     assert side is not None
     if side.name == three.base.name:
         return "unchanged"

@@ -1,17 +1,19 @@
 """Three schemas of a table, put together: what two sides made of the columns of a base. Pure.
 
 What only one side did to a column is taken from that side; what goes together holds of both; what
-does not is a conflict, and ours' holds until it is decided. A column is known by the ids that are
-said to mean the same in the base and on a side, else by its name. Fields inside of plain structs
-are united like columns, as long as at most one side changed which there are.
+does not is a conflict, and ours' holds until it is decided. Which columns are the same is told by
+the lineages of both sides (``lineage``). Fields inside of plain structs are united like columns, as
+long as at most one side changed which there are; so are those inside of lists whose fields are the
+same in all three.
 
 Rows are not looked at: where they decide, the answer says which columns to look at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import Literal, TypeAlias
 
 from lancewood.errors import InvalidInputError
@@ -24,16 +26,17 @@ from lancewood.model.ids import FieldId
 from lancewood.model.schema import Field, Schema
 from lancewood.rules.columns_side_by_side import (
     LAYOUT,
-    Known,
+    Lineages,
     Three,
     change_of,
     declared,
     go_together,
-    is_plain_struct,
+    is_by_fields,
     naming_of,
     shape_of,
     side_by_side,
 )
+from lancewood.rules.lineage import Lineage, as_in, is_held, paired, reversed_, unchanged
 
 Side: TypeAlias = Literal["ours", "theirs"]
 ColumnDecision: TypeAlias = Literal["ours", "theirs", "drop", "keep"]
@@ -69,36 +72,39 @@ class LostColumn:
     """A column that one side dropped, and that is not in the united schema: a conflict if the other
     side changed cells of it."""
 
+    name: str
+    """What decisions call it: its name in the base, after those of the structs around it."""
     base: Field
     kept: Field
     dropped_by: Side
-    base_path: tuple[str, ...]
-    """Its name in the base, after those of the structs around it."""
-    kept_path: tuple[str, ...]
-    """The same on the side that has it."""
     is_kept: bool = False
     """Whether a decision for the other side keeps it then: unite again with "keep" for it."""
-
-    @property
-    def name(self) -> str:
-        """What decisions call it."""
-        return ".".join(self.base_path)
 
 
 @dataclass(frozen=True)
 class UnitedColumn:
-    """A column of the united schema, and the same as each state has it. One that is kept although a
-    side dropped it is as if the other had added it: it has no base, so that no row loses its cell.
-    So it is with a field inside of a struct, which the base then is shown without.
+    """A column of the united schema, and how each state has it: with its own ids and types there,
+    under the names of the united schema. One that is kept although a side dropped it is as if the
+    other had added it: it has no base, so that no row loses its cell. So it is with a field inside
+    of a struct, which the base is read without.
     """
 
     field: Field
     base: Field | None
     ours: Field | None
     theirs: Field | None
-    tightened_by: Literal["ours", "theirs", "both"] | None = None
-    """Which side forbade nulls, in the column or inside of it, that the other one allows: rows that
-    the other side wrote are to be checked."""
+    unchecked: tuple[Side, ...] = ()
+    """The sides whose rows may have nulls, in the column or inside of it, that it forbids."""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether files of ours hold the column as it is, as far as they hold it."""
+        return self.ours is None or _is_held_as(self.ours, self.field, None)
+
+    def is_theirs(self, theirs_ids: Lineage) -> bool:
+        """Whether files of theirs hold the column as it is, as far as they hold it, once fields
+        have the ids that they get."""
+        return self.theirs is None or _is_held_as(self.theirs, self.field, theirs_ids)
 
 
 @dataclass(frozen=True)
@@ -108,18 +114,22 @@ class UnitedSchema:
     columns: tuple[UnitedColumn, ...]
     """In the order of ours, then those that only theirs has."""
     metadata: Mapping[str, bytes]
-    theirs_ids: Mapping[FieldId, FieldId]
+    theirs_ids: Lineage
+    """From ids of theirs to those of the united schema, for fields whose values in files of theirs
+    fit that."""
+    base_ids: Lineage
+    """From ids of the united schema to those of the base, without what is ``kept``."""
     conflicts: tuple[SchemaConflict, ...]
     lost: tuple[LostColumn, ...]
     kept: frozenset[FieldId]
-    """Fields that stay although a side dropped them, by their ids on the side that has them."""
+    """Fields that stay although a side dropped them, by their ids in the base."""
 
 
 def unite_schemas(
     base: Schema,
     ours: Schema,
     theirs: Schema,
-    known: Known,
+    lineages: Lineages,
     *,
     first_id: int,
     decisions: SchemaDecisions = None,
@@ -130,29 +140,76 @@ def unite_schemas(
     """
     _check_decisions(decisions, (base, ours, theirs))
     highest = max((each.id for each in theirs.walk()), default=-1)
-    uniting = _Uniting(known, decisions, _NewIds(first_id, max(first_id, highest + 1)))
+    sides = _Sides(
+        lineages, paired(theirs, ours, lineages.theirs, lineages.ours, only_new=True), ours, theirs
+    )
+    uniting = _Uniting(sides, decisions, _NewIds(first_id, max(first_id, highest + 1)))
     metadata = uniting.maps((), base.metadata, ours.metadata, theirs.metadata)
-    threes = side_by_side(base.fields, ours.fields, theirs.fields, known)
+    threes = side_by_side(base.fields, ours.fields, theirs.fields, lineages)
     uniting.choose_keys(threes)
     made = uniting.level(threes, (), None)
+    to = uniting.lineages_of(each.field for each in made)
+    columns = [
+        UnitedColumn(
+            each.field,
+            as_in(each.field, to[0], base.by_id),
+            as_in(each.field, to[1], ours.by_id),
+            as_in(each.field, to[2], theirs.by_id),
+            tuple(_unchecked(each)),
+        )
+        for each in made
+    ]
     held = {node.id for each in made for node in each.field.walk()}
     return UnitedSchema(
-        tuple(
-            UnitedColumn(
-                each.field,
-                _without(each.three.base, uniting.kept),
-                each.three.ours,
-                each.three.theirs,
-                each.tightened_by,
-            )
-            for each in made
-        ),
+        tuple(columns),
         metadata,
         {old: new for new, old in uniting.theirs_ids.items() if new in held},
+        to[0],
         tuple(uniting.conflicts),
         tuple(uniting.lost),
         frozenset(uniting.kept),
     )
+
+
+def _unchecked(made: _Made) -> Iterator[Side]:
+    sides: tuple[tuple[Side, Side, Field | None], ...] = (
+        ("ours", "theirs", made.three.ours),
+        ("theirs", "ours", made.three.theirs),
+    )
+    for name, other, side in sides:
+        is_tightened = made.tightened_by in (other, "both")
+        if is_tightened or (not made.field.nullable and (side is None or side.nullable)):
+            yield name
+
+
+def _is_held_as(side: Field, united: Field, ids: Lineage | None) -> bool:
+    """Whether a field is held under the ids of the united schema, as far as it is held; ``ids`` are
+    given to those of the side."""
+    if not is_held(side.id):
+        return True
+    number = side.id if ids is None else ids.get(side.id)
+    return (
+        number == united.id
+        and len(side.children) == len(united.children)
+        and all(map(_is_held_as, side.children, united.children, repeat(ids)))
+    )
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """The two sides, and which of their fields are the same."""
+
+    of_base: Lineages
+    theirs_of_ours: Lineage
+    """Fields of theirs, by those of ours."""
+    ours: Schema
+    theirs: Schema
+
+    def beside(self, settled: Side) -> Lineages:
+        """The lineages if the side that is not taken were the base."""
+        if settled == "ours":
+            return Lineages(self.theirs_of_ours, unchanged(self.theirs))
+        return Lineages(unchanged(self.ours), reversed_(self.theirs_of_ours))
 
 
 _Path: TypeAlias = tuple[Three, ...]
@@ -182,7 +239,7 @@ class _NewIds:
 
 @dataclass
 class _Uniting:
-    known: Known
+    sides: _Sides
     decisions: SchemaDecisions
     ids: _NewIds
     theirs_ids: dict[FieldId, FieldId] = field(default_factory=dict)
@@ -190,7 +247,9 @@ class _Uniting:
     conflicts: list[SchemaConflict] = field(default_factory=list)
     lost: list[LostColumn] = field(default_factory=list)
     kept: set[FieldId] = field(default_factory=set)
-    """In the base, and on the side that has them: fields that stay although a side dropped them."""
+    """In the base: fields that stay although a side dropped them."""
+    brought: dict[FieldId, FieldId] = field(default_factory=dict)
+    """From ids that were given to fields of theirs to those of theirs."""
     _key_sides: dict[str, Side] = field(default_factory=dict)
     """From which side a key of metadata is taken that declares a key of the table."""
 
@@ -235,19 +294,49 @@ class _Uniting:
                 united[key] = taken
         return united
 
+    def lineages_of(self, united: Iterable[Field]) -> tuple[Lineage, Lineage, Lineage]:
+        """From ids of united fields to those of the base, of ours and of theirs."""
+        sides, known = self.sides, self.sides.of_base
+        to_ours = reversed_(sides.theirs_of_ours)
+        ours, theirs = dict[FieldId, FieldId](), dict[FieldId, FieldId]()
+        base = dict[FieldId, FieldId | None]()
+        for each in (node for top in united for node in top.walk()):
+            if each.id in self.brought:
+                theirs[each.id] = self.brought[each.id]
+                base[each.id] = known.theirs.get(theirs[each.id])
+                mine = to_ours.get(theirs[each.id])
+                if mine is not None:
+                    ours[each.id] = mine
+            else:
+                ours[each.id] = each.id
+                base[each.id] = known.ours.get(each.id)
+                other = sides.theirs_of_ours.get(each.id)
+                if other is not None:
+                    theirs[each.id] = other
+        found = {number: old for number, old in base.items() if old is not None}
+        return {n: old for n, old in found.items() if old not in self.kept}, ours, theirs
+
+    def _changes(self, three: Three) -> tuple[str, str]:
+        """What each side did to a field, for people."""
+        lineages = self.sides.of_base
+        return (
+            change_of(three.base, three.ours, lineages.ours),
+            change_of(three.base, three.theirs, lineages.theirs),
+        )
+
     def _one(self, three: Three, path: _Path, settled: Side | None) -> _Made | None:
         base, ours, theirs = three.base, three.ours, three.theirs
         if ours is None or theirs is None:
             if base is not None:
                 if not self._is_kept(three, path, settled):
                     return None
-                self.kept.update((base.id, (ours or theirs or base).id))
+                self.kept.update(each.id for each in base.walk())
                 three = replace(three, base=None)
             kept: Side = "theirs" if ours is None else "ours"
             return self._alone(three, kept, path)
         here = (*path, three)
-        if settled is None and not go_together(three):
-            texts = (change_of(base, each) for each in (ours, theirs))
+        if settled is None and not go_together(three, self.sides.of_base):
+            texts = self._changes(three)
             settled = self._settle(_dotted(here), "column", *texts)
             self._keep(three, settled)
         if settled is not None:
@@ -256,35 +345,39 @@ class _Uniting:
             base = replace(
                 ours, metadata={}, nullable=ours.nullable and theirs.nullable, children=()
             )
-        return self._both(base, ours, theirs, here, settled)
+        return self._both(replace(three, base=base), here, settled)
 
     def _keep(self, three: Three, settled: Side) -> None:
         """Remember what stays inside of a struct although the side that is not taken dropped it."""
-        assert three.ours is not None
-        assert three.theirs is not None
-        ours, theirs = ({each.id for each in side.walk()} for side in (three.ours, three.theirs))
-        if settled == "ours":
-            held, dropped = ours & self.known.ours, theirs
-        else:
-            held, dropped = theirs & self.known.theirs, ours
-        old = () if three.base is None else three.base.walk()
-        self.kept.update(each.id for each in old if each.id in held and each.id not in dropped)
+        lineages = self.sides.of_base
+        of_ours, of_theirs = (
+            {ids[each.id] for each in side.walk() if each.id in ids}
+            for side, ids in ((three.ours, lineages.ours), (three.theirs, lineages.theirs))
+            if side is not None
+        )
+        self.kept |= of_ours - of_theirs if settled == "ours" else of_theirs - of_ours
 
-    def _both(
-        self, base: Field, ours: Field, theirs: Field, here: _Path, settled: Side | None
-    ) -> _Made:
+    def _both(self, three: Three, here: _Path, settled: Side | None) -> _Made:
         """A field that both sides have, and whose name and type go together."""
+        base, ours, theirs = three.base, three.ours, three.theirs
+        assert base is not None
+        assert ours is not None
+        assert theirs is not None
+        lineages = self.sides.beside(settled) if settled else self.sides.of_base
+        old = shape_of(base)
         tightened: list[str] = []
-        if shape_of(ours) == shape_of(theirs) or all(map(is_plain_struct, (base, ours, theirs))):
+        if shape_of(ours, lineages.ours) == shape_of(theirs, lineages.theirs) or is_by_fields(
+            three, lineages
+        ):
             below = self.level(
-                side_by_side(base.children, ours.children, theirs.children, self.known),
+                side_by_side(base.children, ours.children, theirs.children, lineages),
                 here,
                 settled,
             )
             tightened += [each.tightened_by for each in below if each.tightened_by]
             self.theirs_ids[ours.id] = theirs.id
             source = replace(ours, children=tuple(each.field for each in below))
-        elif shape_of(theirs) == shape_of(base):
+        elif shape_of(theirs, lineages.theirs) == old:
             source = ours
         else:
             source = self._brought(theirs)
@@ -307,10 +400,21 @@ class _Uniting:
         return _Made(self._with_keys(made, side), three, side if is_strict else None)
 
     def _brought(self, theirs: Field) -> Field:
-        """A field of theirs under ids of its own."""
-        number = self.ids.for_field(theirs.id)
+        """A field of theirs under ids of its own; under that of ours where neither side wrote its
+        values anew, so that the files of both hold it as it is."""
+        mine = self._unwritten(theirs)
+        number = self.ids.for_field(theirs.id) if mine is None else mine
         self.theirs_ids[number] = theirs.id
+        if mine is None:
+            self.brought[number] = theirs.id
         return replace(theirs, id=number, children=tuple(map(self._brought, theirs.children)))
+
+    def _unwritten(self, theirs: Field) -> FieldId | None:
+        """The id that ours has for a field which both sides have as the base has it."""
+        number = self.sides.of_base.theirs.get(theirs.id)
+        is_kept = number == theirs.id and self.sides.of_base.ours.get(number) == number
+        mine = self.sides.ours.by_id.get(theirs.id) if is_kept else None
+        return mine.id if mine and mine.logical_type == theirs.logical_type else None
 
     def _with_keys(self, made: Field, side: Side) -> Field:
         foreign = {key for key, each in self._key_sides.items() if each != side}
@@ -330,17 +434,13 @@ class _Uniting:
         if decided is not None:
             return decided in ("keep", holder)
         overall = self._overall
-        if kept.name != base.name or shape_of(kept) != shape_of(base):
-            texts = (change_of(base, each) for each in (three.ours, three.theirs))
+        lineage = getattr(self.sides.of_base, holder)
+        if kept.name != base.name or shape_of(kept, lineage) != shape_of(base):
+            texts = self._changes(three)
             return self._settle(name, "column", *texts) == holder
         if overall in (None, holder):
             dropper: Side = "ours" if holder == "theirs" else "theirs"
-            base_path, kept_path = (
-                tuple(getattr(each, state).name for each in here) for state in ("base", holder)
-            )
-            self.lost.append(
-                LostColumn(base, kept, dropper, base_path, kept_path, is_kept=overall == holder)
-            )
+            self.lost.append(LostColumn(name, base, kept, dropper, is_kept=overall == holder))
         return False
 
     def _named(self, made: list[_Made], path: _Path, settled: Side | None) -> list[_Made]:
@@ -390,14 +490,6 @@ class _Uniting:
 
 
 _STATES = ("base", "ours", "theirs")
-
-
-def _without(base: Field | None, kept: Set[FieldId]) -> Field | None:
-    """A column of the base without fields that count as added by a side."""
-    if base is None or kept.isdisjoint(each.id for each in base.walk()):
-        return base
-    left = (_without(each, kept) for each in base.children if each.id not in kept)
-    return replace(base, children=tuple(each for each in left if each is not None))
 
 
 def _check_decisions(decisions: SchemaDecisions, schemas: Sequence[Schema]) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import Field, Schema
-from lancewood.rules.columns_side_by_side import Known
+from lancewood.rules.columns_side_by_side import Lineages
+from lancewood.rules.lineage import Evidence, Lineage, related
 from lancewood.rules.uniting_columns import Side, UnitedSchema, unite_schemas
 
 TYPES = ("int64", "string", "double")
@@ -66,12 +67,12 @@ def after(chance: random.Random) -> Schema:
     return Schema(fields, {**BASE.metadata, chance.choice("pq"): b"%d" % chance.randrange(2)})
 
 
-def known(side: Schema) -> frozenset[FieldId]:
-    return frozenset(BASE.by_id.keys() & side.by_id.keys())
+def of_base(side: Schema) -> Lineage:
+    return related(BASE, side, Evidence(is_renamed=lambda older: True, walked=dict)).ids
 
 
 def unite(ours: Schema, theirs: Schema, decisions: Side | None = None) -> UnitedSchema:
-    ids = Known(known(ours), known(theirs))
+    ids = Lineages(of_base(ours), of_base(theirs))
     first = first_free(ours)
     return unite_schemas(BASE, ours, theirs, ids, first_id=first, decisions=decisions)
 
@@ -159,10 +160,10 @@ def test_both_sides_that_forbid_nulls_inside_one_struct_are_both_named() -> None
         return Schema(tuple(struct if each.name == "c" else each for each in BASE.fields))
 
     united = {each.field.name: each for each in unite(strict(0), strict(1)).columns}
-    assert united["c"].tightened_by == "both"
+    assert united["c"].unchecked == ("ours", "theirs")
     assert [each.nullable for each in united["c"].field.children] == [False, False]
     same = {each.field.name: each for each in unite(strict(0), strict(0)).columns}
-    assert same["c"].tightened_by is None
+    assert same["c"].unchecked == ()
 
 
 def test_the_key_of_the_side_that_was_chosen_is_on_no_column_of_the_other() -> None:

@@ -1,6 +1,6 @@
 """Reading changed rows: chosen rows of fragments, under the columns of the later version.
 
-A deleted row has its values from the earlier version, field by field (``earlier_columns``); a newer
+A deleted row has its values from the earlier version, field by field (``find_earlier``); a newer
 column is null.
 """
 

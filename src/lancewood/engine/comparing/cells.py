@@ -86,8 +86,9 @@ class DifferingRows:
 def differing_rows(
     comparison: Comparison, doubt: Doubt, columns: Sequence[ColumnPair], workers: int = WORKERS
 ) -> Iterator[DifferingRows]:
-    """Of the rows of a doubt those that differ in some of the columns."""
-    compared = tuple(each for each in doubt.columns if each in columns)
+    """Of the rows of a doubt those that differ in some of the columns, or in a part of one."""
+    doubtful = {each.after.id for each in doubt.columns}
+    compared = tuple(each for each in columns if each.after.id in doubtful)
     if compared:
         reading = _Reading(comparison, compared)
         rows = min(
@@ -280,7 +281,16 @@ def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array | None:
 
 
 def _cut(array: Any, field: Field) -> Any:
-    """A struct with only the fields that are compared, under numbers: one may have another name."""
+    """Values with only the fields of structs that are compared, also in lists, under numbers: one
+    may have another name."""
+    if isinstance(array, pa.ListArray | pa.LargeListArray) and field.children:
+        held = array.values
+        values = _cut(held, field.children[0])
+        if values is held:
+            return array
+        is_large, own = isinstance(array, pa.LargeListArray), array.buffers()[:2]
+        kind = pa.large_list(values.type) if is_large else pa.list_(values.type)
+        return pa.Array.from_buffers(kind, len(array), own, -1, array.offset, children=[values])
     if field.logical_type != "struct" or not isinstance(array, pa.StructArray):
         return array
     names = [str(at) for at in range(len(field.children))]

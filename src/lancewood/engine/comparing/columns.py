@@ -6,15 +6,16 @@ the same id to different new columns. Reads no data file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from lancewood.engine.schema import find_earlier
+from lancewood.engine.schema import merged_columns, related_columns
 from lancewood.engine.snapshot import Snapshot
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import Field
+from lancewood.rules.lineage import Lineage, paired, reversed_, unchanged
 
 _Place: TypeAlias = tuple[str, int, int] | None
 """File, its size, and column; None for a field that no file holds. A file that was moved to another
@@ -27,9 +28,9 @@ class ColumnPair:
 
     before: Field
     after: Field
-    kept: frozenset[FieldId] = frozenset()
-    """The ids that mean the same field in both, those inside structs included: both have them from
-    the version that they come from. A column without any is only called the same."""
+    ids: Lineage = field(default_factory=dict)
+    """From ids in the later version to those of the same fields in the earlier one, those inside
+    of structs and lists included."""
     is_cast_before: bool = False
     """Whether it is the first state in which the column was cast, so that its type is the newer."""
 
@@ -40,7 +41,7 @@ class ColumnPair:
 
     def compared(self) -> tuple[Field, Field]:
         """Both, with only the fields inside structs that both have: a new one changes no row."""
-        return _common(self.before, self.after, self.kept)
+        return _common(self.before, self.after, self.ids)
 
     @property
     def is_alike(self) -> bool:
@@ -56,18 +57,14 @@ def paired_columns(
     """The columns that are the same in both, in the order of the later version. ``common`` is the
     version that both come from, if it is known."""
     mine, theirs = (_origins(common, each) for each in (one, other))
-    by_origin = {mine[each.name].id: each for each in one.schema.fields if each.name in mine}
-    pairs = dict[str, ColumnPair]()
-    for each in other.schema.fields:
-        before = by_origin.get(theirs[each.name].id) if each.name in theirs else None
-        if before is not None:
-            pairs[each.name] = _paired(before, mine[before.name], each, theirs[each.name])
-    claimed = {each.before.name for each in pairs.values()}
-    for each in other.schema.fields:
-        before = one.schema.by_name.get(each.name)
-        if before is not None and each.name not in pairs and before.name not in claimed:
-            pairs[each.name] = ColumnPair(before, each)
-    return tuple(pairs[each.name] for each in other.schema.fields if each.name in pairs)
+    merged = _merged(one, other, mine, theirs)
+    ids = paired(one.schema, other.schema, mine, theirs, merged)
+    known = one.schema.by_id
+    return tuple(
+        _paired(known[ids[each.id]], mine, each, theirs, ids)
+        for each in other.schema.fields
+        if each.id in ids
+    )
 
 
 def places(fragment: Fragment, field: Field) -> tuple[_Place, ...]:
@@ -83,37 +80,45 @@ def _places(fragment: Fragment, ids: Sequence[FieldId]) -> Iterator[_Place]:
     return (found.get(each) for each in ids)
 
 
-def _origins(common: Snapshot | None, later: Snapshot) -> Mapping[str, Field]:
-    """What the version that both come from has for each column of a later one."""
+def _origins(common: Snapshot | None, later: Snapshot) -> Lineage:
+    """The lineage of a version back to the one that both come from."""
     if common is None:
         return {}
-    return later.schema.by_name if common is later else find_earlier(common, later, later.schema)
+    return unchanged(later.schema) if common is later else related_columns(common, later).ids
 
 
-def _paired(before: Field, earlier: Field, after: Field, later: Field) -> ColumnPair:
-    """The pair of two columns that come from the same one. One that was cast since has another
-    id, and so none in common with it."""
-    if before.id == earlier.id and after.id == later.id:
-        kept = _ids(before) & _ids(earlier) & _ids(after) & _ids(later)
-        return ColumnPair(before, after, kept)
-    return ColumnPair(before, after, is_cast_before=after.id == later.id)
-
-
-def _ids(field: Field) -> frozenset[FieldId]:
-    return frozenset(each.id for each in field.walk())
-
-
-def _common(one: Field, other: Field, kept: frozenset[FieldId]) -> tuple[Field, Field]:
-    if {one.logical_type, other.logical_type} != {"struct"} or one.is_blob or other.is_blob:
-        return one, other
-    by_id = {each.id: each for each in one.children if each.id in kept}
-    claimed = by_id.keys() & {each.id for each in other.children}
-    by_name = {each.name: each for each in one.children if each.id not in claimed}
-    pairs = (
-        (by_id[each.id] if each.id in claimed else by_name.get(each.name), each)
-        for each in other.children
+def _merged(one: Snapshot, other: Snapshot, mine: Lineage, theirs: Lineage) -> Lineage:
+    """The lineage of columns that both have, and not from the version that both come from: one
+    merged them from the other. Those that are alike in both are the same without a look."""
+    born, there = (
+        {
+            (each.id, each.name, each.logical_type)
+            for each in side.schema.walk()
+            if each.id not in ids
+        }
+        for side, ids in ((one, mine), (other, theirs))
     )
-    both = [_common(before, after, kept) for before, after in pairs if before is not None]
+    if not born or not there or born <= there or there <= born:
+        return {}
+    return merged_columns(one, other) or reversed_(merged_columns(other, one))
+
+
+def _paired(
+    before: Field, mine: Lineage, after: Field, theirs: Lineage, ids: Lineage
+) -> ColumnPair:
+    """The pair of two columns. One that was cast since both parted has another id."""
+    below = {each.id: ids[each.id] for each in after.walk() if each.id in ids}
+    is_cast = any(mine.get(each, each) != each for each in below.values())
+    is_kept = all(theirs.get(each) == each for each in below)
+    return ColumnPair(before, after, below, is_cast_before=is_cast and is_kept)
+
+
+def _common(one: Field, other: Field, ids: Lineage) -> tuple[Field, Field]:
+    if one.logical_type != other.logical_type or not one.children or one.is_blob or other.is_blob:
+        return one, other
+    known = {each.id: each for each in one.children}
+    found = ((known.get(ids[each.id]), each) for each in other.children if each.id in ids)
+    both = [_common(before, after, ids) for before, after in found if before is not None]
     return (
         replace(one, children=tuple(before for before, _ in both)),
         replace(other, children=tuple(after for _, after in both)),

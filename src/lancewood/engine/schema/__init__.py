@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from lancewood.engine.schema.config import config_update, field_metadata_update, text_update
-from lancewood.engine.schema.earlier_columns import find_earlier
 from lancewood.engine.schema.evolve import (
     Cast,
     Chain,
@@ -17,6 +16,7 @@ from lancewood.engine.schema.evolve import (
     path_of,
     rename_column,
 )
+from lancewood.engine.schema.followed import find_earlier, merged_columns, related_columns
 from lancewood.engine.schema.new_columns import (
     Drop,
     NewColumns,
@@ -59,6 +59,7 @@ __all__ = [
     "find_earlier",
     "find_field",
     "is_in_structs",
+    "merged_columns",
     "missing_columns",
     "next_field_id",
     "nulls_of",
@@ -66,6 +67,7 @@ __all__ = [
     "plan_new_columns",
     "project",
     "project_path",
+    "related_columns",
     "rename_column",
     "row_schema",
     "stored_fields",

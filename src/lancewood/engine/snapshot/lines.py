@@ -183,7 +183,7 @@ def _steps(side: Snapshot, line: str, common: Vector) -> Iterator[Step]:
     of them than is common to both sides."""
     wanted = common[line].version
     while wanted:
-        after = _first_with(side, line, wanted)
+        after = first_holding(side, line, wanted)
         before = load_snapshot(side.location, version=after.manifest.version - 1)
         old, new = held_by(before.manifest), held_by(after.manifest)
         own = line_of(side.manifest).id
@@ -197,7 +197,7 @@ def _steps(side: Snapshot, line: str, common: Vector) -> Iterator[Step]:
         wanted = old[line].version if line in old else Version(0)
 
 
-def _first_with(side: Snapshot, line: str, version: Version) -> Snapshot:
+def first_holding(side: Snapshot, line: str, version: Version) -> Snapshot:
     """The first version of a side's own line that holds so much of another line; those that are
     gone count as if they did not."""
     low, found = line_of(side.manifest).first, side

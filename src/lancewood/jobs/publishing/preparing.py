@@ -19,6 +19,7 @@ import numpy.typing as npt
 from lancewood.engine.changes import RowChanges, find_changes
 from lancewood.engine.location import Location, default_file_root
 from lancewood.engine.rows import LiveRows, RowFacts, distinct, stretches_of
+from lancewood.engine.schema import related_columns
 from lancewood.engine.snapshot import Snapshot, branch_location, load_snapshot
 from lancewood.engine.versions import (
     load_manifest,
@@ -61,6 +62,7 @@ from lancewood.model.refs import called
 from lancewood.model.rowids import RowVersions
 from lancewood.model.transaction import MARKS_PROPERTY, Transaction
 from lancewood.rules.closed import check_open
+from lancewood.rules.lineage import recorded
 from lancewood.rules.three_way import same_fields
 
 _MARK_NOTHING_ELSE = (Append, Delete, CreateIndex, ReserveFragments, UpdateConfig, UpdateBases)
@@ -130,9 +132,16 @@ def publishing(work: Work, uuid: str, properties: Mapping[str, str]) -> Transact
         BRANCH_VERSION_PROPERTY: str(work.head.manifest.version),
         HELD_PROPERTY: encode_held(work.held),
         **({MARKS_PROPERTY: "exact"} if has_exact_marks(work) else {}),
+        **_rewritten(work),
         **properties,
     }
     return Transaction(work.fork, uuid, tuple(each.operation for each in work.steps), told)
+
+
+def _rewritten(work: Work) -> dict[str, str]:
+    """The record of columns that the branch cast; none where its versions do not tell."""
+    found = related_columns(work.first, work.head)
+    return {} if found.unknown else recorded(found.ids)
 
 
 def _net(work: Work) -> Net | None:

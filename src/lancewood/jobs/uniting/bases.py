@@ -57,6 +57,11 @@ class Bases(Generic[T]):
         return self.first, *(each for each, _ in self.others)
 
     @property
+    def is_crossed_once(self) -> bool:
+        """Whether these are two bases that both come from a single one."""
+        return len(self.others) == 1 and not self.steps and not self.others[0][1].others
+
+    @property
     def below(self) -> tuple[T, ...]:
         """Everything that is below them."""
         return tuple(each for _, low in self.others for each in low)

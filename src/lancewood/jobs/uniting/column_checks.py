@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,23 +21,27 @@ from lancewood.engine.comparing import (
     differing_rows,
     portions,
 )
+from lancewood.engine.rows import Ids
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import MergeConflictError
+from lancewood.jobs.uniting.bases import Bases
 from lancewood.jobs.uniting.columns import UnitedColumns, unite_columns
 from lancewood.jobs.uniting.compared import comparing
 from lancewood.jobs.uniting.resolving import ColumnChoice, Resolve
-from lancewood.model.schema import Field
-from lancewood.rules.uniting_columns import LostColumn, SchemaConflict, UnitedColumn
+from lancewood.model.ids import FieldId
+from lancewood.model.schema import ROW_ID, Field
+from lancewood.rules.lineage import is_held
+from lancewood.rules.uniting_columns import LostColumn, SchemaConflict
 
 _DROPPED = "dropped"
 
 
 def checked_columns(
-    base: Snapshot, ours: Snapshot, theirs: Snapshot, resolve: Resolve
+    bases: Bases[Snapshot], ours: Snapshot, theirs: Snapshot, resolve: Resolve
 ) -> UnitedColumns:
     """The merged columns; raises MergeConflictError with all that do not go together."""
-    found = unite_columns(base, ours, theirs, resolve.schema)
-    sides = {"ours": _Side(base, ours), "theirs": _Side(base, theirs)}
+    found = unite_columns(bases.first, ours, theirs, resolve.schema)
+    sides = {"ours": _Side(bases, ours), "theirs": _Side(bases, theirs)}
     conflicts, kept = list(found.conflicts), list[str]()
     for each in found.lost:
         holder = "ours" if each.dropped_by == "theirs" else "theirs"
@@ -48,7 +53,7 @@ def checked_columns(
             texts = {each.dropped_by: _DROPPED, holder: "cells changed"}
             conflicts.append(SchemaConflict(each.name, "column", **texts))
     for column in found.columns:
-        for holder in _unchecked(column):
+        for holder in column.unchecked:
             side = column.ours if holder == "ours" else column.theirs
             if sides[holder].has_null(side, column.field):
                 texts = {holder: "has nulls", _other(holder): "forbids nulls"}
@@ -59,16 +64,8 @@ def checked_columns(
         decisions = _by_column(resolve)
         for name in kept:
             decisions[name] = "keep"
-        return checked_columns(base, ours, theirs, replace(resolve, schema=decisions))
+        return checked_columns(bases, ours, theirs, replace(resolve, schema=decisions))
     return found
-
-
-def _unchecked(column: UnitedColumn) -> Iterator[str]:
-    """The sides whose rows may have nulls that the merged column forbids."""
-    for name, side in (("ours", column.ours), ("theirs", column.theirs)):
-        is_tightened = column.tightened_by in (_other(name), "both")
-        if is_tightened or (not column.field.nullable and (side is None or side.nullable)):
-            yield name
 
 
 def _other(side: str) -> str:
@@ -97,25 +94,40 @@ def _refusal(conflicts: Sequence[SchemaConflict]) -> MergeConflictError:
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """What one side did to the rows of the base."""
+    """What one side did to the rows of the bases."""
 
-    base: Snapshot
+    bases: Bases[Snapshot]
     state: Snapshot
 
     @cached_property
     def _comparing(self) -> Comparing:
-        return comparing(self.base, self.state)
+        return comparing(self.bases.first, self.state)
 
     def has_changed(self, lost: LostColumn) -> bool:
-        """Whether a cell of a column that the other side dropped has another value."""
-        for found in self._comparing.comparisons():
-            pair = _pair(found.columns, lost)
-            if pair is None:
-                continue
-            for doubt in found.doubts:
-                if any(True for _ in differing_rows(found, doubt, [pair])):
-                    return True
-        return False
+        """Whether a cell of a column that the other side dropped has another value than in what the
+        bases add up to.
+
+        Of two bases the one counts that changed a cell: so a cell that is as in one base, and not
+        as in the other, was changed if that other one differs from what is below both.
+        """
+        kept, first = lost.kept.id, self.bases.first
+        changed = _differing(self._comparing, kept)
+        if not self.bases.is_crossed_once:
+            return any(len(ids) for ids in changed)
+        ((other, below),) = self.bases.others
+        since_other = comparing(other, self.state)
+        mine, theirs = _all(changed), _all(_differing(since_other, kept))
+        if np.intersect1d(mine, theirs).size:
+            return True
+        return any(
+            np.intersect1d(ids, _all(_differing(comparing(below.first, base), number))).size
+            for ids, base, since in (
+                (mine, first, self._comparing),
+                (theirs, other, since_other),
+            )
+            if ids.size
+            for number in _ids_at(since, kept)
+        )
 
     def has_null(self, own: Field | None, merged: Field) -> bool:
         """Whether a row that this side wrote has a null that the merged column forbids."""
@@ -150,17 +162,46 @@ def has_forbidden_null(values: Any, field: Field) -> bool:
     return False
 
 
-def _pair(columns: Sequence[ColumnPair], lost: LostColumn) -> ColumnPair | None:
-    """The lost column, or of its struct no more than the lost field."""
-    for each in columns:
-        if each.before.name == lost.base_path[0]:
-            before = _narrowed(each.before, lost.base_path)
-            return replace(each, before=before, after=_narrowed(each.after, lost.kept_path))
-    return None
+def _differing(compared: Comparing, number: FieldId) -> Iterator[Ids]:
+    """The ids of rows that differ in a column, or in a field inside of one, by its later id."""
+    pair = next(filter(None, (_narrowed_to(each, number) for each in compared.columns)), None)
+    if pair is None:
+        return
+    for found in compared.comparisons():
+        for doubt in found.doubts:
+            for rows in differing_rows(found, doubt, [pair]):
+                for part, at in rows.after.by_part():
+                    facts = found.after.parts[part].facts
+                    yield facts.column_at(ROW_ID, rows.after.offsets[at]).to_numpy()
 
 
-def _narrowed(field: Field, path: Sequence[str]) -> Field:
-    if len(path) == 1:
+def _all(ids: Iterator[Ids]) -> Ids:
+    return np.concatenate([np.empty(0, np.uint64), *ids])
+
+
+def _ids_at(compared: Comparing, number: FieldId) -> Iterator[FieldId]:
+    """The id that the earlier state has for a field of the later one, if it has it."""
+    for each in compared.columns:
+        found = each.ids.get(number)
+        if found is not None and is_held(found) and _narrowed(each.after, number) is not None:
+            yield found
+
+
+def _narrowed_to(pair: ColumnPair, number: FieldId) -> ColumnPair | None:
+    """A column, or of its struct no more than one field, if it is there in both states."""
+    after, earlier = _narrowed(pair.after, number), pair.ids.get(number)
+    if after is None or earlier is None or not is_held(earlier):
+        return None
+    before = _narrowed(pair.before, earlier)
+    return None if before is None else replace(pair, before=before, after=after)
+
+
+def _narrowed(field: Field, number: FieldId) -> Field | None:
+    """The path to the field with an id; None if it is not there."""
+    if field.id == number:
         return field
-    children = (each for each in field.children if each.name == path[1])
-    return replace(field, children=tuple(_narrowed(each, path[1:]) for each in children))
+    for each in field.children:
+        below = _narrowed(each, number)
+        if below is not None:
+            return replace(field, children=(below,))
+    return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from lancewood.engine.comparing import paired_columns
-from lancewood.engine.schema import next_field_id
+from lancewood.engine.schema import next_field_id, related_columns
 from lancewood.engine.snapshot import Snapshot, common_version
 from lancewood.errors import UnsupportedError
 from lancewood.format.schema import encode_schema
@@ -19,7 +19,8 @@ from lancewood.model.field_keys import check_primary_key
 from lancewood.model.ids import FieldId
 from lancewood.model.operations import FieldMessages
 from lancewood.model.schema import Field, Schema
-from lancewood.rules.columns_side_by_side import Known
+from lancewood.rules.columns_side_by_side import Lineages
+from lancewood.rules.lineage import Lineage, is_held
 from lancewood.rules.three_way import same_fields
 from lancewood.rules.uniting_columns import (
     LostColumn,
@@ -42,15 +43,28 @@ class UnitedColumns:
     """The same as a manifest has them."""
     metadata: Mapping[str, bytes]
     """The schema's own."""
-    theirs_ids: Mapping[FieldId, FieldId]
+    theirs_ids: Lineage
     """From the ids in files of theirs to those of the united schema. A field of theirs that is not
     in it, or has another type there, has none: its values must not be read from those files."""
+    base_ids: Lineage
+    """From ids of the united schema to those of the base, without what is ``kept``."""
     conflicts: tuple[SchemaConflict, ...]
     lost: tuple[LostColumn, ...]
     kept: frozenset[FieldId]
-    """Fields that stay although a side dropped them, by their ids on the side that has them."""
+    """Fields that stay although a side dropped them, by their ids in the base."""
     is_changed: bool
     """Whether the fields or the metadata are other ones than ours'."""
+
+    @property
+    def rewritten(self) -> Lineage:
+        """From ids of the united schema to those of ours, for fields of ours that get others."""
+        pairs = (
+            pair
+            for each in self.columns
+            if each.ours is not None
+            for pair in zip(each.field.walk(), each.ours.walk(), strict=False)
+        )
+        return {new.id: old.id for new, old in pairs if is_held(old.id) and new.id != old.id}
 
     @property
     def schema(self) -> Schema:
@@ -70,7 +84,7 @@ def unite_columns(
         Schema(()) if base is None else base.schema,
         ours.schema,
         theirs.schema,
-        Known(_known(base, ours), _known(base, theirs)),
+        Lineages(*(_lineage(base, each) for each in (ours, theirs))),
         first_id=next_field_id(ours.manifest),
         decisions=schema,
     )
@@ -84,6 +98,7 @@ def unite_columns(
         fields,
         united.metadata,
         united.theirs_ids,
+        united.base_ids,
         united.conflicts,
         united.lost,
         united.kept,
@@ -117,6 +132,11 @@ def with_columns_first(bases: Bases[Snapshot], ours: Snapshot, theirs: Snapshot)
     )
 
 
+def names_in_bases(bases: Bases[Snapshot]) -> frozenset[str]:
+    """The columns that several bases add up to."""
+    return frozenset(combined(bases.each(_described)))
+
+
 def combined(bases: Bases[Mapping[str, V]]) -> Mapping[str, V]:
     """What entries of several bases add up to: those that one of them changed, or if two changed
     one, as it was below both."""
@@ -144,10 +164,15 @@ def _unnumbered(field: Field) -> Field:
     return replace(field, id=FieldId(0), children=tuple(map(_unnumbered, field.children)))
 
 
-def _known(base: Snapshot | None, side: Snapshot) -> frozenset[FieldId]:
-    """The ids that mean the same field in the base and on a side: those that both have from the
-    version that they come from. A base that was merged earlier may be of another branch."""
+def _lineage(base: Snapshot | None, side: Snapshot) -> Lineage:
+    """The lineage of the fields of a side back to the base. A base that was merged earlier may be
+    of another branch. Raises UnsupportedError where it is unknown."""
     if base is None:
-        return frozenset()
-    pairs = paired_columns(base, side, common_version(base, side))
-    return frozenset().union(*(each.kept for each in pairs))
+        return {}
+    common = common_version(base, side)
+    if common is not None:
+        for each in (base, side):
+            if each is not common:
+                related_columns(common, each).check(f"{common.location.uri} cannot be merged")
+    pairs = paired_columns(base, side, common)
+    return {new: old for each in pairs for new, old in each.ids.items()}

@@ -13,48 +13,33 @@ from lancewood.engine.schema import next_field_id
 from lancewood.engine.snapshot import Snapshot, common_version
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import Field
-
-_UNHELD = -1_000
-"""Ids from here downwards are in no data file, so that fields with them are read as null."""
+from lancewood.rules.lineage import as_in, is_held, unheld
 
 
 def comparing(base: Snapshot, state: Snapshot, new: Collection[FieldId] = frozenset()) -> Comparing:
     """The comparison of a base with a state that comes from it, with all columns of the state.
 
-    Those that the base has not, and such fields inside structs, are compared as if it had them,
-    without a value; so are ``new`` ones of the state, whatever the base has.
+    Those that the base has not, and such fields inside of others, are compared as if it had them,
+    without a value; so are ``new`` ones, by their ids in the base. The columns of the base have the
+    names of the state.
     """
     common = common_version(base, state)
-    known = _KnownIds(base)
-    paired = [each for each in paired_columns(base, state, common) if each.after.id not in new]
-    names = {each.name for each in paired}
-    fresh = (each for each in state.schema.fields if each.name not in names)
-    columns = (
-        *(replace(each, before=_filled(each, new, known)) for each in paired),
-        *(ColumnPair(_absent(each, known), each) for each in fresh),
-    )
-    return Comparing(base, state, common, columns)
+    paired = {each.after.id: each for each in paired_columns(base, state, common)}
+    found = {number: old for pair in paired.values() for number, old in pair.ids.items()}
+    ids = {number: old for number, old in found.items() if old not in new}
+    known, earlier = _KnownIds(base), base.schema.by_id
 
+    def absent(field: Field) -> Field:
+        made = _absent(field, known)
+        ids.update(zip((e.id for e in field.walk()), (e.id for e in made.walk()), strict=True))
+        return made
 
-def _filled(pair: ColumnPair, new: Collection[FieldId], known: Container[FieldId]) -> Field:
-    """The earlier column with all fields that the later one has inside of its structs."""
-
-    def fill(one: Field, other: Field) -> Field:
-        if {one.logical_type, other.logical_type} != {"struct"} or one.is_blob or other.is_blob:
-            return one
-        by_id = {each.id: each for each in one.children if each.id in pair.kept}
-        claimed = by_id.keys() & {each.id for each in other.children}
-        by_name = {each.name: each for each in one.children if each.id not in claimed}
-        children = []
-        for each in other.children:
-            older = by_id[each.id] if each.id in claimed else by_name.get(each.name)
-            if older is None or each.id in new:
-                children.append(_absent(each, known))
-            else:
-                children.append(fill(older, each))
-        return replace(one, children=tuple(children))
-
-    return fill(pair.before, pair.after)
+    columns = []
+    for each in state.schema.fields:
+        before = as_in(each, ids, earlier, absent) or absent(each)
+        is_cast = each.id in paired and paired[each.id].is_cast_before
+        columns.append(ColumnPair(before, each, ids, is_cast_before=is_cast))
+    return Comparing(base, state, common, tuple(columns))
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,12 +62,12 @@ def _absent(field: Field, known: Container[FieldId]) -> Field:
     if field.id not in known:
         return field
     children = tuple(_absent(each, known) for each in field.children)
-    return replace(field, id=FieldId(_UNHELD - field.id), children=children)
+    return replace(unheld(field), children=children)
 
 
 def is_new(pair: ColumnPair) -> bool:
     """Whether the base does not have a column that it is compared in."""
-    return pair.before is pair.after or pair.before.id <= _UNHELD
+    return pair.before is pair.after or not is_held(pair.before.id)
 
 
 def changes_rows(columns: Iterable[ColumnPair], ours: Snapshot) -> bool:

@@ -9,7 +9,7 @@ rewritten, and those that lie below the branch of theirs are brought first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -44,11 +44,12 @@ from lancewood.model.operations import FieldMessages
 from lancewood.model.patch import HeadChanges
 from lancewood.model.rowids import RowVersions
 from lancewood.model.schema import CREATED_AT, LAST_UPDATED_AT
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import MARKS_PROPERTY, Transaction
 from lancewood.proto import table_pb2
 from lancewood.rules.conflicts import judge_operations
 from lancewood.rules.features import check_writable
 from lancewood.rules.indices import changed_fields, on_live_fields, uncovered, with_relatives
+from lancewood.rules.lineage import Lineage, recorded
 from lancewood.rules.moves import same_elsewhere
 from lancewood.rules.numbering import check_fragment_id, field_mark, next_fragment_id
 from lancewood.rules.patching import make_patch
@@ -72,6 +73,8 @@ class Union:
     runner: Runner
     fresh_ids: Callable[[int], int]
     """The first row id of a space above an id; called if rows come with ids above ours' mark."""
+    rewritten: Lineage = field(default_factory=dict)
+    """From ids of the merged schema to those of ours, for fields that get other ones."""
     moves_on: bool = False
     """Whether ours hands out ids of such a space from now on, even if none came."""
     brought: int = 0
@@ -79,6 +82,11 @@ class Union:
     """Of ours: those that do not cover what comes, once it is planned."""
     _first_free: int | None = None
     _planned: tuple[Version, Composition] | None = None
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What its transaction says for those who follow rows and columns through it."""
+        return {MARKS_PROPERTY: "exact", **recorded(self.rewritten)}
 
     def judge(self, theirs: Transaction, version: Version) -> None:
         """Raise RetryableConflictError if a version that landed may have changed what the merge is

@@ -32,7 +32,12 @@ from lancewood.jobs.publishing.work import open_config
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.uniting.bases import Bases
 from lancewood.jobs.uniting.column_checks import checked_columns
-from lancewood.jobs.uniting.columns import UnitedColumns, combined, with_columns_first
+from lancewood.jobs.uniting.columns import (
+    UnitedColumns,
+    combined,
+    names_in_bases,
+    with_columns_first,
+)
 from lancewood.jobs.uniting.composing import Union, settings
 from lancewood.jobs.uniting.conflicts import Left
 from lancewood.jobs.uniting.gathering import Gathered, Moved, WrittenRows
@@ -58,6 +63,7 @@ from lancewood.model.manifest import Manifest
 from lancewood.model.patch import HeadChanges
 from lancewood.model.refs import MAIN, called
 from lancewood.model.schema import Field
+from lancewood.rules.lineage import as_in
 from lancewood.rules.three_way import favoured_map
 from lancewood.rules.uniting_columns import UnitedColumn
 
@@ -95,7 +101,7 @@ class Uniting:
     @cached_property
     def columns(self) -> UnitedColumns:
         """The merged schema; raises MergeConflictError if it cannot be told."""
-        return checked_columns(self.bases[0], self.ours, self.theirs, self.resolve)
+        return checked_columns(self.base, self.ours, self.theirs, self.resolve)
 
     @cached_property
     def shape(self) -> UnitingShape:
@@ -202,9 +208,7 @@ class Uniting:
     @cached_property
     def _converts(self) -> bool:
         """Whether rows of ours have to be written anew for the merged schema."""
-        return any(
-            each.ours is not None and each.ours.id != each.field.id for each in self.columns.columns
-        )
+        return not all(each.is_ours for each in self.columns.columns)
 
     @cached_property
     def _key(self) -> KeyColumns | None:
@@ -231,12 +235,17 @@ class Uniting:
 
     def _as_in(self, state: Snapshot, column: UnitedColumn) -> Field | None:
         """A column as a further base has it."""
-        if column.base is not None:
-            base = self.bases[0]
-            for each in paired_columns(base, state, common_version(base, state)):
-                if each.before.id == column.base.id:
-                    return each.after
-        return state.schema.by_name.get(column.field.name)
+        if column.base is None and column.field.name not in names_in_bases(self.base):
+            return None
+        base = self.bases[0]
+        of_state = [each.ids for each in paired_columns(base, state, common_version(base, state))]
+        there = {old: new for ids in of_state for new, old in ids.items()}
+        known = self.columns.base_ids
+        ids = {new: there[old] for new, old in known.items() if old in there}
+        if column.base is None:
+            named = state.schema.by_name.get(column.field.name)
+            ids = {} if named is None else {column.field.id: named.id}
+        return as_in(column.field, ids, state.schema.by_id)
 
 
 @dataclass(eq=False)
@@ -324,6 +333,7 @@ class Preparing:
             copies,
             self.runner,
             self._fresh_ids,
+            self.uniting.columns.rewritten,
             moves_on,
         )
 
@@ -369,10 +379,7 @@ class Preparing:
         """The fragments of theirs that come by reference; rows of others are copied."""
         theirs, columns = self.uniting.theirs.manifest, self.uniting.columns
         known = columns.theirs_ids
-        is_alike = all(
-            each.theirs is None or known.get(each.theirs.id) == each.field.id
-            for each in columns.columns
-        )
+        is_alike = all(each.is_theirs(known) for each in columns.columns)
         adopted, copied = dict[FragmentId, Moved](), list[tuple[Fragment, Moved]]()
         for number, moved in self.gathered.taken():
             fragment = theirs.fragment(number)

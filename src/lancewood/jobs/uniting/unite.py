@@ -52,7 +52,7 @@ from lancewood.model.lines import (
 from lancewood.model.manifest import ManifestHead
 from lancewood.model.refs import MAIN, BranchName, called
 from lancewood.model.revision import branch_name
-from lancewood.model.transaction import MARKS_PROPERTY, Transaction
+from lancewood.model.transaction import Transaction
 from lancewood.rules.closed import check_open
 
 BASES_PROPERTY = "lancewood.bases"
@@ -187,7 +187,7 @@ class _Attempt:
             if dry_run:
                 return ours, self._told(preparing, union, union.copies.planned, dry_run=True)
             transaction = Transaction(
-                ours.manifest.version, str(uuid.uuid4()), (done.operation,), self._properties()
+                ours.manifest.version, str(uuid.uuid4()), (done.operation,), self._properties(union)
             )
             policy = self.commit_options.policy
             strict = CommitPolicy(clock=policy.clock, retry=policy.retry)
@@ -213,12 +213,12 @@ class _Attempt:
                 conflicts=1,
             )
 
-    def _properties(self) -> dict[str, str]:
+    def _properties(self, union: Union) -> dict[str, str]:
         return {
             BRANCH_PROPERTY: str(self.merge.name or MAIN),
             BRANCH_VERSION_PROPERTY: str(self.uniting.theirs.manifest.version),
             BASES_PROPERTY: " ".join(self.uniting.base_names),
-            MARKS_PROPERTY: "exact",
+            **union.properties,
             **self.commit_options.properties,
         }
 

@@ -30,7 +30,7 @@ from lancewood.jobs.uniting.plan import Detect, Preparing, Uniting
 from lancewood.jobs.uniting.resolving import EACH, Resolve, decided_names, value_names
 from lancewood.jobs.uniting.unite import united_config
 from lancewood.model.patch import HeadChanges
-from lancewood.model.transaction import MARKS_PROPERTY, Transaction
+from lancewood.model.transaction import Transaction
 from lancewood.repo.bringing.next_state import JudgedWork
 from lancewood.repo.context import RepoContext
 from lancewood.repo.decisions import read_decisions
@@ -155,7 +155,7 @@ class JudgedUnion:
         """The version after ours."""
         stage = Stage(self.head, message=message)
         operation = self.union.plan(self.head.manifest).operation
-        told = {MARKS_PROPERTY: "exact"}
+        told = self.union.properties
         version = self.head.manifest.version
         stage.compose(Transaction(version, str(uuids.uuid4()), (operation,), told), self.union)
         return stage

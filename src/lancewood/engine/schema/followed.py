@@ -1,0 +1,229 @@
+"""Which columns of an earlier version the columns of a later one are: lineages, read from history.
+
+``rules.lineage`` says what makes a field the same. Where the schemas of both versions leave a
+doubt, the data files that both have, and then the transactions of the versions in between, decide.
+Reads no data file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial, reduce
+
+from lancewood.engine.base import WORKERS, in_order
+from lancewood.engine.snapshot import Descent, Snapshot, first_holding, landed, load_snapshot
+from lancewood.errors import NotFoundError
+from lancewood.format.schema import decode_schema
+from lancewood.model.ids import FieldId, Version, is_detached
+from lancewood.model.lines import held_by, line_of
+from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, Manifest
+from lancewood.model.operations import (
+    Merge,
+    MissingTransaction,
+    Overwrite,
+    Project,
+    Restore,
+    UnknownOperation,
+)
+from lancewood.model.schema import Field, Schema
+from lancewood.model.transaction import Transaction
+from lancewood.rules.lineage import (
+    Evidence,
+    Lineage,
+    Related,
+    as_in,
+    by_names,
+    composed,
+    one_step,
+    related,
+    reversed_,
+    rewritten_in,
+    unchanged,
+)
+
+_MOST_VERSIONS = 1_000
+"""If the versions are further apart, their transactions are not read."""
+_MOST_MERGES = 64
+"""So many merges of one line into another are looked at, the oldest first."""
+
+
+def related_columns(since: Snapshot, until: Snapshot) -> Related:
+    """The lineage of the columns of a version back to an earlier one of its history."""
+    way = _Way(since, until)
+    return related(since.schema, until.schema, Evidence(way.is_renamed, lambda: way.lineage))
+
+
+def find_earlier(since: Snapshot, until: Snapshot, columns: Schema) -> Mapping[str, Field]:
+    """What to read at ``since`` for columns of ``until``, by their names there.
+
+    A column that was cast has its earlier type; a newer one is left out, and a newer field inside
+    another one is read as null.
+    """
+    ids, earlier = related_columns(since, until).ids, since.schema.by_id
+    found = {each.name: as_in(each, ids, earlier) for each in columns.fields}
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def merged_columns(held: Snapshot, holder: Snapshot) -> Lineage:
+    """The lineage of columns that came to a version by merges of another line, back to a version of
+    that line: from ids of ``holder`` to those of ``held``. Empty where no merge is known.
+
+    A column has one name on both sides in the version that a merge made of it. So it is followed
+    from the merge that brought it, on either line.
+    """
+    own, there = landed(held), landed(holder)
+    if own is None or there is None or is_detached(there.manifest.version):
+        return {}
+    line, found = line_of(own.manifest).id, dict[FieldId, FieldId]()
+    reached = held_by(there.manifest).get(line)
+    wanted = Version(1)
+    for _ in range(_MOST_MERGES):
+        if reached is None or wanted > reached.version:
+            break
+        after = first_holding(there, line, wanted)
+        taken = held_by(after.manifest).get(line)
+        if taken is None:
+            break
+        try:
+            merged = load_snapshot(own.location, version=taken.version)
+        except NotFoundError:
+            break
+        if line_of(merged.manifest).id != line:
+            break
+        way = (
+            related_columns(after, there).ids,
+            by_names(merged.schema, after.schema),
+            _either_way(own, merged),
+        )
+        came = composed(composed(way[0], way[1]), way[2])
+        known = {*found.values()}
+        found |= {n: o for n, o in came.items() if n not in found and o not in known}
+        wanted = Version(taken.version + 1)
+    return found
+
+
+def _either_way(older: Snapshot, other: Snapshot) -> Lineage:
+    """The lineage from one of two versions of a line to the first, whichever is the earlier."""
+    if other.manifest.version >= older.manifest.version:
+        return related_columns(older, other).ids
+    return reversed_(related_columns(other, older).ids)
+
+
+@dataclass
+class _Way:
+    """The versions from an earlier one to a later one."""
+
+    since: Snapshot
+    until: Snapshot
+
+    def is_renamed(self, older: Field) -> bool:
+        """Whether an id still means a field of the earlier version, under another name: ids are
+        never reused, a data file of both versions holds it, or every version between has it."""
+        manifests = (self.since.manifest, self.until.manifest)
+        if all(each.writer_flags & FLAG_FIELD_IDS_NOT_REUSED for each in manifests):
+            return True
+        if self._is_held_in_files(frozenset(each.id for each in older.walk()), manifests):
+            return True
+        return self.lineage is not None and self.lineage.get(older.id) == older.id
+
+    def _is_held_in_files(self, ids: frozenset[FieldId], manifests: Sequence[Manifest]) -> bool:
+        paths = {
+            file.path
+            for fragment in manifests[0].fragments
+            for file in fragment.message.files
+            if not ids.isdisjoint(file.fields)
+        }
+        return any(
+            file.path in paths and not ids.isdisjoint(file.fields)
+            for fragment in manifests[1].fragments
+            for file in fragment.message.files
+        )
+
+    @cached_property
+    def lineage(self) -> Lineage | None:
+        """The lineage by the transactions in between; None if they do not all say what they did.
+
+        A version comes from the one before it, or from the one that it restores. So the way leads
+        back to what both come from, and from there on.
+        """
+        end = landed(self.until) if is_detached(self.until.manifest.version) else self.until
+        if end is None:
+            return None
+        way = self._to_common(end)
+        if way is None:
+            return None
+        onwards, back, common = way
+        later, earlier = (_lineage(common, each[::-1]) for each in (onwards, back))
+        if later is None or earlier is None:
+            return None
+        last = one_step(end.schema, self.until.schema)
+        return None if last is None else composed(last, composed(later, reversed_(earlier)))
+
+    def _to_common(
+        self, end: Snapshot
+    ) -> tuple[list[Transaction], list[Transaction], Schema] | None:
+        """What versions did since both come from one: on the way to the later one, and to the
+        earlier one, the newest first; and the schema of that one."""
+        here, there = end.manifest.version, self.since.manifest.version
+        if is_detached(there) or here - there > _MOST_VERSIONS:
+            return None
+        descent = Descent(end)
+        done = dict(_transactions(descent, range(there + 1, here + 1)))
+        onwards, back = list[Transaction](), list[Transaction]()
+        while here != there:
+            newer = max(here, there)
+            if len(onwards) + len(back) > _MOST_VERSIONS:
+                return None
+            if newer not in done:
+                done |= _transactions(descent, [newer])
+            parent = _parent(newer, done[newer])
+            if newer == here:
+                onwards.append(done[newer])
+                here = parent
+            else:
+                back.append(done[newer])
+                there = parent
+        if there == self.since.manifest.version:
+            return onwards, back, self.since.schema
+        try:
+            return onwards, back, descent.load(there).schema
+        except NotFoundError:
+            return None
+
+
+def _transactions(
+    descent: Descent, versions: Iterable[int]
+) -> Iterator[tuple[Version, Transaction]]:
+    """What versions did."""
+
+    def look(version: Version) -> Iterator[tuple[Version, Transaction]]:
+        yield version, descent.transaction(version)
+
+    return in_order((partial(look, Version(each)) for each in versions), workers=WORKERS)
+
+
+def _parent(version: Version, made_by: Transaction) -> Version:
+    """The version that one continues."""
+    restored = [each.version for each in made_by.operations if isinstance(each, Restore)]
+    return restored[-1] if restored else Version(version - 1)
+
+
+def _lineage(schema: Schema, steps: Sequence[Transaction]) -> Lineage | None:
+    """The lineage that steps make, one after the other; None if one does not say what it did."""
+    lineages = [unchanged(schema)]
+    for transaction in steps:
+        for each in transaction.operations:
+            if isinstance(each, MissingTransaction | UnknownOperation):
+                return None
+            if isinstance(each, Merge | Project | Overwrite):
+                after = decode_schema(each.fields, {})
+                if isinstance(each, Overwrite):
+                    found: Lineage | None = by_names(schema, after)
+                else:
+                    found = one_step(schema, after, rewritten_in(transaction.properties))
+                if found is None:
+                    return None
+                lineages.append(found)
+                schema = after
+    return reduce(lambda earlier, later: composed(later, earlier), lineages)
