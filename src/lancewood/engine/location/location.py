@@ -141,13 +141,19 @@ class Location:
         """The store and key of a file that the table does not own: a blob that was left where it
         was.
 
-        ``uri`` is a path below a base, or absolute, and then followed like a base path.
+        ``uri`` is a path below a base, or if the id is 0 absolute, and then followed like a base
+        path.
         """
-        if "://" not in uri:
+        if base_id:
             with found_in(head.name):
                 base = find_base(head.base_paths, base_id)
             return self._file_root(head, base), _checked_key(head, uri)
         parent, _, name = uri.rpartition("/")
+        if "://" not in uri:
+            raise FormatError(
+                f"{head.name}: a blob lies at {uri!r}, below no base path and not an absolute uri",
+                key=uri,
+            )
         file_root = open_store(parent + "/", storage_options=self._options_near(uri))
         self._check_allowed(file_root.uri, uri)
         return file_root, _checked_key(head, unquote(name))

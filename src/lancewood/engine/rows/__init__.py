@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lancewood.engine.rows.blobs import blob_reader, find_data_file, take_blobs
+from lancewood.engine.rows.blobs import blob_reader, external_blobs, find_data_file, take_blobs
 from lancewood.engine.rows.facts import (
     RowFacts,
     column_widths,
@@ -56,6 +56,7 @@ __all__ = [
     "column_widths",
     "cut_at",
     "distinct",
+    "external_blobs",
     "find_data_file",
     "grouped",
     "load_index_mask",

@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from lancewood.data.blob_file import BlobFile
 from lancewood.engine.rows.take import Numbers, take_positions, take_row_ids
 from lancewood.engine.snapshot import Snapshot
@@ -93,6 +96,13 @@ class BlobReader:
             self.snapshot.manifest, descriptor["blob_uri"], BaseId(descriptor["blob_id"])
         )
         return BlobFile(store, key, descriptor["position"], descriptor["size"] or None)
+
+
+def external_blobs(descriptors: pa.StructArray) -> pa.StructArray:
+    """The descriptors of blobs of the second layout that are in files which the table does not own,
+    without those of nulls."""
+    there = descriptors.drop_null()
+    return there.filter(pc.equal(there.field("kind"), _EXTERNAL))
 
 
 def blob_reader(snapshot: Snapshot, field: Field, fragment: Fragment) -> BlobReader:

@@ -11,19 +11,23 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from multiprocessing.connection import Connection, Pipe
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lancewood.engine.rows import open_fragment
+from lancewood.engine.base import WORKERS, in_order
+from lancewood.engine.rows import external_blobs, open_fragment
 from lancewood.engine.snapshot import Snapshot
-from lancewood.errors import LancewoodError, NotFoundError, StorageError
+from lancewood.errors import FormatError, LancewoodError, NotFoundError, StorageError
 from lancewood.format.layout import blob_key
 from lancewood.jobs.upkeep.problems import Problem, ProblemKind
 from lancewood.model.fragment import Fragment
+from lancewood.model.ids import BaseId
 from lancewood.model.schema import Schema
 from lancewood.store.base import Store
 
@@ -177,12 +181,19 @@ def decode_columns(
     """What is wrong with the columns of a fragment; None if all of it decodes."""
     wanted = Schema(tuple(snapshot.schema.by_name[each] for each in columns))
     ends: dict[tuple[Store, str], int] = {}
+    external: dict[tuple[int, str], int] = {}
     try:
         for batch in open_fragment(snapshot, fragment, wanted).batches():
             batch.validate(full=True)
             for location, end in _blob_ends(snapshot, fragment, wanted, batch):
                 ends[location] = max(end, ends.get(location, 0))
+            for name, end in _external_ends(wanted, batch):
+                external[name] = max(end, external.get(name, 0))
             on_batch()
+        for problem in _external_problems(snapshot, external):
+            on_batch()
+            if problem is not None:
+                return problem
         return next(_short_blobs(ends), None)
     except StorageError:
         raise
@@ -223,3 +234,41 @@ def _short_blobs(ends: Mapping[tuple[Store, str], int]) -> Iterator[str]:
             continue
         if size < end:
             yield f"{store.uri}/{key} has {size} bytes, its blobs reach to {end}"
+
+
+def _external_ends(wanted: Schema, batch: pa.RecordBatch) -> Iterator[tuple[tuple[int, str], int]]:
+    """Files that the table does not own and blobs of the batch are in, by base id and name, and how
+    far the blobs reach."""
+    for field in wanted.fields:
+        if not field.is_blob_v2:
+            continue
+        blobs = external_blobs(batch.column(field.name))
+        ends = pc.add_checked(blobs.field("position"), blobs.field("size"))
+        parts = [blobs.field("blob_id"), blobs.field("blob_uri"), ends]
+        files = pa.table(parts, ["base_id", "uri", "end"]).group_by(["base_id", "uri"])
+        for each in files.aggregate([("end", "max")]).to_pylist():
+            yield (each["base_id"], each["uri"]), each["end_max"]
+
+
+def _external_problems(
+    snapshot: Snapshot, ends: Mapping[tuple[int, str], int]
+) -> Iterator[str | None]:
+    """What is wrong with each file that the table does not own; None if nothing is, or if nobody
+    can know from here."""
+    work = (partial(_external_problem, snapshot, *name, end) for name, end in ends.items())
+    return in_order(work, workers=WORKERS)
+
+
+def _external_problem(snapshot: Snapshot, base_id: int, uri: str, end: int) -> Iterator[str | None]:
+    try:
+        store, key = snapshot.location.foreign_file(snapshot.manifest, uri, BaseId(base_id))
+        size = store.head(key).size
+    except FormatError as error:
+        yield str(error)
+    except NotFoundError as error:
+        yield f"a file that its blobs are in is missing: {error}"
+    except LancewoodError:
+        yield None  # it may be there: the place is not allowed, of another kind, or silent
+    else:
+        is_short = size < end
+        yield f"{store.uri}/{key} has {size} bytes, its blobs reach to {end}" if is_short else None
