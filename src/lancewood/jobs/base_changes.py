@@ -8,7 +8,7 @@ them ends where the base path no longer leads. It is never built on anything but
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -73,15 +73,21 @@ class SetBase(LightJob[None]):
             )
         if old.path == self.path:
             return Change(None, None)
-        new = table_pb2.BasePath()
-        new.CopyFrom(old)
-        new.path = self.path
-        _check_goal(snapshot, new)
+        moved = {each.id: self._moved(each) for each in _ids_of(snapshot, old)}
+        new = moved[old.id]
+        _check_goal(snapshot, new, moved)
         if self.check:
-            _check_files(snapshot, new)
-        bases = tuple(new if each.id == new.id else each for each in snapshot.manifest.base_paths)
+            for each in moved.values():
+                _check_files(snapshot, each)
+        bases = tuple(moved.get(each.id, each) for each in snapshot.manifest.base_paths)
         config = _with_moved_pins(snapshot, old, new)
         return Change(Restore(snapshot.manifest.version, bases, config), None)
+
+    def _moved(self, base: table_pb2.BasePath) -> table_pb2.BasePath:
+        new = table_pb2.BasePath()
+        new.CopyFrom(base)
+        new.path = self.path
+        return new
 
     def _newest(self, snapshot: Snapshot, commit_options: CommitOptions) -> Snapshot:
         newest = snapshot.newest()
@@ -107,12 +113,21 @@ def _with_moved_pins(
     return None if moved == record else {**config, PINS_CONFIG: moved.encode()}
 
 
-def _check_goal(snapshot: Snapshot, base: table_pb2.BasePath) -> None:
+def _ids_of(snapshot: Snapshot, base: table_pb2.BasePath) -> Iterator[table_pb2.BasePath]:
+    """The base path under all its ids: one that blobs of a merged branch name has that of the
+    branch as well, and all of them mean one place."""
+    location, uri = snapshot.location, uri_of_base(snapshot.location, base)
+    for each in snapshot.manifest.base_paths:
+        if each.is_dataset_root == base.is_dataset_root and uri_of_base(location, each) == uri:
+            yield each
+
+
+def _check_goal(snapshot: Snapshot, base: table_pb2.BasePath, moved: Collection[int]) -> None:
     location = snapshot.location
     others = {
         uri_of_base(location, each): f"base path {each.id}"
         for each in snapshot.manifest.base_paths
-        if each.id != base.id
+        if each.id not in moved
     }
     taken = {location.uri: "the table's own root", **others}.get(base.path)
     if taken is not None:

@@ -102,9 +102,16 @@ def test_the_error_names_what_the_table_declares(tmp_path: Path) -> None:
     head = head_with(base(1, "/x", name="warm"), base(2, "/y"))
     with pytest.raises(lw.InvalidInputError, match="declares 1 'warm', 2 '/y'"):
         find_file_root(location, head, "cold")
-    twice = head_with(base(1, "/x"), base(2, "/x/"))
+    twice = head_with(base(1, "/x"), base(2, "/x/", root=True))
     with pytest.raises(lw.InvalidInputError, match="use its id"):
         find_file_root(location, twice, "file:///x")
+
+
+def test_a_place_that_is_declared_under_two_ids_is_found_under_the_lower_one(
+    tmp_path: Path,
+) -> None:
+    location, head = location_at(tmp_path / "t"), head_with(base(5, "/x"), base(2, "/x/"))
+    assert find_file_root(location, head, "file:///x").base_id == 2
 
 
 def test_all_is_the_usual_home_and_every_base_path_but_roots_of_other_tables(

@@ -138,6 +138,8 @@ def find_base_path(location: Location, head: ManifestHead, base: Base) -> table_
                 return None
             found = [each for each in head.base_paths if base == each.path]
             found = found or [each for each in head.base_paths if location.leads_to(each, there)]
+            if len({each.is_dataset_root for each in found}) == 1:
+                return min(found, key=lambda each: each.id)  # the ids of one place mean the same
     else:
         raise InvalidInputError(
             f"a base path is given by its id, name or path, and the own root by None, got {base!r}"

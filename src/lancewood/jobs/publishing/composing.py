@@ -22,6 +22,7 @@ from lancewood.engine.write import claim_space
 from lancewood.errors import ConflictError, RetryableConflictError
 from lancewood.jobs.merging.keys import primary_key
 from lancewood.jobs.publishing.copies import Copies
+from lancewood.jobs.publishing.external_blobs import ExternalBlobs
 from lancewood.jobs.publishing.fragments import Translation
 from lancewood.jobs.publishing.judging import Judge
 from lancewood.jobs.publishing.placing import (
@@ -86,6 +87,7 @@ class Publication:
     brought: int = 0
     _judge: Judge = field(init=False)
     _spots: Spots = field(init=False)
+    _external: ExternalBlobs = field(init=False)
     _shift: int = 0
     _claimed: int = 0
     """The first of the row ids that were claimed for the target."""
@@ -97,6 +99,7 @@ class Publication:
     def __post_init__(self) -> None:
         self._judge = Judge(self.work)
         self._spots = Spots(self.work.head, self.target.location, self.work.roots)
+        self._external = ExternalBlobs(self.work.head)
         self.work.head.check_writable()
         check_no_fragment_reuse(self.work.head.manifest.indices, "publishing")
 
@@ -145,14 +148,16 @@ class Publication:
         check_no_fragment_reuse(newest.indices, "publishing")
         self.copies.begin()
         numbering = self._number(newest)
+        head = self._head(newest)
+        fields = newest.fields if head.fields is None else head.fields
+        live = frozenset(FieldId(each.id) for each in fields)
         bases = TargetBases(self.target.location, newest)
+        taken_over = (*self.net.added, *(each.now for each in self.net.changed))
+        self._external.declare(bases, newest, taken_over, live)
         known = {each.id for each in self.work.first.manifest.base_paths}
         for each in self.work.head.manifest.base_paths:
             if each.id not in known:
                 bases.declare(self._spots.of(BaseId(each.id)))
-        head = self._head(newest)
-        fields = newest.fields if head.fields is None else head.fields
-        live = frozenset(FieldId(each.id) for each in fields)
         translation = Translation(
             self.work,
             self.target.location,

@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 from pyroaring import BitMap
 
-from lancewood.engine.location import Location
+from lancewood.engine.location import Location, uri_of_base
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import UnsupportedError
 from lancewood.format.layout import find_base
@@ -243,6 +243,10 @@ class TargetBases:
         target.settle(newest)
 
     @property
+    def target_uri(self) -> str:
+        return self._target.uri
+
+    @property
     def added(self) -> tuple[table_pb2.BasePath, ...]:
         return tuple(self._bases[self._old :])
 
@@ -261,6 +265,21 @@ class TargetBases:
         base = table_pb2.BasePath(path=uri, is_dataset_root=True, name=name)
         return self._declared(uri, True, base)
 
+    def uri_of(self, base_id: BaseId) -> str | None:
+        """Where a base id leads; None if the target does not declare it."""
+        for each in self._bases:
+            if each.id == base_id:
+                return uri_of_base(self._target, each)
+        return None
+
+    def declare_as(self, base_id: BaseId, uri: str, base: table_pb2.BasePath) -> bool:
+        """Give a place this very id, even if it has another one too; False if the id leads to
+        another place."""
+        there = self.uri_of(base_id)
+        if there is None:
+            self._add(uri, base, base_id)
+        return there is None or there == uri
+
     def declare(self, spot: Spot) -> None:
         if isinstance(spot, Elsewhere):
             self.id_of(spot)
@@ -269,7 +288,7 @@ class TargetBases:
         key = uri, is_dataset_root
         if key not in self._ids:
             found = self._find(*key)
-            self._ids[key] = self._add(uri, base) if found is None else found
+            self._ids[key] = self._add(uri, base, self._free_id()) if found is None else found
         return self._ids[key]
 
     def _find(self, uri: str, is_dataset_root: bool) -> BaseId | None:
@@ -279,15 +298,18 @@ class TargetBases:
                 return BaseId(each.id)
         return None
 
-    def _add(self, uri: str, base: table_pb2.BasePath) -> BaseId:
+    def _free_id(self) -> BaseId:
+        return BaseId(max((each.id for each in self._bases), default=0) + 1)
+
+    def _add(self, uri: str, base: table_pb2.BasePath, base_id: BaseId) -> BaseId:
         new = table_pb2.BasePath()
         new.CopyFrom(base)
-        new.id = max((each.id for each in self._bases), default=0) + 1
+        new.id = base_id
         new.path = uri
         if base.HasField("name") and base.name in {each.name for each in self._bases}:
             new.ClearField("name")
         self._bases.append(new)
-        return BaseId(new.id)
+        return base_id
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from lancewood.engine.rows import Ids, RowFacts
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import RetryableConflictError, UnsupportedError
 from lancewood.jobs.publishing.copies import Copies
+from lancewood.jobs.publishing.external_blobs import ExternalBlobs
 from lancewood.jobs.publishing.placing import (
     Effect,
     Elsewhere,
@@ -82,6 +83,10 @@ class Union:
     """Of ours: those that do not cover what comes, once it is planned."""
     _first_free: int | None = None
     _planned: tuple[Version, Composition] | None = None
+    _external: ExternalBlobs = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._external = ExternalBlobs(self.theirs)
 
     @property
     def properties(self) -> dict[str, str]:
@@ -118,6 +123,7 @@ class Union:
             raise RetryableConflictError("columns or settings were changed meanwhile")
         self.copies.begin()
         attempt = _Attempt(self, newest)
+        self._external.declare(attempt.bases, newest, self._taken_over(), self.theirs_ids.keys())
         fields = newest.fields if self.head.fields is None else self.head.fields
         live = frozenset(FieldId(each.id) for each in fields)
         gone = {each.id for each in newest.fields} - live
@@ -150,6 +156,11 @@ class Union:
             live_fields=live if gone else None,
         )
         return Composition(recorded_as(effect), patch)
+
+    def _taken_over(self) -> Iterator[Fragment]:
+        """Fragments of theirs of which files come by reference."""
+        grafted = (each.theirs for each in self.gathered.grafts.values())
+        return map(self.theirs.manifest.fragment, {*self.adopted, *grafted})
 
     def _mark(self, newest: Manifest, fragments: tuple[Fragment, ...]) -> int | None:
         """The mark of row ids: above all that came, in a space where ours hands out alone. Those of
