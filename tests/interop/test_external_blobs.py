@@ -221,3 +221,109 @@ def test_a_deep_check_tells_of_base_ids_and_files_that_are_not_there(tmp_path: P
     assert "base path 1" in text
     with pytest.raises(ValueError, match="ID 1 not found"):
         contents(lance.dataset(uri))
+
+
+def test_copies_and_moves_keep_what_blobs_name(tmp_path: Path) -> None:
+    uri, there, cold = table_at(tmp_path), folder(tmp_path, "there"), tmp_path / "cold"
+    declared_by_pylance(uri, there)
+    appended(uri, rows(50, file_in(there), file_in(there, "g.bin", position=5, size=2)))
+    table = lw.open(uri)
+    expected = {0: b"own", 50: b"bytes of there", 51: b"of"}
+    dev = table.branches.create("dev")
+    for source in (table, dev):
+        kind = source.branch or "main"
+        shallow = source.clone(tmp_path / f"shallow of {kind}")
+        assert checked(shallow) == expected
+        assert checked(shallow.detach()) == expected
+        assert checked(source.clone(tmp_path / f"deep of {kind}", deep=True)) == expected
+    table = table.add_base(cold, name="cold").move_fragments(base="cold")
+    assert checked(table) == expected
+    assert checked(table.delete("n = 50").restore(table.version)) == expected
+    assert contents(dataset(uri, "dev")) == expected
+    assert contents(lance.dataset(dev.detach().uri)) == expected
+
+
+def test_a_branch_of_a_branch_is_published_onto_it_and_then_onto_main(tmp_path: Path) -> None:
+    uri, here, there = table_at(tmp_path), folder(tmp_path, "here"), folder(tmp_path, "there")
+    dev = lw.open(uri).branches.create("dev")
+    declared_by_pylance(uri, here, "dev")
+    appended(uri, rows(40, file_in(here)), "dev")
+    dev = dev.latest()
+    dev.branches.create("deeper")
+    declared_by_pylance(uri, there, "deeper")
+    appended(uri, rows(50, file_in(there)), "deeper")
+    expected = {0: b"own", 40: b"bytes of here", 50: b"bytes of there"}
+    dev.branches.publish("deeper")
+    assert contents(dataset(uri, "dev")) == expected
+    assert checked(bring(uri, "publish")) == expected
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> lw.Repository:
+    """A repository with a table of blobs and a branch dev at the same commit."""
+    made = lw.Repository.init(tmp_path / "r")
+    made.add("t", table_at(tmp_path))
+    made.branches.create("dev")
+    return made
+
+
+@pytest.mark.parametrize("is_picked", [False, True])
+def test_a_repository_merges_and_picks_by_the_same_rule(
+    repo: lw.Repository, tmp_path: Path, is_picked: bool
+) -> None:
+    uri, here, there = tmp_path / "t.lance", folder(tmp_path, "here"), folder(tmp_path, "there")
+
+    def bring_over(branch: str) -> None:
+        if is_picked:
+            repo.cherry_pick(branch)
+        else:
+            repo.merge(branch)
+
+    repo.prepare("t", branch="dev")
+    declared_by_pylance(uri, there, "dev")
+    appended(uri, rows(50, file_in(there)), "dev")
+    repo.commit("below there", branch="dev")
+    appended(uri, rows(40, b"meanwhile"))
+    repo.commit("meanwhile")
+    bring_over("dev")
+    expected = {0: b"own", 40: b"meanwhile", 50: b"bytes of there"}
+    assert checked(lw.open(uri)) == expected
+
+    repo.branches.create("other")
+    repo.prepare("t", branch="other")
+    declared_by_pylance(uri, here, "other")
+    appended(uri, rows(60, file_in(here)), "other")
+    repo.commit("below here", branch="other")
+    more = folder(tmp_path, "more")
+    declared_by_pylance(uri, folder(tmp_path, "unused"))
+    declared_by_pylance(uri, more)
+    appended(uri, rows(70, file_in(more)))
+    tip = repo.commit("below another").hash
+    with pytest.raises(lw.LancewoodError, match="cannot be taken over"):
+        bring_over("other")
+    assert next(iter(repo.log())).hash == tip
+    assert checked(lw.open(uri)) == {**expected, 70: b"bytes of more"}
+
+
+def test_a_revert_does_not_take_an_id_for_what_it_was_before_a_restore(
+    repo: lw.Repository, tmp_path: Path
+) -> None:
+    uri, here, there = tmp_path / "t.lance", folder(tmp_path, "here"), folder(tmp_path, "there")
+    bare = lw.open(uri).version
+    declared_by_pylance(uri, there)
+    appended(uri, rows(50, file_in(there)))
+    repo.commit("below there")
+    lw.open(uri).restore(bare)
+    back = repo.commit("back").hash
+    repo.revert(back)
+    assert checked(lw.open(uri)) == {0: b"own", 50: b"bytes of there"}
+
+    lw.open(uri).restore(bare)
+    again = repo.commit("back again").hash
+    declared_by_pylance(uri, here)
+    appended(uri, rows(40, file_in(here)))
+    repo.commit("below here")
+    assert bases(lw.open(uri)) == {1: "here"}
+    with pytest.raises(lw.LancewoodError, match="cannot be taken over"):
+        repo.revert(again)
+    assert checked(lw.open(uri)) == {0: b"own", 40: b"bytes of here"}
