@@ -37,6 +37,10 @@ def file_in(base: Path, name: str = "f.bin", **part: int) -> Any:
     return lance.Blob.from_uri((base / name).as_uri(), **part)
 
 
+def files_below(uri: Path) -> list[Path]:
+    return sorted(each for each in uri.rglob("*") if each.is_file())
+
+
 def table_at(tmp_path: Path) -> Path:
     uri = tmp_path / "t.lance"
     options = {"data_storage_version": "2.2", "enable_stable_row_ids": True}
@@ -127,13 +131,13 @@ def test_an_id_that_means_another_place_is_refused_and_nothing_changes(
     appended(uri, rows(50, b"plain"), "dev")
     appended(uri, rows(60, file_in(there)), "dev")
     before = lw.open(uri)
-    files = sorted(each for each in uri.rglob("*") if each.is_file())
+    files = files_below(uri)
     with pytest.raises(UnsupportedError) as e:
         bring(uri, verb)
     for part in ("base path 1", str(here), str(there), "'b'", "ingest"):
         assert part in str(e.value)
     assert before.latest().version == before.version
-    assert sorted(each for each in uri.rglob("*") if each.is_file()) == files
+    assert files_below(uri) == files
     assert checked(before.latest()) == {0: b"own", 40: b"bytes of here"}
     assert contents(dataset(uri, "dev"))[60] == b"bytes of there"
 
@@ -273,11 +277,11 @@ def test_a_repository_merges_and_picks_by_the_same_rule(
 ) -> None:
     uri, here, there = tmp_path / "t.lance", folder(tmp_path, "here"), folder(tmp_path, "there")
 
-    def bring_over(branch: str) -> None:
+    def bring_over(branch: str, *, dry_run: bool = False) -> None:
         if is_picked:
-            repo.cherry_pick(branch)
+            repo.cherry_pick(branch, dry_run=dry_run)
         else:
-            repo.merge(branch)
+            repo.merge(branch, dry_run=dry_run)
 
     repo.prepare("t", branch="dev")
     declared_by_pylance(uri, there, "dev")
@@ -299,9 +303,12 @@ def test_a_repository_merges_and_picks_by_the_same_rule(
     declared_by_pylance(uri, more)
     appended(uri, rows(70, file_in(more)))
     tip = repo.commit("below another").hash
-    with pytest.raises(lw.LancewoodError, match="cannot be taken over"):
-        bring_over("other")
+    files = files_below(uri)
+    for dry_run in (True, False):
+        with pytest.raises(lw.LancewoodError, match=r"nothing has changed.*cannot be taken over"):
+            bring_over("other", dry_run=dry_run)
     assert next(iter(repo.log())).hash == tip
+    assert files_below(uri) == files
     assert checked(lw.open(uri)) == {**expected, 70: b"bytes of more"}
 
 

@@ -321,7 +321,8 @@ class UpkeepVerbs(Handle):
         Files exist with the recorded sizes, rows and columns, deletion files decode and delete
         what the manifest says, live row ids are unique and below the mark, indices have their
         files, the newest version opens, refs name existing versions. ``deep`` also decodes every
-        page of every column, in separate processes.
+        page of every column, in separate processes, and looks for the files that external blobs
+        name, where they can be reached.
         """
         from lancewood.jobs.upkeep.verify import verify
 

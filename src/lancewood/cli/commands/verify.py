@@ -17,7 +17,11 @@ from lancewood.table import Problem
 def verify_command(
     uri: options.UriOrName,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Also decode every value of every data file.")
+        bool,
+        typer.Option(
+            "--deep",
+            help="Also decode every value of every data file, and look for files that blobs name.",
+        ),
     ] = False,
     *,
     read: Reading,

@@ -17,7 +17,7 @@ from lancewood.engine.snapshot import (
     load_snapshot,
 )
 from lancewood.engine.staging import Stage
-from lancewood.errors import InvalidInputError, MergeConflictError
+from lancewood.errors import InvalidInputError, LancewoodError, MergeConflictError
 from lancewood.git.hashes import Hash
 from lancewood.git.history import merge_bases
 from lancewood.git.text_merge import Favor
@@ -126,7 +126,7 @@ class RowMerges:
 
     def judge(self, uniting: Uniting, *, dry_run: bool, is_merge: bool) -> JudgedUnion | None:
         """The merge, prepared; None if it changes nothing. ``is_merge``: ours holds all of theirs
-        afterwards. Raises MergeConflictError."""
+        afterwards. Raises MergeConflictError, and what planning the version after ours raises."""
         ours = uniting.ours.manifest
         preparing = Preparing(uniting, self.runner, writes=not dry_run)
         found = preparing.gathered
@@ -139,6 +139,11 @@ class RowMerges:
         if is_merge:
             config = dict(ours.config if union.head.config is None else union.head.config)
             union.head = replace(union.head, config=config | united_config(ours, uniting.theirs))
+        try:
+            union.plan(ours)
+        except LancewoodError:
+            preparing.discard()
+            raise
         return JudgedUnion(uniting.ours, union, preparing)
 
 
