@@ -321,12 +321,12 @@ def test_a_revert_does_not_take_an_id_for_what_it_was_before_a_restore(
     appended(uri, rows(50, file_in(there)))
     repo.commit("below there")
     lw.open(uri).restore(bare)
-    back = repo.commit("back").hash
+    back = str(repo.commit("back").hash)
     repo.revert(back)
     assert checked(lw.open(uri)) == {0: b"own", 50: b"bytes of there"}
 
     lw.open(uri).restore(bare)
-    again = repo.commit("back again").hash
+    again = str(repo.commit("back again").hash)
     declared_by_pylance(uri, here)
     appended(uri, rows(40, file_in(here)))
     repo.commit("below here")
