@@ -29,7 +29,7 @@ from lancewood.model.ids import BaseId, FieldId, FragmentId
 from lancewood.model.manifest import Manifest
 from lancewood.model.schema import Field, Schema
 
-_Named: TypeAlias = Mapping[str, Set[BaseId]]
+_BasesByColumn: TypeAlias = Mapping[str, Set[BaseId]]
 """The base paths that external blobs name, by column."""
 _FIRST_VERSION = (2, 2)
 """The first version of data files that holds blobs of the second layout."""
@@ -40,7 +40,7 @@ class ExternalBlobs:
     """The external blobs of one version; the descriptors of a fragment are read at most once."""
 
     source: Snapshot
-    _known: dict[tuple[FragmentId, tuple[str, ...]], _Named] = field(
+    _known: dict[tuple[FragmentId, tuple[str, ...]], _BasesByColumn] = field(
         default_factory=dict, compare=False, repr=False
     )
 
@@ -74,7 +74,7 @@ class ExternalBlobs:
         }
         if not doubtful:
             return
-        for fragment, named in self._named_in(_new_to(newest, fragments), columns):
+        for fragment, named in self._bases_by_fragment(_with_new_files(newest, fragments), columns):
             for column, base_ids in named.items():
                 for base_id in sorted(base_ids & doubtful.keys()):
                     base = doubtful[base_id]
@@ -82,16 +82,16 @@ class ExternalBlobs:
                     if not bases.declare_as(base_id, uri, base):
                         raise self._refused(bases, fragment, column, base_id, uri)
 
-    def _named_in(
+    def _bases_by_fragment(
         self, fragments: Iterable[Fragment], columns: Sequence[Field]
-    ) -> Iterator[tuple[Fragment, _Named]]:
+    ) -> Iterator[tuple[Fragment, _BasesByColumn]]:
         return in_order(
-            (partial(self._looked_at, each, columns) for each in fragments), workers=WORKERS
+            (partial(self._bases_of, each, columns) for each in fragments), workers=WORKERS
         )
 
-    def _looked_at(
+    def _bases_of(
         self, fragment: Fragment, columns: Sequence[Field]
-    ) -> Iterator[tuple[Fragment, _Named]]:
+    ) -> Iterator[tuple[Fragment, _BasesByColumn]]:
         held = {
             number
             for file in fragment.files
@@ -104,7 +104,7 @@ class ExternalBlobs:
             self._known[key] = self._read(fragment, here)
         yield fragment, self._known[key]
 
-    def _read(self, fragment: Fragment, columns: Sequence[Field]) -> _Named:
+    def _read(self, fragment: Fragment, columns: Sequence[Field]) -> _BasesByColumn:
         """What blobs of rows that are not deleted name."""
         if not columns:
             return {}
@@ -138,7 +138,7 @@ class ExternalBlobs:
         )
 
 
-def _new_to(newest: Manifest, fragments: Iterable[Fragment]) -> Iterator[Fragment]:
+def _with_new_files(newest: Manifest, fragments: Iterable[Fragment]) -> Iterator[Fragment]:
     """Fragments with files that ``newest`` does not have: what it has means the same as before."""
     known = {file.path for each in newest.fragments for file in each.message.files}
     for each in fragments:
