@@ -377,10 +377,10 @@ class _Uniting:
             tightened += [each.tightened_by for each in below if each.tightened_by]
             self.theirs_ids[ours.id] = theirs.id
             source = replace(ours, children=tuple(each.field for each in below))
-        elif shape_of(theirs, lineages.theirs) == old:
-            source = ours
         else:
-            source = self._brought(theirs)
+            changed: Side = "ours" if shape_of(theirs, lineages.theirs) == old else "theirs"
+            is_kept = settled is None and self._keeps_inside(three, here, changed)
+            source = ours if (changed == "ours") is not is_kept else self._brought(theirs)
         nullable = theirs.nullable if ours.nullable == base.nullable else ours.nullable
         if not nullable and ours.nullable != theirs.nullable:
             tightened.append("theirs" if ours.nullable else "ours")
@@ -390,6 +390,32 @@ class _Uniting:
         name = theirs.name if ours.name == base.name else ours.name
         united = replace(source, name=name, nullable=nullable, metadata={**metadata, **layout})
         return _Made(united, here[-1], _together(tightened))
+
+    def _keeps_inside(self, three: Three, here: _Path, dropper: Side) -> bool:
+        """Whether a field stays that one side dropped inside of a list or the like, which then is
+        as the other side has it."""
+        holder: Side = "theirs" if dropper == "ours" else "ours"
+        lineages = self.sides.of_base
+        held, dropped = getattr(lineages, holder), {*getattr(lineages, dropper).values()}
+        side = three.theirs if holder == "theirs" else three.ours
+        assert three.base is not None
+        assert side is not None
+        kept_by_base = {held[each.id]: each for each in side.walk() if each.id in held}
+        gone = [
+            (name, each)
+            for name, each in _inside(three.base, _dotted(here))
+            if each.id not in dropped and each.id in kept_by_base
+        ]
+        decisions = {each.id: self._decided(name) for name, each in gone}
+        if any(each in ("keep", holder) for each in decisions.values()):
+            self.kept.update(node.id for _, each in gone for node in each.walk())
+            return True
+        for name, each in gone:
+            if decisions[each.id] is None and self._overall in (None, holder):
+                is_kept = self._overall == holder
+                kept = kept_by_base[each.id]
+                self.lost.append(LostColumn(name, each, kept, dropper, is_kept=is_kept))
+        return False
 
     def _alone(self, three: Three, side: Side, path: _Path) -> _Made:
         """A field that only one side has, with the keys of the table that are of that side."""
@@ -508,6 +534,13 @@ def _dotted_names(fields: Iterable[Field], above: str = "") -> Iterator[str]:
     for each in fields:
         yield above + each.name
         yield from _dotted_names(each.children, f"{above}{each.name}.")
+
+
+def _inside(each: Field, name: str) -> Iterator[tuple[str, Field]]:
+    """The fields below one, with their dotted names."""
+    for child in each.children:
+        yield f"{name}.{child.name}", child
+        yield from _inside(child, f"{name}.{child.name}")
 
 
 def _loose(metadata: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -8,7 +8,7 @@ rewritten, and those that lie below the branch of theirs are brought first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -43,6 +43,7 @@ from lancewood.model.index import SYSTEM_INDICES, Index
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import FieldMessages
 from lancewood.model.patch import HeadChanges
+from lancewood.model.refs import called
 from lancewood.model.rowids import RowVersions
 from lancewood.model.schema import CREATED_AT, LAST_UPDATED_AT
 from lancewood.model.transaction import MARKS_PROPERTY, Transaction
@@ -131,6 +132,7 @@ class Union:
         changed, removed = attempt.left()
         changed = {number: each.without_dead_files(live) for number, each in changed.items()}
         _check_held((*added, *changed.values()), live)
+        self._check_rewritten(newest, changed, removed)
         if gone:
             left = newest.fragments
             _check_held((e for e in left if e.id not in changed and e.id not in removed), live)
@@ -156,6 +158,25 @@ class Union:
             live_fields=live if gone else None,
         )
         return Composition(recorded_as(effect), patch)
+
+    def _check_rewritten(
+        self,
+        newest: Manifest,
+        changed: Mapping[FragmentId, Fragment],
+        removed: Container[FragmentId],
+    ) -> None:
+        """Raise UnsupportedError if a fragment stays whose files hold a column under the id that it
+        had before: its values would be read as null."""
+        before = {*self.rewritten.values()}
+        for each in newest.fragments if before else ():
+            now = changed.get(each.id, each)
+            if each.id not in removed and any(before & {*file.fields} for file in now.files):
+                raise UnsupportedError(
+                    f"a column was written anew on {called(self.theirs.manifest.branch)}, and not "
+                    f"the rows of fragment {each.id}, which would lose it; cast the column on the "
+                    "target in the same way, and merge again",
+                    fragment=each.id,
+                )
 
     def _taken_over(self) -> Iterator[Fragment]:
         """Fragments of theirs of which files come by reference."""
