@@ -6,7 +6,7 @@ import random
 import subprocess
 import time
 from collections.abc import Callable
-from itertools import count
+from itertools import count, permutations
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,8 +15,10 @@ from tests.repo.locations import Where, everywhere
 from tests.repo.scene import Scene
 from tests.repo.test_processes import SEED
 
+from lancewood.catalog import file_merge
 from lancewood.errors import IncompatibleConflictError
 from lancewood.git import signature
+from lancewood.git.history import merge_bases
 from lancewood.git.refs import Refs
 from lancewood.repo.repository import Repository
 
@@ -209,6 +211,34 @@ def test_rows_that_were_taken_back_do_not_return_by_a_merge_that_crosses_another
     repo.merge("exp")
     assert scene.counts() == scene.landed() == (3, 3)
     assert scene.counts("exp") == (4, 4)
+
+
+def test_files_of_branches_that_merged_each_other_in_many_rounds_are_merged_in_few_steps(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In each round every branch changes a file of its own, and merges the others as they were."""
+    ticking(monkeypatch)
+    repo, names, rounds = Repository.init(path), ("a", "b", "c", "d"), 6
+    repo.snapshot(dict.fromkeys(names, b"0"), "begin")
+    for name in names:
+        repo.branches.create(name)
+    asked = list[int]()
+    for number in range(1, rounds + 1):
+        for name in names:
+            changed = {**files(repo, name), name: b"%d" % number}
+            repo.snapshot(changed, f"{name} {number}", branch=name)
+        before = {name: str(repo.at(name).hash) for name in names}
+        for name, other in permutations(names, 2):
+            calls = count()
+            monkeypatch.setattr(
+                file_merge,
+                "merge_bases",
+                lambda *commits, calls=calls: (next(calls), merge_bases(*commits))[1],
+            )
+            repo.merge(before[other], branch=name)
+            asked.append(next(calls))
+        assert [files(repo, name) for name in names] == [dict.fromkeys(names, b"%d" % number)] * 4
+    assert max(asked) <= 6 * rounds
 
 
 def drawn(chance: random.Random, before: dict[str, bytes]) -> dict[str, bytes]:

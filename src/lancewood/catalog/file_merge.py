@@ -234,13 +234,15 @@ class _Drafts:
         return oldest
 
     def _merged(self, one: Hash, other: Hash, depth: int) -> Hash:
+        hash = _hash_of(b"merge", f"{one} {other}".encode())
+        if hash in self._commits:  # many ways lead to it after many merges
+            return hash
         bases = merge_bases(self, one, other)
         base = self._of(self._united(bases, depth + 1)) if bases else {}
         files = _Merging(self, self, depth=depth).entries(
             base, self._of(one), self._of(other), "", 0
         )
         newer = self.commit(other)
-        hash = _hash_of(b"merge", f"{one} {other}".encode())
         self._commits[hash] = Commit(
             hash, newer.tree, (one, other), newer.author, newer.committer, ""
         )

@@ -24,7 +24,9 @@ from tests.merging import (
 from tests.pylance import lance
 
 import lancewood as lw
+from lancewood.engine.snapshot import merge_bases
 from lancewood.jobs.counts import Merged
+from lancewood.jobs.uniting import bases, unite
 
 KEY: dict[str, Any] = {"key": True, "nullable": False}
 NEW = (4, 40, "n")
@@ -433,6 +435,61 @@ def test_columns_that_both_added_and_dropped_around_crosswise_merges_are_refused
     scene.on("exp").drop_columns(["c"])
     scene.merge()
     assert scene.judged().schema.names == ["k", "a", "b"]
+
+
+def merged_in_rounds(root: Path, branches: int, rounds: int, value: str = "{}") -> Scene:
+    """A table in whose every round each branch changes a row of its own, then merges the others as
+    they were before the round's merges. All have the same rows after each round. ``value`` is SQL
+    for the number of a round."""
+    names = [f"b{at}" for at in range(branches)]
+    scene = Scene(root, rows_of([(at, 0, "") for at in range(branches)]))
+    for name in names:
+        scene.branch(name)
+    for number in range(1, rounds + 1):
+        for at, name in enumerate(names):
+            scene.on(name).update({"a": value.format(number)}, f"k = {at}")
+            scene.branch(f"was-{name}-{number}", of=name)
+        for name in names:
+            for other in names:
+                if other != name:
+                    scene.merge(f"was-{other}-{number}", into=name)
+    return scene
+
+
+@pytest.mark.parametrize(("branches", "rounds"), [(2, 11), (4, 4)])
+def test_branches_that_merged_each_other_in_many_rounds_merge_without_conflict(
+    tmp_path: Path, branches: int, rounds: int
+) -> None:
+    scene = merged_in_rounds(tmp_path, branches, rounds)
+    for at in range(branches):
+        assert scene.rows(f"b{at}") == [(k, rounds, "") for k in range(branches)]
+
+
+def test_states_below_crosswise_merges_are_opened_once_however_many_ways_lead_to_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene, asked = merged_in_rounds(tmp_path, 3, 4), list[Any]()
+    scene.on("b2").update({"b": "'new'"}, "k = 2")
+
+    def counted(one: Any, other: Any) -> Any:
+        asked.append((one, other))
+        return merge_bases(one, other)
+
+    monkeypatch.setattr(unite, "merge_bases", counted)
+    scene.merge("b2", into="b0")
+    assert len(asked) == 2 * 4
+
+
+def test_where_too_many_states_are_below_crosswise_merges_a_row_that_differs_is_a_conflict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over a base that is only assumed, one of these changes would be lost without a word."""
+    scene = merged_in_rounds(tmp_path, 2, 4, "{} % 2")
+    monkeypatch.setattr(bases, "_MOST_STATES", 4)
+    scene.on("b0").update({"a": "1"})
+    assert scene.conflicts("b0", "b1") == [("update/update", "a")] * 2
+    scene.merge("b0", into="b1", resolve="theirs")
+    assert scene.rows("b1") == [(0, 1, ""), (1, 1, "")]
 
 
 @pytest.mark.parametrize("rows_in_a_file", [1, 100])

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from lancewood.data.differing import Mask, bare
+from lancewood.data.differing import Mask, bare, differing
 from lancewood.engine.rows import Ids, Ints, nameless
 from lancewood.engine.schema import Path
 from lancewood.errors import MergeConflictError
@@ -111,6 +111,13 @@ class Sides:
         """Base, ours and theirs."""
         return self.base, self.ours, self.theirs
 
+    @property
+    def apart(self) -> Mask:
+        """Whether ours and theirs differ, in columns whose values are given."""
+        pairs = zip(self.ours.values.columns, self.theirs.values.columns, strict=True)
+        cells = (differing(*each) for each in pairs)
+        return reduce(np.logical_or, cells, self.ours.there != self.theirs.there)
+
     def take(self, rows: Ints) -> Sides:
         """Some of the rows."""
         opaque = {name: cells.take(rows) for name, cells in self.opaque.items()}
@@ -146,6 +153,8 @@ class ConflictShape:
 
     def names_of(self, kinds: pa.Array, sides: Sides) -> pa.Array:
         """The ``_conflict`` of each row."""
+        if not len(sides):
+            return pa.nulls(0, pa.string())
         kind = _hashed_bytes(kinds.cast(pa.large_binary()))
         found = _mixed(_hashed_text(self.table), kind)
         for part in (sides.ids, *(_hashed_rows(each) for each in sides.each)):

@@ -57,13 +57,13 @@ from lancewood.jobs.uniting.tasks import (
     used_decisions,
 )
 from lancewood.model.fragment import Fragment
-from lancewood.model.ids import FragmentId
+from lancewood.model.ids import FieldId, FragmentId
 from lancewood.model.lines import line_of, space_of
 from lancewood.model.manifest import Manifest
 from lancewood.model.patch import HeadChanges
 from lancewood.model.refs import MAIN, called
 from lancewood.model.schema import Field
-from lancewood.rules.lineage import as_in
+from lancewood.rules.lineage import Lineage, as_in
 from lancewood.rules.three_way import favoured_map
 from lancewood.rules.uniting_columns import UnitedColumn
 
@@ -230,22 +230,36 @@ class Uniting:
         return self.theirs, self.ours, *self.base
 
     def _sides(self, column: UnitedColumn) -> tuple[Field | None, ...]:
-        others = (self._as_in(each, column) for each in self._states[3:])
+        others = map(partial(self._as_in, column), self._states[3:], self._in_others)
         return column.theirs, column.ours, column.base, *others
 
-    def _as_in(self, state: Snapshot, column: UnitedColumn) -> Field | None:
-        """A column as a further base has it."""
-        if column.base is None and column.field.name not in names_in_bases(self.base):
-            return None
-        base = self.bases[0]
-        of_state = [each.ids for each in paired_columns(base, state, common_version(base, state))]
-        there = {old: new for ids in of_state for new, old in ids.items()}
+    def _as_in(self, column: UnitedColumn, state: Snapshot, there: Lineage) -> Field | None:
+        """A column as a further base has it; ``there`` are its ids, by those of the first base."""
         known = self.columns.base_ids
         ids = {new: there[old] for new, old in known.items() if old in there}
         if column.base is None:
             named = state.schema.by_name.get(column.field.name)
-            ids = {} if named is None else {column.field.id: named.id}
+            if named is None or column.field.name not in self._names_in_bases:
+                return None
+            ids = {column.field.id: named.id}
         return as_in(column.field, ids, state.schema.by_id)
+
+    @cached_property
+    def _names_in_bases(self) -> frozenset[str]:
+        return names_in_bases(self.base)
+
+    @cached_property
+    def _in_others(self) -> tuple[Lineage, ...]:
+        """For each further base: from ids of the first one to its own."""
+        base = self.bases[0]
+        return tuple(
+            {
+                old: new
+                for each in paired_columns(base, state, common_version(base, state))
+                for new, old in each.ids.items()
+            }
+            for state in self._states[3:]
+        )
 
 
 @dataclass(eq=False)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +53,14 @@ _LEAST_ROWS = 8_192
 
 LOSERS = {OURS: 0, THEIRS: 1}
 """Which of the states, theirs and ours, gives way if a side is taken."""
+
+
+class _Based(NamedTuple):
+    """Rows as bases have them."""
+
+    rows: SideRows
+    unsure: Mask
+    """Which of them are not known."""
 
 
 @dataclass(frozen=True)
@@ -135,21 +143,27 @@ class UnitingShape:
 
     def _base(self, ids: Ids, found: Sequence[SideRows]) -> tuple[SideRows, Mask]:
         """The rows as the base has them, or what several bases add up to: where two do not go
-        together, what is below both counts. And of which rows that cannot be told, as somebody
-        decided a conflict in a step."""
-        unsure = np.zeros(len(ids), np.bool_)
+        together, what is below both counts. And of which rows that cannot be told: somebody decided
+        a conflict in a step, or what is below counts, and too much of that is below."""
 
-        def join(low: SideRows, one: SideRows, other: SideRows) -> SideRows:
-            sides = Sides(ids, base=low, ours=one, theirs=other)
-            return _result(sides, self._among_bases.decide(sides))
+        def join(low: _Based, one: _Based, other: _Based) -> _Based:
+            sides = Sides(ids, base=low.rows, ours=one.rows, theirs=other.rows)
+            unsure = one.unsure | other.unsure
+            if low.unsure.any():
+                unsure |= low.unsure & sides.apart
+            return _Based(_result(sides, self._among_bases.decide(sides)), unsure)
 
-        def add(low: SideRows, one: SideRows, other: SideRows) -> SideRows:
-            sides = Sides(ids, base=low, ours=one, theirs=other)
+        def add(low: _Based, one: _Based, other: _Based) -> _Based:
+            sides = Sides(ids, base=low.rows, ours=one.rows, theirs=other.rows)
             left_open, taken = (each.decide(sides) for each in self._in_steps)
-            unsure[left_open.fates == Fate.CONFLICT] = True
-            return _result(sides, taken)
+            unsure = one.unsure | (left_open.fates == Fate.CONFLICT)
+            return _Based(_result(sides, taken), unsure)
 
-        return self.bases.each(found.__getitem__).joined(join, add), unsure
+        def cut(first: _Based) -> _Based:
+            return _Based(first.rows, np.ones(len(ids), np.bool_))
+
+        sure = np.zeros(len(ids), np.bool_)
+        return self.bases.each(lambda at: _Based(found[at], sure)).joined(join, add, cut)
 
     def with_key_of_base(self, sides: Sides) -> Sides:
         """The rows as if the side that is not taken had left their keys alone."""

@@ -46,7 +46,9 @@ from lancewood.model.lines import (
     MERGED_KEY,
     Line,
     has_own_ids,
+    held_by,
     holds,
+    line_of,
     merged_into,
 )
 from lancewood.model.manifest import ManifestHead
@@ -113,7 +115,7 @@ class BranchMerge:
             )
         for each in (ours, theirs):
             _check_ids(each, bases[0])
-        base = Bases.of(bases, merge_bases, nothing_before).followed_by(steps)
+        base = Bases.of(bases, merge_bases, nothing_before, _history).followed_by(steps)
         rebuilt = frozenset(state_name(each.after) for each in steps)
         return Uniting(base, ours, theirs, self.resolve, self.detect, self.main.uri, rebuilt)
 
@@ -227,6 +229,18 @@ class _Attempt:
     ) -> Merged:
         name, uncovered = str(self.merge.name or MAIN), union.uncovered_indices
         return preparing.told(name, brought, uncovered, dry_run=dry_run)
+
+
+def _history(state: Snapshot) -> frozenset[tuple[str, Version]]:
+    """What a state comes from: two with the same history have the same rows. The first version of a
+    line is what the line began from."""
+    line, held = line_of(state.manifest), held_by(state.manifest)
+    is_begun = line.first == state.manifest.version
+    return frozenset(
+        (each, reached.version)
+        for each, reached in held.items()
+        if not (is_begun and each == line.id)
+    )
 
 
 def _check_ids(state: Snapshot, base: Snapshot) -> None:

@@ -226,14 +226,18 @@ def load_bases(context: RepoContext, commits: Sequence[Hash], name: str) -> Base
     found = distinct(commits)
     if not found:
         return None
-    first = pinned_state(context, context.tree(found[0]).pin(name))
-    return Bases.of(found, below, lambda _: None).each(
-        lambda each: (
-            nothing_before(first)
-            if each is None
-            else pinned_state(context, context.tree(each).pin(name))
-        )
-    )
+    states = dict[Hash | None, Snapshot]()
+
+    def state(commit: Hash | None) -> Snapshot:
+        """The table as a commit has it; the same object for commits that have the same."""
+        if commit is None:
+            return nothing_before(state(found[0]))
+        pinned = context.tree(commit).blob_hash(name)
+        if pinned not in states:
+            states[pinned] = pinned_state(context, context.tree(commit).pin(name))
+        return states[pinned]
+
+    return Bases.of(found, below, lambda _: None, lambda commit: commit).each(state)
 
 
 def standing(context: RepoContext, branch: str, name: str, tip: Hash | None) -> Snapshot:
