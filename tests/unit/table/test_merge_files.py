@@ -276,3 +276,53 @@ def test_a_merge_of_one_column_uncovers_the_index_on_it_alone(table: lw.Table) -
     merged = table.branches.merge("exp")
     assert (counted(merged).uncovered_indices, counted(merged).left_out_indices) == (("a_idx",), ())
     assert {each["a"] for each in judged(merged)} == {5}
+
+
+WIDE = 3_072
+
+
+@pytest.fixture
+def narrowly_changed(uri: str) -> tuple[lw.Table, Path]:
+    """A table where main and ``exp`` each wrote the column ``label`` of one fragment anew, in which
+    they changed rows of their own; and the data file with the wide column beside it."""
+    data = pa.table({"id": range(60), "label": ["-"] * 60})
+    table = lw.create(uri, data)
+    before = data_files(uri)
+    vectors = pa.array([[float(at)] * WIDE for at in range(60)], pa.list_(pa.float32(), WIDE))
+    table = table.add_columns(pa.table({"v": vectors}))
+    (wide,) = data_files(uri) - before
+    exp = table.branches.create("exp").update(
+        {"label": "'theirs'"}, "id % 20 = 7", rewrite="columns"
+    )
+    table = table.update({"label": "'ours'"}, "id % 20 = 11", rewrite="columns")
+    assert all(len(each._snapshot.manifest.fragments) == 1 for each in (exp, table))
+    return table, Path(uri) / "data" / wide
+
+
+def test_columns_that_neither_side_changed_are_not_read_to_tell_conflicts_or_to_merge(
+    narrowly_changed: tuple[lw.Table, Path],
+) -> None:
+    table, wide = narrowly_changed
+    data = wide.read_bytes()
+    wide.write_bytes(bytes(len(data)))
+    assert table.branches.conflicts("exp").count() == 0
+    merged = table.branches.merge("exp")
+    wide.write_bytes(data)
+    assert counted(merged).updated == 3
+    labels = {7: "theirs", 11: "ours"}
+    for each in judged(merged):
+        assert (each["label"], each["v"][0]) == (labels.get(each["id"] % 20, "-"), each["id"])
+
+
+def test_rows_in_conflict_and_rows_that_are_put_together_have_all_of_their_columns(
+    narrowly_changed: tuple[lw.Table, Path],
+) -> None:
+    table, _ = narrowly_changed
+    lw.open(table.uri, branch="exp").update({"label": "'other'"}, "id = 11", rewrite="columns")
+    (conflict,) = table.branches.conflicts("exp").to_arrow().to_pylist()
+    assert (conflict["_columns"], conflict["ours"]["v"][0]) == (["label"], 11.0)
+    merged = table.branches.merge("exp", resolve={"label": "ours.label || theirs.label"})
+    assert (counted(merged).updated, counted(merged).resolved) == (4, 1)
+    labels = {7: "theirs", 27: "theirs", 47: "theirs", 31: "ours", 51: "ours", 11: "oursother"}
+    for each in judged(merged):
+        assert (each["label"], each["v"][0]) == (labels.get(each["id"], "-"), each["id"])

@@ -150,6 +150,14 @@ class Deciding:
             used=merging.used,
         )
 
+    def settled(self, sides: Sides, names: Sequence[str]) -> tuple[Codes, Mask]:
+        """What becomes of rows that may differ in these columns alone, as far as it needs no other
+        one; and which rows are left open, as they are put together or in conflict."""
+        at = [self.schema.get_field_index(each) for each in names]
+        fresh = self._fresh[0][at], self._fresh[1][at]
+        states = _States.of(sides, _Cells.of(names, sides), fresh, by_rows=self.by_rows)
+        return states.fates, states.is_open
+
     def rivals(self, sides: Sides) -> Decided:
         """Rows of both sides that are different ones, and got one key: nothing decides them."""
         kinds, none = pa.array([ONE_KEY] * len(sides), pa.string()), np.empty(0, np.int64)
@@ -175,7 +183,7 @@ class _Cells:
     """Ours differs from theirs."""
 
     @classmethod
-    def of(cls, names: list[str], sides: Sides) -> _Cells:
+    def of(cls, names: Sequence[str], sides: Sides) -> _Cells:
         found = [np.empty((len(names), len(sides)), np.bool_) for _ in range(3)]
         for at, name in enumerate(names):
             for lines, line in zip(found, _compared(name, sides), strict=True):

@@ -16,11 +16,12 @@ from functools import cached_property, partial
 from typing import Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from lancewood.data.differing import Mask
 from lancewood.engine.comparing import Comparison, paired_columns
 from lancewood.engine.location import NewFile, default_file_root
+from lancewood.engine.rows import distinct
 from lancewood.engine.snapshot import Snapshot, common_version, main_location
 from lancewood.engine.write import claim_space, owns_its_space
 from lancewood.errors import IncompatibleConflictError
@@ -198,12 +199,43 @@ class Uniting:
         if converts:
             stirred = MetRows.joined(met.both, met.added)
         else:
-            yield from cut(met, met.both.at(~moving), count)
+            for compared, chosen in self._compared(met, ~moving):
+                yield from cut(met, met.both.at(chosen), count, compared=compared)
         yield from cut(met, stirred, count, rewrites=True)
         yield from cut(met, met.keyed.at(~keyed), count, keeps_ids=True, rewrites=converts)
         yield from cut(met, met.keyed.at(keyed), count, keeps_ids=True, rewrites=True)
         yield from cut(met, met.rivals, count, are_rivals=True)
         yield from cut(met, met.asked, count, rewrites=True, loses_key=True)
+
+    def _compared(self, met: Met, chosen: Mask) -> Iterator[tuple[frozenset[str] | None, Mask]]:
+        """Some of the rows that both may have changed, by the columns in which they may differ, or
+        None where these are not known. Other columns have the same files on both sides."""
+        theirs, ours = met.both_in
+        is_known = chosen & met.both.base.there & (not self.base.others)
+        if (chosen & ~is_known).any():
+            yield None, chosen & ~is_known
+        here = len(met.sides[1].doubts) + 1
+        pairs = (theirs + 1) * here + ours + 1
+        groups = dict[frozenset[str], Mask]()
+        for pair in distinct(pairs[is_known]).tolist():
+            names = self._names_in(met, *divmod(pair, here))
+            groups[names] = groups.get(names, False) | (is_known & (pairs == pair))
+        yield from groups.items()
+
+    def _names_in(self, met: Met, theirs: int, ours: int) -> frozenset[str]:
+        """The merged columns in which the rows of two doubts may differ, each given by its position
+        after the first, or 0 for none."""
+        there, here = (
+            {pair.after.id for each in side.doubts[max(at - 1, 0) : at] for pair in each.columns}
+            for side, at in zip(met.sides, (theirs, ours), strict=True)
+        )
+        return frozenset(
+            each.field.name
+            for each in self.columns.columns
+            if (each.theirs is not None and each.theirs.id in there)
+            or (each.ours is not None and each.ours.id in here)
+            or (each.base is not None and None in (each.theirs, each.ours))
+        )
 
     @cached_property
     def _converts(self) -> bool:
@@ -453,7 +485,7 @@ def state_name(state: Snapshot) -> str:
     return f"{state.manifest.branch or MAIN}:{state.manifest.version}"
 
 
-def _in_grafted(met: Met, rows: MetRows) -> npt.NDArray[np.bool_]:
+def _in_grafted(met: Met, rows: MetRows) -> Mask:
     """Which rows are in fragments of ours that get columns of theirs."""
     numbers = {each.ours for each in met.grafts}
     chosen = [at for at, each in enumerate(met.states[1].parts) if each.fragment.id in numbers]

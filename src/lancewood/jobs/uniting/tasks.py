@@ -194,6 +194,9 @@ class UnitingPortion:
     """Whether the rows of both sides are different ones with one key, and a conflict each."""
     loses_key: bool = False
     """Whether the side that is not taken gets the key back that the base has."""
+    compared: frozenset[str] | None = None
+    """The columns in which the rows may differ. The others are read only of rows that are put
+    together or in conflict. None if that is not known."""
 
 
 @dataclass(frozen=True)
@@ -269,24 +272,26 @@ def _copied(shape: UnitingShape, chosen: Sequence[tuple[Fragment, BitMap]]) -> I
             yield moving.with_rows(pa.RecordBatch.from_arrays(columns, schema=shape.arrow))
 
 
+class _Reading(NamedTuple):
+    """Reads some columns of rows of all states."""
+
+    readers: Sequence[SideReader]
+    most: int
+    """Number of rows that are read at a time."""
+
+    def at(self, places: Sequence[Placed]) -> Sequence[ReadRows]:
+        return [reader.at(each) for reader, each in zip(self.readers, places, strict=True)]
+
+
 class _Writing:
     """One portion, as it is decided."""
 
     def __init__(self, shape: UnitingShape, portion: UnitingPortion) -> None:
         self._shape, self._portion = shape, portion
         sent = zip(portion.fragments, shape.states, strict=True)
-        states = [each.state(snapshot) for each, snapshot in sent]
-        self._readers = [
-            SideReader(
-                state,
-                [(column, sides[at]) for column, sides in shape.columns],
-                shape.arrow,
-                shape.opaque,
-            )
-            for at, state in enumerate(states)
-        ]
-        fields = [side for _, sides in shape.columns for side in sides[:2] if side is not None]
-        self._most = min(each.portion_rows(fields) for each in states)
+        self._states = [each.state(snapshot) for each, snapshot in sent]
+        self._whole = self._reading(frozenset(shape.arrow.names))
+        self._narrow = None if portion.compared is None else self._reading(portion.compared)
         self._fates: list[npt.NDArray[np.int8]] = []
         self._kinds, self._columns = Counter[str](), Counter[str]()
         self._some: list[Mapping[str, Any]] = []
@@ -294,14 +299,12 @@ class _Writing:
         self._joined = self._resolved = 0
 
     def decided(self) -> Iterator[Decided]:
-        for _, _, decided in self._sides():
+        for _, _, decided in self._parts():
             yield decided
 
     def rows(self) -> Iterator[MovingRows]:
         """The rows that are written."""
-        for found, sides, decided in self._sides():
-            if self._portion.rewrites or self._portion.keeps_ids:
-                decided = _rewritten(sides, decided, stay=not self._portion.rewrites)
+        for found, sides, decided in self._parts():
             self._note(decided)
             chosen = np.flatnonzero(decided.fates == Fate.WRITTEN)
             if not len(chosen) or not self._shape.writes:
@@ -328,17 +331,61 @@ class _Writing:
             tuple(self._used),
         )
 
-    def _sides(self) -> Iterator[tuple[Sequence[ReadRows], Sides, Decided]]:
-        for ids, places in expanded(self._portion.rows, self._most):
-            found = [reader.at(each) for reader, each in zip(self._readers, places, strict=True)]
-            sides, deciding = self._shape.sides(ids, found), self._shape.deciding
-            are_rivals = self._portion.are_rivals
-            if self._portion.loses_key:
-                sides = self._shape.with_key_of_base(sides)
-            yield found, sides, deciding.rivals(sides) if are_rivals else deciding.decide(sides)
+    def _parts(self) -> Iterator[tuple[Sequence[ReadRows], Sides, Decided]]:
+        """The rows that are put together or in conflict, with all of their columns; and where it
+        is not known in which they may differ, all rows. Notes what becomes of every row."""
+        for ids, places in expanded(self._portion.rows, (self._narrow or self._whole).most):
+            fates, left = np.zeros(len(ids), np.int8), np.arange(len(ids))
+            if self._narrow is not None:
+                fates, is_open = self._settled(ids, self._narrow.at(places))
+                left = np.flatnonzero(is_open)
+            self._fates.append(fates)
+            for begin in range(0, len(left), self._whole.most):
+                at = left[begin : begin + self._whole.most]
+                found = self._whole.at([each.at(at) for each in places])
+                sides = self._shape.sides(ids[at], found)
+                decided = self._decided(sides)
+                fates[at] = decided.fates
+                yield found, sides, decided
+
+    def _settled(self, ids: Ids, found: Sequence[ReadRows]) -> tuple[npt.NDArray[np.int8], Mask]:
+        """What becomes of rows of which only some columns were read, and which are left open."""
+        assert self._portion.compared is not None
+        theirs, ours, base = found
+        names = [each for each in self._shape.arrow.names if each in self._portion.compared]
+        opaque = {
+            name: opaque_cells(name, [base], ours, theirs)
+            for name in names
+            if name in self._shape.opaque
+        }
+        sides = Sides(ids, base.rows, ours.rows, theirs.rows, opaque)
+        return self._shape.deciding.settled(sides, names)
+
+    def _decided(self, sides: Sides) -> Decided:
+        portion, deciding = self._portion, self._shape.deciding
+        if portion.are_rivals:
+            return deciding.rivals(sides)
+        if portion.loses_key:
+            sides = self._shape.with_key_of_base(sides)
+        decided = deciding.decide(sides)
+        if portion.rewrites or portion.keeps_ids:
+            decided = _rewritten(sides, decided, stay=not portion.rewrites)
+        return decided
+
+    def _reading(self, names: frozenset[str]) -> _Reading:
+        shape = self._shape
+        columns = [(column, sides) for column, sides in shape.columns if column.name in names]
+        arrow = pa.schema([each for each in shape.arrow if each.name in names])
+        fields = [side for _, sides in columns for side in sides[:2] if side is not None]
+        readers = [
+            SideReader(
+                state, [(column, sides[at]) for column, sides in columns], arrow, shape.opaque
+            )
+            for at, state in enumerate(self._states)
+        ]
+        return _Reading(readers, min(each.portion_rows(fields) for each in self._states))
 
     def _note(self, decided: Decided) -> None:
-        self._fates.append(decided.fates)
         self._joined += decided.joined
         self._resolved += decided.resolved
         self._used += decided.used
@@ -408,6 +455,7 @@ def cut(
     rewrites: bool = False,
     are_rivals: bool = False,
     loses_key: bool = False,
+    compared: frozenset[str] | None = None,
 ) -> Iterator[tuple[MetRows, UnitingPortion]]:
     """Rows in about so many portions, in the order of theirs; each also in the terms of the
     whole."""
@@ -427,6 +475,7 @@ def cut(
             rewrites=rewrites,
             are_rivals=are_rivals,
             loses_key=loses_key,
+            compared=compared,
         )
         yield portion, sent
         low = high
