@@ -118,11 +118,15 @@ def paired_by_key(met: Met, columns: KeyColumns) -> tuple[Met, Rivals | None]:
     partial_left &= partial.ours.there | partial.theirs.there
     fresh, added = fresh.at(fresh_left), added.at(added_left)
     rivals = _rivals(met, columns, fresh, added)
+    partial = partial.at(partial_left)
+    unknown = np.full(len(partial), NOWHERE)
+    theirs, ours = (np.concatenate((each[~is_partial], unknown)) for each in met.both_in)
     met = replace(
         met,
         taken=MetRows.joined(met.taken.at(~is_new), fresh),
         added=added,
-        both=MetRows.joined(met.both.at(~is_partial), partial.at(partial_left)),
+        both=MetRows.joined(met.both.at(~is_partial), partial),
+        both_in=(theirs, ours),
         keyed=groups.joined(rows),
     )
     return _with_rivals(met, rivals)

@@ -44,7 +44,7 @@ from lancewood.jobs.uniting.conflicts import Left
 from lancewood.jobs.uniting.gathering import Gathered, Moved, WrittenRows
 from lancewood.jobs.uniting.grafting import with_grafts
 from lancewood.jobs.uniting.keyed import KeyColumns, paired_by_key, without_inserted
-from lancewood.jobs.uniting.meeting import Meeting, Met, MetRows, Placed
+from lancewood.jobs.uniting.meeting import NOWHERE, Meeting, Met, MetRows, Placed
 from lancewood.jobs.uniting.resolving import Resolve, decided_names
 from lancewood.jobs.uniting.tasks import (
     LOSERS,
@@ -211,7 +211,8 @@ class Uniting:
         """Some of the rows that both may have changed, by the columns in which they may differ, or
         None where these are not known. Other columns have the same files on both sides."""
         theirs, ours = met.both_in
-        is_known = chosen & met.both.base.there & (not self.base.others)
+        is_doubtful = (theirs != NOWHERE) | (ours != NOWHERE)
+        is_known = chosen & is_doubtful & met.both.base.there & (not self.base.others)
         if (chosen & ~is_known).any():
             yield None, chosen & ~is_known
         here = len(met.sides[1].doubts) + 1

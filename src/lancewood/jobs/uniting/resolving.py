@@ -6,6 +6,7 @@ row, what becomes of rows that one side deleted, and what is left. Knows no rows
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
@@ -39,8 +40,10 @@ EACH = "*"
 TAKE = "take"
 DELETE = "delete"
 _TAKES = (*SIDES, DELETE)
-_SHOWN = frozenset({KIND, ROW_ID, COLUMNS, KEY, *SIDES})
-"""What conflicts are shown with: decisions may carry it along, and it decides nothing."""
+_SHOWN = frozenset({KIND, ROW_ID, COLUMNS})
+_SHOWN_WHOLE = frozenset({KEY, *SIDES})
+"""What conflicts are shown with: decisions may carry it along, and it decides nothing. The latter
+are structs, or objects of JSON in a file of text: the columns of a table may have these names."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,8 +56,9 @@ class Resolve:
     decisions: Any = field(default=None, repr=False)
     """Arrow data, a DataFrame of Spark, or a list of mappings, with ``_conflict`` and ``take``
     (``ours``, ``theirs``, ``base``, ``delete``), or with values by the names of columns; a null
-    gives no value, and what conflicts are shown with is passed over. A decision on a conflict that
-    is not there decides nothing."""
+    gives no value, and what conflicts are shown with is passed over: ``base``, ``ours``, ``theirs``
+    and ``key`` with structs in them, which give no value to columns of these names. A decision on a
+    conflict that is not there decides nothing."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """By column: a side, or SQL over ``base``, ``ours`` and ``theirs``, as ``ours.n + theirs.n -
     base.n``. ``"*"`` is each column without a rule of its own, and those words its cell there, as
@@ -146,8 +150,8 @@ def _as_decisions(data: Any) -> pa.Table:
         )
     if len(set(found.schema.names)) < found.num_columns:
         raise InvalidInputError("a column of the decisions is there twice")
-    found = found.drop_columns([each for each in found.schema.names if each in _SHOWN])
-    found = found.combine_chunks()
+    shown = [name for name in found.schema.names if _is_shown(name, found.column(name))]
+    found = found.drop_columns(shown).combine_chunks()
     for name in {CONFLICT, TAKE}.intersection(found.schema.names):
         at = found.schema.get_field_index(name)
         found = found.set_column(at, name, _as_text(name, found.column(name)))
@@ -156,6 +160,19 @@ def _as_decisions(data: Any) -> pa.Table:
         _check_takes(found)
     is_decided = [each.is_valid() for each in found.drop_columns([CONFLICT]).columns]
     return found.filter(reduce(pc.or_, is_decided)) if is_decided else found.slice(0, 0)
+
+
+def _is_shown(name: str, column: Any) -> bool:
+    """Whether a column of decisions is what conflicts are shown with, and no value."""
+    if name in _SHOWN:
+        return True
+    if name not in _SHOWN_WHOLE:
+        return False
+    kind = column.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        return pa.types.is_struct(kind) or pa.types.is_null(kind)
+    texts = (each for each in column.to_pylist() if each)
+    return all(each.startswith("{") and each.endswith("}") for each in texts)
 
 
 def _as_table(data: Any) -> pa.Table:
@@ -167,10 +184,24 @@ def _as_table(data: Any) -> pa.Table:
             names = dict.fromkeys([CONFLICT, *(name for each in data for name in each)])
             columns = {name: [each.get(name) for each in data] for name in names}
         try:
-            return pa.table(columns)
+            return pa.table({name: _as_array(name, each) for name, each in columns.items()})
         except (pa.ArrowException, TypeError, ValueError) as cause:
             raise InvalidInputError(f"decisions cannot become Arrow: {cause}") from cause
     return as_reader(data.toArrow() if hasattr(data, "toArrow") else data).read_all()
+
+
+def _as_array(name: str, values: Any) -> Any:
+    try:
+        return pa.array(values) if isinstance(values, list) else values
+    except OverflowError as cause:
+        with contextlib.suppress(OverflowError, pa.ArrowException):
+            return pa.array(values, pa.uint64())
+        most = max((each for each in values if isinstance(each, int)), key=abs, default=None)
+        raise InvalidInputError(
+            f"decisions: column {name!r}: {'an integer' if most is None else most} has more than "
+            "64 bits; give a value that the column can hold, or a decimal.Decimal",
+            column=name,
+        ) from cause
 
 
 def _as_text(name: str, column: Any) -> Any:

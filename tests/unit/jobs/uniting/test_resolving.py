@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from datetime import date
 from typing import Any
@@ -228,6 +229,42 @@ def test_values_of_decisions_are_read_as_the_column_has_them() -> None:
     decisions = [{"_conflict": name, "take": "ours", "seen": 4.0, "day": "2026-02-03"}]
     assert become(decisions, BOTH) == [bird("auk", 4, date(2026, 2, 3))]
     assert become([], BOTH) == become(None, BOTH)
+
+
+@pytest.mark.parametrize("number", [2**64, -(2**70)])
+def test_an_integer_of_more_than_64_bits_is_an_error_that_names_it_and_the_column(
+    number: int,
+) -> None:
+    given = [{"_conflict": "c", "seen": 4}, {"_conflict": "d", "seen": number}]
+    with pytest.raises(InvalidInputError, match=f"'seen': {number} has more than 64 bits"):
+        Resolve.of(given)
+    with pytest.raises(InvalidInputError, match="'seen': an integer has more than 64 bits"):
+        Resolve.of([{"_conflict": "c", "seen": [number]}])
+
+
+def test_a_large_number_of_an_unsigned_column_is_decided() -> None:
+    found = Resolve.of([{"_conflict": "c", "seen": 2**64 - 1}, {"_conflict": "d", "take": "ours"}])
+    assert found.decisions.column("seen").to_pylist() == [2**64 - 1, None]
+
+
+@pytest.mark.parametrize("name", ["key", "base", "ours", "theirs"])
+def test_a_column_that_is_called_as_a_part_of_conflicts_is_decided_by_a_value(name: str) -> None:
+    schema = pa.schema([("id", pa.int64()), (name, pa.string())])
+    rows: Three = ({"id": 7, name: "owl"}, {"id": 7, name: "auk"}, {"id": 7, name: "hen"})
+    shown = Deciding(schema, Resolve(), (("id",),), "birds").decide(sides_of([rows], schema))
+    (conflict,) = shown.conflicts.to_pylist()
+
+    def become(decision: dict[str, Any]) -> list[Any]:
+        found = Deciding(schema, Resolve.of([decision]), (("id",),), "birds")
+        return results(found.decide(sides_of([rows], schema)), [rows])
+
+    assert become({"_conflict": conflict["_conflict"], name: "emu"}) == [{"id": 7, name: "emu"}]
+    assert become({**conflict, "take": "theirs"}) == [rows[2]]
+    in_a_file = {key: json.dumps(each) for key, each in conflict.items()} | {
+        "_conflict": conflict["_conflict"],
+        "take": "theirs",
+    }
+    assert become(in_a_file) == [rows[2]]
 
 
 @pytest.mark.parametrize(
