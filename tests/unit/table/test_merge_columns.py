@@ -14,6 +14,7 @@ from tests.merging import FIRST, Scene, rows_of
 import lancewood as lw
 from lancewood.jobs.counts import Merged
 
+KEY: dict[str, Any] = {"key": True, "nullable": False}
 NEW = (4, 40, "n")
 
 
@@ -51,6 +52,28 @@ def test_rows_deleted_there_and_a_column_with_values_added_here_dolt_6766(scene:
     assert scene.conflicts() == []
     scene.merge()
     assert scene.rows() == [(*FIRST[1], 21), (*FIRST[2], 31)]
+
+
+@pytest.mark.parametrize(
+    "replacing",
+    [
+        lambda it, row: it.delete("k = 1").append(rows_of([row], **KEY)),
+        lambda it, row: it.overwrite(rows_of([row, *FIRST[1:]], **KEY)),
+    ],
+    ids=["deleted and inserted", "overwritten"],
+)
+def test_a_dropped_column_whose_cells_the_other_replaced_under_the_primary_key_is_a_conflict(
+    tmp_path: Path, replacing: Callable[[lw.Table, tuple[Any, ...]], Any]
+) -> None:
+    scene = Scene(tmp_path, rows_of(FIRST, **KEY))
+    scene.branch("same")
+    scene.on().drop_columns(["b"])
+    replacing(scene.on("exp"), (1, 10, "other"))
+    replacing(scene.on("same"), (1, 11, "x"))
+    facts = scene.refused()
+    assert facts["schema"] == [("b", "column", "dropped", "cells changed")]
+    scene.merge("same")
+    assert scene.rows() == [(1, 11), (2, 20), (3, 30)]
 
 
 @pytest.mark.parametrize(("dropping", "updating"), [("main", "exp"), ("exp", "main")])

@@ -19,11 +19,13 @@ from lancewood.engine.comparing import (
     Comparison,
     RowReader,
     differing_rows,
+    paired_columns,
     portions,
 )
 from lancewood.engine.rows import Ids
-from lancewood.engine.snapshot import Snapshot
-from lancewood.errors import MergeConflictError
+from lancewood.engine.snapshot import Snapshot, common_version
+from lancewood.errors import InvalidInputError, MergeConflictError
+from lancewood.jobs.diffing.plan import plan_diff
 from lancewood.jobs.uniting.bases import Bases
 from lancewood.jobs.uniting.columns import UnitedColumns, unite_columns
 from lancewood.jobs.uniting.compared import comparing
@@ -105,28 +107,28 @@ class _Side:
 
     def has_changed(self, lost: LostColumn) -> bool:
         """Whether a cell of a column that the other side dropped has another value than in what the
-        bases add up to.
+        bases add up to. Rows that were deleted and inserted again are the same by the primary key;
+        where two have one key, so that it does not tell, they count as changed."""
+        try:
+            return self._has_other_cells(lost.kept.id)
+        except InvalidInputError:
+            return True
 
-        Of two bases the one counts that changed a cell: so a cell that is as in one base, and not
-        as in the other, was changed if that other one differs from what is below both.
-        """
-        kept, first = lost.kept.id, self.bases.first
-        changed = _differing(self._comparing, kept)
+    def _has_other_cells(self, kept: FieldId) -> bool:
+        """Of two bases the one counts that changed a cell: so a cell that is as in one base, and
+        not as in the other, was changed if that other one differs from what is below both."""
+        first, changed = self.bases.first, _differing(self.bases.first, self.state, kept)
         if not self.bases.is_crossed_once:
             return any(len(ids) for ids in changed)
         ((other, below),) = self.bases.others
-        since_other = comparing(other, self.state)
-        mine, theirs = _all(changed), _all(_differing(since_other, kept))
+        mine, theirs = _all(changed), _all(_differing(other, self.state, kept))
         if np.intersect1d(mine, theirs).size:
             return True
         return any(
-            np.intersect1d(ids, _all(_differing(comparing(below.first, base), number))).size
-            for ids, base, since in (
-                (mine, first, self._comparing),
-                (theirs, other, since_other),
-            )
+            np.intersect1d(ids, _all(_differing(below.first, base, number))).size
+            for ids, base in ((mine, first), (theirs, other))
             if ids.size
-            for number in _ids_at(since, kept)
+            for number in _ids_at(base, self.state, kept)
         )
 
     def has_null(self, own: Field | None, merged: Field) -> bool:
@@ -162,13 +164,11 @@ def has_forbidden_null(values: Any, field: Field) -> bool:
     return False
 
 
-def _differing(compared: Comparing, number: FieldId) -> Iterator[Ids]:
+def _differing(earlier: Snapshot, later: Snapshot, number: FieldId) -> Iterator[Ids]:
     """The ids of rows that differ in a column, or in a field inside of one, by its later id."""
-    pair = next(filter(None, (_narrowed_to(each, number) for each in compared.columns)), None)
-    if pair is None:
-        return
-    for found in compared.comparisons():
-        for doubt in found.doubts:
+    for found in plan_diff(earlier, later).comparisons():
+        pair = next(filter(None, (_narrowed_to(each, number) for each in found.columns)), None)
+        for doubt in found.doubts if pair is not None else ():
             for rows in differing_rows(found, doubt, [pair]):
                 for part, at in rows.after.by_part():
                     facts = found.after.parts[part].facts
@@ -179,12 +179,11 @@ def _all(ids: Iterator[Ids]) -> Ids:
     return np.concatenate([np.empty(0, np.uint64), *ids])
 
 
-def _ids_at(compared: Comparing, number: FieldId) -> Iterator[FieldId]:
+def _ids_at(earlier: Snapshot, later: Snapshot, number: FieldId) -> Iterator[FieldId]:
     """The id that the earlier state has for a field of the later one, if it has it."""
-    for each in compared.columns:
-        found = each.ids.get(number)
-        if found is not None and is_held(found) and _narrowed(each.after, number) is not None:
-            yield found
+    for each in paired_columns(earlier, later, common_version(earlier, later)):
+        if number in each.ids:
+            yield each.ids[number]
 
 
 def _narrowed_to(pair: ColumnPair, number: FieldId) -> ColumnPair | None:

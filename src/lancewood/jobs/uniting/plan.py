@@ -58,7 +58,7 @@ from lancewood.jobs.uniting.tasks import (
     used_decisions,
 )
 from lancewood.model.fragment import Fragment
-from lancewood.model.ids import FieldId, FragmentId
+from lancewood.model.ids import FragmentId
 from lancewood.model.lines import line_of, space_of
 from lancewood.model.manifest import Manifest
 from lancewood.model.patch import HeadChanges

@@ -170,7 +170,7 @@ def _is_shown(name: str, column: Any) -> bool:
         return False
     kind = column.type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        return pa.types.is_struct(kind) or pa.types.is_null(kind)
+        return bool(pa.types.is_struct(kind) or pa.types.is_null(kind))
     texts = (each for each in column.to_pylist() if each)
     return all(each.startswith("{") and each.endswith("}") for each in texts)
 
@@ -179,8 +179,9 @@ def _as_table(data: Any) -> pa.Table:
     if isinstance(data, Mapping) or (
         isinstance(data, list | tuple) and all(isinstance(each, Mapping) for each in data)
     ):
-        columns = data
-        if not isinstance(data, Mapping):
+        if isinstance(data, Mapping):
+            columns = dict(data)
+        else:
             names = dict.fromkeys([CONFLICT, *(name for each in data for name in each)])
             columns = {name: [each.get(name) for each in data] for name in names}
         try:
