@@ -252,6 +252,28 @@ def test_two_rows_that_got_one_key_are_a_conflict(tmp_path: Path) -> None:
     assert scene.rows() == [(3, 32, "z"), (4, 20, "y"), (5, 10, "x")]
 
 
+@pytest.mark.parametrize("brought", [lw.Resolve(deletes="lose"), "side"])
+@pytest.mark.parametrize(("deleting", "changing"), [("main", "exp"), ("exp", "main")])
+def test_a_deleted_row_does_not_come_back_beside_another_one_that_got_its_key(
+    tmp_path: Path, deleting: str, changing: str, brought: Any
+) -> None:
+    scene = Scene(tmp_path, rows_of(FIRST, **KEY))
+    scene.on(deleting).delete("k IN (2, 3)").update({"k": "2"}, "k = 1")
+    scene.on(changing).update({"a": "7"}, "k IN (2, 3)")
+    keeps = "theirs" if changing == "exp" else "ours"
+    resolve = keeps if brought == "side" else brought
+    assert scene.refused(resolve=resolve)["keys"] == [{"k": 2}]
+    shown = scene.on().branches.conflicts("exp", resolve=resolve).to_arrow().to_pylist()
+    assert [(each["_kind"], each[keeps]["a"]) for each in shown] == [("key", 7)]
+    decisions = [
+        {"_conflict": each["_conflict"], "take": "delete" if each["key"]["k"] == 2 else keeps}
+        for each in scene.on().branches.conflicts("exp").to_arrow().to_pylist()
+    ]
+    assert len(decisions) == 2
+    scene.merge(resolve=decisions)
+    assert scene.rows() == [(2, 10, "x"), (3, 7, "z")]
+
+
 ONE_KEY: dict[str, tuple[Step, Step, list[Any], list[Any]]] = {
     "changed here, inserted there": (
         update("k = 1", k="4", a="11"),

@@ -6,7 +6,8 @@ keys of rows that a side inserted, and of rows of the base that both sides touch
 deleted, are read. A key with a null in it is that of no other row. Each of several bases may have
 the row under another id.
 
-Different rows that got one key, because a side changed that of one, stay different: a conflict.
+Different rows that got one key, because a side changed that of one, stay different: a conflict. So
+is a row that one side deleted, and that comes back although another one has its key by then.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from lancewood.model.segments import expand
 _THEIRS, _OURS, _BASE = range(3)
 _ONE_BASE = 3
 """So many states there are if there is one base."""
+_NO_IDS: Ids = np.empty(0, np.uint64)
 _NOTHING = Placed(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
@@ -101,15 +103,15 @@ class _Changed(NamedTuple):
     after: list[pa.Array]
 
 
-def paired_by_key(met: Met, columns: KeyColumns) -> tuple[Met, Rivals | None]:
+def paired_by_key(met: Met, columns: KeyColumns, lost: Ids = _NO_IDS) -> tuple[Met, Rivals | None]:
     """The same, with rows that are one by their key in ``keyed``; and different ones that got one
-    key, which are in ``rivals``."""
+    key, which are in ``rivals``. ``lost`` are those that do not keep the key that they got."""
     is_new = ~met.taken.ours.there & ~met.taken.base.there
     is_partial = ~np.logical_and.reduce([each.there for each in met.both.places])
     fresh, added = met.taken.at(is_new).singles(), met.added.singles()
     partial = MetRows.joined(met.both.at(is_partial), met.vanished).singles()
     if sum(map(bool, map(len, (fresh, added, partial)))) < 2 and len(met.states) == _ONE_BASE:
-        return _with_rivals(met, _rivals(met, columns, fresh, added))
+        return _with_keys_got(met, columns, fresh, added, lost)
     rows = MetRows.joined(MetRows.joined(fresh, added), partial)
     groups = _groups(rows, columns.known_by(met, rows))
     is_left = ~np.isin(np.arange(len(rows)), groups.at)
@@ -117,7 +119,6 @@ def paired_by_key(met: Met, columns: KeyColumns) -> tuple[Met, Rivals | None]:
     fresh_left, added_left, partial_left = np.split(is_left, ends)
     partial_left &= partial.ours.there | partial.theirs.there
     fresh, added = fresh.at(fresh_left), added.at(added_left)
-    rivals = _rivals(met, columns, fresh, added)
     partial = partial.at(partial_left)
     unknown = np.full(len(partial), NOWHERE)
     theirs, ours = (np.concatenate((each[~is_partial], unknown)) for each in met.both_in)
@@ -129,11 +130,52 @@ def paired_by_key(met: Met, columns: KeyColumns) -> tuple[Met, Rivals | None]:
         both_in=(theirs, ours),
         keyed=groups.joined(rows),
     )
-    return _with_rivals(met, rivals)
+    return _with_keys_got(met, columns, fresh, added, lost)
 
 
-def _with_rivals(met: Met, rivals: Rivals | None) -> tuple[Met, Rivals | None]:
+def _with_keys_got(
+    met: Met, columns: KeyColumns, fresh: MetRows, added: MetRows, lost: Ids
+) -> tuple[Met, Rivals | None]:
+    """The same with rows in ``rivals`` and ``key_taken``, where a side gave a row another key;
+    ``fresh`` are those that theirs inserted, ``added`` those of ours."""
+    changed = [columns.changed(compared, side) for side, compared in enumerate(met.sides)]
+    if not any(len(each.ids) for each in changed):
+        return met, None
+    theirs, ours = (
+        _got_keys(met, columns, side, each, rows)
+        for side, (each, rows) in enumerate(zip(changed, (fresh, added), strict=True))
+    )
+    rivals = _rivals(met, theirs, ours)
+    kept = [each.without(lost) for each in (theirs, ours)]
+    met = _with_key_taken(met, columns, kept)
     return met if rivals is None else replace(met, rivals=rivals.rows), rivals
+
+
+def _with_key_taken(met: Met, columns: KeyColumns, got: Sequence[Sequence[pa.Array]]) -> Met:
+    """The same with rows in ``key_taken`` that one side deleted, and that would have the key of
+    another one if they came back; ``got`` are keys that rows of theirs and ours got."""
+    both = met.both
+    here, there = both.ours.there, both.theirs.there
+    is_deleted = (here != there) & both.base.there
+    rows = both.at(is_deleted).singles()
+    is_taken = np.zeros(len(rows), np.bool_)
+    for side, other in ((_THEIRS, _OURS), (_OURS, _THEIRS)):
+        at = np.flatnonzero(rows.places[side].there)
+        keys = columns.read(met.states[side], side, rows.places[side].at(at))
+        is_taken[at] = KeyIndex(got[other]).find(keys) >= 0
+    if not is_taken.any():
+        return met
+    counts = both.counts[is_deleted]
+    theirs, ours = (
+        np.concatenate((each[~is_deleted], np.repeat(each[is_deleted], counts)[~is_taken]))
+        for each in met.both_in
+    )
+    return replace(
+        met,
+        both=MetRows.joined(both.at(~is_deleted), rows.at(~is_taken)),
+        both_in=(theirs, ours),
+        key_taken=rows.at(is_taken),
+    )
 
 
 class _Keys(NamedTuple):
@@ -143,6 +185,10 @@ class _Keys(NamedTuple):
     ids: Ids
     places: Placed
     keys: list[pa.Array]
+
+    def without(self, ids: Ids) -> list[pa.Array]:
+        """The keys but for those of some rows."""
+        return [each.filter(pa.array(~np.isin(self.ids, ids))) for each in self.keys]
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,15 +227,8 @@ def without_inserted(met: Met, side: int, ids: Ids) -> Met:
     return replace(met, added=added.at(~is_lost), gone=MetRows.joined(met.gone, added.at(is_lost)))
 
 
-def _rivals(met: Met, columns: KeyColumns, fresh: MetRows, added: MetRows) -> Rivals | None:
+def _rivals(met: Met, theirs: _Keys, ours: _Keys) -> Rivals | None:
     """The rows of both sides that got one key; None if there are none."""
-    changed = [columns.changed(compared, side) for side, compared in enumerate(met.sides)]
-    if not any(len(each.ids) for each in changed):
-        return None
-    theirs, ours = (
-        _got_keys(met, columns, side, each, rows)
-        for side, (each, rows) in enumerate(zip(changed, (fresh, added), strict=True))
-    )
     owners = KeyIndex(ours.keys).find(theirs.keys)
     there = np.flatnonzero(owners >= 0)
     there = there[ours.ids[owners[there]] != theirs.ids[there]]

@@ -149,6 +149,9 @@ class Met:
     """Those that have different ids, and are one row by their key; see ``keyed``."""
     rivals: MetRows
     """Those of theirs and of ours that are different rows, and got one key."""
+    key_taken: MetRows
+    """Those that one side deleted and the other may have changed, and whose key another row got
+    where they were deleted."""
     asked: MetRows
     """Those that were asked for by their ids, in none of the others."""
     settled: int = 0
@@ -239,6 +242,7 @@ class Meeting:
             (doubts[0][is_both], doubts[1][is_both]),
             keyed=met.at(slice(0)),
             rivals=met.at(slice(0)),
+            key_taken=met.at(slice(0)),
             asked=alone,
         )
 

@@ -165,7 +165,8 @@ class Uniting:
         if lost is None:
             return met
         changed, inserted = lost
-        met, _ = paired_by_key(self._looked_at(meeting.whole(changed)), key)
+        met = self._looked_at(meeting.whole(changed))
+        met, _ = paired_by_key(met, key, np.concatenate((changed, inserted)))
         met = without_inserted(met, side, inserted)
         return replace(met, rivals=met.rivals.at(slice(0)), settled=len(rivals.rows))
 
@@ -205,6 +206,10 @@ class Uniting:
         yield from cut(met, met.keyed.at(~keyed), count, keeps_ids=True, rewrites=converts)
         yield from cut(met, met.keyed.at(keyed), count, keeps_ids=True, rewrites=True)
         yield from cut(met, met.rivals, count, are_rivals=True)
+        grafted = _in_grafted(met, met.key_taken)
+        for chosen, moves in ((~grafted, converts), (grafted, True)):
+            rows = met.key_taken.at(chosen)
+            yield from cut(met, rows, count, key_is_taken=True, rewrites=moves)
         yield from cut(met, met.asked, count, rewrites=True, loses_key=True)
 
     def _compared(self, met: Met, chosen: Mask) -> Iterator[tuple[frozenset[str] | None, Mask]]:

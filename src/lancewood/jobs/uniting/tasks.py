@@ -194,6 +194,8 @@ class UnitingPortion:
     """Whether the rows of both sides are different ones with one key, and a conflict each."""
     loses_key: bool = False
     """Whether the side that is not taken gets the key back that the base has."""
+    key_is_taken: bool = False
+    """Whether other rows have the keys of these by now, so that none of them may be there."""
     compared: frozenset[str] | None = None
     """The columns in which the rows may differ. The others are read only of rows that are put
     together or in conflict. None if that is not known."""
@@ -368,6 +370,8 @@ class _Writing:
         if portion.loses_key:
             sides = self._shape.with_key_of_base(sides)
         decided = deciding.decide(sides)
+        if portion.key_is_taken:
+            decided = _kept_away(sides, decided, deciding)
         if portion.rewrites or portion.keeps_ids:
             decided = _rewritten(sides, decided, stay=not portion.rewrites)
         return decided
@@ -409,6 +413,21 @@ def _result(sides: Sides, decided: Decided) -> SideRows:
     there = np.where(fates == Fate.WRITTEN, True, there)
     there = np.where(fates == Fate.GONE, False, there)
     return SideRows(values.take(pa.array(at, mask=~there)), there)
+
+
+def _kept_away(sides: Sides, decided: Decided, deciding: Deciding) -> Decided:
+    """The same with rows in conflict that would be there, as other rows have their keys."""
+    is_back = _result(sides, decided).there & (decided.fates != Fate.CONFLICT)
+    rows, stays = np.flatnonzero(is_back), ~is_back[decided.fates == Fate.WRITTEN]
+    conflicts = [decided.conflicts, deciding.rivals(sides.take(rows)).conflicts]
+    return replace(
+        decided,
+        fates=np.where(is_back, np.int8(Fate.CONFLICT), decided.fates),
+        written=decided.written.filter(pa.array(stays)),
+        opaque={name: codes[stays] for name, codes in decided.opaque.items()},
+        conflicts=pa.concat_batches(conflicts),
+        resolved=decided.resolved - len(rows),
+    )
 
 
 def _rewritten(sides: Sides, decided: Decided, *, stay: bool) -> Decided:
@@ -455,6 +474,7 @@ def cut(
     rewrites: bool = False,
     are_rivals: bool = False,
     loses_key: bool = False,
+    key_is_taken: bool = False,
     compared: frozenset[str] | None = None,
 ) -> Iterator[tuple[MetRows, UnitingPortion]]:
     """Rows in about so many portions, in the order of theirs; each also in the terms of the
@@ -475,6 +495,7 @@ def cut(
             rewrites=rewrites,
             are_rivals=are_rivals,
             loses_key=loses_key,
+            key_is_taken=key_is_taken,
             compared=compared,
         )
         yield portion, sent
