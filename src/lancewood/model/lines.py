@@ -106,6 +106,18 @@ def held_by(head: ManifestHead) -> Vector:
     return joined(merged, {line.id: Reached(head.version, line.branch)})
 
 
+def history_of(head: ManifestHead) -> frozenset[tuple[str, Version]]:
+    """What a version holds, as a value: two with the same history have the same rows. The first
+    version of a line is what the line began from."""
+    line = line_of(head)
+    is_begun = line.first == head.version
+    return frozenset(
+        (each, reached.version)
+        for each, reached in held_by(head).items()
+        if not (is_begun and each == line.id)
+    )
+
+
 def holds(head: ManifestHead, other: ManifestHead) -> bool:
     """Whether a version holds another one, according to itself."""
     reached = held_by(head).get(line_of(other).id)

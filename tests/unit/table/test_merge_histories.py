@@ -437,6 +437,18 @@ def test_columns_that_both_added_and_dropped_around_crosswise_merges_are_refused
     assert scene.judged().schema.names == ["k", "a", "b"]
 
 
+def test_a_branch_that_was_never_written_to_is_fast_forwarded(scene: Scene) -> None:
+    scene.on().update({"a": "11"}, "k = 1")
+    merged = scene.merge("main", into="exp", detect="tables")
+    assert counts_of(merged, Merged).is_fast_forward
+    assert scene.rows("exp") == scene.rows()
+    scene.on().update({"a": "12"}, "k = 1")
+    scene.on("exp").update({"a": "21"}, "k = 2")
+    with pytest.raises(lw.MergeConflictError, match="detect='tables'"):
+        scene.merge("main", into="exp", detect="tables")
+    assert not counts_of(scene.merge("main", into="exp"), Merged).is_fast_forward
+
+
 def merged_in_rounds(root: Path, branches: int, rounds: int, value: str = "{}") -> Scene:
     """A table in whose every round each branch changes a row of its own, then merges the others as
     they were before the round's merges. All have the same rows after each round. ``value`` is SQL

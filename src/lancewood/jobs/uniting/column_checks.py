@@ -168,7 +168,9 @@ def _differing(earlier: Snapshot, later: Snapshot, number: FieldId) -> Iterator[
     """The ids of rows that differ in a column, or in a field inside of one, by its later id."""
     for found in plan_diff(earlier, later).comparisons():
         pair = next(filter(None, (_narrowed_to(each, number) for each in found.columns)), None)
-        for doubt in found.doubts if pair is not None else ():
+        if pair is None:
+            continue
+        for doubt in found.doubts:
             for rows in differing_rows(found, doubt, [pair]):
                 for part, at in rows.after.by_part():
                     facts = found.after.parts[part].facts

@@ -59,7 +59,7 @@ from lancewood.jobs.uniting.tasks import (
 )
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
-from lancewood.model.lines import line_of, space_of
+from lancewood.model.lines import history_of, line_of, space_of
 from lancewood.model.manifest import Manifest
 from lancewood.model.patch import HeadChanges
 from lancewood.model.refs import MAIN, called
@@ -128,8 +128,11 @@ class Uniting:
 
     @property
     def is_fast_forward(self) -> bool:
-        """Whether ours has not moved since the base."""
-        return state_name(self.ours) in self.base_names
+        """Whether ours has not moved since the base; a branch that was made there and never written
+        to has not."""
+        history = history_of(self.ours.manifest)
+        bases = (each for each in self.bases if state_name(each) not in self.rebuilt)
+        return any(history_of(each.manifest) == history for each in bases)
 
     def conflict_batches(self) -> Iterator[pa.RecordBatch]:
         """All conflicts that nothing decides."""

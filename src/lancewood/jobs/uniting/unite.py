@@ -46,9 +46,8 @@ from lancewood.model.lines import (
     MERGED_KEY,
     Line,
     has_own_ids,
-    held_by,
+    history_of,
     holds,
-    line_of,
     merged_into,
 )
 from lancewood.model.manifest import ManifestHead
@@ -232,15 +231,7 @@ class _Attempt:
 
 
 def _history(state: Snapshot) -> frozenset[tuple[str, Version]]:
-    """What a state comes from: two with the same history have the same rows. The first version of a
-    line is what the line began from."""
-    line, held = line_of(state.manifest), held_by(state.manifest)
-    is_begun = line.first == state.manifest.version
-    return frozenset(
-        (each, reached.version)
-        for each, reached in held.items()
-        if not (is_begun and each == line.id)
-    )
+    return history_of(state.manifest)
 
 
 def _check_ids(state: Snapshot, base: Snapshot) -> None:
