@@ -14,6 +14,7 @@ from typing import Any
 
 import duckdb
 import lance
+import numpy as np
 import pyarrow as pa
 
 import lancewood as lw
@@ -27,6 +28,7 @@ from bench.tables import make_narrow
 
 DUCKDB, JOIN = "DuckDB", "Spark's join"
 _PASSES = 3
+_WIDE = 3_072
 _BRANCH = "exp"
 _NAMES = ("value", "name", "moment")
 _CELL = """
@@ -55,6 +57,7 @@ def run(scale: Scale, places: Places) -> Section:
         made.check(lambda: made.join(joined), joined)
         rows = [*made.measured(DUCKDB, made.merge, lambda: made.join(joined), joined)]
         rows.append(made.compacted(scale.rows))
+        rows.append(_narrow(here / "wide.lance", scale.wide_rows // 2))
     return Section(
         name="merging",
         title="Merging a branch",
@@ -175,6 +178,25 @@ class _Diverged:
     def _now(self) -> dict[str, int]:
         files = (each for each in self._table.rglob("*") if each.is_file())
         return {str(each.relative_to(self._table)): _size(each) for each in files}
+
+
+def _narrow(path: Path, count: int) -> Row:
+    """Conflicts where both sides wrote one narrow column of wide rows anew: none, and the wide
+    column is not read to tell."""
+    vectors = np.random.default_rng(0).random((count, _WIDE), dtype=np.float32)
+    wide = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), _WIDE)
+    rows = pa.table({"id": range(count), "label": ["-"] * count, "v": wide})
+    main = lw.create(path, rows, fsync=False)
+    exp = main.branches.create(_BRANCH)
+    exp.update({"label": "'theirs'"}, "id % 100 = 7", rewrite="columns")
+    main = main.update({"label": "'ours'"}, "id % 100 = 11", rewrite="columns")
+    found = interleave({OURS: main.branches.conflicts(_BRANCH).count}, _PASSES)
+    return Row(
+        work=f"conflicts, both wrote a narrow column of {count:,} rows of {_WIDE} floats",
+        unit="ms",
+        ours=found[OURS],
+        target=Most(1_000.0),
+    )
 
 
 def _size(path: Path) -> int:
