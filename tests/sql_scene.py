@@ -269,6 +269,8 @@ class Queries:
                 f"{column} {rng.choice(['', 'NOT '])}IN ('{word}', 'dog')",
                 f"{column} LIKE '{rng.choice(['c', 'cat', 'é'])}%'",
                 f"{column} LIKE '%o%'",
+                f"{column} NOT LIKE '{rng.choice(['c', 'cat', 'é'])}%'",
+                f"{column} NOT ILIKE '%O'",
                 f"{column} = 'it''s'",
             ]
         )

@@ -15,8 +15,14 @@ SCRIPTS = daily(6, of=300)
 SEED = int(os.environ.get("LANCEWOOD_SQL_SEED", "0"))
 STEPS = 5
 
-OF_TARGET = ("t.id > 3", "t.a IS NULL", "t.b <> 'x'", "t.a * 2 < t.id + 4", "t.b = 'y' OR t.id < 2")
-OF_SOURCE = ("s.id > 3", "s.a IS NULL", "s.b <> 'x'", "s.a BETWEEN 1 AND 5", "length(s.b) = 1")
+OF_TARGET = (
+    *("t.id > 3", "t.a IS NULL", "t.b <> 'x'", "t.a * 2 < t.id + 4", "t.b = 'y' OR t.id < 2"),
+    *("t.b NOT LIKE 'x%'", "t.b NOT ILIKE 'Y'"),
+)
+OF_SOURCE = (
+    *("s.id > 3", "s.a IS NULL", "s.b <> 'x'", "s.a BETWEEN 1 AND 5", "length(s.b) = 1"),
+    "s.b NOT LIKE 'x%'",
+)
 OF_BOTH = ("t.a < s.a", "t.b = s.b", "s.b IS NULL AND t.a > 1", *OF_TARGET[:2], *OF_SOURCE[:2])
 NUMBERS = ("{0}.a", "{0}.id + 1", "NULL", "7", "{0}.a * 2 - {0}.id", "coalesce({0}.a, -1)")
 TEXTS = ("{0}.b", "'z'", "NULL", "upper({0}.b)", "{0}.b || '!'")

@@ -53,6 +53,8 @@ def test_rows_are_inserted_deleted_and_updated(judged: Judged) -> None:
         "UPDATE t SET score = score * 2 + id, label = upper(label) WHERE id > 1": (0, 6, 0),
         "UPDATE t AS x SET count = (SELECT max(count) FROM s) WHERE x.id IS NULL": (0, 1, 0),
         "DELETE FROM t WHERE id = id + 1": (0, 0, 0),
+        "UPDATE t SET count = 1 WHERE label NOT LIKE 'z%' AND label NOT ILIKE 'A%'": (0, 5, 0),
+        "DELETE FROM t WHERE label NOT LIKE 'A%'": (0, 0, 6),
     }
     for text, expected in steps.items():
         found = judged.run(text)

@@ -22,6 +22,7 @@ from lancewood.query.diffs import TableDiff
 from lancewood.query.kinds import NULL, seen_column
 from lancewood.query.names import Occurrence
 from lancewood.query.plan import QueryPlan, plan_query
+from lancewood.query.readable import check_read
 from lancewood.query.reads import Read
 from lancewood.query.relations import Given, Relation, Relations
 from lancewood.query.scopes import FromSource, NotReadError, ScopeColumn
@@ -64,6 +65,7 @@ class Answer(Rows):
             for occurrence, each in zip(reads, self._inputs, strict=True)
         }
         compiled = Relations(given, planned.settings, args)
+        check_read(planned.query.tree)
         try:
             self._relation: Relation = compiled.compile(planned.query.tree)
         except RecursionError:

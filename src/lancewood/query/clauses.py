@@ -89,14 +89,6 @@ def other_clauses(node: Any, known: Iterable[str]) -> list[str]:
     return [name for name, value in node.args.items() if value and name not in known]
 
 
-def check_clauses(node: Any, known: Iterable[str], what: str) -> None:
-    """Raise UnsupportedError for an unknown clause."""
-    others = other_clauses(node, known)
-    if others:
-        word = others[0].rstrip("_").replace("_", " ").upper()
-        raise only_spark(f"{what} with {word}")
-
-
 def check_undotted(table: Any) -> None:
     """Raise for a table's name with dots, which may be meant as a path."""
     name = ".".join(str(each.name) for each in table.parts)

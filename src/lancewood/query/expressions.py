@@ -241,9 +241,11 @@ class Expressions:
         if pattern.constant is None or pattern.kind != TEXT or "\\" in pattern.constant:
             raise only_spark("LIKE with other than a plain text without a backslash")
         if type(node).__name__ == "ILike":
-            lower = [functions.cased("lower", each.sql) for each in (value, pattern)]
-            return Typed(f"({lower[0]} LIKE {lower[1]})", BOOLEAN)
-        return Typed(f"({value.sql} LIKE {pattern.sql})", BOOLEAN)
+            sides = [functions.cased("lower", each.sql) for each in (value, pattern)]
+        else:
+            sides = [value.sql, pattern.sql]
+        word = "NOT LIKE" if node.args.get("negate") else "LIKE"
+        return Typed(f"({f' {word} '.join(sides)})", BOOLEAN)
 
     _compile_ilike = _compile_like
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from lancewood.query.clauses import plain_number
+from lancewood.query.clauses import other_clauses, plain_number
 
 
 class JoinKind(Enum):
@@ -34,10 +34,8 @@ _OF_RIGHT = frozenset({JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.AN
 """Joins that ignore rows of their own table where their condition is not true."""
 
 _MOST_ROWS = (1 << 31) - 1
-_IN_THE_WAY = (
-    *("group", "having", "distinct", "windows", "qualify", "order", "sort", "cluster"),
-    *("distribute", "laterals", "kind", "match", "connect", "hint", "operation_modifiers"),
-)
+_BESIDE_LIMIT = frozenset({"with_", "expressions", "from_", "where", "limit", "offset"})
+"""The clauses of a SELECT with which LIMIT counts rows of its table, or of its condition."""
 _ROW_BY_ROW = frozenset(
     {
         *("Alias", "Column", "Identifier", "Star", "Literal", "Boolean", "Null", "Paren", "Dot"),
@@ -152,7 +150,7 @@ def pushed_limit(joined: Joined, rest: Sequence[Any]) -> int | None:
     limit = _number_of(select.args.get("limit"))
     if limit is None or len(joined.nodes) > 1 or rest:
         return None
-    if any(select.args.get(each) for each in _IN_THE_WAY):
+    if other_clauses(select, _BESIDE_LIMIT):
         return None
     offset = 0
     if select.args.get("offset") is not None:

@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
+from lancewood.query.readable import unread
 from lancewood.query.settings import Settings
 
 _MOST_DIGITS = 38
@@ -61,13 +62,16 @@ class Conditions:
 
     def translate(self, node: Any) -> Condition | None:
         """The same condition; None where it may mean something else."""
+        return self._translated(node) if unread(node) is None else None
+
+    def _translated(self, node: Any) -> Condition | None:
         kind = type(node).__name__
         if kind == "Paren":
-            return self.translate(node.this)
+            return self._translated(node.this)
         if kind in ("And", "Or"):
             return self._joined(node, kind)
         if kind == "Not":
-            return _negated(self.translate(node.this))
+            return _negated(self._translated(node.this))
         if kind in _OPERATORS:
             return self._compared(node, _OPERATORS[kind])
         if kind == "Between":
@@ -85,7 +89,7 @@ class Conditions:
         return None
 
     def _joined(self, node: Any, kind: str) -> Condition | None:
-        parts = [self.translate(each) for each in node.flatten()]
+        parts = [self._translated(each) for each in node.flatten()]
         found = [each for each in parts if each is not None]
         if len(found) < len(parts):
             return None
@@ -157,7 +161,8 @@ class Conditions:
         if not _SPECIAL.isdisjoint(pattern[:-1]):
             return None
         name = self._name()
-        return Condition(f"starts_with({quoted(found.name)}, :{name})", {name: pattern[:-1]})
+        starts = Condition(f"starts_with({quoted(found.name)}, :{name})", {name: pattern[:-1]})
+        return _negated(starts) if node.args.get("negate") else starts
 
     def _name(self) -> str:
         self._count += 1

@@ -16,7 +16,6 @@ from lancewood.errors import InvalidInputError
 from lancewood.query.aggregates import has_aggregates
 from lancewood.query.clauses import (
     asks_distinct,
-    check_clauses,
     check_undotted,
     column_name,
     limited,
@@ -37,12 +36,6 @@ from lancewood.query.scopes import Aliases, FromSource, Scope, ScopeColumn
 from lancewood.query.settings import Settings
 from lancewood.query.typed import Typed, fitted, only_spark, together
 
-_OF_SELECT = frozenset(
-    {"with_", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "distinct"}
-    | {"expressions", "hint"}
-)
-_OF_SET = frozenset({"with_", "this", "expression", "distinct", "order", "limit", "offset"})
-_OF_TABLE = frozenset({"this", "alias", "version", "when"})
 _WORDS = {
     JoinKind.INNER: "JOIN",
     JoinKind.LEFT: "LEFT JOIN",
@@ -135,7 +128,6 @@ class Relations:
     # SELECT
 
     def _select(self, node: Any, outer: Scope | None) -> Relation:
-        check_clauses(node, _OF_SELECT, "SELECT")
         beginning = self._with(node, outer)
         scope = Scope(outer=outer)
         expressions = self._expressions(scope)
@@ -321,7 +313,6 @@ class Relations:
         names = [str(each.name) for each in (alias.args.get("columns") or () if alias else ())]
         if name == "Table":
             check_undotted(node)
-            check_clauses(node, _OF_TABLE, "FROM")
             return self._named(node, names)
         if name not in ("Subquery", "Values"):
             raise only_spark(f"{' '.join(node.sql('spark').split())[:60]} in FROM")
@@ -370,7 +361,6 @@ class Relations:
         )
 
     def _set(self, node: Any, outer: Scope | None) -> Relation:
-        check_clauses(node, _OF_SET, type(node).__name__.upper())
         beginning = self._with(node, outer)
         left = self.compile(node.this, outer)
         right = self.compile(node.expression, outer)

@@ -16,6 +16,7 @@ import pyarrow.types as pt
 
 from lancewood.errors import InvalidInputError
 from lancewood.model.schema import ROW_ADDRESS
+from lancewood.query.readable import unread
 from lancewood.query.settings import Settings
 from lancewood.query.statements.model import (
     Assignment,
@@ -364,6 +365,8 @@ class _MergeQuery:
 
         condition = parse_query(f"SELECT ({self._statement.on}\n)", self._settings).tree
         condition = condition.expressions[0].unnest()
+        if unread(condition) is not None:
+            return None
         found: dict[str, str] = {}
         for each in condition.flatten() if isinstance(condition, exp.And) else [condition]:
             equal = each.unnest()

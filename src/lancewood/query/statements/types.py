@@ -27,6 +27,7 @@ from lancewood.query.kinds import (
     TEXT,
     TINYINT,
 )
+from lancewood.query.readable import unread
 from lancewood.query.settings import Settings
 from lancewood.query.statements.model import Column
 from lancewood.query.text import parse_fragment
@@ -76,7 +77,10 @@ def arrow_type(sql: str, settings: Settings) -> pa.DataType:
 
     Raises InvalidInputError for what is no type, UnsupportedError for one that tables cannot hold.
     """
-    return _type(parse_fragment(sql, "DataType", settings), sql, settings)
+    node = parse_fragment(sql, "DataType", settings)
+    if unread(node) is not None:
+        raise _cannot_hold(node, sql)
+    return _type(node, sql, settings)
 
 
 def _type(node: Any, sql: str, settings: Settings) -> pa.DataType:
@@ -94,11 +98,15 @@ def _type(node: Any, sql: str, settings: Settings) -> pa.DataType:
         return pa.duration("us")
     kind = _LEAVES.get(name) if not node.expressions or name in _TAKES_LENGTH else None
     if kind is None:
-        raise UnsupportedError(
-            f"tables cannot hold the type {node.sql('spark')} of {sql!r}: choose another one",
-            type=sql,
-        )
+        raise _cannot_hold(node, sql)
     return kind
+
+
+def _cannot_hold(node: Any, sql: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"tables cannot hold the type {node.sql('spark')} of {sql!r}: choose another one",
+        type=sql,
+    )
 
 
 def _list(node: Any, sql: str, settings: Settings) -> pa.DataType:

@@ -53,6 +53,8 @@ def test_an_insert_adds_the_rows_of_its_query(judged: Judged, sql: str, rows: in
         ("id = 2", 1),
         ("id IN (2, 3)", 2),
         ("label IS NULL OR score > 4", 4),
+        ("label NOT LIKE 'a%'", 4),
+        ("label NOT ILIKE 'A%' AND id > 0", 3),
         ("id IN (SELECT id FROM s)", 3),
         ("NOT EXISTS (SELECT 1 FROM s WHERE s.id = t.id)", 3),
         ("score * 2 > (SELECT avg(score) FROM s) / 10", 4),
