@@ -101,14 +101,21 @@ def _meet_as_floats(operator: str, left: Node, right: Node) -> bool:
 
 
 def _float_type(left: Node, right: Node) -> pa.DataType:
-    """float32 if no operand is wider; constants and integers up to 16 bits do not widen."""
+    """float32 if no operand is wider; integers up to 16 bits do not widen, nor do constants that a
+    float32 can hold."""
 
     def narrow(node: Node) -> bool:
         small = pt.is_integer(node.type) and node.type.bit_width <= 16
-        return pt.is_float32(node.type) or pt.is_null(node.type) or small or _is_bare(node)
+        return pt.is_float32(node.type) or pt.is_null(node.type) or small or _fits_float32(node)
 
     some = pt.is_float32(left.type) or pt.is_float32(right.type)
     return pa.float32() if some and narrow(left) and narrow(right) else pa.float64()
+
+
+def _fits_float32(node: Node) -> bool:
+    if not (isinstance(node, Literal) and node.bare and node.value.is_valid):
+        return False
+    return scalar_in(node, pa.float32()) is not None
 
 
 def _divide(left: Node, right: Node) -> Node:

@@ -15,7 +15,8 @@ import pyarrow.types as pt
 
 from lancewood.errors import InvalidInputError
 from lancewood.expr.convert import TEMPORAL, bare_text, fit, plain, read_moment
-from lancewood.expr.kernels import try_cast_kernel
+from lancewood.expr.floats import as_float
+from lancewood.expr.kernels import Kernel, try_cast_kernel
 from lancewood.expr.literals import scalar_in
 from lancewood.expr.nodes import Literal, Node, apply, describe, is_null, null
 from lancewood.expr.types import decimal_type, digits, family
@@ -65,6 +66,13 @@ def _direct(source: pa.DataType, target: pa.DataType) -> Callable[[Any], Any]:
 
 def _loose(source: pa.DataType, target: pa.DataType) -> Callable[[Any], Any]:
     return lambda value: value.cast(target, safe=False)
+
+
+def _to_float(source: pa.DataType, target: pa.DataType) -> Callable[[Any], Any]:
+    """Cast to a float type; a number that is too large for it fails."""
+    if pt.is_float64(target) or source == pa.float16():
+        return _loose(source, target)
+    return Kernel("to float", (source,), target, lambda value: as_float(value, target)).call
 
 
 def _from_text(source: pa.DataType, target: pa.DataType) -> Callable[[Any], Any]:
@@ -130,9 +138,9 @@ _ROUTES: dict[tuple[str, str], _Route] = {
     ("integer", "float"): _loose,
     ("integer", "decimal"): _to_decimal,
     ("float", "integer"): _float_to_integer,
-    ("float", "float"): _loose,
+    ("float", "float"): _to_float,
     ("float", "decimal"): _direct,
-    ("decimal", "float"): _direct,
+    ("decimal", "float"): _to_float,
     ("decimal", "integer"): _decimal_to_integer,
     ("decimal", "decimal"): _to_decimal,
     ("date", "timestamp"): _direct,

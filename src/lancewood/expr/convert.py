@@ -121,7 +121,7 @@ def _meet(one: pa.DataType, other: pa.DataType, nodes: Sequence[Node]) -> pa.Dat
 
 
 def _meet_bare(target: pa.DataType, literal: Literal, nodes: Sequence[Node]) -> pa.DataType:
-    if family(literal.type) in ("integer", "decimal", "float") and pt.is_floating(target):
-        return target
     fits = family(target) != "null" and scalar_in(literal, target) is not None
+    if family(literal.type) in ("integer", "decimal", "float") and pt.is_floating(target):
+        return target if fits else pa.float64()
     return target if fits else _meet(target, literal.type, nodes)

@@ -81,6 +81,11 @@ def _literal_from(value: Any) -> Literal:
     raise InvalidInputError(f"a value of type {type(value).__name__} cannot be a SQL constant")
 
 
+def negated(value: int | Decimal | float) -> int | Decimal | float:
+    """The number with the other sign, and all of its digits: ``-`` keeps 28 of a Decimal."""
+    return value.copy_negate() if isinstance(value, Decimal) else -value
+
+
 def members_in(values: Sequence[Any], type_: pa.DataType) -> pa.Array | None:
     """Many plain values of one Python type as an array; None where they do not simply fit."""
     kind = _SIMPLE.get(family(type_))

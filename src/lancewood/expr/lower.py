@@ -11,9 +11,11 @@ from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
 from itertools import count
+from math import isfinite
 from typing import Any
 
 from lancewood.errors import InvalidInputError
+from lancewood.expr.literals import negated
 from lancewood.expr.parse import shorten
 from lancewood.expr.sqltypes import type_from_name
 from lancewood.expr.syntax import (
@@ -175,7 +177,9 @@ class _Lowering:
         if re.fullmatch(r"\d*\.\d*", text) and text != ".":
             return Decimal(text)
         if re.fullmatch(r"(\d+\.?\d*|\.\d+)[eE][+-]?\d+", text):
-            return float(text)
+            if isfinite(float(text)):
+                return float(text)
+            raise self.refuse(node, f"the number {text}, which is too large for a double,")
         raise self.refuse(node, f"the number {text}")
 
     def hex_string(self, node: Any) -> Syntax:
@@ -229,7 +233,7 @@ class _Lowering:
     def negative(self, node: Any) -> Syntax:
         value = self.lower(node.this)
         if isinstance(value, Constant) and type(value.value) in (int, Decimal, float):
-            return Constant(-value.value)
+            return Constant(negated(value.value))
         return Call("negate", (value,), self.start(node))
 
     def is_(self, node: Any) -> Syntax:

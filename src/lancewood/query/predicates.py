@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
+from lancewood.expr.literals import negated
 from lancewood.query.readable import unread
 from lancewood.query.settings import Settings
 
@@ -277,7 +278,7 @@ def _number(node: Any) -> int | Decimal | float | None:
     kind = type(node).__name__
     if kind == "Neg":
         value = _number(node.this)
-        return None if value is None else -value
+        return None if value is None else negated(value)
     if kind == "TryCast" and type(node.this).__name__ == "Literal":  # 5L, 1.5D
         value, name = _number(node.this), node.args["to"].this.name
         if name == "BIGINT" and isinstance(value, int):

@@ -6,11 +6,13 @@ import math
 from collections.abc import Callable
 from datetime import date, datetime, time
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+import lancewood as lw
 from lancewood.errors import InvalidInputError
 from lancewood.expr import parse_expression
 
@@ -95,6 +97,7 @@ def test_timestamps_are_cut_down_not_rounded_to_zero(compute: Compute) -> None:
         ("CAST(a AS TINYINT)", {"a": [300]}),
         ("CAST(x AS INT)", {"x": [math.nan]}),
         ("CAST(x AS INT)", {"x": [1e30]}),
+        ("CAST(x AS FLOAT)", {"x": [1e300]}),
         ("CAST(a AS DECIMAL(2, 1))", {"a": [10]}),
         ("CAST(s AS DATE)", {"s": ["2024-02-30"]}),
         ("CAST(b AS VARCHAR)", {"b": [b"\xff"]}),
@@ -136,3 +139,10 @@ def test_casts_that_make_no_sense_are_refused(sql: str) -> None:
     schema = pa.schema({"a": pa.int64(), "l": pa.list_(pa.int64()), "b": pa.binary()})
     with pytest.raises(InvalidInputError):
         parse_expression(sql, schema)
+
+
+def test_a_scan_that_casts_a_number_to_a_float_that_cannot_hold_it_fails(tmp_path: Path) -> None:
+    table = lw.create(tmp_path / "t.lance", pa.table({"x": [1.0, 1e300, None]}))
+    assert table.scan(where="TRY_CAST(x AS FLOAT) IS NULL").to_arrow().num_rows == 2
+    with pytest.raises(InvalidInputError, match=r"1e\+300 is too large for float"):
+        table.scan(where="CAST(x AS FLOAT) > 1").to_arrow()

@@ -560,3 +560,43 @@ def test_blobs_can_be_set_where_they_can_be_written(uri: str) -> None:
         table.update({"b": None}, rewrite="columns")
     with pytest.raises(UnsupportedError, match="cannot compute with 'b'"):
         table.update({"n": "b.size"})
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "told"),
+    [
+        ("f", "1e300 + id * 0", r"1e\+300 is too large for float"),
+        ("f", "f * 1e300", r"1e\+300 is too large for float"),
+        ("f", "CASE WHEN id = 1 THEN 1e300 ELSE f END", r"1e\+300 is too large for float"),
+        ("f", "CAST(id * 1e300 AS FLOAT)", r"1e\+300 is too large for float"),
+        ("f", "1e400", "1e400, which is too large for a double"),
+        ("f", 1e300, r"1e\+300 is no value of float"),
+        ("h", "1e10", r"10000000000.0 is too large for halffloat"),
+        ("h", "id * 100000", "100000.0 is too large for halffloat"),
+        ("h", "CAST(id * 99999 AS DECIMAL(12, 2))", "99999.0 is too large for halffloat"),
+        ("l", "wide", "1e\\+300 is too large for float"),
+    ],
+)
+def test_a_number_too_large_for_a_float_column_is_refused_and_never_infinite(
+    tmp_path: Path, column: str, value: object, told: str
+) -> None:
+    rows = {
+        "id": pa.array([1], pa.int64()),
+        "f": pa.array([1], pa.float32()),
+        "h": pa.array([1], pa.float16()),
+        "l": pa.array([[1.0]], pa.list_(pa.float32())),
+        "wide": [[1e300]],
+    }
+    table = lw.create(tmp_path / "t.lance", pa.table(rows))
+    with pytest.raises(InvalidInputError, match=told):
+        table.update({column: value})
+    assert lw.open(table.uri).version == 1
+
+
+def test_infinity_that_was_asked_for_is_stored(tmp_path: Path) -> None:
+    rows = {"x": [1.0, float("inf")], "f": pa.array([1, 2], pa.float32())}
+    table = lw.create(tmp_path / "t.lance", pa.table(rows))
+    table.update({"f": "x"})
+    assert lw.open(table.uri).to_arrow()["f"].to_pylist() == [1.0, float("inf")]
+    table.update({"f": "CAST('-inf' AS DOUBLE)"})
+    assert lw.open(table.uri).to_arrow()["f"].to_pylist() == [float("-inf")] * 2

@@ -21,6 +21,7 @@ from lancewood.engine.rows import nameless
 from lancewood.engine.schema import Parameters, Path, project, row_schema, stored_paths
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.expr import Expression, parse_expression, parse_number
+from lancewood.expr.floats import as_float, check_finite
 from lancewood.expr.literals import literal_from, parse_moment, scalar_in
 from lancewood.expr.nodes import Literal
 from lancewood.expr.types import NUMBERS, family, plain_type
@@ -276,7 +277,6 @@ def fitted(values: Any, target: pa.DataType) -> Any:
             made = cast_number(values, storage)
         except pa.ArrowException as cause:
             raise InvalidInputError(str(cause)) from cause
-        _check_finite(values, made)
         values = made
     return target.wrap_array(values) if isinstance(target, pa.BaseExtensionType) else values
 
@@ -289,7 +289,10 @@ def cast_number(values: Any, target: pa.DataType) -> Any:
     """
     if pt.is_decimal(target) and pt.is_integer(values.type):
         return values.cast(pa.decimal128(_DIGITS_OF_INTEGERS, 0)).cast(target)
+    if pt.is_floating(target) and not pt.is_integer(values.type):
+        return as_float(values, target)
     made = values.cast(target)
+    check_finite(values, made)
     if pt.is_decimal(target) and pt.is_floating(values.type):
         changed = pc.not_equal(made.cast(values.type), values)
         if pc.any(changed).as_py():
@@ -372,16 +375,6 @@ def _is_kept(given: Any, made: Any) -> bool:
     if isinstance(made, float):
         return math.isinf(made) == math.isinf(given)
     return bool(given == made)
-
-
-def _check_finite(values: Any, made: Any) -> None:
-    """Raise InvalidInputError for a float too large for a smaller float type: Arrow silently makes
-    it infinite."""
-    if not pt.is_floating(made.type) or not pt.is_floating(values.type):
-        return
-    grown = pc.and_(pc.is_inf(made.cast(pa.float64())), pc.is_finite(values))
-    if pc.any(grown).as_py():
-        raise InvalidInputError(f"a value is too large for {made.type}")
 
 
 def _storage_type(kind: pa.DataType) -> pa.DataType:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from lancewood.errors import InvalidInputError
+from lancewood.expr.floats import as_float
 from lancewood.jobs.rows.assignments import cast_number
 from lancewood.query.kinds import cast_to
 
@@ -129,12 +130,17 @@ def _cast(array: pa.Array, name: str, kind: pa.DataType) -> pa.Array:
         if pt.is_floating(array.type) and not pt.is_floating(kind):
             _check_exact(array)
         if pt.is_floating(kind):
-            wide = array if pt.is_floating(array.type) else array.cast(pa.float64(), safe=False)
-            return wide.cast(kind, safe=False)
+            return as_float(array, kind)
         return cast_number(array, kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as cause:
         raise InvalidInputError(
             f"column {name!r} is {kind}, and a value of {array.type} does not fit: {cause}; "
-            f"write {cast_to(kind)}, to say what it should become",
+            f"{_way_out(kind)}",
             column=name,
         ) from cause
+
+
+def _way_out(kind: pa.DataType) -> str:
+    if pt.is_floating(kind):  # a cast to it would be as large
+        return "write one that fits, or change the type of the column with ALTER TABLE"
+    return f"write {cast_to(kind)}, to say what it should become"

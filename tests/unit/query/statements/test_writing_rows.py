@@ -99,6 +99,7 @@ PRICES = pa.table(
         "price": pa.array([Decimal("5.18"), None], pa.decimal128(12, 2)),
         "small": pa.array([1, 2], pa.int8()),
         "near": pa.array([1, 2], pa.float32()),
+        "half": pa.array([1, 2], pa.float16()),
         "at": pa.array([None, None], pa.timestamp("s")),
     }
 )
@@ -137,7 +138,12 @@ def test_a_number_becomes_the_equal_one_of_the_column(
         ("price = price * 1.111", r"write CAST\(… AS DECIMAL\(12,2\)\), to say what"),
         ("small = 1.5", r"1\.5 is no value of it: write CAST\(1\.5 AS TINYINT\)"),
         ("small = 300", "300 is no value of it: write one that fits, or change the type"),
-        ("near = 1e300", "a value is too large for float"),
+        ("near = 1e300", r"1e\+300 is too large for float"),
+        ("near = 1e300 + id", r"1e\+300 is too large for float; write one that fits"),
+        ("near = near * 1e300", r"1e\+300 is too large for float"),
+        ("half = 1e10", "10000000000.0 is too large for halffloat"),
+        ("half = 99999", "99999.0 is too large for halffloat"),
+        ("half = id * 99999.5", "99999.5 is too large for halffloat"),
         ("at = TIMESTAMP_NTZ '2024-01-01 00:00:00.5'", "is no value of it: write one that fits"),
     ],
 )
@@ -149,6 +155,26 @@ def test_a_number_that_would_be_another_one_in_the_column_is_refused(
     with pytest.raises(InvalidInputError, match=told):
         lw.sql(f"UPDATE t SET {assigned}", tables={"t": uri})
     assert lance.dataset(uri).version == 1
+
+
+def test_a_negative_decimal_keeps_all_of_its_digits(tmp_path: Path) -> None:
+    digits = "123456789012345.123456789012345"
+    price = pa.array([Decimal(f"-{digits}"), Decimal(digits)], pa.decimal128(38, 15))
+    table = lw.create(tmp_path / "t.lance", pa.table({"id": [1, 2], "price": price}))
+    tables = {"t": table.uri}
+    for where, rows in {
+        f"price < -{digits}": 0,
+        f"price = -{digits}": 1,
+        f"-price < {digits}": 1,
+    }.items():
+        found = lw.sql(f"SELECT id FROM t WHERE {where}", tables=tables).to_arrow()
+        assert found.num_rows == table.count_rows(where) == rows, where
+    lw.sql(f"DELETE FROM t WHERE price < -{digits}", tables=tables)
+    assert table.delete(f"price < -{digits}").version == 1
+    lw.sql(f"UPDATE t SET price = -9{digits} WHERE id = 1", tables=tables)
+    lw.open(table.uri).update({"price": f"-8{digits}"}, where="id = 2")
+    stored = lance.dataset(table.uri).to_table().sort_by("id")["price"].to_pylist()
+    assert stored == [Decimal(f"-9{digits}"), Decimal(f"-8{digits}")]
 
 
 def test_conditions_and_values_take_arguments(judged: Judged) -> None:
