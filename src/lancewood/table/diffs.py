@@ -196,8 +196,8 @@ class DiffVerbs(Handle):
         change: str | Sequence[str] | None = None,
         on: str | Sequence[str] | None = None,
     ) -> Diff:
-        """The rows that differ between two revisions, on whatever branches: from this version to
-        ``a``, or from ``a`` to ``b``. Each is said as ``at`` is to ``open``.
+        """The rows that differ between two revisions, on whatever branches: from ``a`` to this
+        version, or to ``b``. Each is said as ``at`` is to ``open``.
 
         A row is known by its stable row id. Rows that only one of the revisions has are paired by
         ``on``, the names of key columns, or else by the primary key of the schema: an overwrite, or
@@ -216,10 +216,9 @@ class DiffVerbs(Handle):
         and rows may have moved.
         """
         mine = self._snapshot
-        one, other = (mine, a) if b is None else (resolve(mine, a), b)
         return diff_of(
-            one,
-            resolve(mine, other),
+            resolve(mine, a),
+            mine if b is None else resolve(mine, b),
             columns=columns,
             where=where,
             change=change,

@@ -12,8 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from tests.pylance import lance
+from typer.testing import CliRunner
 
 import lancewood as lw
+from lancewood.cli.main import app
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot import load_snapshot
 from lancewood.store.locate import open_store
@@ -52,21 +54,35 @@ def nothing() -> dict[str, list[Any]]:
 # The table of cases
 
 
+def test_a_diff_with_one_revision_is_from_it_to_now_in_every_door(uri: str) -> None:
+    table = lw.open(uri)
+    after = table.append(more(20)).update({"x": "9.0"}, "id = 3")
+    expected = {"deleted": [], "inserted": [20], "updated": [(3, ["x"])]}
+    assert told(after.diff(1)) == expected
+    found = lw.sql(
+        "SELECT _change, before.id AS a, after.id AS b FROM diff('t', 1)", tables={"t": after}
+    )
+    rows = sorted(found.to_arrow().to_pylist(), key=lambda each: each["b"])
+    assert [tuple(each.values()) for each in rows] == [("updated", 3, 3), ("inserted", None, 20)]
+    shown = CliRunner().invoke(app, ["table", "diff", uri, "1", "--stat"]).stdout
+    assert shown.startswith("1 row inserted, 1 updated")
+
+
 def test_rows_of_a_branch_are_the_same_where_they_were_published_and_moved(uri: str) -> None:
     exp = lw.open(uri).branches.create("exp").append(more(20, 21)).update({"x": "2.0"}, "id = 20")
     lw.open(uri).append(more(30))
     main = lw.open(uri).branches.publish("exp").compact(target_rows=100)
     assert len(main._snapshot.manifest.fragments) == 1
-    assert told(exp.diff("main")) == {**nothing(), "inserted": [30]}
+    assert told(exp.diff("main")) == {**nothing(), "deleted": [30]}
     later = main.update({"x": "3.0"}, "id = 21")
-    assert told(later.diff("exp")) == {**nothing(), "deleted": [30], "updated": [(21, ["x"])]}
+    assert told(later.diff("exp")) == {**nothing(), "inserted": [30], "updated": [(21, ["x"])]}
 
 
 def test_rows_that_two_lines_gave_the_same_ids_are_different_ones(uri: str) -> None:
     lance.dataset(uri).create_branch("theirs")
     lw.open(uri, branch="theirs").append(more(20))
     main = lw.open(uri).append(more(30)).compact(target_rows=100)
-    assert told(main.diff("theirs")) == {**nothing(), "deleted": [30], "inserted": [20]}
+    assert told(main.diff("theirs")) == {**nothing(), "deleted": [20], "inserted": [30]}
 
 
 def test_rows_are_deleted_inserted_and_updated_with_both_states(uri: str) -> None:
@@ -131,9 +147,9 @@ def test_a_new_column_changes_no_row_also_beside_an_update(uri: str) -> None:
     lw.open(uri, branch="exp").update({"name": "'other'"}, "id = 6")
     found = after.diff("exp")
     assert told(found)["updated"] == [(6, ["name"])]
-    assert [each.name for each in found.schema.dropped] == ["y"]
+    assert [each.name for each in found.schema.added] == ["y"]
     (row,) = found.to_arrow().to_pylist()
-    assert (row["before"]["y"], "y" in row["after"]) == (1.0, False)
+    assert ("y" in row["before"], row["after"]["y"]) == (False, 1.0)
 
 
 def test_a_null_column_a_rename_and_a_drop_change_no_row(uri: str) -> None:
@@ -201,7 +217,7 @@ def test_a_published_branch_is_the_same_as_what_it_became(uri: str) -> None:
     lw.open(uri, branch="exp").append(more(30, 31)).delete("id = 0")
     table.append(more(40))
     after = table.latest().branches.publish("exp")
-    assert told(after.diff("exp")) == {"deleted": [40], "inserted": [], "updated": []}
+    assert told(after.diff("exp")) == {"deleted": [], "inserted": [40], "updated": []}
 
 
 def test_versions_from_before_a_reset_can_be_compared(uri: str) -> None:
@@ -219,7 +235,7 @@ def test_rows_of_two_branches_with_the_same_ids_are_different_rows(uri: str) -> 
     table.branches.create("exp")
     lw.open(uri, branch="exp").append(more(30, 31)).compact(target_rows=100)
     mine = table.append(more(40)).compact(target_rows=100)
-    assert told(mine.diff("exp")) == {"deleted": [40], "inserted": [30, 31], "updated": []}
+    assert told(mine.diff("exp")) == {"deleted": [30, 31], "inserted": [40], "updated": []}
 
 
 def test_columns_that_pylance_wrote_in_place_without_a_mark_are_found(uri: str) -> None:
@@ -240,7 +256,7 @@ def test_a_detached_version_is_compared_too(uri: str) -> None:
     made = lance.LanceDataset.commit(uri, operation, read_version=1, detached=True)
     table = lw.open(uri).append(more(70))
     found = table.diff(made.version)
-    assert told(found) == {"deleted": [70], "inserted": [60], "updated": []}
+    assert told(found) == {"deleted": [60], "inserted": [70], "updated": []}
 
 
 # Without stable row ids
