@@ -335,3 +335,27 @@ def test_a_few_rows_of_a_long_history_need_few_calls(tmp_path: Path) -> None:
     assert {each["id"]: each["_changed"]["version"] for each in found}[3] == 299
     assert len(store.calls) - first < 20
     assert {verb for verb, _ in store.calls[first:]} == {"get"}
+
+
+def test_a_null_in_a_new_column_was_written_by_who_added_the_column(tmp_path: Path) -> None:
+    def writers(table: lw.Table, column: str) -> list[tuple[int, int, bool]]:
+        found = table.blame(cells=True, show=["id"], columns=[column]).to_arrow().to_pylist()
+        return [(e["id"], e["_written"]["version"], e["_written"]["exact"]) for e in found]
+
+    null = pa.field("a", pa.int64())
+    made = lw.create(tmp_path / "a.lance", pa.table({"id": [1, 2]})).append(pa.table({"id": [3]}))
+    added = made.add_columns(null).append(
+        pa.table({"id": [4], "a": [None]}, pa.schema([made.schema.field("id"), null]))
+    )
+    assert writers(added, "a") == [(1, 3, True), (2, 3, True), (3, 3, True), (4, 4, True)]
+    set_ = added.update({"a": "7"}, "id = 2")
+    assert sorted(writers(set_, "a")) == [(1, 3, True), (2, 5, True), (3, 3, True), (4, 4, True)]
+    assert [each[1] for each in sorted(writers(set_, "id"))] == [1, 1, 2, 4]
+
+    made = lw.create(tmp_path / "b.lance", pa.table({"id": [1, 2], "a": [5, 6]}))
+    again = made.drop_columns(["a"]).add_columns(null)
+    assert writers(again, "a") == [(1, 3, True), (2, 3, True)]
+
+    made = lw.create(tmp_path / "c.lance", pa.table({"id": [1, 2]}))
+    merged = made.append(pa.table({"id": [3], "b": [8]}), merge_schema=True)
+    assert writers(merged, "b") == [(1, 2, True), (2, 2, True), (3, 2, True)]

@@ -206,10 +206,14 @@ class _Tracing:
         return [bool(self._open[at, column].any()) for column in range(len(self._columns))]
 
     def _holds(self, version: Version, fragment: Fragment, columns: Sequence[Field]) -> bool:
-        """Whether a version is there and has the columns of a fragment in the same files."""
+        """Whether a version is there and has the columns of a fragment in the same files. A column
+        of nulls is in no file; only the schema says from which version on it is there."""
         try:
-            found = self._history.at(version).manifest.fragment(fragment.id)
+            snapshot = self._history.at(version)
+            found = snapshot.manifest.fragment(fragment.id)
         except NotFoundError:
+            return False
+        if self._is_by_cell and any(each.id not in snapshot.schema.by_id for each in columns):
             return False
         if found.message.files == fragment.message.files:
             return True
