@@ -106,10 +106,9 @@ def check_names(schema: Schema) -> None:
             raise InvalidInputError(
                 f"column name {top.name!r} is not allowed: it contains '.'", column=top.name
             )
-        if "`" in top.name or "\0" in top.name:
+        if "`" in top.name:
             raise InvalidInputError(
-                f"column name {top.name!r} is not allowed: it contains a backtick or NUL",
-                column=top.name,
+                f"column name {top.name!r} is not allowed: it contains a backtick", column=top.name
             )
         if top.name in RESERVED_NAMES:
             raise InvalidInputError(
@@ -127,12 +126,22 @@ def check_encodable(name: str) -> None:
         ) from cause
 
 
+def check_whole(name: str) -> None:
+    """Raise InvalidInputError for a name with a NUL, where Arrow's C interface ends it."""
+    if "\0" in name:
+        raise InvalidInputError(
+            f"column name {name!r} is not allowed: it contains a NUL; rename the column",
+            column=name,
+        )
+
+
 def _check_level(fields: Iterable[Field], path: str) -> None:
     seen: set[str] = set()
     for each in fields:
         if not each.name:
             raise InvalidInputError(f"a column of {path or 'the schema'} has no name")
         check_encodable(each.name)
+        check_whole(each.name)
         if each.name in seen:
             raise InvalidInputError(f"column {path + each.name!r} occurs twice", column=each.name)
         seen.add(each.name)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError, LancewoodError
+from lancewood.format.arrow import check_whole
 
 _NAMELESS_INDEX = re.compile(r"__index_level_\d+__")
 _PANDAS = b"pandas"
@@ -28,6 +29,8 @@ def as_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
     Raises InvalidInputError for what is not Arrow data.
     """
     _check_polars(data)
+    for name in _names(data):
+        check_whole(name)
     reader = _reader(data, schema)
     note = (reader.schema.metadata or {}).get(_PANDAS)
     return reader if note is None else _without_counting_index(reader, note)
@@ -67,6 +70,36 @@ def _without_counting_index(reader: pa.RecordBatchReader, note: bytes) -> pa.Rec
         reader.schema.with_metadata(metadata),
         (each.replace_schema_metadata(metadata) for each in reader),
     )
+
+
+def _names(data: Any) -> Iterator[str]:
+    """The names of columns and fields as the caller has them: Arrow's stream may shorten them."""
+    known = data if isinstance(data, pa.Schema) else getattr(data, "schema", None)
+    if isinstance(known, pa.Schema):
+        yield from _below(known)
+    elif isinstance(known, Mapping):  # polars
+        yield from _below_polars(known.items())
+    elif not callable(columns := getattr(data, "columns", ())):  # pandas, duckdb
+        yield from (each for each in columns if isinstance(each, str))
+    for batch in data if isinstance(data, list | tuple) else ():
+        if isinstance(batch, pa.RecordBatch):
+            yield from _below(batch.schema)
+
+
+def _below(fields: Iterable[pa.Field]) -> Iterator[str]:
+    for each in fields:
+        yield each.name
+        kind = each.type.storage_type if isinstance(each.type, pa.BaseExtensionType) else each.type
+        yield from _below(kind.field(at) for at in range(kind.num_fields))
+
+
+def _below_polars(fields: Iterable[tuple[str, Any]]) -> Iterator[str]:
+    for name, kind in fields:
+        yield name
+        inner = [(each.name, each.dtype) for each in getattr(kind, "fields", ())]
+        if hasattr(kind, "inner"):
+            inner.append(("", kind.inner))
+        yield from _below_polars(inner)
 
 
 def _check_polars(data: Any) -> None:
