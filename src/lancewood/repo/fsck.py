@@ -221,7 +221,7 @@ class _Check:
             self.findings.attempt(
                 FaultKind.TABLE,
                 f"table {name} in commit {commit[:12]}",
-                "Bring its files back from a copy, or go on from a commit that reads",
+                "Bring its files back from a copy, or use another commit",
                 self.context.open,
                 pin,
             )
@@ -333,7 +333,7 @@ class ProblemsFound:
     problems: list[Problem] = field(default_factory=list)
 
     def add(self, kind: FaultKind, where: str, why: str, way_out: str) -> None:
-        self.problems.append(Problem(kind, where, why.rstrip("."), way_out))
+        self.problems.append(Problem(kind, where, _without(why, way_out), way_out))
 
     def attempt(
         self,
@@ -350,6 +350,16 @@ class ProblemsFound:
         except (LancewoodError, OSError) as error:
             self.add(kind, where, str(error), way_out)
             return None
+
+
+def _without(why: str, way_out: str) -> str:
+    """What is wrong, without a last sentence or clause that the way out says as well."""
+    why = why.rstrip(".")
+    for mark in (". ", "; "):
+        before, _, last = why.rpartition(mark)
+        if before and last.lower() in way_out.lower():
+            return before
+    return why
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import warnings
 from pathlib import Path
@@ -35,6 +36,9 @@ def fsck(scene: Scene, *, deep: bool = False) -> FsckReport:
     """As a process that has read nothing yet."""
     report = scene.again().fsck(deep=deep)
     assert all(each.why and each.way_out and each.where for each in report.problems)
+    for said in map(str, report.problems):
+        parts = [each.strip(" .").lower() for each in re.split(r"[.;] ", said)]
+        assert len(set(parts)) == len(parts), f"a sentence is said twice: {said}"
     assert report.is_ok == (not report.problems)
     return report
 

@@ -184,7 +184,7 @@ def _version(each: lw.VersionInfo) -> tuple[Any, ...]:
 
 
 def _version_line(each: lw.VersionInfo) -> tuple[Any, ...]:
-    text = f"damaged: {each.damage}" if each.damage else each.message or ""
+    text = f"damaged: {each.damage}" if each.damage else (each.message or "").partition("\n")[0]
     return each.version, moment(each.timestamp), each.operation, count(each.rows), text
 
 

@@ -29,8 +29,9 @@ def as_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
     Raises InvalidInputError for what is not Arrow data.
     """
     _check_polars(data)
-    for name in _names(data):
-        check_whole(name)
+    if isinstance(data, pa.Schema | list | tuple) or hasattr(data, "scanner") or _speaks(data):
+        for name in _names(data):
+            check_whole(name)
     reader = _reader(data, schema)
     note = (reader.schema.metadata or {}).get(_PANDAS)
     return reader if note is None else _without_counting_index(reader, note)
@@ -70,6 +71,10 @@ def _without_counting_index(reader: pa.RecordBatchReader, note: bytes) -> pa.Rec
         reader.schema.with_metadata(metadata),
         (each.replace_schema_metadata(metadata) for each in reader),
     )
+
+
+def _speaks(data: Any) -> bool:
+    return hasattr(data, "__arrow_c_stream__")
 
 
 def _names(data: Any) -> Iterator[str]:
@@ -122,7 +127,7 @@ def _reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
         return data
     if isinstance(data, pa.RecordBatch):
         return pa.RecordBatchReader.from_batches(data.schema, [data])
-    if hasattr(data, "__arrow_c_stream__"):
+    if _speaks(data):
         try:
             return pa.RecordBatchReader.from_stream(data)
         except LancewoodError:

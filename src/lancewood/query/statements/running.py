@@ -42,7 +42,7 @@ from lancewood.query.statements.queries import (
     replace_query,
     update_query,
 )
-from lancewood.query.statements.workplace import Workplace, title
+from lancewood.query.statements.workplace import Workplace, commit_message
 from lancewood.store.retry import JOBS
 from lancewood.table.table import Table
 
@@ -185,7 +185,7 @@ class Runs:
         """What the version says of itself: in a transaction, its own message."""
         if self._workplace.transaction is not None:
             return None
-        return title(statement.sql) or None
+        return commit_message(statement.sql) or None
 
     def _tried(self, run: Callable[[int], Table]) -> Table:
         """What comes of the first attempt that meets no other writer; in a transaction there is

@@ -31,7 +31,7 @@ from lancewood.query.statements.model import (
 )
 from lancewood.query.statements.running import Done, Engine, RowStatements
 from lancewood.query.statements.shaping import TableStatements
-from lancewood.query.statements.workplace import Workplace, title
+from lancewood.query.statements.workplace import Workplace, commit_message
 from lancewood.query.text import check_not_ours
 
 R = TypeVar("R")
@@ -150,7 +150,7 @@ class _Running:
                     return each.message
                 break
             some.append(each.text if isinstance(each, Passed) else each.sql)
-        return title("; ".join(some)) or "nothing"
+        return commit_message(*some) or "nothing"
 
     def _abandon(self) -> bool:
         """Forget a transaction that is under way; gives whether there was one."""

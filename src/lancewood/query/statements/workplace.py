@@ -23,7 +23,7 @@ from lancewood.table.by_uri import exists
 from lancewood.table.table import Table
 
 R = TypeVar("R")
-_MOST_CHARACTERS = 120
+_MOST_CHARACTERS = 72
 
 
 class Workplace:
@@ -217,7 +217,7 @@ class Workplace:
                 f"{target.name}@{revision.removesuffix(':')}"
             )
         for attempt in JOBS:
-            self.begin(title(sql), revision)
+            self.begin(commit_message(sql), revision)
             try:
                 found = run()
                 return found, self.commit()
@@ -251,10 +251,17 @@ class Workplace:
         return self._settings.find(name, self._tables or {})
 
 
-def title(sql: str) -> str:
-    """A statement as the message of its commit: one line, and not long."""
-    line = " ".join(sql.split())
-    return line if len(line) <= _MOST_CHARACTERS else f"{line[:_MOST_CHARACTERS]}…"
+def commit_message(*statements: str) -> str:
+    """The message of a commit that statements made: one short line, and below it the statements as
+    they were written, where the line does not say all of them."""
+    whole = "; ".join(statements)
+    line = " ".join(whole.split())
+    if line == whole and len(line) <= _MOST_CHARACTERS:
+        return line
+    if len(line) > _MOST_CHARACTERS:
+        start = line[:_MOST_CHARACTERS]
+        line = f"{start.rpartition(' ')[0] or start[:-1]}…"
+    return "\n\n".join([line, ";\n".join(statements)])
 
 
 def _on_branch(target: Target, found: Snapshot) -> Snapshot:

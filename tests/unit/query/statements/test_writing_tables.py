@@ -226,6 +226,24 @@ def test_one_statement_is_one_commit(repo: lw.Repository) -> None:
     assert repo.at("HEAD").table("photos").count_rows() == 2
 
 
+def test_a_commit_of_a_long_statement_has_a_short_subject_and_the_statement_below(
+    repo: lw.Repository,
+) -> None:
+    sql = (
+        "UPDATE photos\n  SET label = CASE WHEN id > 2 THEN 'many' WHEN id > 1 THEN 'some' "
+        "ELSE 'few' END\n  WHERE label IS NOT NULL"
+    )
+    run(sql, repository=repo)
+    subject = "UPDATE photos SET label = CASE WHEN id > 2 THEN 'many' WHEN id > 1 THEN…"
+    assert messages(repo)[0] == f"{subject}\n\n{sql}"
+    assert len(subject) <= 72
+    more = "DELETE FROM labels\nWHERE n = 0"
+    lw.sql(f"BEGIN; {sql}; {more}; COMMIT", repository=repo)
+    assert messages(repo)[0] == f"{subject}\n\n{sql};\n{more}"
+    run("DELETE FROM photos\nWHERE id = 1", repository=repo)
+    assert messages(repo)[0].split("\n")[:2] == ["DELETE FROM photos WHERE id = 1", ""]
+
+
 def test_what_stands_between_begin_and_commit_is_one_commit(repo: lw.Repository) -> None:
     script = """
         BEGIN;
