@@ -284,8 +284,8 @@ def test_closing_a_reader_stops_the_scan(tmp_path: Path, monkeypatch: pytest.Mon
 def test_duckdb_gives_moments_of_a_table_with_their_zone(tmp_path: Path) -> None:
     moment = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
     made = lw.create(
-        tmp_path / "t.lance", pa.table({"at": pa.array([moment], pa.timestamp("us", "UTC"))})
+        tmp_path / "t.lance", pa.table({"taken": pa.array([moment], pa.timestamp("us", "UTC"))})
     )
-    (row,) = duckdb.sql("SELECT at FROM made").fetchall()
+    (row,) = duckdb.sql("SELECT taken FROM made").fetchall()
     assert row == (moment,)
     del made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lance
+import numpy as np
 import pyarrow as pa
 import pytest
 from tests.unit.repo.rows import rows
@@ -151,6 +152,21 @@ def test_values_of_many_rows_are_not_read_to_count_them(
     assert (diff(repo).counts, diff(repo).is_exact) == (RowCounts(updated=2), True)
     monkeypatch.setattr(measuring, "_MOST_READ", 10)
     assert (diff(repo).counts, diff(repo).is_exact) == (RowCounts(updated=3), False)
+
+
+def test_a_narrow_column_of_wide_rows_is_read_to_count_them(repo: lw.Repository) -> None:
+    count = 20_000
+    wide = np.random.default_rng(0).random((count, 256), np.float32)
+    vectors = pa.FixedSizeListArray.from_arrays(wide.ravel(), 256)
+    with repo.transaction("main", "made") as changes:
+        changes.create_table("wide", pa.table({"id": range(count), "v": vectors}))
+        changes.table("wide").add_columns({"score": "0.5"})
+    with repo.transaction("main", "one column anew") as changes:
+        changes.table("wide").update(
+            {"score": "CASE WHEN id < 256 THEN 0.7 ELSE score END"}, rewrite="columns"
+        )
+    (found,) = repo.diff("HEAD~1", "HEAD")
+    assert (found.counts, found.is_exact) == (RowCounts(updated=256), True)
 
 
 def keyed(stable_row_ids: bool, repo: lw.Repository) -> None:

@@ -8,7 +8,7 @@ rows. Otherwise there is what row ids say, and where a state cannot be read, wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from uuid import UUID
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 from lancewood.catalog.pin import Pin
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, LancewoodError, UnsupportedError
+from lancewood.format.arrow import to_arrow_field
 from lancewood.git.hashes import Hash
 from lancewood.git.history import merge_bases
 from lancewood.jobs.counts import RowCounts
@@ -28,10 +29,11 @@ from lancewood.jobs.diffing import (
     nothing_before,
     plan_diff,
 )
-from lancewood.model.fragment import Fragment
+from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.index import SYSTEM_INDICES
 from lancewood.model.index_kinds import kind_name
 from lancewood.model.manifest import decode_fragment
+from lancewood.model.schema import Field
 from lancewood.repo.context import RepoContext
 from lancewood.repo.landing import pinned_state
 from lancewood.repo.looking.comparing import TableChange
@@ -169,10 +171,10 @@ def _counts(
     size = max(map(_row_size, (plan.one, plan.other)))
     if plan.key is not None and _may_pair(plan, by_ids, size):
         try:
-            return _exact(DiffRows(plan), size)
+            return _exact(DiffRows(plan))
         except InvalidInputError:  # the key is not unique
             pass
-    return (None, True) if by_ids is None else _exact(DiffRows(without_key), size)
+    return (None, True) if by_ids is None else _exact(DiffRows(without_key))
 
 
 def _may_pair(plan: DiffPlan, by_ids: RowCounts | None, size: float) -> bool:
@@ -183,26 +185,59 @@ def _may_pair(plan: DiffPlan, by_ids: RowCounts | None, size: float) -> bool:
     return all(alone) and max(alone) * size <= _MOST_READ
 
 
-def _exact(rows: DiffRows, size: float) -> tuple[RowCounts, bool]:
+def _exact(rows: DiffRows) -> tuple[RowCounts, bool]:
     most = rows.most()
     if not most.updated:
         return most, True
-    if most.updated * size > _MOST_READ:
+    if _compared_bytes(rows) > _MOST_READ:
         return most, False
     found = rows.stat()
     return replace(most, updated=found["updated"]), True
 
 
-def _row_size(snapshot: Snapshot) -> float:
-    """About how many bytes a row has in data files, judging by the first and the last fragment, of
-    which one may be small, with more bytes for each row."""
+def _compared_bytes(rows: DiffRows) -> float:
+    """About how many bytes of a state are read to compare rows: those of the columns in which rows
+    may differ."""
+    one, other = rows.plan.one, rows.plan.other
+    total = 0.0
+    for comparison in rows.plan.comparisons():
+        for doubt in comparison.doubts:
+            sizes = (
+                max(_value_size(one, each.before), _value_size(other, each.after))
+                for each in rows.shape.compared_in(doubt)
+            )
+            total += doubt.after.row_count * min(sum(sizes), max(map(_row_size, (one, other))))
+    return total
+
+
+def _value_size(snapshot: Snapshot, field: Field) -> float:
+    """About how many bytes a value of a column has: those of its type, or else as many as a row has
+    in the files that hold the column."""
+    width = _type_size(to_arrow_field(field).type)
+    if width is not None:
+        return width
+    ids = {each.id for each in field.walk()}
+    return _row_size(snapshot, lambda file: not ids.isdisjoint(file.fields))
+
+
+def _type_size(kind: pa.DataType) -> float | None:
+    """How many bytes each value of a type has; None where they differ."""
+    if pa.types.is_fixed_size_list(kind):
+        inner = _type_size(kind.value_type)
+        return None if inner is None else inner * kind.list_size
+    return kind.bit_width / 8 if pa.types.is_primitive(kind) else None
+
+
+def _row_size(snapshot: Snapshot, is_read: Callable[[DataFile], bool] = lambda _: True) -> float:
+    """About how many bytes a row has in the data files that are read, judging by the first and the
+    last fragment, of which one may be small, with more bytes for each row."""
     raws, name = snapshot.manifest.message.fragments, snapshot.manifest.name
     ends = (Fragment(decode_fragment(each, name)) for each in {*raws[:1], *raws[-1:]})
-    return min((_row_size_in(each) for each in ends), default=0.0)
+    return min((_row_size_in(each, is_read) for each in ends), default=0.0)
 
 
-def _row_size_in(fragment: Fragment) -> float:
-    sizes = [each.size or _MOST_READ for each in fragment.files]
+def _row_size_in(fragment: Fragment, is_read: Callable[[DataFile], bool]) -> float:
+    sizes = [each.size or _MOST_READ for each in fragment.files if is_read(each)]
     return sum(sizes) / max(1, fragment.physical_rows)
 
 
