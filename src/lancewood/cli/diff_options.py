@@ -85,6 +85,7 @@ class DiffOptions(DifferingRows):
     ) -> ShownDiff:
         """Show a diff. ``about`` begins the document of ``--stat``, ``title`` is the name of the
         table where several are shown."""
+        output.short = not self.full
         shown = ShownDiff(found, output, self.limit, title)
         if self.stat:
             shown.stat(about)

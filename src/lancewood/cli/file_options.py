@@ -96,6 +96,7 @@ class ShownRows(OptionSet):
     limit: options.Limit = None
     format: ToStdout = None
     safe: options.Safe = False
+    full: options.Full = False
 
     @property
     def kind(self) -> FileFormat | None:

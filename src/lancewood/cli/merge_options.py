@@ -194,6 +194,7 @@ class ConflictOptions(MergeOptions, DifferingRows):
     def show(self, found: Conflicts, output: Output, title: str | None = None) -> int:
         """Show the conflicts of a table, or write them; how many. ``title`` is the name of the
         table where several are shown."""
+        output.short = not self.full
         shown, kind = ShownConflicts(found, output, self.limit, title), self.kind
         if kind is None:
             return _shown(shown, output, title)

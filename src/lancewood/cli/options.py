@@ -205,6 +205,11 @@ def shown_facts(facts: Mapping[str, str]) -> str:
     return ", ".join(f"{key}={value}" for key, value in facts.items())
 
 
+Full: TypeAlias = Annotated[
+    bool, typer.Option("--full", help="Show whole values: long ones are cut otherwise.")
+]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Printing(OptionSet):
     """How the answer of a command is printed."""
@@ -214,6 +219,10 @@ class Printing(OptionSet):
     @property
     def output(self) -> Output:
         return Output(as_json=self.json)
+
+    def output_of_rows(self, *, full: bool) -> Output:
+        """The same for rows, of which long values may be cut."""
+        return Output(as_json=self.json, full=full)
 
     def note(self, text: str) -> None:
         """Print something that people may like to know to stderr; nothing for programs."""

@@ -1,7 +1,8 @@
 """One writer for everything that ``lw`` prints: aligned text for people, JSON for programs.
 
-A terminal gets tables with figures that are easy to read, and long values are cut. Elsewhere there
-is plain text: two spaces between columns, bare figures, whole values.
+A terminal gets tables with figures that are easy to read. Elsewhere there is plain text: two spaces
+between columns, bare figures. Long values of rows are cut in both, unless ``--full`` is said; JSON
+has them whole.
 
 Texts from tables, commits and files are not trusted. ``shown_safely`` stands between every command
 and its terminal, so that no name, value or message can move the cursor or reverse a line.
@@ -14,6 +15,7 @@ import codecs
 import io
 import json
 import re
+import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
@@ -161,6 +163,10 @@ def json_line(document: object, stream: TextIO) -> str:
     return text
 
 
+class Shortened(str):
+    """The text of a cell whose parts were cut already, where they had to be."""
+
+
 def cell(value: Any, *, short: bool) -> str:
     """A value as one line of text; ``short`` cuts what is long."""
     if value is None:
@@ -170,14 +176,16 @@ def cell(value: Any, *, short: bool) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, bytes):
-        return f"<{len(value)} bytes>" if short else base64.b64encode(value).decode()
+        return short_bytes(value) if short else base64.b64encode(value).decode()
     if isinstance(value, float):
         return f"{value:.6g}" if short else repr(value)
     if isinstance(value, list | tuple) and short:
         return _short_list(value)
-    text = value if isinstance(value, str) else json_text(value)
+    text = value if isinstance(value, str) else json_text(_with_short_leaves(value, short))
     text = one_line(text)
-    return text if not short or width(text) <= _CELL else _cut(text, _CELL - 1) + "…"
+    if not short or isinstance(value, Shortened) or width(text) <= _CELL:
+        return text
+    return f"{_cut(text, _CELL - 1)}… ({len(text):,} characters)"
 
 
 def width(text: str) -> int:
@@ -203,7 +211,42 @@ def _cut(text: str, locations: int) -> str:
     return set_cell_size(text, locations).rstrip()
 
 
+def short_bytes(value: bytes) -> str:
+    """What bytes are, and how many.
+
+    >>> short_bytes(b"abc")
+    '<3 B>'
+    """
+    what = _image(value)
+    return f"<{what}{', ' if what else ''}{human_size(len(value))}>"
+
+
+def _image(value: bytes) -> str:
+    """The kind of an image, and its size where the first bytes say it; empty for other bytes."""
+    if value[:8] == b"\x89PNG\r\n\x1a\n" and value[12:16] == b"IHDR" and len(value) >= 24:
+        return "PNG {}\u00d7{}".format(*struct.unpack(">II", value[16:24]))
+    if value[:6] in (b"GIF87a", b"GIF89a") and len(value) >= 10:
+        return "GIF {}\u00d7{}".format(*struct.unpack("<HH", value[6:10]))
+    return "JPEG" if value[:3] == b"\xff\xd8\xff" else ""
+
+
+def _with_short_leaves(value: Any, short: bool) -> Any:
+    """A nested value in which bytes and long lists only say how much they hold."""
+    if not short:
+        return value
+    if isinstance(value, dict):
+        return {name: _with_short_leaves(each, short) for name, each in value.items()}
+    if isinstance(value, bytes):
+        return short_bytes(value)
+    is_long = isinstance(value, list | tuple) and len(value) > _SHOWN_ITEMS
+    return _short_list(value) if is_long else value
+
+
 def _short_list(values: Sequence[Any]) -> str:
+    if len(values) > _SHOWN_ITEMS:
+        for kind, name in ((float, "floats"), (int, "integers")):
+            if all(type(each) is kind for each in values):
+                return f"[{len(values):,} {name}]"
     shown = ", ".join(cell(each, short=True) for each in values[:_SHOWN_ITEMS])
     more = len(values) - _SHOWN_ITEMS
     return f"[{shown}, … {more} more]" if more > 0 else f"[{shown}]"
@@ -212,8 +255,10 @@ def _short_list(values: Sequence[Any]) -> str:
 class Output:
     """Prints the answer of a command, as JSON or as text."""
 
-    def __init__(self, *, as_json: bool, stream: TextIO | None = None) -> None:
+    def __init__(self, *, as_json: bool, full: bool = False, stream: TextIO | None = None) -> None:
         self.as_json = as_json
+        self.short = not full
+        """Whether long values of rows are cut for people."""
         self._stream = stream or sys.stdout
         self._on_terminal = self._stream.isatty()
         self._titles = 0
@@ -255,11 +300,13 @@ class Output:
         """Print rows as they come, as JSON lines or aligned columns; how many there were.
 
         In a pipe there is one line of names, and the first rows decide how wide columns are.
-        ``cut`` shortens long values on a terminal; without it they continue on the next line.
+        ``cut`` shortens long values, unless they are asked for in full; without it they continue
+        on the next line of a terminal.
         ``styles`` are those of rows on a terminal, by what stands in the first column.
         """
         if self.as_json:
             return self._json_lines(columns, rows)
+        cut = cut and self.short
         columns = [one_line(each) for each in columns]
         done, waiting, widths = 0, iter(rows), [0] * len(columns)
         while True:
@@ -349,7 +396,8 @@ class Output:
     def _cell(self, value: Any, *, cut: bool) -> str:
         if isinstance(value, Figure) and self._on_terminal:
             return value.text
-        return cell(value, short=cut and self._on_terminal)
+        is_exact = isinstance(value, float) and not self._on_terminal
+        return cell(value, short=cut and not is_exact)
 
 
 def _most_wide(widths: Sequence[int], room: int) -> int:

@@ -67,7 +67,9 @@ class BlameOptions(ShownRows):
 
     def _print(self, found: Blame) -> None:
         names = _shown(found.arrow_schema)
-        lines = (_line(row, names, is_cell=self.cells) for row in self._rows(found))
+        lines = (
+            _line(row, names, is_cell=self.cells, short=not self.full) for row in self._rows(found)
+        )
         is_any = False
         while block := list(islice(lines, _BLOCK)):
             is_any = True
@@ -110,7 +112,7 @@ def _plain_columns(schema: pa.Schema) -> list[str]:
 
 
 def _line(
-    row: Mapping[str, Any], names: Sequence[str], *, is_cell: bool
+    row: Mapping[str, Any], names: Sequence[str], *, is_cell: bool, short: bool
 ) -> tuple[str, str, str, str]:
     """Who wrote it, by whom, when, and what it is."""
     found = row["_written" if is_cell else "_changed"]
@@ -118,9 +120,9 @@ def _line(
     who = f"{found['branch']}:{found['version']}" if commit is None else commit[:_DIGITS]
     by = found["operation"] if commit is None else found["author"]
     when = found["time"] if commit is None else found["commit_time"]
-    values = [f"{cell(name, short=False)}={cell(row[name], short=True)}" for name in names]
+    values = [f"{cell(name, short=False)}={cell(row[name], short=short)}" for name in names]
     if is_cell:
-        name, value = cell(row["_column"], short=False), cell(row["_value"], short=True)
+        name, value = cell(row["_column"], short=False), cell(row["_value"], short=short)
         values.append(f"{name}: {value}")
     mark = "" if found["exact"] else "^"
     return f"{mark}{who}", cell(by or _UNKNOWN, short=False), _moment(when), " ".join(values)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from lancewood.cli.output import Output, cell, counted, note
+from lancewood.cli.output import Output, Shortened, cell, counted, note
 from lancewood.cli.showing_diffs import Shown
 from lancewood.files.formats import FileFormat
 from lancewood.files.sinks import writing
@@ -50,7 +50,7 @@ class ShownConflicts(Shown):
                 self._json_lines(names, found)
                 return self._seen
             rows = (dict(zip(names, each, strict=True)) for each in found)
-            lines = (line for each in rows for line in _lines(each))
+            lines = (line for each in rows for line in _lines(each, self._output.short))
             head = next(lines, None)
             if head is None:
                 if self._limit != 0:
@@ -133,32 +133,33 @@ def note_left_out(table: str, names: Sequence[str]) -> None:
         )
 
 
-def _lines(row: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+def _lines(row: Mapping[str, Any], short: bool) -> Iterator[tuple[Any, ...]]:
     """A conflict as lines: one for each cell, or one for a row that a side has not."""
     base, ours, theirs = sides = row["base"], row["ours"], row["theirs"]
-    where, name, cells = _where(row), row["_conflict"], row["_columns"] or ()
+    where, name, cells = _where(row, short), row["_conflict"], row["_columns"] or ()
     if ours is None or theirs is None or not cells:
         there = theirs if ours is None else ours
         changed = [each for each in there or () if base is None or there[each] != base[each]]
-        shown = [_cells(each, changed) for each in sides]
+        shown = [_cells(each, changed, short) for each in sides]
         yield (where, _ROW, "" if base is None else shown[0], *shown[1:], name)
         return
     for column in cells:
         yield (where, column, *("" if each is None else each[column] for each in sides), name)
 
 
-def _where(row: Mapping[str, Any]) -> str:
+def _where(row: Mapping[str, Any], short: bool) -> str:
     """The row by its key, else by its id."""
     key = row.get("key")
     if not key:
         return f"_rowid={row['_rowid']}"
-    return ", ".join(f"{name}={cell(value, short=True)}" for name, value in key.items())
+    return Shortened(", ".join(f"{name}={cell(value, short=short)}" for name, value in key.items()))
 
 
-def _cells(side: Mapping[str, Any] | None, names: Sequence[str]) -> str:
+def _cells(side: Mapping[str, Any] | None, names: Sequence[str], short: bool) -> str:
     if side is None:
         return _DELETED
-    return ", ".join(f"{each}={cell(side[each], short=True)}" for each in names) or "unchanged"
+    shown = ", ".join(f"{each}={cell(side[each], short=short)}" for each in names)
+    return Shortened(shown or "unchanged")
 
 
 def _after(head: tuple[Any, ...], rest: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lancewood.cli.output import Output, cell, counted, note
+from lancewood.cli.output import Output, Shortened, cell, counted, note
 from lancewood.files.formats import FileFormat
 from lancewood.files.sinks import STDOUT, writing
 from lancewood.files.text_forms import plain_batch
@@ -97,7 +97,7 @@ class ShownDiff(Shown):
         gone = [each for each in before if renamed.get(each, each) not in after]
         earlier = {new: old for old, new in renamed.items()}
         plain = self._plain(self._found.to_batches())
-        rows = (_in_columns(row, after, gone, earlier) for row in plain)
+        rows = (_in_columns(row, after, gone, earlier, short=self._output.short) for row in plain)
         if not self._print(["", *after, *gone], rows, lines) and self._limit != 0:
             note(self._said("no row differs"))
 
@@ -141,7 +141,12 @@ class ShownDiff(Shown):
 
 
 def _in_columns(
-    row: tuple[Any, ...], after: list[str], gone: list[str], earlier: Mapping[str, str]
+    row: tuple[Any, ...],
+    after: list[str],
+    gone: list[str],
+    earlier: Mapping[str, str],
+    *,
+    short: bool,
 ) -> tuple[Any, ...]:
     """A row with its sign; a cell that differs shows both values."""
     kind, _, differ, old, new = row
@@ -150,7 +155,9 @@ def _in_columns(
     for name in after:
         before = earlier.get(name, name)
         if differ is not None and name in differ:
-            cells.append(f"{cell(old[before], short=True)} -> {cell(new[name], short=True)}")
+            cells.append(
+                Shortened(f"{cell(old[before], short=short)} -> {cell(new[name], short=short)}")
+            )
         else:
             cells.append(side.get(name if new is not None else before))
     return (_SIGNS[kind], *cells, *(None if old is None else old[each] for each in gone))

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import base64
 import io
 import json
+import struct
 
 import pytest
 
@@ -14,14 +16,20 @@ class Terminal(io.StringIO):
         return True
 
 
-def printed(stream: io.StringIO, *, as_json: bool = False, cut: bool = False) -> str:
+def printed(
+    stream: io.StringIO, *, as_json: bool = False, cut: bool = False, full: bool = False
+) -> str:
     rows = [(1, "short", count(1234567)), (22, "x" * 60, None)]
-    Output(as_json=as_json, stream=stream).rows(("n", "text", "rows"), iter(rows), cut=cut)
+    output = Output(as_json=as_json, full=full, stream=stream)
+    output.rows(("n", "text", "rows"), iter(rows), cut=cut)
     return stream.getvalue()
 
 
-def test_in_a_pipe_columns_are_aligned_and_nothing_is_cut() -> None:
-    assert printed(io.StringIO(), cut=True).splitlines() == [
+def test_in_a_pipe_columns_are_aligned_and_long_values_are_cut_as_on_a_terminal() -> None:
+    assert printed(io.StringIO(), cut=True).splitlines()[2] == (
+        "22  " + "x" * 39 + "… (60 characters)     null"
+    )
+    assert printed(io.StringIO(), cut=True, full=True).splitlines() == [
         " n  text" + " " * 61 + "rows",
         " 1  short" + " " * 57 + "1234567",
         "22  " + "x" * 60 + "     null",
@@ -97,18 +105,29 @@ def test_json_is_json_on_a_stream_of_any_encoding(encoding: str) -> None:
     assert json.loads(third) == {"text": value["text"]}
 
 
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 32, 8) + b"\x08\x02"
+
+
 @pytest.mark.parametrize(
     ("value", "whole", "short"),
     [
         (None, "null", "null"),
         (True, "true", "true"),
-        (b"\xff" * 3, "////", "<3 bytes>"),
+        (b"\xff" * 3, "////", "<3 B>"),
         (1 / 3, "0.3333333333333333", "0.333333"),
         ("a\tb\nc", "a\\tb\\nc", "a\\tb\\nc"),
         ("\x1b[31mred", "\\x1b[31mred", "\\x1b[31mred"),
-        ([1, 2, 3, 4, 5, 6], "[1, 2, 3, 4, 5, 6]", "[1, 2, 3, 4, … 2 more]"),
+        ([1, 2, 3, 4, 5, 6], "[1, 2, 3, 4, 5, 6]", "[6 integers]"),
         ({"a": 1}, '{"a": 1}', '{"a": 1}'),
-        ("y" * 41, "y" * 41, "y" * 39 + "…"),
+        ("y" * 41, "y" * 41, "y" * 39 + "… (41 characters)"),
+        ([0.5] * 384, str([0.5] * 384), "[384 floats]"),
+        (["a"] * 6, '["a", "a", "a", "a", "a", "a"]', "[a, a, a, a, … 2 more]"),
+        (PNG, base64.b64encode(PNG).decode(), "<PNG 32\u00d78, 26 B>"),
+        (
+            {"image": PNG},
+            json.dumps({"image": base64.b64encode(PNG).decode()}),
+            '{"image": "<PNG 32\u00d78, 26 B>"}',
+        ),
     ],
 )
 def test_a_value_is_one_line(value: object, whole: str, short: str) -> None:
@@ -151,7 +170,7 @@ def test_columns_stand_under_each_other_whatever_the_width_of_their_letters() ->
 
 
 def test_a_wide_text_is_cut_where_a_narrow_one_of_its_width_would_be() -> None:
-    assert cell("東" * 30, short=True) == "東" * 19 + "…"
+    assert cell("東" * 30, short=True) == "東" * 19 + "… (30 characters)"
     assert cell("東" * 20, short=True) == "東" * 20
 
 

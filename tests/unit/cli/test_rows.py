@@ -11,8 +11,10 @@ import lance
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import lancewood as lw
+from lancewood.cli.main import app
 
 Lw = Callable[..., Any]
 ROWS = pa.table({"id": [1, 2, 3, 4], "name": ["a", "b", None, "d"], "size": [10, 20, 30, 40]})
@@ -204,3 +206,24 @@ def test_a_wrong_merge_is_told_and_changes_nothing(
         ran = lw_run("table", "merge", uri, tmp_path / file, *more)
         assert ran.code == code, ran.err
     assert files() == before
+
+
+def test_rows_are_cut_for_people_and_whole_with_full_and_in_json(
+    tmp_path: Path,
+) -> None:
+    rows = {"v": [[0.5] * 384], "text": ["y" * 100], "bytes": [b"abc"], "x": [1 / 3]}
+    uri = lw.create(tmp_path / "wide.lance", pa.table(rows)).uri
+
+    def told(*words: str) -> str:
+        return CliRunner().invoke(app, [*words]).stdout
+
+    for verb in (["table", "cat", uri], ["table", "head", uri], ["sql", f"SELECT * FROM '{uri}'"]):
+        shown = told(*verb)
+        assert "[384 floats]" in shown
+        assert "<3 B>" in shown
+        assert "y" * 39 + "… (100 characters)" in shown
+        assert "0.3333333333333333" in shown
+        whole = told(*verb, "--full")
+        assert "y" * 100 in whole
+        assert whole.count("0.5") == 384
+        assert json.loads(told(*verb, "--json"))["v"] == [0.5] * 384

@@ -37,6 +37,7 @@ def changes_command(
     count: Annotated[bool, typer.Option("--count", help="Only how many rows of each.")] = False,
     format: ToStdout = None,
     safe: options.Safe = False,
+    full: options.Full = False,
     *,
     given: BranchOptions,
 ) -> None:
@@ -66,7 +67,7 @@ def changes_command(
         return
     shown = _ChangeFirst(changes)
     if format is None:
-        print_rows(shown, given.output)
+        print_rows(shown, given.output_of_rows(full=full))
         given.note(_summary(changes))
         return
     with writing(STDOUT, format, shown.schema, force=False, safe=safe) as sink:

@@ -23,6 +23,7 @@ def cat_command(
     with_row_id: Annotated[
         bool, typer.Option("--with-row-id", help="Show the id of each row as _rowid.")
     ] = False,
+    full: options.Full = False,
     *,
     read: Reading,
 ) -> None:
@@ -34,7 +35,7 @@ def cat_command(
     scan = table.scan(
         options.names(columns), where, limit=limit, offset=offset, with_row_id=with_row_id
     )
-    print_rows(scan, read.output)
+    print_rows(scan, read.output_of_rows(full=full))
 
 
 def head_command(
@@ -43,6 +44,7 @@ def head_command(
         int, typer.Option("--rows", "-n", metavar="N", min=0, help="How many rows.")
     ] = 10,
     columns: options.Columns = None,
+    full: options.Full = False,
     *,
     read: Reading,
 ) -> None:
@@ -51,7 +53,7 @@ def head_command(
     JSON lines, with a key for each column.
     """
     table = read.table(uri)
-    print_rows(table.scan(options.names(columns), limit=rows), read.output)
+    print_rows(table.scan(options.names(columns), limit=rows), read.output_of_rows(full=full))
 
 
 def count_command(uri: options.UriOrName, where: options.Where = None, *, read: Reading) -> None:

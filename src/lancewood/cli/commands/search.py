@@ -78,6 +78,7 @@ def search_command(
             "--nprobes", metavar="N", min=1, help="Look into so many partitions of an index."
         ),
     ] = None,
+    full: options.Full = False,
     *,
     read: Reading,
 ) -> None:
@@ -102,7 +103,7 @@ def search_command(
         nprobes=nprobes,
         use_index=not is_exact,
     )
-    print_rows(found, read.output)
+    print_rows(found, read.output_of_rows(full=full))
 
 
 def _read_vector(name: str) -> Any:

@@ -96,6 +96,7 @@ def sql_command(
         str | None,
         typer.Option("--master", metavar="URL", help="Let Spark answer, at this master."),
     ] = None,
+    full: options.Full = False,
     *,
     given: options.StoreOptions,
 ) -> None:
@@ -139,7 +140,7 @@ def sql_command(
                 for batch in rows.to_batches():
                     sink.write(batch)
             return
-        print_rows(rows, given.output)
+        print_rows(rows, given.output_of_rows(full=full))
 
 
 class _Spark:
