@@ -187,8 +187,8 @@ def test_schema_shows_ids_types_and_metadata(lw_ok: Lw, tmp_path: Path) -> None:
 def test_head_and_cat_print_rows(lw_ok: Lw, uri: str) -> None:
     assert lw_ok("table", "head", uri, "-n", 2).out.splitlines() == [
         "id  name  raw",
-        " 1  a     /w==",
-        " 2  null",
+        " 1  a     <1 B>",
+        " 2  null  <0 B>",
     ]
     first = {"id": 1, "name": "a", "raw": "/w=="}
     assert lw_ok("table", "head", uri, "--json", "-n", 1).lines == [first]
