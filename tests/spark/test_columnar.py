@@ -35,7 +35,7 @@ from tests.spark.ways import with_the_door
 
 from lancewood.engine.rows import plan_scan
 from lancewood.spark import read
-from lancewood.spark.abilities import SOURCES
+from lancewood.spark.abilities import SOURCES, release_here
 from lancewood.spark.columnar import door, why_closed
 from lancewood.spark.columnar.door import SETTING, VARIABLE
 from lancewood.spark.columnar.planned import PythonCommand
@@ -455,8 +455,16 @@ def test_errors_of_python_are_told(spark: Any, many: lw.Table, tmp_path: Path) -
     frame = read(spark, made.uri)
     for each in (tmp_path / "t.lance" / "data").iterdir():
         each.unlink()
-    with pytest.raises(PythonException, match=r"lancewood\.errors\.NotFoundError: version 1 of"):
+    with pytest.raises(
+        PythonException, match=r"lancewood\.errors\.NotFoundError: version 1 of"
+    ) as no:
         frame.collect()
+    before, sentence, stack = str(no.value).partition(f"version 1 of {made.uri} cannot be read any")
+    assert sentence
+    assert "Traceback" not in before
+    assert "Traceback" in stack
+    is_told_by_java = release_here() >= (4, 1)
+    assert (before == "") == is_told_by_java, "older PySparks put words of their own before it"
     assert read(spark, many.uri).where("n = 7").count() == 1
 
 

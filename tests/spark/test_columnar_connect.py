@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import pickle
+import re
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +22,8 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from lancewood.spark import read
 from lancewood.spark.columnar import jar, why_closed
 from lancewood.spark.columnar.door import SETTING, VARIABLE
+from lancewood.spark.columnar.over_connect import _first_read
+from lancewood.spark.columnar.planned import SOURCE, PythonCommand
 
 pytestmark = [
     pytest.mark.spark,
@@ -100,8 +106,7 @@ def test_a_server_with_another_lancewood_has_no_door(
     """Another source is compiled, with a Java of its own; the Python of the server refuses it."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(jar, "mark", lambda: "another")
-    address = f"sc://{connected.client._builder.endpoint}"
-    other = type(connected).builder.remote(address).create()
+    other = another_session(connected)
     try:
         told = str(why_closed(other))
         assert told.endswith("another one where the read was planned")
@@ -111,3 +116,76 @@ def test_a_server_with_another_lancewood_has_no_door(
             assert frame.where("i > 1").count() == 3
     finally:
         other.stop()
+
+
+def test_a_request_has_nothing_of_a_read_but_the_digest_of_its_plan(
+    connected: Any, awkward: lw.Table
+) -> None:
+    frame = read(connected, awkward.uri, storage_options={"account_key": "planted-key"})
+    plan = frame._plan.to_proto(connected.client)
+    (key,) = plan.root.read.data_source.options
+    assert re.fullmatch("[0-9a-f]{64}", plan.root.read.data_source.options[key])
+    assert key == "digest"
+    assert b"planted" not in plan.SerializeToString()
+    assert "planted" not in shown(frame)
+    assert frame.count() == 6
+
+
+@dataclass(frozen=True)
+class Touches:
+    """Makes a file where it is unpickled."""
+
+    path: str
+
+    def __reduce__(self) -> Any:
+        return eval, (f"open({self.path!r}, 'w').close()",)
+
+
+def planned_by(digest: str, spark: Any) -> Any:
+    return spark.read.format(SOURCE).option("digest", digest).load()
+
+
+def left_as(digest: str, content: bytes, spark: Any) -> None:
+    """Leave bytes with a session under a digest that need not be theirs."""
+    from pyspark.sql.connect.client.artifact import InMemory, new_cache_artifact
+
+    manager = spark.client._artifact_manager
+    requests = manager._add_artifacts([new_cache_artifact(digest, InMemory(content))])
+    manager._retrieve_responses(requests)
+
+
+def test_a_plan_that_was_changed_is_refused_and_nothing_of_it_is_unpickled(
+    connected: Any, tmp_path: Path
+) -> None:
+    assert why_closed(connected) is None
+    touched = tmp_path / "touched"
+    forged = replace(_first_read(), work=pickle.dumps(Touches(str(touched))))
+    content = forged.encode(PythonCommand())
+    digest = hashlib.sha256(b"another plan").hexdigest()
+    left_as(digest, content, connected)
+    with pytest.raises(Exception, match=f"the plan {digest} of a read was changed on its way"):
+        planned_by(digest, connected).collect()
+    assert not touched.exists()
+    own = hashlib.sha256(content).hexdigest()
+    left_as(own, content, connected)
+    with pytest.raises(Exception, match="has no attribute 'narrowed'"):
+        planned_by(own, connected).collect()
+    assert touched.exists(), "this is what would have been unpickled"
+
+
+def test_a_digest_is_of_use_in_its_own_session_alone(connected: Any, awkward: lw.Table) -> None:
+    frame = read(connected, awkward.uri)
+    assert frame.count() == 6
+    digest = frame._plan.to_proto(connected.client).root.read.data_source.options["digest"]
+    other = another_session(connected)
+    try:
+        assert why_closed(other) is None
+        with pytest.raises(Exception, match=f"this session of Spark Connect has no plan {digest}"):
+            planned_by(digest, other).collect()
+    finally:
+        other.stop()
+
+
+def another_session(spark: Any) -> Any:
+    """Of the same server."""
+    return type(spark).builder.remote(f"sc://{spark.client._builder.endpoint}").create()

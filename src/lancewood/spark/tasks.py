@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from lancewood.errors import InvalidInputError
 from lancewood.spark.abilities import ARROW_FRAMES, PLACING, release_here, release_of
+from lancewood.spark.sentence_first import sentence_first
 from lancewood.spark.types import handed_over
 
 if TYPE_CHECKING:
@@ -94,12 +95,11 @@ class Spread:
         """What a function gives for the tasks, named like DataFrame's. Without a message it is
         perhaps not called."""
         if sum(map(len, self.messages)) > _MOST_INSIDE:
-            return self._exchanged().mapInArrow(run, schema)
+            return self._exchanged().mapInArrow(_named(partial(_led, run), run), schema)
         count = max(1, len(self.messages))
         shift = _shift(self.size / count / _NUMBER_BYTES)
         numbers = self.spark.range(0, len(self.messages) << shift, 1, count)
-        told: Any = partial(_told, run, tuple(self.messages), shift)
-        told.__name__ = getattr(run, "__name__", type(run).__name__)
+        told = _named(partial(_told, run, tuple(self.messages), shift), run)
         if shift:
             # What is null takes no room, and Spark takes it for 100 bytes.
             numbers = numbers.where(f"(id & {(1 << shift) - 1}) = 0")
@@ -136,7 +136,20 @@ def _told(
     run: Run, messages: Sequence[bytes], shift: int, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """On an executor: run the tasks whose numbers are in a partition."""
-    return run(_with_messages(messages, shift, batches))
+    with sentence_first():
+        yield from run(_with_messages(messages, shift, batches))
+
+
+def _named(function: Any, run: Run) -> Any:
+    """The function, called in Spark's plans what ``run`` is called."""
+    function.__name__ = getattr(run, "__name__", type(run).__name__)
+    return function
+
+
+def _led(run: Run, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """On an executor: run tasks that came as rows."""
+    with sentence_first():
+        yield from run(batches)
 
 
 def _with_messages(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import sys
 from typing import Any
@@ -55,10 +54,3 @@ def test_an_untried_system_has_one_only_if_it_is_asked_for(monkeypatch: pytest.M
 def test_a_client_without_the_classes_of_its_server_has_none() -> None:
     with pytest.raises(ClosedError, match=r"no Spark 9\.9\.9 .*to compile"):
         over_connect._jar("9.9.9")
-
-
-def test_what_is_sealed_says_nothing_without_the_key() -> None:
-    plain = b"planted " * 100
-    texts = [over_connect.sealed(plain, key) for key in (b"one", b"one", b"two")]
-    assert len(set(texts)) == 3
-    assert not any(plain[:5] in base64.b64decode(each) for each in texts)

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lancewood.errors import NotFoundError
 from lancewood.spark.columnar import memory, protocol
 from lancewood.spark.columnar.worker import Worker
 
@@ -95,6 +96,7 @@ class Java:
                 return found
             else:
                 assert kind == protocol.ERROR
+                found.sentence = self._incoming.text()
                 found.error = self._incoming.text() or ""
                 return found
 
@@ -114,6 +116,8 @@ class Answer:
     numbers: list[int] = field(default_factory=list)
     fragments: int | None = None
     error: str | None = None
+    sentence: str | None = None
+    """What an error of ours says."""
 
 
 @pytest.fixture
@@ -134,6 +138,13 @@ def test_work_that_cannot_be_loaded_leaves_none_of_the_work_before(java: Java) -
     answer = java.read(None, b"1")
     assert (answer.numbers, bool(answer.error)) == ([], True)
     assert java.read(pickle.dumps(Rows(8)), b"1").numbers == [8]
+
+
+def test_what_an_error_of_ours_says_is_told_apart_from_its_stack(java: Java) -> None:
+    ours = java.read(pickle.dumps(Rows(1, NotFoundError("the file is gone"))), b"1")
+    assert ours.sentence == "the file is gone"
+    assert "lancewood.errors.NotFoundError: the file is gone" in str(ours.error)
+    assert java.read(pickle.dumps(Rows(1, ValueError("theirs"))), b"1").sentence is None
 
 
 @pytest.mark.parametrize("error", [EOFError("short"), ConnectionResetError("by the store")])

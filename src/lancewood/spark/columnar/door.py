@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from weakref import WeakKeyDictionary
 from lancewood.spark.columnar.jar import ClosedError, compiled, jar_path, keep_jar, kept_jar
 from lancewood.spark.columnar.over_connect import frame_over_connect, open_over_connect
 from lancewood.spark.columnar.planned import SOURCE, PlannedRead, PythonCommand
+from lancewood.spark.columnar.slow_way import leave_mark
 from lancewood.spark.tasks import is_connect
 
 if TYPE_CHECKING:
@@ -74,6 +76,14 @@ def prepare(spark: SparkSession) -> None:
         threading.Thread(target=why_closed, args=(spark,), daemon=True).start()
 
 
+def why_not_tried(environ: Mapping[str, str]) -> str | None:
+    """Why no session of this environment and system gets the door by itself; None if it may."""
+    value = environ.get(VARIABLE, "")
+    if value.lower() in _OFF:
+        return f"{VARIABLE} is {value}"
+    return _why_not_forked() or _why_untried(sys.platform)
+
+
 def _kept_shut(spark: SparkSession) -> str | None:
     """Why it is not even tried: it was turned off, or this system is one that nobody has tried its
     workers on, which are forked and share memory."""
@@ -87,9 +97,13 @@ def _kept_shut(spark: SparkSession) -> str | None:
         return f"{SETTING} is {setting}"
     if is_connect(spark):
         return None
-    if not hasattr(os, "fork"):
-        return f"its workers are forked, which {sys.platform} does not do"
-    return None if setting is not None else _why_untried(sys.platform)
+    return _why_not_forked() or (None if setting is not None else _why_untried(sys.platform))
+
+
+def _why_not_forked() -> str | None:
+    if hasattr(os, "fork"):
+        return None
+    return f"its workers are forked, which {sys.platform} does not do"
 
 
 def _why_untried(platform: str) -> str | None:
@@ -104,6 +118,7 @@ def _tried(spark: SparkSession) -> str | None:
         if is_connect(spark):
             _open_there(spark)
         else:
+            _keep_quiet(spark)
             _attach(spark, _jar(spark))
     except ClosedError as closed:
         return str(closed)
@@ -111,6 +126,12 @@ def _tried(spark: SparkSession) -> str | None:
         told = str(failed).partition("\n\tat ")[0].strip()
         return f"Spark does not take it: {told or type(failed).__name__}"
     return None
+
+
+def _keep_quiet(spark: SparkSession) -> None:
+    """Whoever asks about the door need not be told that there is one."""
+    jvm: Any = spark.sparkContext._jvm
+    leave_mark(str(jvm.org.apache.spark.SparkFiles.getRootDirectory()))
 
 
 def _open_there(spark: SparkSession) -> None:

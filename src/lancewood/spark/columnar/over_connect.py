@@ -1,9 +1,9 @@
 """The columnar door of a session of Spark Connect, whose Spark may be on another machine.
 
-The jar goes there as an artifact of the session, and a plan as an option of each request. A plan
-has storage options inside, and a server may write requests down: it is sealed with a secret that is
-a setting of the session, whose name Spark hides by itself. Which Python reads is the server's to
-say: a plan has nothing of this machine but where the table is.
+The jar goes there as an artifact of the session, and so does each plan: a plan has storage options
+inside, is pickled, and a server may write requests down, which name it by its SHA-256 alone. The
+server keeps plans until the session ends. Which Python reads is the server's to say: a plan has
+nothing of this machine but where the table is.
 
 The jar is compiled here, by the Spark that is installed here, if that is the server's release. A
 first read of one row, of no table, goes all the way before anybody relies on the door.
@@ -11,17 +11,13 @@ first read of one row, of no table, goes all the way before anybody relies on th
 
 from __future__ import annotations
 
-import base64
-import hmac
 import os
 import pickle
-import secrets
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
@@ -40,22 +36,16 @@ from lancewood.spark.java import look_for_java
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SECRET = "spark.lancewood.secret."
-"""What begins the name of the setting that has a key; the rest tells clients of a session apart."""
-_NONCE, _BLOCK = 16, 32
 _SCHEMA = (
     '{"type":"struct","fields":[{"name":"platform","type":"string","nullable":true,"metadata":{}}]}'
 )
 
-_keys: WeakKeyDictionary[Any, tuple[str, bytes]] = WeakKeyDictionary()
-"""What plans of a session are sealed with, and its name: a server gives no such setting back."""
-
 
 def frame_over_connect(spark: SparkSession, planned: PlannedRead) -> DataFrame:
     """A planned read as a frame of a session with the door."""
-    name, key = _keys[spark]
-    text = sealed(planned.encode(PythonCommand()), key)
-    return spark.read.format(SOURCE).options(sealed=text, key=name).load()
+    client: Any = spark.client
+    digest = client.cache_artifact(planned.encode(PythonCommand()))
+    return spark.read.format(SOURCE).option("digest", digest).load()
 
 
 def open_over_connect(spark: SparkSession) -> str:
@@ -64,8 +54,6 @@ def open_over_connect(spark: SparkSession) -> str:
     Raises ClosedError, and what Spark raises where something does not do there.
     """
     spark.addArtifacts(str(_jar(spark.version)))
-    _keys[spark] = name, key = secrets.token_hex(4), secrets.token_bytes(_BLOCK)
-    spark.conf.set(SECRET + name, base64.b64encode(key).decode())
     (answer,) = frame_over_connect(spark, _first_read()).collect()
     return str(answer.platform)
 
@@ -89,15 +77,6 @@ def _jar(release: str) -> Path:
             told = str(refused).partition("\n\tat ")[0]
             raise ClosedError(f"Spark {release} does not compile it: {told}") from None
     return keep_jar(jar_path(release, version, os.environ), classes)
-
-
-def sealed(plain: bytes, key: bytes) -> str:
-    """A text that says nothing to those who lack the key; ``Sealed.java`` opens it."""
-    nonce = secrets.token_bytes(_NONCE)
-    blocks = range(-(-len(plain) // _BLOCK))
-    mixed = b"".join(hmac.digest(key, nonce + each.to_bytes(4, "big"), "sha256") for each in blocks)
-    number = int.from_bytes(plain, "big") ^ int.from_bytes(mixed[: len(plain)], "big")
-    return base64.b64encode(nonce + number.to_bytes(len(plain), "big")).decode()
 
 
 class _Greeting:

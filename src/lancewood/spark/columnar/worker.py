@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, Protocol
 
 import pyarrow as pa
 
+from lancewood.errors import LancewoodError
 from lancewood.spark.columnar import protocol
 from lancewood.spark.columnar.memory import Handover, StoppedError
 
@@ -78,10 +79,10 @@ class Worker:
             self._handover.end()
         except protocol.GoneError:
             raise
-        except Exception:
-            text = protocol.text(traceback.format_exc())
+        except Exception as error:
+            failure = _failure(error)
             self._handover.end()
-            self._out.write(protocol.integer(protocol.ERROR) + text)
+            self._out.write(failure)
             return
         self._out.write(protocol.integer(protocol.END) + protocol.long(self._fragments))
 
@@ -111,11 +112,17 @@ class Worker:
         keys, values, slots = self._in.texts(), self._in.texts(), self._in.integer()
         try:
             planned = self._plan(dict(zip(keys, values, strict=True)), slots)
-        except Exception:
-            text = protocol.text(traceback.format_exc())
-            self._out.write(protocol.integer(protocol.ERROR) + text)
+        except Exception as error:
+            self._out.write(_failure(error))
             return
         if planned is None:
             self._out.write(protocol.integer(protocol.DELEGATED))
         else:
             self._out.write(protocol.integer(protocol.PLANNED) + protocol.some_bytes(planned))
+
+
+def _failure(error: Exception) -> bytes:
+    """The answer that tells an error: what one of ours says, and the stack."""
+    said = str(error) if isinstance(error, LancewoodError) else None
+    stack = "".join(traceback.format_exception(error))
+    return protocol.integer(protocol.ERROR) + protocol.text(said) + protocol.text(stack)

@@ -31,6 +31,7 @@ from lancewood.model.ids import Version
 from lancewood.model.manifest import ManifestHead
 from lancewood.model.revision import OnBranch, parse_revision
 from lancewood.spark.abilities import LIMITED_STREAMS, release_here, require
+from lancewood.spark.columnar import say_once, why_not_tried
 from lancewood.spark.reading.plan import MOST, plan_read
 from lancewood.spark.reading.task import narrowed_request
 from lancewood.spark.source import stream_reader as readers
@@ -157,6 +158,8 @@ class TableSource:
             given = _metadata_schema(self._asked.metadata)
             check_names(schema, given.names)
             return __getattr__("LanceReader")(found.work, found.messages, shape_of(schema, given))
+        if why_not_tried(os.environ) is None:
+            say_once()
         scan = _narrowed(_scan(snapshot, self._asked), schema)
         partitions = self._asked.partitions
         most_bytes = MOST_BYTES if partitions is None else MOST

@@ -13,12 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
+from inspect import isfunction
 from types import new_class
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError, UnsupportedError
+from lancewood.spark.sentence_first import telling_sentence_first
 from lancewood.spark.types import handed_over
 from lancewood.version import how_to_install
 
@@ -31,9 +33,9 @@ def spark_class(
 ) -> Any:
     """The class that a module calls ``name``: ours, derived from pyspark's as well.
 
-    ``classes`` has our classes and the full names of pyspark's. The class is put into
-    ``namespace``, the module's. Raises AttributeError for a name that is not listed, as a module
-    does.
+    ``classes`` has our classes and the full names of pyspark's. Errors of its methods are told
+    with their sentence first. The class is put into ``namespace``, the module's. Raises
+    AttributeError for a name that is not listed, as a module does.
     """
     module = namespace["__name__"]
     if name in namespace and name in classes:
@@ -51,6 +53,11 @@ def spark_class(
 
     def fill(body: dict[str, Any]) -> None:
         body.update(__module__=module, __doc__=own.__doc__)
+        for each in reversed(own.__mro__[:-1]):
+            for name, method in vars(each).items():
+                is_called = name == "__init__" or not name.startswith("_")
+                if isfunction(method) and is_called:
+                    body[name] = telling_sentence_first(method)
 
     return namespace.setdefault(name, new_class(name, (own, *bases), exec_body=fill))
 

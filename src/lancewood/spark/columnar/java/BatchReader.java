@@ -159,9 +159,9 @@ final class BatchReader implements PartitionReader {
           giveBack();
           return false;
         case Protocol.ERROR:
-          String text = worker.readError();
+          RuntimeException failure = worker.readError();
           giveBack();
-          throw PythonFailure.of(text);
+          throw failure;
         default:
           throw new IOException("a worker answered " + kind);
       }

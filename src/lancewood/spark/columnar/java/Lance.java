@@ -159,9 +159,9 @@ public class Lance implements TableProvider, DataSourceRegister {
       return PlannedRead.decode(Protocol.readBytes(worker.in));
     }
     if (kind == Protocol.ERROR) {
-      String traceback = Protocol.readText(worker.in);
+      RuntimeException failure = worker.readError();
       if (python == null) {
-        throw new IOException(traceback);
+        throw failure;
       }
     }
     return null;

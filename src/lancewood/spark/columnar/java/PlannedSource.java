@@ -9,7 +9,6 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.connector.expressions.Transform;
-import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -17,13 +16,13 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * A read that Python has planned already, as a source.
  *
  * <p>The plan is left here under a token for as long as the frame is made. A client of Spark
- * Connect, which cannot do that, sends it sealed with every request.
+ * Connect, which cannot do that, leaves it with its session, and every request names it by its
+ * digest. Options are all that a plan of Spark's, its pages and its event log have of a read, and
+ * neither of these two says anything: a plan has storage options inside, and is pickled.
  */
 public class PlannedSource implements TableProvider {
   private static final String TOKEN = "plan";
-  private static final String SEALED = "sealed";
-  private static final String KEY = "key";
-  private static final String SECRET = "spark.lancewood.secret.";
+  private static final String DIGEST = "digest";
   private static final int MOST_OPENED = 16;
   private static final Map WAITING = new ConcurrentHashMap();
   /** Plans that were opened last, so that two uses of one frame are uses of one plan. */
@@ -66,11 +65,14 @@ public class PlannedSource implements TableProvider {
 
   @Override
   public StructType inferSchema(CaseInsensitiveStringMap options) {
-    String sealed = options.get(SEALED);
-    plan =
-        sealed == null
-            ? (PlannedRead) WAITING.get(options.get(TOKEN))
-            : opened(sealed, SECRET + options.get(KEY));
+    String token = options.get(TOKEN);
+    String digest = options.get(DIGEST);
+    plan = digest != null ? left(digest) : token == null ? null : (PlannedRead) WAITING.get(token);
+    if (plan == null) {
+      throw new IllegalArgumentException(
+          "there is no such plan of a read: this source is for lancewood.spark.read alone. Use"
+              + " that, or format(\"lance\")");
+    }
     return plan.schema;
   }
 
@@ -79,15 +81,16 @@ public class PlannedSource implements TableProvider {
     return new ReadTable(plan);
   }
 
-  private static PlannedRead opened(String sealed, String secret) {
+  private static PlannedRead left(String digest) {
+    SessionArtifact artifact = new SessionArtifact(digest);
     synchronized (OPENED) {
-      PlannedRead found = (PlannedRead) OPENED.get(sealed);
+      PlannedRead found = (PlannedRead) OPENED.get(artifact.key());
       if (found == null) {
         if (OPENED.size() >= MOST_OPENED) {
           OPENED.clear();
         }
-        found = PlannedRead.decode(Sealed.open(sealed, SQLConf.get().getConfString(secret)));
-        OPENED.put(sealed, found);
+        found = PlannedRead.decode(artifact.read());
+        OPENED.put(artifact.key(), found);
       }
       return found;
     }

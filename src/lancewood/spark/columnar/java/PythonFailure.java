@@ -10,7 +10,8 @@ import org.apache.spark.api.python.PythonUtils;
 
 /**
  * An exception that a worker raised, as Spark's own workers have it, so that PySpark makes its
- * PythonException of it. Newer Sparks know that by the condition, older ones by the stack.
+ * PythonException of it. Newer Sparks know that by the condition, older ones by the stack. What an
+ * error of Lancewood's says stands before its stack.
  */
 final class PythonFailure {
   private static final String CONDITION = "PYTHON_EXCEPTION";
@@ -21,8 +22,9 @@ final class PythonFailure {
 
   private PythonFailure() {}
 
-  static RuntimeException of(String traceback) {
-    RuntimeException made = make(traceback);
+  /** {@code sentence} is null for an exception that is none of Lancewood's. */
+  static RuntimeException of(String sentence, String traceback) {
+    RuntimeException made = make(sentence, traceback);
     StackTraceElement[] stack = made.getStackTrace();
     StackTraceElement[] marked = new StackTraceElement[stack.length + 1];
     System.arraycopy(stack, 0, marked, 0, stack.length);
@@ -31,17 +33,18 @@ final class PythonFailure {
     return made;
   }
 
-  private static RuntimeException make(String traceback) {
+  private static RuntimeException make(String sentence, String traceback) {
+    String text = sentence == null ? traceback : sentence + "\n\n" + traceback;
     Constructor[] known = PythonException.class.getConstructors();
     for (int i = 0; i < known.length; i++) {
       Class[] types = known[i].getParameterTypes();
       try {
         if (types.length == 2) {
-          return (RuntimeException) known[i].newInstance(new Object[] {traceback, null});
+          return (RuntimeException) known[i].newInstance(new Object[] {text, null});
         }
         if (types.length == 5 && types[2] == Throwable.class) {
           Map said = new HashMap();
-          said.put("msg", MESSAGE);
+          said.put("msg", sentence == null ? MESSAGE : sentence);
           said.put("traceback", "\n" + traceback);
           Object parameters = PythonUtils.toScalaMap(said);
           Object[] given = {CONDITION, parameters, null, new QueryContext[0], lastDefault()};
@@ -51,7 +54,7 @@ final class PythonFailure {
         continue;
       }
     }
-    return new RuntimeException(traceback);
+    return new RuntimeException(text);
   }
 
   private static Object lastDefault() throws ReflectiveOperationException {

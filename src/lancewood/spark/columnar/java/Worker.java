@@ -62,9 +62,10 @@ final class Worker {
   }
 
   /** The error that it answers with. Whether it has its work since then, nobody knows. */
-  String readError() throws IOException {
+  RuntimeException readError() throws IOException {
     known = null;
-    return Protocol.readText(in);
+    String sentence = Protocol.readText(in);
+    return PythonFailure.of(sentence, Protocol.readText(in));
   }
 
   /** Map memory of the process; false if that cannot be done here. */
