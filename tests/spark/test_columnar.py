@@ -35,10 +35,12 @@ from tests.spark.ways import with_the_door
 
 from lancewood.engine.rows import plan_scan
 from lancewood.spark import read
-from lancewood.spark.abilities import SOURCES, release_here
+from lancewood.spark.abilities import SOURCES, release_here, release_of
 from lancewood.spark.columnar import door, why_closed
 from lancewood.spark.columnar.door import SETTING, VARIABLE
 from lancewood.spark.columnar.planned import PythonCommand
+from lancewood.spark.columnar.slow_way import LINE
+from lancewood.spark.java import find_java
 from lancewood.spark.reading import plan as planning
 from lancewood.spark.reading.columnar_read import columnar_read
 from lancewood.spark.reading.plan import plan_read
@@ -468,6 +470,27 @@ def test_errors_of_python_are_told(spark: Any, many: lw.Table, tmp_path: Path) -
     assert read(spark, many.uri).where("n = 7").count() == 1
 
 
+def test_errors_of_the_other_way_begin_with_what_they_say_after_words_of_spark(
+    spark: Any, tmp_path: Path
+) -> None:
+    made = lw.create(tmp_path / "t.lance", pa.table({"n": range(10)}), fsync=False)
+    with configured(spark, {SETTING: "false"}):
+        frames = [read(spark, made.uri)]
+        if SOURCES.is_in(release_of(spark)):
+            frames.append(spark.read.format("lance").load(made.uri))
+            with pytest.raises(Exception, match="colums") as refused:
+                spark.read.format("lance").option("colums", "n").load(made.uri)
+            assert "InvalidInputError: option 'colums'" in str(refused.value).splitlines()[0]
+        for each in (tmp_path / "t.lance" / "data").iterdir():
+            each.unlink()
+        for frame in frames:
+            with pytest.raises(Exception, match=made.uri) as failed:
+                frame.collect()
+            text = str(failed.value)
+            sentence = f"lancewood.errors.NotFoundError: version 1 of {made.uri} cannot be read"
+            assert 0 < text.index(sentence) < text.index("Traceback")
+
+
 @dataclass(frozen=True)
 class Runs:
     """Pickled work that is what a text of Python gives, where it is loaded."""
@@ -598,6 +621,52 @@ def test_idle_workers_end_and_so_does_a_server_that_nobody_uses(spark: Any, many
         system.clearProperty(idle)
     assert frame.where("n = 7").count() == 1
     assert all(pythons_below(spark))
+
+
+PLAIN = """
+import sys
+from pyspark.sql import SparkSession
+builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+spark = builder.getOrCreate()
+for _ in range(2):
+    frame = spark.read.format("lance").load(sys.argv[1])
+    print(frame.where("i > 4").count(), frame.schema == frame.schema)
+from lancewood.spark import session
+from lancewood.spark.columnar import why_closed
+assert session() is spark
+assert why_closed(spark) is None
+frame = spark.read.format("lance").load(sys.argv[1])
+frame.where("i > 4").explain()
+print(frame.where("i > 4").count())
+spark.stop()
+"""
+
+
+@needs(SOURCES)
+@pytest.mark.parametrize("is_off", [False, True])
+def test_a_plain_session_is_told_once_how_its_reads_go_by_columns(
+    awkward: lw.Table, is_off: bool
+) -> None:
+    environ = of_a_quick_shell(
+        PYSPARK_PYTHON=sys.executable, JAVA_HOME=str(find_java(os.environ).home)
+    )
+    program = PLAIN
+    if is_off:
+        environ[VARIABLE] = "0"
+        program = PLAIN.partition("from lancewood")[0]
+    done = subprocess.run(
+        [sys.executable, "-c", program, awkward.uri],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [each for each in done.stderr.splitlines() if "lancewood:" in each]
+    assert lines == ([] if is_off else [LINE])
+    assert done.stdout.startswith("2 True\n2 True\n")
+    if not is_off:
+        assert 'WHERE ("i" > 4)' in done.stdout, "it was told how, and so it is"
 
 
 LEFT_BEHIND = """

@@ -189,3 +189,20 @@ def test_a_digest_is_of_use_in_its_own_session_alone(connected: Any, awkward: lw
 def another_session(spark: Any) -> Any:
     """Of the same server."""
     return type(spark).builder.remote(f"sc://{spark.client._builder.endpoint}").create()
+
+
+def test_an_error_of_ours_says_what_it_says_before_its_stack(
+    connected: Any, tmp_path: Path
+) -> None:
+    made = lw.create(tmp_path / "t.lance", pa.table({"n": range(10)}), fsync=False)
+    frames = through_both_doors(connected, made)
+    with by_way(connected, PYTHON):
+        frames.append(read(connected, made.uri))
+    for each in (tmp_path / "t.lance" / "data").iterdir():
+        each.unlink()
+    for frame in frames:
+        with pytest.raises(Exception, match=made.uri) as failed:
+            frame.collect()
+        before, _, stack = str(failed.value).partition(f"version 1 of {made.uri} cannot be read")
+        assert "Traceback" not in before
+        assert "Traceback" in stack
