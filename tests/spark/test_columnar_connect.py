@@ -121,7 +121,7 @@ def test_a_server_with_another_lancewood_has_no_door(
 def test_a_request_has_nothing_of_a_read_but_the_digest_of_its_plan(
     connected: Any, awkward: lw.Table
 ) -> None:
-    frame = read(connected, awkward.uri, storage_options={"account_key": "planted-key"})
+    frame: Any = read(connected, awkward.uri, storage_options={"account_key": "planted-key"})
     plan = frame._plan.to_proto(connected.client)
     (key,) = plan.root.read.data_source.options
     assert re.fullmatch("[0-9a-f]{64}", plan.root.read.data_source.options[key])
@@ -174,7 +174,7 @@ def test_a_plan_that_was_changed_is_refused_and_nothing_of_it_is_unpickled(
 
 
 def test_a_digest_is_of_use_in_its_own_session_alone(connected: Any, awkward: lw.Table) -> None:
-    frame = read(connected, awkward.uri)
+    frame: Any = read(connected, awkward.uri)
     assert frame.count() == 6
     digest = frame._plan.to_proto(connected.client).root.read.data_source.options["digest"]
     other = another_session(connected)

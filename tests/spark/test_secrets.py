@@ -56,6 +56,19 @@ def told_in(events: Path) -> str:
     return "".join(each.read_text() for each in events.rglob("events*") if each.is_file())
 
 
+def shown_on_pages(spark: Any) -> str:
+    """What Spark's pages show of all queries: their plans, with every node, and their settings."""
+    store = spark._jsparkSession.sharedState().statusStore()
+    found = store.executionsList()
+    told = []
+    for each in (found.apply(number) for number in range(found.size())):
+        told += [each.description(), each.details(), each.physicalPlanDescription()]
+        told.append(str(each.modifiedConfigs()))
+        nodes = store.planGraph(each.executionId()).allNodes()
+        told += [nodes.apply(number).desc() for number in range(nodes.size())]
+    return "\n".join(map(str, told))
+
+
 def shown(frame: Any) -> str:
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
@@ -102,6 +115,9 @@ def test_storage_options_are_in_no_plan_event_or_error(sessions: Any, tmp_path: 
     sink.option("checkpointLocation", f"{uri}.checkpoint").start(f"{uri}.copy").awaitTermination()
     assert "t.lance version" in told, "the plans of reads are among what was told"
     assert "planted" not in told
+    pages = shown_on_pages(spark)
+    assert "BatchScan" in pages, "the plans of reads are on the pages"
+    assert "planted" not in pages
     sessions.use("local")
     events = told_in(tmp_path / "events")
     assert "SparkListenerSQLExecutionStart" in events
