@@ -5,6 +5,7 @@ One name and one meaning each, in ``import`` and wherever else files come in. Do
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias
@@ -70,7 +71,25 @@ class FileOptions(OptionSet):
         ),
     ] = None
 
+    encoding: Annotated[
+        str | None,
+        typer.Option(
+            "--encoding",
+            metavar="NAME",
+            help="CSV and JSON: what the files are written in, such as latin-1 or utf-16; without "
+            "it UTF-8.",
+        ),
+    ] = None
+
     def __post_init__(self) -> None:
+        if self.encoding is not None:
+            try:
+                codecs.lookup(self.encoding)
+            except LookupError:
+                raise typer.BadParameter(
+                    f"--encoding {self.encoding!r} is not known; it is a name such as utf-8, "
+                    "latin-1, windows-1252, utf-16"
+                ) from None
         found = self._delimiter
         if found is not None and (len(found) != 1 or not found.isascii() or found in '"\r\n\0'):
             raise typer.BadParameter(
@@ -81,12 +100,16 @@ class FileOptions(OptionSet):
     def _delimiter(self) -> str | None:
         return "\t" if self.delimiter in ("\\t", "tab") else self.delimiter
 
-    def sources(self, paths: Sequence[str], table: pa.Schema | None) -> SourceFiles:
+    def sources(
+        self, paths: Sequence[str], table: pa.Schema | None, *, merge_schema: bool = False
+    ) -> SourceFiles:
         """The files, looked into; columns that the table has are read as its types."""
         types = {each.name: each.type for each in map(parse_column, self.cast or ())}
         nulls, names = list(self.null_value or ()), options.names(self.names)
         csv = CsvOptions(self._delimiter, self.header, names, nulls)
-        return SourceFiles(paths, ImportOptions(self.format, types, table, csv))
+        return SourceFiles(
+            paths, ImportOptions(self.format, types, table, csv, self.encoding, merge_schema)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

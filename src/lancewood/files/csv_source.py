@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Any
@@ -25,20 +25,27 @@ import pyarrow.compute as pc
 from lancewood.errors import InvalidInputError
 from lancewood.files.formats import (
     BLOCK_BYTES,
+    FLOAT_ENDS,
     GUESSED,
     STDIN,
     bytes_of,
+    in_utf_8,
     inexact,
     is_inexact,
     is_tab_separated,
+    null_hint,
+    overflowing,
     reading,
     stdin_bytes,
 )
 from lancewood.files.text_forms import csv_read_type
 
 _LONG_NUMBER = "^[+-]?[0-9]{16,}$"
-_CODE = r"^(?:\+|-?0[0-9])"
-"""A string that begins with a sign or zeros, which a number would lose."""
+_CODE = r"^(?:\+|-?0[0-9xX])"
+"""A string that begins with a sign, zeros or 0x, which a number would lose."""
+_BIT = "^[01]$"
+"""What Arrow takes for true or false where others are spelt out."""
+_INFINITE = "(?i)^[+-]?inf(?:inity)?$"
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,8 @@ class CsvOptions:
     header: bool = True
     names: list[str] | None = None
     null_values: list[str] = field(default_factory=list)
+    encoding: str | None = None
+    """None is UTF-8."""
 
 
 class CsvSource:
@@ -74,29 +83,28 @@ class CsvSource:
 
     def batches(self, wanted: pa.Schema, guessed: frozenset[str]) -> Iterator[pa.RecordBatch]:
         types = {each.name: csv_read_type(each.type) for each in wanted}
-        floats = [
-            each.name for each in wanted if each.name in guessed and each.type == pa.float64()
-        ]
-        types |= dict.fromkeys(floats, pa.string())
+        checked = {
+            name: kind
+            for name, kind in types.items()
+            if name in self.schema.names
+            and (pa.types.is_floating(kind) or (name in guessed and _is_lossy(kind)))
+        }
+        types |= dict.fromkeys(checked, pa.string())
         # A record of nulls comes last. If it does not come out, an open quote has swallowed it.
         last = self._delimiter * (len(self.schema) - 1) + "\n"
         with (
-            reading(self.name, GUESSED),
+            reading(self.name, GUESSED, self._options.encoding),
             self._bytes() as stream,
             self._open(_Ended(stream, last.encode()), types) as rows,
         ):
             for batch in self._without_last(rows):
-                yield self._with_floats(batch, floats)
+                yield self._converted(batch, wanted, checked, guessed)
 
     def _guess(self) -> pa.Schema:
         """The types that Arrow guesses from the first rows; codes such as 00123 stay strings."""
         with self._bytes() as stream, self._open(stream, {}) as rows:
             schema = rows.schema
-        numbers = [
-            each.name
-            for each in schema
-            if pa.types.is_integer(each.type) or pa.types.is_floating(each.type)
-        ]
+        numbers = [each.name for each in schema if _is_lossy(each.type)]
         if not numbers:
             return schema
         texts = dict.fromkeys(numbers, pa.string())
@@ -106,8 +114,8 @@ class CsvSource:
             return schema
         for name in numbers:
             at = schema.get_field_index(name)
-            found = pc.match_substring_regex(pc.utf8_trim_whitespace(first.column(at)), _CODE)
-            if pc.any(found).as_py():
+            texts_read = pc.utf8_trim_whitespace(first.column(at))
+            if _first_lost(texts_read, schema.field(at).type) is not None:
                 schema = schema.set(at, schema.field(at).with_type(pa.string()))
         return schema
 
@@ -124,11 +132,12 @@ class CsvSource:
 
     @contextmanager
     def _bytes(self) -> Iterator[Any]:
+        encoding = self._options.encoding
         if self._spool is None:
             with bytes_of(self._path) as stream:
-                yield stream
+                yield in_utf_8(stream, encoding)
         else:
-            yield _SpoolStream(self._spool)
+            yield in_utf_8(_SpoolStream(self._spool), encoding)
 
     def _open(self, stream: Any, types: dict[str, pa.DataType]) -> Any:
         import pyarrow.csv as csv
@@ -172,16 +181,68 @@ class CsvSource:
         if held.num_rows > 1:
             yield held.slice(0, held.num_rows - 1)
 
-    def _with_floats(self, batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
-        """The batch with these columns, which were read as strings, as floats."""
-        for name in names:
+    def _converted(
+        self,
+        batch: pa.RecordBatch,
+        schema: pa.Schema,
+        kinds: Mapping[str, pa.DataType],
+        guessed: frozenset[str],
+    ) -> pa.RecordBatch:
+        """The batch with columns that were read as strings as what they are; raises
+        InvalidInputError for a value that would not be the same."""
+        for name, kind in kinds.items():
+            wanted = schema.field(name).type
             at = batch.schema.get_field_index(name)
             texts = pc.utf8_trim_whitespace(batch.column(at))
+            if name in guessed:
+                self._check_guess(name, texts, kind)
+            try:
+                values: Any = pc.cast(texts, kind)
+            except pa.ArrowInvalid as cause:
+                hint = GUESSED if name in guessed else ""
+                raise InvalidInputError(
+                    f"{self.name}: column {name!r}: {cause}{null_hint(str(cause))}{hint}",
+                    file=self.name,
+                    column=name,
+                ) from cause
+            if pa.types.is_floating(kind):
+                end = FLOAT_ENDS[wanted.bit_width if pa.types.is_floating(wanted) else 64]
+                beyond = texts.filter(pc.greater_equal(pc.abs(values), end))
+                beyond = beyond.filter(pc.invert(pc.match_substring_regex(beyond, _INFINITE)))
+                for each in beyond[:1].to_pylist():
+                    raise overflowing(self.name, name, each, wanted)
+            batch = batch.set_column(at, name, values)
+        return batch
+
+    def _check_guess(self, name: str, texts: Any, kind: pa.DataType) -> None:
+        """Raise InvalidInputError for a value that is not what the first rows looked like."""
+        lost = _first_lost(texts, kind)
+        if lost is not None:
+            raise InvalidInputError(
+                f"{self.name}: column {name!r} was guessed to be {kind} by the first rows, which "
+                f"would not keep {lost!r} as it is written; give it a type: --cast "
+                f"'{name}:string', or '{name}:{kind}' if it means the value; nothing was changed",
+                file=self.name,
+                column=name,
+            )
+        if pa.types.is_floating(kind):
             for each in texts.filter(pc.match_substring_regex(texts, _LONG_NUMBER)).to_pylist():
                 if is_inexact(each):
                     raise inexact(self.name, name, each)
-            batch = batch.set_column(at, name, pc.cast(texts, pa.float64()))
-        return batch
+
+
+def _is_lossy(kind: pa.DataType) -> bool:
+    """Whether texts of a type that was guessed may be lost: numbers and booleans."""
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    )
+
+
+def _first_lost(texts: Any, kind: pa.DataType) -> str | None:
+    """The first text that a value of the type would not keep as it is written."""
+    pattern = _BIT if pa.types.is_boolean(kind) else _CODE
+    found: list[str] = texts.filter(pc.match_substring_regex(texts, pattern))[:1].to_pylist()
+    return found[0] if found else None
 
 
 class _Spool:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import io
 import math
 import os
+import re
 import select
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import PurePath
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -28,7 +29,12 @@ STDIN = "-"
 BLOCK_BYTES = 8 << 20
 GUESSED = ". Types are guessed from the first rows; say them with --cast NAME:TYPE"
 COMPRESSED = frozenset({".gz", ".bz2", ".zst", ".lz4"})
+FLOAT_ENDS = {16: 65520.0, 32: float(2**128 - 2**103), 64: math.inf}
+"""From which number on a type of floats, by its bits, has infinity."""
 _TURN = 0.2  # seconds
+_NOT_UTF_8 = re.compile("invalid UTF-?8", re.IGNORECASE)
+_BAD_VALUE = re.compile(r"(?:invalid value|parse string:) '([^']*)'")
+_NULLS = frozenset(["na", "n/a", "null", "none", "nil", "-", "--", "?", "\\n", "#n/a", "nan", "."])
 
 
 class FileFormat(StrEnum):
@@ -103,24 +109,55 @@ class RowSource(Protocol):
 
 
 @contextmanager
-def reading(name: str, hint: str = "") -> Iterator[None]:
+def reading(name: str, hint: str = "", encoding: str | None = None) -> Iterator[None]:
     """Turn errors of Arrow and the disk into ones that name the file."""
     try:
         yield
     except pa.ArrowException as cause:
-        raise InvalidInputError(f"{name} cannot be read: {cause}{hint}", file=name) from cause
-    except UnicodeDecodeError as cause:
-        raise InvalidInputError(f"{name} is not UTF-8: {cause}", file=name) from cause
+        if encoding is None and _NOT_UTF_8.search(str(cause)):
+            raise _not_utf_8(name, cause) from cause
+        raise InvalidInputError(
+            f"{name} cannot be read: {cause}{null_hint(str(cause))}{hint}", file=name
+        ) from cause
+    except UnicodeError as cause:
+        if encoding is None:
+            raise _not_utf_8(name, cause) from cause
+        raise InvalidInputError(f"{name} is not {encoding}: {cause}", file=name) from cause
     except OSError as cause:
         if cause.errno is None:  # from Arrow, for truncated bytes, not from the disk
             raise InvalidInputError(f"{name} cannot be read: {cause}", file=name) from cause
         raise StorageError(f"{name} cannot be read: {cause}", file=name) from cause
 
 
+def _not_utf_8(name: str, cause: Exception) -> InvalidInputError:
+    return InvalidInputError(
+        f"{name} is not UTF-8: {cause}; say what it is with --encoding, such as latin-1, "
+        "windows-1252 or utf-16",
+        file=name,
+    )
+
+
+def null_hint(message: str) -> str:
+    """What to say of a value that does not fit, if it is a usual word for null."""
+    found = _BAD_VALUE.search(message)
+    if found is None or found[1].casefold() not in _NULLS:
+        return ""
+    return f". If {found[1]!r} means null, say --null-value {found[1]!r}"
+
+
 def bytes_of(path: str) -> IO[bytes]:
     """The bytes of a file, decompressed by its suffix."""
     stream: IO[bytes] = pa.input_stream(path, compression="detect")
     return stream
+
+
+def in_utf_8(stream: Any, encoding: str | None) -> IO[bytes]:
+    """The bytes of a text in UTF-8, whatever its encoding is; None is UTF-8."""
+    found: IO[bytes] = stream
+    if encoding is not None:
+        source = stream if isinstance(stream, pa.NativeFile) else pa.PythonFile(stream, "r")
+        found = pa.transcoding_input_stream(source, encoding, "utf-8")
+    return found
 
 
 def stdin_bytes() -> IO[bytes]:
@@ -163,6 +200,22 @@ def inexact(name: str, column: str, number: str) -> InvalidInputError:
         file=name,
         column=column,
     )
+
+
+def overflowing(name: str, column: str, number: str, kind: pa.DataType) -> InvalidInputError:
+    """The error for a number that is too large for a column of floats."""
+    shown = number if len(number) <= 40 else f"{number[:37]}..."
+    return InvalidInputError(
+        f"{name}: column {column!r}: {shown} is larger than any {kind} but infinity; keep it as "
+        f"text: --cast '{column}:string'; nothing was changed",
+        file=name,
+        column=column,
+    )
+
+
+def is_beyond(number: float, kind: pa.DataType) -> bool:
+    """Whether a type of floats makes infinity of a number, or has it as such."""
+    return abs(number) >= FLOAT_ENDS[kind.bit_width]
 
 
 def is_inexact(number: str) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from typing import IO, Any
@@ -26,8 +26,11 @@ from lancewood.files.formats import (
     GUESSED,
     STDIN,
     bytes_of,
+    in_utf_8,
     inexact,
+    is_beyond,
     is_inexact,
+    overflowing,
     reading,
     stdin_bytes,
 )
@@ -45,6 +48,8 @@ _escapes = re.compile(rb"\\.", re.DOTALL)
 _strings = re.compile(rb'"[^"]*+"')
 _innermost = re.compile(rb"\{n*+\}|\[n*+\]")
 _has_null_between = re.compile(rb"\}[ \t\r]*+n").search
+_may_be_beyond = re.compile(rb"[0-9][eE]\+?[0-9]{3}|[0-9]{309}").search
+_may_be_beyond_narrow = re.compile(rb"[0-9][eE]\+?[0-9]|[0-9]{5}").search
 _has_long_number = re.compile(rb"[:,\[\s]-?[0-9]{16,}\s*[,}\]]").search
 _scan_element = json.JSONDecoder(parse_int=str).raw_decode  # the numbers are not needed
 
@@ -55,8 +60,8 @@ class JsonSource:
     is_text = may_lack_columns = True
     total_rows: int | None = None
 
-    def __init__(self, path: str, name: str) -> None:
-        self.name, self._path = name, path
+    def __init__(self, path: str, name: str, encoding: str | None = None) -> None:
+        self.name, self._path, self._encoding = name, path, encoding
         blocks = self._blocks()
         first = next(blocks, b"")
         if not first:
@@ -67,15 +72,17 @@ class JsonSource:
     def batches(self, wanted: pa.Schema, guessed: frozenset[str]) -> Iterator[pa.RecordBatch]:
         types = pa.schema([pa.field(each.name, json_read_type(each.type)) for each in wanted])
         floats = {
-            each.name: each.type
-            for each in wanted
-            if each.name in guessed and _holds(each.type, pa.types.is_floating)
+            each.name: each.type for each in wanted if _holds(each.type, pa.types.is_floating)
         }
-        with reading(self.name, GUESSED):
+        guesses = {name: kind for name, kind in floats.items() if name in guessed}
+        with reading(self.name, GUESSED, self._encoding):
             for block in self._stdin or self._blocks():
-                found = find_inexact(block, floats)
+                found = find_inexact(block, guesses)
                 if found is not None:
                     raise inexact(self.name, *found)
+                found = find_overflow(block, floats)
+                if found is not None:
+                    raise overflowing(self.name, *found, floats[found[0]])
                 yield from _read(block, types, "error").to_batches()
 
     def _blocks(self) -> Iterator[bytes]:
@@ -83,7 +90,8 @@ class JsonSource:
             nullcontext(stdin_bytes()) if self._path == STDIN else bytes_of(self._path)
         )
         with opened as stream:
-            for block in json_blocks(stream, self.name, BLOCK_BYTES):
+            for block in json_blocks(in_utf_8(stream, self._encoding), self.name, BLOCK_BYTES):
+                block.decode()  # Arrow takes bytes in texts for UTF-8, whatever they are
                 check_rows(block, self.name)
                 yield block
 
@@ -295,26 +303,50 @@ def find_inexact(block: bytes, floats: Mapping[str, pa.DataType]) -> tuple[str, 
     """The column and the digits of the first integer that its guessed type would round."""
     if not floats or not _has_long_number(block):
         return None
-    for row in _rows(block.decode()):
+    return _find_marked(block, floats, _scan_row)
+
+
+def find_overflow(block: bytes, floats: Mapping[str, pa.DataType]) -> tuple[str, str] | None:
+    """The column and the text of the first number that its type holds as infinity alone."""
+    is_narrow = any(_holds(kind, _is_narrow) for kind in floats.values())
+    search = _may_be_beyond_narrow if is_narrow else _may_be_beyond
+    if not floats or not search(block):
+        return None
+    return _find_marked(block, floats, _scan_numbers)
+
+
+def _is_narrow(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(kind) and kind.bit_width < 64)
+
+
+def _find_marked(
+    block: bytes, floats: Mapping[str, pa.DataType], scan: Callable[[str, int], tuple[Any, int]]
+) -> tuple[str, str] | None:
+    for row in _rows(block.decode(), scan):
         for name, kind in floats.items():
-            found = _inexact_in(row.get(name), kind)
+            found = _marked_in(row.get(name), kind)
             if found is not None:
                 return name, found
     return None
 
 
-class _Long(str):
-    """The digits of an integer that no float can hold exactly."""
+class _Marked(str):
+    """The text of an integer that no float can hold exactly."""
+
+
+class _Numeral(str):
+    """The text of a number."""
 
 
 def _number(text: str) -> object:
-    return _Long(text) if len(text) >= 16 and is_inexact(text) else None
+    return _Marked(text) if len(text) >= 16 and is_inexact(text) else None
 
 
 _scan_row = json.JSONDecoder(parse_int=_number).raw_decode
+_scan_numbers = json.JSONDecoder(parse_int=_Numeral, parse_float=_Numeral).raw_decode
 
 
-def _rows(text: str) -> Iterator[dict[str, Any]]:
+def _rows(text: str, scan: Callable[[str, int], tuple[Any, int]]) -> Iterator[dict[str, Any]]:
     at = 0
     while True:
         blanks = _skip_blanks(text, at)
@@ -322,18 +354,21 @@ def _rows(text: str) -> Iterator[dict[str, Any]]:
         if blanks.end() == len(text):
             return
         try:
-            row, at = _scan_row(text, blanks.end())
+            row, at = scan(text, blanks.end())
         except ValueError:
             return  # Arrow will say what is wrong there
         yield row if isinstance(row, dict) else {}
 
 
-def _inexact_in(value: Any, kind: pa.DataType) -> str | None:
-    if isinstance(value, _Long):
-        return str(value) if pa.types.is_floating(kind) else None
+def _marked_in(value: Any, kind: pa.DataType) -> str | None:
+    if isinstance(value, _Marked | _Numeral):
+        is_lost = pa.types.is_floating(kind) and (
+            isinstance(value, _Marked) or is_beyond(float(value), kind)
+        )
+        return str(value) if is_lost else None
     below: Iterator[tuple[Any, pa.DataType]] = iter(())
     if isinstance(value, dict) and pa.types.is_struct(kind):
         below = ((value.get(each.name), each.type) for each in kind)
     elif isinstance(value, list) and pa.types.is_list(kind):
         below = ((each, kind.value_type) for each in value)
-    return next((found for each in below if (found := _inexact_in(*each))), None)
+    return next((found for each in below if (found := _marked_in(*each))), None)

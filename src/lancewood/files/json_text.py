@@ -11,10 +11,16 @@ from typing import Any
 
 def json_text(document: object) -> str:
     """One line of strict JSON: bytes are base64, what is not a finite number is null."""
+    text = finite_json_text(document)
+    return _encode(_finite(document)) if text is None else text
+
+
+def finite_json_text(document: object) -> str | None:
+    """The same; None if a number is not finite, for which JSON has no word."""
     try:
         return _encode(document)
     except ValueError:
-        return _encode(_finite(document))
+        return None
 
 
 def _plain(value: object) -> object:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from lancewood.errors import AlreadyExistsError, InvalidInputError, StorageError, UnsupportedError
 from lancewood.files.formats import COMPRESSED, FileFormat, is_tab_separated
-from lancewood.files.json_text import json_text
+from lancewood.files.json_text import finite_json_text, json_text
 from lancewood.files.text_forms import (
     check_in_range,
     csv_batch,
@@ -180,14 +180,20 @@ class _Safe:
         self._sink.close()
 
 
-class _JsonLines:
+class JsonLines:
+    """Counts the rows in which JSON has no word for a number."""
+
     def __init__(self, file: IO[bytes], schema: pa.Schema, path: str) -> None:
-        self._file = file
+        self._file, self.rows_not_finite = file, 0
 
     def write(self, batch: pa.RecordBatch) -> None:
         check_in_range(batch)
-        rows = plain_batch(batch).to_pylist()
-        self._file.write("".join([json_text(each) + "\n" for each in rows]).encode())
+        lines = []
+        for each in plain_batch(batch).to_pylist():
+            text = finite_json_text(each)
+            self.rows_not_finite += text is None
+            lines.append((json_text(each) if text is None else text) + "\n")
+        self._file.write("".join(lines).encode())
 
     def close(self) -> None:
         """Do nothing: each line is complete by itself."""
@@ -252,8 +258,8 @@ class _Parquet:
 _SINKS: dict[FileFormat, Any] = {
     FileFormat.PARQUET: _Parquet,
     FileFormat.CSV: _Csv,
-    FileFormat.JSON: _JsonLines,
-    FileFormat.JSONL: _JsonLines,
+    FileFormat.JSON: JsonLines,
+    FileFormat.JSONL: JsonLines,
     FileFormat.ARROW: _ArrowFile,
     FileFormat.ARROW_STREAM: _ArrowStream,
 }

@@ -14,7 +14,7 @@ import glob
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,10 @@ class ImportOptions:
     table: pa.Schema | None = None
     """The schema of the table that the rows will be appended to."""
     csv: CsvOptions = field(default_factory=CsvOptions)
+    encoding: str | None = None
+    """What texts are written in; None is UTF-8."""
+    merge_schema: bool = False
+    """Whether a file may lack columns that another has."""
 
 
 class SourceFiles:
@@ -67,7 +71,7 @@ class SourceFiles:
     def __init__(self, paths: Sequence[str], options: ImportOptions) -> None:
         self._options = options
         self.files = [
-            open_source(each, require_format(each, options.format), options.csv)
+            open_source(each, require_format(each, options.format), options.csv, options.encoding)
             for each in find_files(paths, options.format)
         ]
         self.schema = self._agree()
@@ -97,7 +101,7 @@ class SourceFiles:
         agreed = self._wanted(first)
         for other in others:
             wanted = self._wanted(other)
-            agreed = _merge(agreed, wanted, first, other)
+            agreed = _merge(agreed, wanted, first, other, may_lack=self._options.merge_schema)
         unknown = [name for name in self._options.casts if name not in agreed.names]
         if unknown:
             raise InvalidInputError(
@@ -131,17 +135,20 @@ class SourceFiles:
         return pa.schema(fields, source.schema.metadata)
 
 
-def _merge(agreed: pa.Schema, other: pa.Schema, first: RowSource, second: RowSource) -> pa.Schema:
+def _merge(
+    agreed: pa.Schema, other: pa.Schema, first: RowSource, second: RowSource, *, may_lack: bool
+) -> pa.Schema:
     ours, theirs = set(agreed.names), set(other.names)
     extra = [name for name in other.names if name not in ours]
     missing = [name for name in agreed.names if name not in theirs]
     if second.may_lack_columns:
         missing = []
-    if extra or missing:
+    if not may_lack and (extra or missing):
         name = (extra or missing)[0]
         has, lacks = (second, first) if extra else (first, second)
         raise InvalidInputError(
-            f"{has.name} has column {name!r}, {lacks.name} has not; import them one by one",
+            f"{has.name} has column {name!r}, {lacks.name} has not; with --merge-schema it is "
+            "null in the rows of files without it",
             column=name,
         )
     fields = []
@@ -158,6 +165,7 @@ def _merge(agreed: pa.Schema, other: pa.Schema, first: RowSource, second: RowSou
                 column=each.name,
             )
         fields.append(each.with_nullable(each.nullable or their.nullable))
+    fields += [other.field(name).with_nullable(True) for name in extra]
     return pa.schema(fields, agreed.metadata)
 
 
@@ -222,16 +230,18 @@ def _files_below(directory: str, asked: FileFormat | None) -> list[str]:
     return wanted
 
 
-def open_source(path: str, format: FileFormat, csv: CsvOptions) -> RowSource:
+def open_source(
+    path: str, format: FileFormat, csv: CsvOptions, encoding: str | None = None
+) -> RowSource:
     """Open a file and read its schema; raises InvalidInputError if it is not of that format."""
     name = "stdin" if path == STDIN else path
-    with reading(name):
+    with reading(name, encoding=encoding):
         if format is FileFormat.PARQUET:
             return _Parquet(path, name)
         if format is FileFormat.CSV:
-            return CsvSource(path, name, csv)
+            return CsvSource(path, name, replace(csv, encoding=encoding))
         if format in (FileFormat.JSON, FileFormat.JSONL):
-            return JsonSource(path, name)
+            return JsonSource(path, name, encoding)
         return _Arrow(path, name)
 
 

@@ -9,12 +9,12 @@ import typer
 import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.file_options import check_safe
-from lancewood.cli.output import counted, human_size
+from lancewood.cli.output import counted, human_size, note
 from lancewood.cli.progress import progress
 from lancewood.cli.tables import Reading
 from lancewood.errors import UnsupportedError
 from lancewood.files.formats import FileFormat, require_format
-from lancewood.files.sinks import STDOUT, check_target, writing
+from lancewood.files.sinks import STDOUT, JsonLines, check_target, writing
 
 
 def export_command(
@@ -37,7 +37,8 @@ def export_command(
     """Write rows to a file or to stdout.
 
     Parquet, CSV, JSON lines, Arrow. In CSV and JSON bytes are base64, times and decimals are text;
-    in CSV what is nested is JSON. The file gets its name when it is complete. Columns of blobs are
+    in CSV what is nested is JSON. JSON has no word for NaN and infinities: they are null there, and
+    a note on stderr says so. The file gets its name when it is complete. Columns of blobs are
     refused: leave them out with --columns.
 
     A spreadsheet runs a text such as =cmd|… in a CSV file as a formula. With --safe texts and names
@@ -62,6 +63,12 @@ def export_command(
             sink.write(batch)
             rows, size = rows + batch.num_rows, size + batch.nbytes
             advance(batch.num_rows, batch.nbytes)
+    lost = sink.rows_not_finite if isinstance(sink, JsonLines) else 0
+    if lost:
+        note(
+            f"{counted(lost, 'row')} with a number that is not finite (NaN, Infinity): it is null "
+            "in JSON, which has no word for it; CSV, Parquet and Arrow keep it"
+        )
     if file != STDOUT:
         done = f"exported {counted(rows, 'row')} ({human_size(size)}) of version {table.version}"
         facts = {"file": file, "format": chosen.value, "rows": rows, "bytes": size}

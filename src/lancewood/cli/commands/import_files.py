@@ -33,6 +33,14 @@ def import_files_command(
     file_version: options.FileVersion = None,
     max_rows_per_file: options.MaxRowsPerFile = None,
     no_stable_row_ids: options.NoStableRowIds = False,
+    merge_schema: Annotated[
+        bool,
+        typer.Option(
+            "--merge-schema",
+            help="Take columns that only some files have, or the table has not: they are null "
+            "elsewhere.",
+        ),
+    ] = False,
     *,
     files: FileOptions,
     write: Writing,
@@ -56,7 +64,7 @@ def import_files_command(
         )
     table = None if mode is Mode.CREATE else write.table(uri)
     appended = table.schema if table is not None and mode is Mode.APPEND else None
-    sources = files.sources(paths, appended)
+    sources = files.sources(paths, appended, merge_schema=merge_schema)
     limits = {} if max_rows_per_file is None else {"max_rows_per_file": max_rows_per_file}
     done = {"rows": 0, "bytes": 0}
     with progress("import", total=sources.total_rows, wanted=not write.json) as advance:
@@ -78,7 +86,7 @@ def import_files_command(
                 **more,
             )
         elif mode is Mode.APPEND:
-            table = table.append(reader, **more)
+            table = table.append(reader, merge_schema=merge_schema, **more)
         else:
             table = table.overwrite(reader, file_version=file_version, **more)
     count = len(sources.files)

@@ -197,7 +197,10 @@ class PlannedWrite:
         """The error for columns that do not fit, with what this write might be told."""
         ways = []
         if self.keeps_columns and not self.request.merge_schema and self.kind != "replace":
-            ways.append("merge_schema (option mergeSchema) adds columns that are new")
+            ways.append(
+                "merge_schema (option mergeSchema, --merge-schema of lw table import) adds columns "
+                "that are new"
+            )
         if self.keeps_columns and self.kind == "overwrite":
             ways.append("overwrite_schema (option overwriteSchema) replaces the table's columns")
         if "problems" not in refused.facts or not ways:
