@@ -72,7 +72,7 @@ def test_where_the_file_says_so_a_row_that_does_not_parse_ends_the_run(scene: Sc
 @pytest.mark.sliced(2)
 @pytest.mark.parametrize("block", ["64mb", "16"])
 @pytest.mark.parametrize("incremental", ["true", "false"])
-def test_bad_rows_tell_their_file_and_unparsed_ones_their_line(
+def test_bad_rows_tell_their_file_and_their_line(
     scene: Scene, block: str, incremental: str
 ) -> None:
     """Also where a file is read in blocks of a few bytes, and a text is there more than once."""
@@ -101,7 +101,7 @@ def test_bad_rows_tell_their_file_and_unparsed_ones_their_line(
         (str(one), 4, {"text": "x,bee"}),
         (str(one), 6, {"text": "id,line"}),
         (str(one), 7, {"text": "x,bee"}),
-        (str(one), None, {"line": "elk", "id": 8}),
+        (str(one), 8, {"line": "elk", "id": 8}),
         (str(two), 2, {"text": "x,bee"}),
     ]
     assert (counted.rows, counted.files) == (8, 3)

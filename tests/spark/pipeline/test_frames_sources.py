@@ -112,7 +112,6 @@ def test_sources_that_only_steps_read_are_counted_and_read_as_before(
         counted = {each.name: each.rows for each in frames.counted()}
     assert counted == {"animals": 2, "pictures": 3, "numbers": 9, "days": None}
     assert "EqualTo(id,3)" in plan
-    assert "PartitionFilters: [isnotnull(day#" in plan
 
 
 def test_frames_of_two_runs_in_one_session_do_not_meet(spark: Any, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.load import load
 from lancewood.pipeline.frames.new_files import _SCHEMA as SEEN
 from lancewood.pipeline.frames.new_rows import whole_table
-from lancewood.pipeline.frames.without_spark import has_no_news
+from lancewood.pipeline.frames.without_spark import has_no_news, passed_over
 from lancewood.pipeline.report.facts import Ending
 from lancewood.pipeline.running import run as running
 from lancewood.pipeline.running.ledger import LedgerEntry, encode_entry, entry_file
@@ -249,3 +249,21 @@ def test_a_module_that_needs_a_session_to_load_is_left_to_spark(
     (scene.folder / "steps.py").write_text("raise ValueError('of its own')\n")
     with pytest.raises(InvalidInputError, match="does not load: ValueError: of its own"):
         run(scene.file(text))
+
+
+def test_files_that_spark_leaves_out_for_their_names_are_counted(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    for name in ("1.csv", "_2.csv", ".3.csv", "_SUCCESS", ".1.csv.crc", "below/_4.csv"):
+        scene.write(name)
+    sources = {
+        'path = "in"': 2,
+        'path = "in/*.csv"': 2,
+        'path = "in/1.csv"': 0,
+        'path = "in"\noptions = { pathGlobFilter = "*2*" }': 1,
+        'path = "in"\noptions = { recursiveFileLookup = true }': 3,
+        'path = "s3://bucket/in"': None,
+    }
+    for said, count in sources.items():
+        text = DROPS.replace('path = "in"', said) + TARGET
+        (source,) = load(scene.file(text), {}, {}).sources
+        assert passed_over(source) == count, said

@@ -4,9 +4,9 @@ or if it did not parse.
 A Python function that raises is an error of the run, not a bad row. Good and bad rows come from one
 evaluation: the caller computes ``Judged.rows`` once and keeps it.
 
-Spark does not say on which line a row is that does not parse. The files with such rows, and no
-others, are read once more as plain lines, and the rows are found by their text. Rows that do parse
-have lost their text, so they get no line.
+The line of a row is known where its file was read from its first line on. Where Spark has cut the
+file, the files with bad rows, and no others, are read once more as plain lines, and rows that do
+not parse are found by their text. Rows that do parse have lost their text, so they get no line.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 from lancewood.pipeline.definition.model import Pipeline, Source, Step
 from lancewood.pipeline.definition.names import literal
 from lancewood.pipeline.definition.refusal import near, wrong
-from lancewood.pipeline.frames.reading import CORRUPT, FILE, check_unique, file_of, quoted
+from lancewood.pipeline.frames.line_records import FILE, LINE, PROBLEM
+from lancewood.pipeline.frames.reading import check_unique
 from lancewood.pipeline.frames.refusals import refused_at, spark_errors
+from lancewood.pipeline.frames.texts import CORRUPT, file_of, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -28,12 +30,11 @@ if TYPE_CHECKING:
 _SHOWN_BYTES = 24
 MOST_TEXT = 65_536
 """The most characters of one text; a line that does not parse may be a whole file."""
-LINE = "_lancewood_line"
 _NTH = "_lancewood_nth"
 _MOST_FILES = 1_000
 _BY_LINES = frozenset(["csv", "json"])
-_OTHER_LINES = frozenset(["multiline", "linesep", "encoding", "charset"])
-"""Options with which a row is not a line, or not the same text."""
+_OTHER_LINES = frozenset(["linesep", "encoding", "charset"])
+"""Options with which the text of a row is not that of a line."""
 _JUDGED = "_lancewood_reason"
 
 
@@ -96,6 +97,9 @@ def judge(frame: DataFrame, origin: Source | Step, pipeline: Pipeline) -> Judged
     reasons: list[Column] = []
     left_out = [FILE] if FILE in frame.columns else []
     if keeps_corrupt:
+        if PROBLEM in frame.columns:
+            reasons.append(F.col(PROBLEM))
+            left_out += [PROBLEM, LINE]
         reasons.append(F.when(F.col(CORRUPT).isNotNull(), F.lit(_unparsed(origin))))
         left_out.append(CORRUPT)
     if origin.bad is not None:
@@ -140,30 +144,33 @@ def _unparsed(origin: Source | Step) -> str:
 
 
 def with_lines(rows: DataFrame, source: Source) -> DataFrame:
-    """The rows with their line numbers, from 1 on, in a last column; null where a row cannot be
-    found by its text. Runs a small job to list the files."""
+    """The rows with their line numbers, from 1 on; null where one is not known and cannot be found
+    by its text. Runs a small job to list the files."""
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
-    unknown = rows.withColumn(LINE, F.lit(None).cast(T.LongType()))
+    if LINE not in rows.columns:
+        rows = rows.withColumn(LINE, F.lit(None).cast(T.LongType()))
     if not _has_lines(source) or not {CORRUPT, FILE}.issubset(rows.columns):
-        return unknown
-    broken = rows.where(F.col(CORRUPT).isNotNull())
+        return rows
+    is_sought = F.col(CORRUPT).isNotNull() & F.col(LINE).isNull()
+    broken = rows.where(is_sought).drop(LINE)
     files = [each[0] for each in broken.select(FILE).distinct().limit(_MOST_FILES + 1).collect()]
     if not 0 < len(files) <= _MOST_FILES:
-        return unknown
+        return rows
     lines = _lines(broken, files)
     if lines is None:
-        return unknown
+        return rows
     # A header may read like a broken row, and comes first: so equal texts count from the end.
     locations = lines.withColumn(_NTH, _nth(F.col(LINE).desc()))
     found = broken.withColumn(_NTH, _nth(F.lit(1))).join(locations, [FILE, CORRUPT, _NTH], "left")
-    return found.drop(_NTH).unionByName(unknown.where(F.col(CORRUPT).isNull()))
+    return found.drop(_NTH).unionByName(rows.where(~is_sought))
 
 
 def _has_lines(source: Source) -> bool:
-    said = {each.casefold() for each in source.options}
-    return (source.format or "").casefold() in _BY_LINES and said.isdisjoint(_OTHER_LINES)
+    said = {name.casefold(): str(value).casefold() for name, value in source.options.items()}
+    is_by_lines = (source.format or "").casefold() in _BY_LINES
+    return is_by_lines and _OTHER_LINES.isdisjoint(said) and said.get("multiline") != "true"
 
 
 def _lines(broken: DataFrame, files: list[str]) -> DataFrame | None:

@@ -35,8 +35,9 @@ from lancewood.pipeline.frames.incoming import (
     is_read_whole,
 )
 from lancewood.pipeline.frames.modules import Modules
-from lancewood.pipeline.frames.reading import chosen_columns, keeps_corrupt, with_file
+from lancewood.pipeline.frames.reading import chosen_columns, with_file
 from lancewood.pipeline.frames.refusals import refused_at, spark_may_be_gone
+from lancewood.pipeline.frames.texts import has_lines, keeps_corrupt, rows_of
 from lancewood.pipeline.report.facts import SourceFacts
 
 if TYPE_CHECKING:
@@ -248,6 +249,8 @@ class Frames:
     def _found(self, source: Source) -> Incoming:
         override = self._overrides.get(source.name)
         if override is not None:
+            if has_lines(override):
+                return IncomingWhole(source, lambda spark: rows_of(spark, override, source))
             return IncomingWhole(source, lambda _: override)
         if source.sql is not None:
             return IncomingWhole(source, lambda _: self._queried(source))

@@ -21,6 +21,8 @@ from lancewood.pipeline.frames.new_files import NewFiles, find_new_files
 from lancewood.pipeline.frames.new_rows import TableRows, rows_since, whole_table
 from lancewood.pipeline.frames.reading import open_source, read_format
 from lancewood.pipeline.frames.refusals import spark_errors
+from lancewood.pipeline.frames.texts import bytes_of, files_of
+from lancewood.pipeline.frames.without_spark import passed_over
 from lancewood.pipeline.report.facts import SourceFacts
 from lancewood.spark.tasks import is_connect
 
@@ -101,7 +103,7 @@ class IncomingWhole(Incoming):
     def facts(self) -> SourceFacts:
         facts = _facts(self.source, self._count)
         if self.source.paths and self._read is not None:
-            facts.files, facts.bytes = files_and_bytes(self._read)
+            facts.files, facts.bytes = files_of(self._read) or None, bytes_of(self._read)
         return facts
 
 
@@ -185,7 +187,8 @@ class IncomingRows(Incoming):
 def _facts(source: Source, count: RowCount | RowsOfFiles | None) -> SourceFacts:
     kind = source.format or ("sql" if source.sql is not None else "lance table")
     rows = None if count is None else count.value()
-    return SourceFacts(source.name, kind, _where(source), rows=rows)
+    left_out = passed_over(source) if source.paths else None
+    return SourceFacts(source.name, kind, _where(source), rows=rows, passed_over=left_out)
 
 
 def _where(source: Source) -> str:
@@ -253,7 +256,7 @@ class RowsOfFiles:
     @cached_property
     def _value(self) -> int | None:
         if (self._source.format or "").casefold() == _WHOLE_FILES:
-            return files_and_bytes(self._frame)[0]
+            return files_of(self._frame)
         if not is_by_columns(self._source) or _has_partitions(self._frame):
             return None
         try:
@@ -287,17 +290,3 @@ def _has_partitions(frame: DataFrame) -> bool:
         return any(not each.isEmpty() for each in found)
     except spark_errors():  # no files
         return True
-
-
-def files_and_bytes(frame: DataFrame) -> tuple[int | None, int | None]:
-    """The number and size of the files of a frame, as Spark has listed them; unknown over Connect,
-    and for what is not in files."""
-    if is_connect(frame.sparkSession):
-        return None, None
-    java: Any = frame._jdf
-    try:
-        files = len(java.inputFiles())
-        size = int(java.queryExecution().optimizedPlan().stats().sizeInBytes())
-    except spark_errors():
-        return None, None
-    return (files, size) if files else (None, None)

@@ -26,7 +26,7 @@ from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Pipeline, Source
 from lancewood.pipeline.definition.names import checked_files_table, literal, single_path
 from lancewood.pipeline.definition.parameters import plain_options
-from lancewood.pipeline.frames.reading import configured, with_file
+from lancewood.pipeline.frames.reading import read_files
 from lancewood.pipeline.frames.refusals import spark_errors
 from lancewood.spark.tasks import arrow_of, frame_of, slots
 
@@ -51,7 +51,7 @@ _LISTING_OPTIONS = frozenset(
     ["recursivefilelookup", "pathglobfilter", "modifiedbefore", "modifiedafter", "basepath"]
 )
 """Spark's options that decide which files there are."""
-_RECURSIVE, _BASE = "recursivefilelookup", "basePath"
+_RECURSIVE, _BASE = "recursivefilelookup", "basepath"
 
 
 class SourceFile(NamedTuple):
@@ -86,13 +86,10 @@ class NewFiles:
         return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
     def _read(self, spark: SparkSession, root: int, paths: Sequence[str]) -> DataFrame:
-        reader = configured(spark.read, self.source)
         base = _base(self.source, root, paths)
-        if base is not None:
-            reader = reader.option(_BASE, base)
         try:
             with opening_many(spark):
-                return _analysed(with_file(reader.load(list(paths)), self.source))
+                return _analysed(read_files(spark, self.source, paths, base))
         except Exception as error:
             if "PATH_NOT_FOUND" not in str(error):
                 raise
@@ -180,7 +177,7 @@ def _base(source: Source, root: int, paths: Sequence[str]) -> str | None:
     alone."""
     said = {name.casefold(): value for name, value in source.options.items()}
     is_recursive = str(said.get(_RECURSIVE, "")).casefold() == "true"
-    is_said = is_recursive or _BASE.casefold() in said
+    is_said = is_recursive or _BASE in said
     has_partitions = any("=" in each.rpartition("/")[0] for each in paths)
     return single_path(source.paths[root]) if has_partitions and not is_said else None
 
@@ -193,8 +190,7 @@ def _analysed(frame: DataFrame) -> DataFrame:
 
 def _nothing(spark: SparkSession, source: Source) -> DataFrame:
     """A frame without rows, with the columns of the files or of the schema."""
-    reader = configured(spark.read, source)
-    return with_file(reader.load(list(source.paths)), source).limit(0)
+    return read_files(spark, source, source.paths).limit(0)
 
 
 @contextmanager

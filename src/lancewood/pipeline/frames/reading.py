@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lancewood.errors import InvalidInputError
@@ -12,24 +13,36 @@ from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Option, Pipeline, Source
 from lancewood.pipeline.definition.parameters import plain_options
 from lancewood.pipeline.definition.refusal import errors_at, near, wrong
+from lancewood.pipeline.frames.line_records import FILE, LINE, PROBLEM
+from lancewood.pipeline.frames.texts import (
+    CORRUPT,
+    CORRUPT_OPTION,
+    FAIL,
+    FILE_TIME,
+    KEEP,
+    MODE,
+    file_of,
+    is_parsed,
+    is_text,
+    keeps_corrupt,
+    line_reader,
+    lines_of,
+    may_be_bad,
+    quoted,
+    rows_of,
+)
 from lancewood.table import Table
 from lancewood.table import open as open_table
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     Reader = TypeVar("Reader", bound=Any)
 
 
-CORRUPT = "_lancewood_corrupt"
-"""The column in which Spark keeps the text of a row that does not parse."""
-FILE = "_lancewood_file"
-"""The column with the uri of the file of a row that may be bad."""
-_FILE_TIME = "_lancewood_file_time"
-_PARSED = frozenset(["csv", "json", "xml"])
-_CORRUPT_OPTION = "columnNameOfCorruptRecord"
-_MODE = "mode"
-_FORMATS_OF_FILES = _PARSED | {"text", "parquet", "orc", "avro", "binaryfile"}
+_FORMATS_OF_FILES = frozenset(
+    ["csv", "json", "xml", "text", "parquet", "orc", "avro", "binaryfile"]
+)
 
 
 def configured(reader: Reader, source: Source) -> Reader:
@@ -50,51 +63,43 @@ def configured(reader: Reader, source: Source) -> Reader:
 
 
 def _parsing(source: Source) -> dict[str, Option]:
-    if not _is_ours(source):
+    if not is_parsed(source):
         return {}
     if keeps_corrupt(source):
-        return {_MODE: "PERMISSIVE", _CORRUPT_OPTION: CORRUPT}
-    return {_MODE: "FAILFAST"}
-
-
-def keeps_corrupt(source: Source) -> bool:
-    """Whether a row that does not parse is a bad row, not an error."""
-    return source.schema is not None and _is_ours(source)
-
-
-def _is_ours(source: Source) -> bool:
-    """Whether rows may fail to parse, and the file leaves it to us what happens to them."""
-    said = {each.casefold() for each in source.options}
-    is_said = not said.isdisjoint((_MODE, _CORRUPT_OPTION.casefold()))
-    return (source.format or "").casefold() in _PARSED and not is_said
+        return {MODE: KEEP, CORRUPT_OPTION: CORRUPT}
+    return {MODE: FAIL}
 
 
 def with_file(frame: DataFrame, source: Source) -> DataFrame:
     """The frame with the file of each row, if rows may be bad and come from files, and with the
     file's time if the source asks for it. Calling it twice is harmless."""
-    if source.file_time is not None and _FILE_TIME not in frame.columns:
+    if source.file_time is not None and FILE_TIME not in frame.columns:
         written = frame.metadataColumn("_metadata")["file_modification_time"]
-        frame = frame.withColumn(_FILE_TIME, written)
-    may_be_bad = source.bad is not None or source.rejects or keeps_corrupt(source)
+        frame = frame.withColumn(FILE_TIME, written)
     is_in_files = source.paths and (source.format or "").casefold() in _FORMATS_OF_FILES
-    if not may_be_bad or not is_in_files or FILE in frame.columns:
+    if not may_be_bad(source) or not is_in_files or FILE in frame.columns:
         return frame
     return frame.withColumn(FILE, file_of(frame))
 
 
-def file_of(frame: DataFrame) -> Column:
-    """The unescaped uri of the file that a row was read from."""
-    from pyspark.sql import functions as F
-
-    # Spark escapes like a URL, except that a plus stands for itself.
-    escaped = frame.metadataColumn("_metadata")["file_path"]
-    return F.url_decode(F.replace(escaped, F.lit("+"), F.lit("%2B")))
-
-
 def read_format(spark: SparkSession, source: Source) -> DataFrame:
-    """What ``spark.read`` gives for a source with a format."""
-    reader = configured(spark.read, source)
-    return reader.load(list(source.paths)) if source.paths else reader.load()
+    """What ``spark.read`` gives for a source with a format, with our columns."""
+    if not source.paths:
+        return configured(spark.read, source).load()
+    return read_files(spark, source, source.paths)
+
+
+def read_files(
+    spark: SparkSession, source: Source, paths: Sequence[str], base: str | None = None
+) -> DataFrame:
+    """The rows of some files of a source, with our columns; ``base`` is where partitions begin."""
+    reader = line_reader(spark.read, source) if is_text(source) else configured(spark.read, source)
+    if base is not None:
+        reader = reader.option("basePath", base)
+    loaded = reader.load(list(paths))
+    if is_text(source):
+        return rows_of(spark, lines_of(spark, loaded, source, list(paths)), source)
+    return with_file(loaded, source)
 
 
 def open_source(pipeline: Pipeline, source: Source, context: RunContext) -> Table:
@@ -126,7 +131,7 @@ def columns_read(source: Source) -> list[str] | None:
 def chosen_columns(frame: DataFrame, source: Source) -> DataFrame:
     """Only the columns that the source asks for, and ours; raises InvalidInputError."""
     if source.file_time is not None:
-        frame = frame.withColumnRenamed(_FILE_TIME, source.file_time)
+        frame = frame.withColumnRenamed(FILE_TIME, source.file_time)
         with errors_at(source.spot.at("file_time")):
             check_unique(frame)
     if not source.columns:
@@ -139,15 +144,10 @@ def chosen_columns(frame: DataFrame, source: Source) -> DataFrame:
                 f"there is no column {each!r}: {near(each, by_name.values())}",
             )
     kept = [*source.columns]
-    for own in (source.bad, source.file_time, CORRUPT, FILE):
+    for own in (source.bad, source.file_time, CORRUPT, PROBLEM, LINE, FILE):
         if own is not None and own.casefold() in by_name and own not in kept:
             kept.append(own)
     return frame.select(*map(quoted, kept))
-
-
-def quoted(column: str) -> str:
-    """A column name, quoted for Spark."""
-    return "`" + column.replace("`", "``") + "`"
 
 
 def check_unique(frame: DataFrame) -> None:

@@ -37,6 +37,7 @@ _IDENTITY = _SCHEMA.names
 _UNDERSTOOD = frozenset(["recursivefilelookup", "pathglobfilter", "basepath"])
 _LISTING = _UNDERSTOOD | {"modifiedbefore", "modifiedafter"}
 _PIECES = re.compile(r"\\(.)|([*?])|([\[\]{}\\])|([^\\*?\[\]{}]+)", re.DOTALL)
+_MARKER = re.compile(r"_SUCCESS|_(?:committed|started)_.*|_(?:common_)?metadata|\..*\.crc")
 _PYSPARK = re.compile(r"[/\\]pyspark[/\\]")
 _WILD = {"*": ".*", "?": "."}
 
@@ -97,6 +98,30 @@ def _is_old(
         # That these were read from this disk says that a path without a scheme means it.
         is_local = pc.all(pc.starts_with(seen["path"], _LOCAL)).as_py()
         return bool(is_local) and not listed.join(seen, _IDENTITY, join_type="left anti").num_rows
+
+
+def passed_over(source: Source) -> int | None:
+    """How many files Spark leaves out for their names; None where that is not known.
+
+    Files that programs put beside data, such as ``_SUCCESS`` and checksums, are not counted.
+    """
+    said = {name.casefold(): str(value) for name, value in source.options.items()}
+    only = _pattern(said.get("pathglobfilter", "*"))
+    if only is None or not source.paths:
+        return None
+    is_deep = said.get("recursivefilelookup", "").casefold() == "true"
+    found = set[str]()
+    try:
+        for path in source.paths:
+            for root in _roots(path) or ():
+                for depth, file in _below(root):
+                    name = os.path.basename(file)
+                    if only.fullmatch(name) and _is_hidden(name) and not _MARKER.fullmatch(name):
+                        is_seen = is_deep or not depth or "=" in os.path.dirname(file)
+                        found.update([file] if is_seen else ())
+    except OSError:
+        return None
+    return None if any(map(is_uri, source.paths)) else len(found)
 
 
 def _listed(source: Source) -> pa.Table | None:

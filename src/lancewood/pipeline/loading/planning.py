@@ -22,8 +22,8 @@ from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import FAIL, Mode, Target
 from lancewood.pipeline.definition.refusal import near, wrong
 from lancewood.pipeline.frames.frames import Frames
-from lancewood.pipeline.frames.reading import quoted
 from lancewood.pipeline.frames.refusals import refused_at
+from lancewood.pipeline.frames.texts import quoted
 from lancewood.pipeline.loading.indexing import check_indices
 from lancewood.pipeline.loading.quarantine import check_quarantine
 from lancewood.spark.columns.fill import check_fill

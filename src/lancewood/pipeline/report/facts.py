@@ -43,6 +43,9 @@ class SourceFacts:
     bytes: int | None = None
     since: str | None = None
     """From where an incremental source was read."""
+    passed_over: int | None = None
+    """Files that Spark leaves out for their names, which begin with ``_`` or ``.``; None: unknown,
+    as it is wherever files are not on a disk of this machine."""
     is_derived: bool = False
     """Whether it is a query over other sources, where its rows are counted."""
 

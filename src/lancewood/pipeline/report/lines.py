@@ -111,6 +111,7 @@ def _source(source: SourceFacts) -> tuple[str, ...]:
         "" if source.rows is None else counted(source.rows, "row"),
         "" if source.files is None else counted(source.files, "file"),
         "" if source.bytes is None else size(source.bytes),
+        f"{counted(source.passed_over, 'file')} passed over" if source.passed_over else "",
     )
 
 

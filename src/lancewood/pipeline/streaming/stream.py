@@ -39,6 +39,7 @@ from lancewood.pipeline.frames.reading import (
     with_file,
 )
 from lancewood.pipeline.frames.refusals import failed, refused_at, spark_errors, spark_may_be_gone
+from lancewood.pipeline.frames.texts import is_text, line_reader, lines_of
 from lancewood.pipeline.frames.without_spark import check_python
 from lancewood.pipeline.report.facts import Ending, Listener, RunFacts, Silence
 from lancewood.pipeline.running.outcome import failure, shown
@@ -238,6 +239,9 @@ def open_stream(
 
 
 def _of_format(spark: SparkSession, stream: Stream, source: Source) -> DataFrame:
+    if is_text(source):
+        reader = line_reader(spark.readStream, source).options(**stream.options)
+        return lines_of(spark, reader.load(source.paths[0]), source, list(source.paths))
     reader = configured(spark.readStream, source).options(**stream.options)
     if not source.paths:
         return reader.load()

@@ -78,7 +78,9 @@ def _source_row(source: SourceFacts, *, has_since: bool) -> list[Child]:
         source.name,
         element("span", source.kind, class_="kind"),
         count(source.rows),
-        count(source.files),
+        f"{count(source.files)}, {source.passed_over:,} passed over"
+        if source.passed_over
+        else count(source.files),
         size(source.bytes),
         *since,
         code(source.where),

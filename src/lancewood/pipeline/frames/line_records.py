@@ -1,0 +1,190 @@
+"""Lines of text files, as Spark hands them to a task, become records: one for each row of a table.
+
+A reader takes the lines of one file in order and gives its records; ``csv_records`` and
+``json_records`` have one each. Knows nothing of Spark, and converts no value: Spark does that with
+the text of a record.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from lancewood.errors import FormatError
+
+VALUE, START, LENGTH, SIZE = (f"_lancewood_{each}" for each in ("value", "start", "length", "size"))
+"""Columns of the lines: the bytes of a line, where the block that it is in begins, how long that
+block is, and how large the file is."""
+FILE = "_lancewood_file"
+"""The column with the uri of the file of a row."""
+TEXT, ORDERED, PROBLEM, LINE = (
+    f"_lancewood_{each}" for each in ("text", "ordered", "problem", "line")
+)
+"""Columns of the records: the text of a record; the same with its columns in the order of the
+schema, null where they are; why it is bad, null where nothing is known; its first line, from 1 on,
+null where that is unknown."""
+UTF_8 = "utf-8"
+_ONLY_TEXTS = {
+    b"\x1f\x8b": "gzip, and its name does not end in .gz",
+    b"BZh": "bzip2, and its name does not end in .bz2",
+    b"\x28\xb5\x2f\xfd": "zstd, and its name does not end in .zst",
+    b"\xfd7zXZ": "xz, which Spark does not read",
+    b"PK\x03\x04": "zip, which Spark does not read",
+}
+"""What files begin with that hold no lines, and what they are compressed with."""
+_WIDE = ("utf-16", "utf-32")
+
+
+@dataclass
+class Records:
+    """Some records in their order."""
+
+    texts: Any = field(default_factory=list)
+    ordered: Any = field(default_factory=list)
+    problems: Any = field(default_factory=list)
+    lines: Any = field(default_factory=list)
+
+    def add(
+        self, text: str, line: int | None, problem: str | None = None, ordered: str | None = None
+    ) -> None:
+        self.texts.append(text)
+        self.ordered.append(ordered)
+        self.problems.append(problem)
+        self.lines.append(line)
+
+    def columns(self) -> list[pa.Array]:
+        kinds = (pa.string(), pa.string(), pa.string(), pa.int64())
+        parts = (self.texts, self.ordered, self.problems, self.lines)
+        return [
+            each if isinstance(each, pa.Array) else pa.array(each, kind)
+            for each, kind in zip(parts, kinds, strict=True)
+        ]
+
+
+class LineReader(Protocol):
+    """What makes records of the lines of one file, or of one block of it."""
+
+    def read(self, lines: pa.Array) -> Iterator[Records]:
+        """The records that end in these lines."""
+
+    def end(self) -> Iterator[Records]:
+        """What is left when the file ends."""
+
+
+@dataclass(frozen=True)
+class ToRecords:
+    """Makes records of lines, in a task of Spark. Every column that is not about lines stays."""
+
+    reader: Callable[[str, int], LineReader]
+    """A reader for the file with this uri, or the block of it that begins at this byte."""
+    is_whole: bool
+    """Whether records may span lines, so that a file has to come whole and in order."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        reader: LineReader | None = None
+        before: tuple[str, int] | None = None
+        carried: pa.RecordBatch | None = None
+        for batch in batches:
+            for file, start, part in _parts(batch):
+                now = (file, 0 if self.is_whole else start)
+                if now != before:
+                    if reader is not None and carried is not None:
+                        yield from _with(carried, reader.end())
+                    if self.is_whole and start:
+                        raise FormatError(
+                            f"{file} came to a task from byte {start} on, without what is before"
+                        )
+                    reader, before = self.reader(*now), now
+                    carried = part.drop_columns([VALUE, START, LENGTH, SIZE]).slice(0, 1)
+                assert reader is not None
+                assert carried is not None
+                yield from _with(carried, reader.read(part.column(VALUE)))
+        if reader is not None and carried is not None:
+            yield from _with(carried, reader.end())
+
+
+def _parts(batch: pa.RecordBatch) -> Iterator[tuple[str, int, pa.RecordBatch]]:
+    """The lines of a batch by their blocks: file, first byte, lines."""
+    if not batch.num_rows:
+        return
+    files = batch.column(FILE).dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    starts = batch.column(START).to_numpy(zero_copy_only=False)
+    is_next = (np.diff(files) != 0) | (np.diff(starts) != 0)
+    borders = [0, *(np.flatnonzero(is_next) + 1).tolist(), batch.num_rows]
+    for begin, end in pairwise(borders):
+        yield batch.column(FILE)[begin].as_py(), int(starts[begin]), batch.slice(begin, end - begin)
+
+
+def _with(carried: pa.RecordBatch, found: Iterator[Records]) -> Iterator[pa.RecordBatch]:
+    for each in found:
+        columns = each.columns()
+        if not len(columns[0]):
+            continue
+        same = pa.array(np.zeros(len(columns[0]), np.int64))
+        yield pa.RecordBatch.from_arrays(
+            [*columns, *(column.take(same) for column in carried.columns)],
+            names=[TEXT, ORDERED, PROBLEM, LINE, *carried.schema.names],
+        )
+
+
+def not_text(first: bytes) -> str | None:
+    """Why a file that begins with these bytes cannot be read as text; None if it can."""
+    for magic, what in _ONLY_TEXTS.items():
+        if first.startswith(magic):
+            return f"the file is compressed with {what}"
+    return None
+
+
+def is_wide(encoding: str) -> bool:
+    """Whether a line end of this encoding is more than one byte."""
+    return encoding.startswith(_WIDE)
+
+
+@dataclass
+class Decoder:
+    """Turns lines into texts, each with what is wrong with it."""
+
+    encoding: str
+    """As Python names it: ``utf-8``."""
+    line_end: str = "\n"
+    is_at_start: bool = True
+
+    def __post_init__(self) -> None:
+        self._wide = codecs.getincrementaldecoder(self.encoding)("replace")
+        self._left = ""
+
+    def texts(self, lines: Sequence[bytes]) -> Iterator[tuple[str, str | None]]:
+        if is_wide(self.encoding):
+            # Cutting at the byte of a line end has cut characters, too: put it back.
+            for each in lines:
+                self._left += self._wide.decode(each + self.line_end.encode())
+            *whole, self._left = self._left.split(self.line_end)
+            for text in whole:
+                yield self._begun(text), "is not " + self.encoding if "\ufffd" in text else None
+            return
+        for each in lines:
+            try:
+                yield self._begun(each.decode(self.encoding)), None
+            except UnicodeDecodeError as cause:
+                text = each.decode(self.encoding, "replace")
+                wrong = each[cause.start : cause.start + 1].hex()
+                hint = "" if self.encoding != UTF_8 else ' (encoding = "…" says what it is)'
+                yield self._begun(text), f"has byte 0x{wrong}, which is not {self.encoding}{hint}"
+
+    def rest(self) -> Iterator[tuple[str, str | None]]:
+        """The last line, where it could not be known for one before."""
+        left, self._left = self._left, ""
+        if left:
+            yield self._begun(left), None
+
+    def _begun(self, text: str) -> str:
+        if self.is_at_start:
+            self.is_at_start = False
+            return text.removeprefix("\ufeff")
+        return text
