@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from lancewood.pipeline.frames.refusals import first_line
+from lancewood.errors import InvalidInputError
+from lancewood.pipeline.definition.load import load
+from lancewood.pipeline.frames.refusals import first_line, refused_at
 
 
 @pytest.mark.parametrize(
@@ -59,3 +63,22 @@ from lancewood.pipeline.frames.refusals import first_line
 )
 def test_first_line_says_what_is_wrong_without_codes_and_stacks(text: str, shown: str) -> None:
     assert first_line(text, lines_before=1) == shown
+
+
+def test_file_with_a_colon_in_its_name_is_told_with_the_way_out(tmp_path: Path) -> None:
+    """As Spark 4.3 says it for ``path = "in/*.csv"``."""
+    from py4j.protocol import Py4JError
+
+    file = tmp_path / "zoo.toml"
+    file.write_text(
+        '[pipeline]\nname = "zoo"\n[sources.a]\nformat = "csv"\npath = "in/*.csv"\n'
+        '[[targets]]\ntable = "a"\nfrom = "a"\nmode = "append"\n'
+    )
+    pipeline = load(file, {}, {})
+    said = "java.net.URISyntaxException: Relative path in absolute URI: a:b.csv"
+    told = "a:b.csv. Spark reads no file with a colon in its name from a disk: rename it"
+    with (
+        pytest.raises(InvalidInputError, match=told),
+        refused_at(pipeline.sources[0].spot, pipeline),
+    ):
+        raise Py4JError(said)

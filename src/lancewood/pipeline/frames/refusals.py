@@ -26,7 +26,9 @@ _PLACE = re.compile(r"\bline (\d+)(,?) pos (\d+)")
 _JAVA_CLASS = re.compile(r"^(?:[a-z_][\w$]*\.)+([A-Z][\w$]*)(?:: |$)")
 _PY4J = re.compile(r"^An error occurred while calling .*")
 _SAYS_ALL = ("AnalysisException", "ParseException", "SparkException", "IllegalArgumentException")
+_COLON = "Relative path in absolute URI"
 _HINTS = {
+    _COLON: ". Spark reads no file with a colon in its name from a disk: rename it",
     "No suitable driver": ". Name its class in options (driver), and the JAR that has it in [spark]"
     " (spark.jars, or spark.jars.packages)",
     "Unable to infer schema": '. Say which columns it has: schema = "id LONG, name STRING"',
@@ -103,6 +105,8 @@ def failed(pipeline: Pipeline, error: BaseException, what: str) -> LancewoodErro
     text = hide(pipeline, found.message)
     if "FILE_NOT_EXIST" in str(error) or "FileNotFoundException" in str(error):
         text += ". A file was removed or replaced while the run read it: run again"
+    if _COLON in str(error):
+        text += _HINTS[_COLON]
     if _MALFORMED.search(str(error)):
         text += (
             ". A row of it does not parse: mend it, or have such rows put into quarantine: that "
