@@ -67,7 +67,7 @@ def test_first_line_says_what_is_wrong_without_codes_and_stacks(text: str, shown
 
 def test_file_with_a_colon_in_its_name_is_told_with_the_way_out(tmp_path: Path) -> None:
     """As Spark 4.3 says it for ``path = "in/*.csv"``."""
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
     file = tmp_path / "zoo.toml"
     file.write_text(
