@@ -74,10 +74,10 @@ the format does (`timestamp:us:UTC`). A column whose name has a colon needs `--s
 or `.lz4` after that. Their types are guessed from the first 8 MiB unless `--cast` or the table
 tells them; numbers with leading zeros, a plus or `0x` there are taken for texts, and so are `0` and
 `1` among `true` and `false`. JSON is a line for each row, or one array of objects. A guess rounds
-no whole number, drops no zone, and no zero of a later row or file: where it would, `--cast` is asked
-for. A number that no float holds is refused, not made infinity. Texts are UTF-8, unless
-`--encoding` says what they are. JSON has no word for NaN and infinities: `export` writes null, and says so on
-stderr. Columns that only some files have, or that the table has not, are taken with
+no whole number, drops no zone, and no zero of a later row or file: where it would, `--cast`
+is asked for. A number that no float holds is refused, not made infinity. Texts are UTF-8, unless
+`--encoding` says what they are. JSON has no word for NaN and infinities: `export` writes
+null, and says so on stderr. Columns that only some files have, or that the table has not, are taken with
 `--merge-schema`. Parquet and Arrow files take the types of the
 table that they are appended to where no value changes by that; an Arrow file (not a stream) holds
 values in the place of dictionaries. CSV from stdin is kept in a temporary file until it is read.
