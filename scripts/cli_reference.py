@@ -77,8 +77,8 @@ tells them; numbers with leading zeros, a plus or `0x` there are taken for texts
 no whole number, drops no zone, and no zero of a later row or file: where it would, `--cast`
 is asked for. A number that no float holds is refused, not made infinity. Texts are UTF-8, unless
 `--encoding` says what they are. JSON has no word for NaN and infinities: `export` writes
-null, and says so on stderr. Columns that only some files have, or that the table has not, are taken with
-`--merge-schema`. Parquet and Arrow files take the types of the
+null, and says so on stderr. Columns that only some files have, or that the table has not, are
+taken with `--merge-schema`. Parquet and Arrow files take the types of the
 table that they are appended to where no value changes by that; an Arrow file (not a stream) holds
 values in the place of dictionaries. CSV from stdin is kept in a temporary file until it is read.
 A file that `--force` replaces keeps its mode, a link its target; a pipe is written into.
