@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
@@ -17,6 +18,8 @@ from typer.core import TyperCommand, TyperGroup
 
 from lancewood.cli.option_sets import expanded
 
+COMMAND: ContextVar[str] = ContextVar("COMMAND", default="lw")
+"""What runs, as it is typed: ``lw table delete``."""
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -62,6 +65,7 @@ class LazyGroup(TyperGroup):
             near = get_close_matches(name, [*self.entries, *self.known_as], 1)
             if near and near[0] not in self.entries:
                 ctx.fail(f"No such command {name!r}. Did you mean {self.known_as[near[0]]!r}?")
+        COMMAND.set(f"{ctx.command_path} {name}")
         return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

@@ -25,9 +25,9 @@ from lancewood.cli.option_sets import OptionSet
 from lancewood.cli.options import DryRun, StoreOptions, pairs
 from lancewood.cli.output import outcome
 from lancewood.cli.progress import task_runner
-from lancewood.cli.repository.names import TableNames
+from lancewood.cli.repository.names import TableNames, check_main_is_meant
 from lancewood.errors import InvalidInputError
-from lancewood.table import MAIN, Access, Runner, called, history, open_named
+from lancewood.table import MAIN, Access, NamedVersion, Runner, called, history, open_named
 
 T = TypeVar("T")
 Branch: TypeAlias = Annotated[
@@ -290,12 +290,32 @@ class Committing(Changing):
         """The arguments of every verb that commits."""
         return {"message": self.message, "properties": pairs(self.properties, "--property")}
 
-    def to_write(self, uri: str, branch: str | None = None) -> lw.Table:
-        """The newest version of the branch to write to.
+    def answer(self, table: lw.Table, text: str, **more: Any) -> None:
+        """The same, with the branch."""
+        super().answer(table, text, **{"branch": table.branch or MAIN, **more})
 
-        Raises InvalidInputError for a uri with a tag or the number of a version.
+    def named(
+        self, uri: str, branch: str | None = None, *, is_main_meant: bool = False
+    ) -> NamedVersion:
+        """What a uri and a branch lead to.
+
+        Raises InvalidInputError where no branch is named, and the repository around the table is on
+        another branch than main. ``is_main_meant`` is for commands that name their branches
+        themselves.
         """
         found = open_named(self.access(uri), branch)
+        if not found.is_branch_named and not is_main_meant:
+            check_main_is_meant(uri, found.table, self.storage)
+        return found
+
+    def to_write(
+        self, uri: str, branch: str | None = None, *, is_main_meant: bool = False
+    ) -> lw.Table:
+        """The newest version of the branch to write to.
+
+        Raises InvalidInputError for a uri with a tag or the number of a version, and as ``named``.
+        """
+        found = self.named(uri, branch, is_main_meant=is_main_meant)
         table, single = found.table, found.single
         if single is not None:
             kind = "a tag" if found.is_tag else "a single version"
@@ -330,7 +350,7 @@ class Planned(Committing):
         return {**super().facts, "dry_run": self.dry_run}
 
     def answer(self, table: lw.Table, text: str, **more: Any) -> None:
-        super().answer(table, text, dry_run=self.dry_run, **more)
+        super().answer(table, text, **{"dry_run": self.dry_run, **more})
 
     def outcome(self, verb: str, past: str, what: str) -> str:
         """What would be done, or was done, in words."""
@@ -350,5 +370,10 @@ def counts_of(table: lw.Table, kind: type[T]) -> T:
 
 
 def stands(table: lw.Table) -> str:
-    """Where a table is, and at which version."""
-    return f"{table.uri}, version {table.version}"
+    """Where a table is, and at which version of which branch."""
+    return f"{table.main_uri}, version {table.version} of {table.branch or MAIN}"
+
+
+def stays(table: lw.Table) -> str:
+    """Where a table is, and at which version of which branch it stays."""
+    return f"{table.main_uri} stays at version {table.version} of {table.branch or MAIN}"

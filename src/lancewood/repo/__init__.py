@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from lancewood.repo.naming.tags import Marks, Tags
     from lancewood.repo.outcome import Committed, Divergence, NotLandedWarning, TableDone, TakenIn
     from lancewood.repo.repository import Repository
-    from lancewood.repo.table_names import TableNames, location_of
+    from lancewood.repo.table_names import TableNames, location_of, own_root, written_by_head
     from lancewood.store.disk_root import refuse_links
 
 _NAMES = {
@@ -98,7 +98,7 @@ _NAMES = {
     "lancewood.repo.naming.tags": "Marks Tags",
     "lancewood.repo.outcome": "Committed Divergence NotLandedWarning TableDone TakenIn",
     "lancewood.repo.repository": "Repository",
-    "lancewood.repo.table_names": "TableNames location_of",
+    "lancewood.repo.table_names": "TableNames location_of own_root written_by_head",
     "lancewood.store.disk_root": "refuse_links",
 }
 
@@ -156,12 +156,14 @@ __all__ = [
     "graph_lines",
     "is_uri",
     "location_of",
+    "own_root",
     "own_table",
     "own_table_uri",
     "pin_file",
     "refuse_links",
     "swap",
     "tag_ref",
+    "written_by_head",
 ]
 
 __getattr__, __dir__ = lazy_names(globals(), _NAMES)

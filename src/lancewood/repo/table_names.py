@@ -14,12 +14,13 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from lancewood.catalog.names import TABLES_DIR, lance_branch, own_table
 from lancewood.catalog.pin import Pin
 from lancewood.engine.versions import is_recorded, listed
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.format.layout import VERSIONS_DIR
-from lancewood.git.names import below
-from lancewood.model.refs import called
+from lancewood.git.names import below, is_uri
+from lancewood.model.refs import BranchName, called
 from lancewood.model.revision import branch_name
 from lancewood.store.locate import open_store
 
@@ -36,6 +37,31 @@ def location_of(repo: Repository, pin: Pin) -> str:
         return pin.uri
     where = below(repo.root, pin.uri)
     return where if isinstance(where, str) else os.path.relpath(where)
+
+
+def own_root(uri: str) -> str | None:
+    """Where the repository is of which a uri in a bucket can be an own table; None for others."""
+    root, _, name = uri.rstrip("/").rpartition(f"/{TABLES_DIR}/")
+    is_own = is_uri(uri) and own_table(f"{TABLES_DIR}/{name}") is not None
+    return root if is_own else None
+
+
+def written_by_head(repo: Repository, uri: str) -> tuple[str, BranchName] | None:
+    """The name of the table at ``uri``, and the branch on which it is written where HEAD is.
+
+    None if that is main, if HEAD is detached, or if the commit has no such own table.
+    """
+    branch = repo.head.branch
+    wanted = None if branch is None else lance_branch(branch)
+    if wanted is None or repo.head.hash is None:
+        return None
+    name = os.path.basename(uri.rstrip("/")).removesuffix(_SUFFIX)
+    view = repo.at()
+    if name not in view or not view.pin(name).is_own:
+        return None
+    there = str(below(repo.root, view.pin(name).uri))
+    is_it = there == uri if is_uri(uri) else os.path.realpath(there) == os.path.realpath(uri)
+    return (name, wanted) if is_it else None
 
 
 class TableNames:

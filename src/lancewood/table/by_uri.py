@@ -157,6 +157,8 @@ class NamedVersion:
     """What a uri and a branch lead to, for whoever wants to write there."""
 
     table: Table
+    is_branch_named: bool
+    """Whether the uri or the caller says which branch."""
     single: str | None = None
     """The revision in the uri, if it names one version and not a branch."""
     is_tag: bool = False
@@ -170,7 +172,8 @@ def open_named(access: Access, branch: str | None = None) -> NamedVersion:
     meant = None if in_uri is None else parse_revision(in_uri)
     is_single = is_tag or (isinstance(meant, OnBranch) and meant.version is not None)
     single = in_uri if is_single else None
-    return NamedVersion(Table(snapshot), single, single is not None and is_tag)
+    is_branch_named = in_uri is not None or branch is not None
+    return NamedVersion(Table(snapshot), is_branch_named, single, single is not None and is_tag)
 
 
 def diff(

@@ -30,7 +30,7 @@ def test_a_home_is_added_and_listed(
     monkeypatch.chdir(tmp_path)
     assert lw_ok("table", "base", uri).out == "base  name  dataset root  path\n"
     told = lw_ok("table", "base", uri, "--add", "cold", "--name", "cold", "-m", "a cold one").out
-    assert told == f"added base path 1 (cold) at {tmp_path}/cold: {uri}, version 2\n"
+    assert told == f"added base path 1 (cold) at {tmp_path}/cold: {uri}, version 2 of main\n"
     assert next(lw.open(uri).versions()).message == "a cold one"
     done = lw_ok("table", "base", uri, "--add", tmp_path / "far", "--dataset-root", "--json")
     assert done.document == {
@@ -40,6 +40,7 @@ def test_a_home_is_added_and_listed(
         "path": f"{tmp_path}/far",
         "uri": uri,
         "version": 3,
+        "branch": "main",
     }
     assert lw_ok("table", "base", uri).out.splitlines() == [
         "base  name  dataset root  path",
@@ -66,7 +67,7 @@ def test_a_home_that_was_moved_is_set(
     assert "or say --no-check" in refused.err
     old.rename(new)
     told = lw_ok("table", "base", uri, "--set", base, new).out
-    assert told == f"set base path 1 (cold) to {new}: {uri}, version 4\n"
+    assert told == f"set base path 1 (cold) to {new}: {uri}, version 4 of main\n"
     assert lance.dataset(uri).to_table().column("id").to_pylist() == [1, 2, 3, 4]
     lw_ok("table", "base", uri, "--set", "1", tmp_path / "nowhere", "--no-check")
     assert lw.open(uri).base_paths[0].path == f"{tmp_path}/nowhere"

@@ -62,6 +62,7 @@ def test_a_shallow_clone_is_told_for_programs(lw_ok: Lw, uri: str, target: str) 
     assert made == {
         "uri": target,
         "version": 2,
+        "branch": "main",
         "dry_run": False,
         "source": uri,
         "deep": False,

@@ -50,6 +50,7 @@ def test_columns_are_computed_by_sql(lw_ok: Lw, uri: str) -> None:
     assert done == {
         "uri": uri,
         "version": 2,
+        "branch": "main",
         "dry_run": False,
         "columns": [{"name": "twice", "type": "int64"}, {"name": "shout", "type": "string"}],
     }
@@ -69,7 +70,7 @@ def test_columns_of_nulls_write_no_file(lw_ok: Lw, uri: str) -> None:
 def test_columns_come_from_a_file_row_by_row_or_by_key(lw_ok: Lw, uri: str, tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("score\n1.5\n2.5\n3.5\n")
     told = lw_ok("table", "add-columns", uri, "--from", tmp_path / "x.csv").out
-    assert told == f"added score (double) to {uri}, version 2\n"
+    assert told == f"added score (double) to {uri}, version 2 of main\n"
     assert read(uri, "score") == [1.5, 2.5, 3.5]
     (tmp_path / "k.csv").write_text("id,rank\n3,30\n1,10\n")
     more = ["--from", tmp_path / "k.csv", "--on", "id", "--cast", "rank:int16"]
@@ -87,11 +88,12 @@ def test_a_dry_run_of_new_columns_checks_and_writes_nothing(
     before = files()
     dry = ["table", "add-columns", uri, "--dry-run"]
     told = lw_ok(*dry, "--set", "twice=id * 2").out
-    assert told == f"would add twice (int64) to {uri}, version 1; nothing was changed\n"
+    assert told == f"would add twice (int64) to {uri}, version 1 of main; nothing was changed\n"
     found = lw_ok(*dry, "--null", "v:int8", "--json").document
     assert found == {
         "uri": uri,
         "version": 1,
+        "branch": "main",
         "dry_run": True,
         "columns": [{"name": "v", "type": "int8"}],
     }
@@ -123,12 +125,18 @@ def test_new_columns_come_from_one_place(lw_run: Lw, uri: str, options: list[str
 def test_columns_are_dropped(lw_ok: Lw, lw_run: Lw, uri: str, files: Files) -> None:
     before = files()
     told = lw_ok("table", "drop-columns", uri, "name", "s.x", "--dry-run").out
-    assert told == f"would remove 2 columns of {uri}, version 1; nothing was changed\n"
+    assert told == f"would remove 2 columns of {uri}, version 1 of main; nothing was changed\n"
     assert lw_run("table", "drop-columns", uri, "nmae", "--dry-run").code == 5
     assert lw_run("table", "drop-columns", uri, "id", "name", "s", "--dry-run").code == 5
     assert files() == before
     done = lw_ok("table", "drop-columns", uri, "name", "s.x", "--json").document
-    assert done == {"uri": uri, "version": 2, "dry_run": False, "columns": ["name", "s.x"]}
+    assert done == {
+        "uri": uri,
+        "version": 2,
+        "branch": "main",
+        "dry_run": False,
+        "columns": ["name", "s.x"],
+    }
     assert lance.dataset(uri).schema.names == ["id", "s"]
     assert read(uri, "s") == [{"y": 2}] * 3
     ran = lw_run("table", "drop-columns", uri, "idd")
@@ -139,32 +147,50 @@ def test_columns_are_dropped(lw_ok: Lw, lw_run: Lw, uri: str, files: Files) -> N
 def test_a_column_is_renamed(lw_ok: Lw, lw_run: Lw, uri: str, files: Files) -> None:
     before = files()
     told = lw_ok("table", "rename-column", uri, "name", "label", "--dry-run").out
-    assert told == (f"would rename column name to label in {uri}, version 1; nothing was changed\n")
+    assert told == (
+        f"would rename column name to label in {uri}, version 1 of main; nothing was changed\n"
+    )
     assert lw_run("table", "rename-column", uri, "name", "id", "--dry-run").code == 5
     assert files() == before
     done = lw_ok("table", "rename-column", uri, "name", "label", "--json").document
-    assert done == {"uri": uri, "version": 2, "dry_run": False, "old": "name", "new": "label"}
+    assert done == {
+        "uri": uri,
+        "version": 2,
+        "branch": "main",
+        "dry_run": False,
+        "old": "name",
+        "new": "label",
+    }
     assert read(uri, "label") == ["a", "b", None]
     told = lw_ok("table", "rename-column", uri, "s.x", "z").out
-    assert told == f"renamed column s.x to z in {uri}, version 3\n"
+    assert told == f"renamed column s.x to z in {uri}, version 3 of main\n"
     assert read(uri, "s") == [{"z": 1, "y": 2}] * 3
 
 
 def test_a_column_is_cast(lw_ok: Lw, lw_run: Lw, uri: str, files: Files) -> None:
     before = files()
     told = lw_ok("table", "cast-column", uri, "id", "int8", "--dry-run").out
-    assert told == f"would cast column id of {uri}, version 1, to int8; nothing was changed\n"
+    assert (
+        told == f"would cast column id of {uri}, version 1 of main, to int8; nothing was changed\n"
+    )
     ran = lw_run("table", "cast-column", uri, "name", "int8", "--dry-run")
     assert (ran.code, "'a'" in ran.err) == (5, True)
     assert lw_run("table", "cast-column", uri, "name", "int7").code == 5
     assert lw_run("table", "cast-column", uri, "nmae", "int8").code == 5
     assert files() == before
     done = lw_ok("table", "cast-column", uri, "id", "int8", "--json").document
-    assert done == {"uri": uri, "version": 2, "dry_run": False, "column": "id", "type": "int8"}
+    assert done == {
+        "uri": uri,
+        "version": 2,
+        "branch": "main",
+        "dry_run": False,
+        "column": "id",
+        "type": "int8",
+    }
     assert lance.dataset(uri).schema.field("id").type == pa.int8()
     assert read(uri, "id") == [1, 2, 3]
     told = lw_ok("table", "cast-column", uri, "id", "int8").out
-    assert told == f"column id of {uri} is int8 already, version 2\n"
+    assert told == f"column id is int8 already; {uri} stays at version 2 of main\n"
 
 
 def test_columns_of_fragments_are_replaced(
@@ -174,7 +200,9 @@ def test_columns_of_fragments_are_replaced(
     replace = ["table", "replace-columns", uri, tmp_path / "x.csv", "--fragment", 0]
     before = files()
     told = lw_ok(*replace, "--dry-run").out
-    assert told == f"would replace name of 2 rows in {uri}, version 1; nothing was changed\n"
+    assert (
+        told == f"would replace name of 2 rows in {uri}, version 1 of main; nothing was changed\n"
+    )
     assert lw_run(*replace, "--fragment", 1, "--dry-run").code == 5
     assert lw_run("table", "replace-columns", uri, tmp_path / "x.csv").code == 2
     assert lw_run(*replace[:4], "--fragment", 9).code == 3
@@ -183,6 +211,7 @@ def test_columns_of_fragments_are_replaced(
     assert done == {
         "uri": uri,
         "version": 2,
+        "branch": "main",
         "dry_run": False,
         "columns": ["name"],
         "fragments": [0],

@@ -32,12 +32,12 @@ def test_create_makes_an_empty_table_of_the_columns(lw_ok: Lw, tmp_path: Path) -
     uri = tmp_path / "t.lance"
     options = ["--column", "id:int64 not null", "--column", "v:fixed_size_list<float>[4]"]
     done = lw_ok("table", "create", uri, *options, "-m", "empty", "--json").document
-    assert done == {"uri": str(uri), "version": 1, "rows": 0}
+    assert done == {"uri": str(uri), "version": 1, "branch": "main", "rows": 0}
     schema = lance.dataset(str(uri)).schema
     assert schema.field("id") == pa.field("id", pa.int64(), nullable=False)
     assert schema.field("v").type == pa.list_(pa.float32(), 4)
     told = lw_ok("table", "create", tmp_path / "u.lance", "--column", "id:int64").out
-    assert told == f"created {tmp_path}/u.lance, version 1, 1 column\n"
+    assert told == f"created {tmp_path}/u.lance, version 1 of main, 1 column\n"
 
 
 def test_create_takes_the_columns_of_a_file_or_a_table(lw_ok: Lw, uri: str, tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_a_short_list_of_files_decodes_no_more_than_it_shows(
 
 def test_restore_makes_an_older_version_the_newest(lw_ok: Lw, lw_run: Lw, uri: str) -> None:
     done = lw_ok("table", "restore", uri, 1, "-m", "back", "--json").document
-    assert done == {"uri": uri, "version": 4, "restored": 1}
+    assert done == {"uri": uri, "version": 4, "branch": "main", "restored": 1}
     assert lance.dataset(uri).count_rows() == 3
     assert next(lw.open(uri).versions()).message == "back"
     assert lw_run("table", "restore", uri, 99).code == 3
@@ -296,7 +296,7 @@ def test_restore_makes_an_older_version_the_newest(lw_ok: Lw, lw_run: Lw, uri: s
 def test_config_is_shown_set_and_unset(lw_ok: Lw, lw_run: Lw, uri: str) -> None:
     assert lw_ok("table", "config", uri).out == "lancewood.note  x\n"
     done = lw_ok("table", "config", uri, "a=b=c", "--unset", "lancewood.note", "--json").document
-    assert done == {"uri": uri, "version": 4, "config": {"a": "b=c"}}
+    assert done == {"uri": uri, "version": 4, "branch": "main", "config": {"a": "b=c"}}
     assert lance.dataset(uri).config() == {"a": "b=c"}
     assert lw_ok("table", "config", uri, "--version", 3, "--json").document["config"] == {
         "lancewood.note": "x"

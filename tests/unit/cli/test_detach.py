@@ -34,7 +34,7 @@ def clone(tmp_path: Path, uri: str) -> str:
 def test_a_clone_is_detached(lw_ok: Lw, uri: str, clone: str) -> None:
     ran = lw_ok("table", "detach", clone, "-m", "on its own")
     assert ran.out.startswith("copied 2 files (")
-    assert ran.out.endswith(f" into {clone}, version 3\n")
+    assert ran.out.endswith(f" into {clone}, version 3 of main\n")
     assert ran.err.startswith(f"{uri} keeps its pin: version 2 of {clone} reads from it")
     assert next(lw.open(clone).versions()).message == "on its own"
     cleaned = lw_ok("table", "cleanup", clone, "--keep-versions", 1, "--in-flight", "0s").out
@@ -60,7 +60,7 @@ def test_a_detached_clone_is_told_for_programs(lw_ok: Lw, uri: str, clone: str) 
 def test_a_dry_run_says_what_would_be_copied(lw_ok: Lw, clone: str) -> None:
     text = lw_ok("table", "detach", clone, "--dry-run").out
     assert text.startswith("would copy 2 files (")
-    assert text.endswith(f" into {clone}, version 2; nothing was changed\n")
+    assert text.endswith(f" into {clone}, version 2 of main; nothing was changed\n")
     assert lw.open(clone).version == 2
 
 
@@ -71,12 +71,12 @@ def test_a_clone_that_was_written_over_has_nothing_to_copy_and_forgets_its_sourc
     text = lw_ok("table", "detach", clone).out
     after = lw.open(clone)
     assert (len(before.base_paths), len(after.base_paths)) == (1, 0)
-    assert text == f"copied 0 files (0 B) into {clone}, version {before.version + 1}\n"
+    assert text == f"copied 0 files (0 B) into {clone}, version {before.version + 1} of main\n"
 
 
 def test_a_table_that_is_on_its_own_stays_as_it_is(lw_ok: Lw, uri: str) -> None:
     told = lw_ok("table", "detach", uri).out
-    assert told == f"nothing of {uri} lies elsewhere; it stays at version 2\n"
+    assert told == f"nothing lies elsewhere; {uri} stays at version 2 of main\n"
 
 
 def test_a_branch_is_detached(lw_ok: Lw, lw_run: Lw, uri: str) -> None:

@@ -84,7 +84,7 @@ def test_a_file_becomes_a_table_that_pylance_reads(lw_ok: Lw, tmp_path: Path, na
     WRITERS[name](ROWS, tmp_path / name)
     uri = tmp_path / "t.lance"
     done = lw_ok("table", "import", uri, tmp_path / name, "-m", "first", "--json").document
-    assert list(done) == ["uri", "version", "mode", "files", "rows", "bytes"]
+    assert list(done) == ["uri", "version", "branch", "mode", "files", "rows", "bytes"]
     assert done["rows"] == 3
     assert done["version"] == done["files"] == 1
     assert (done["uri"], done["mode"]) == (str(uri), "create")
@@ -102,7 +102,7 @@ def test_a_file_of_any_format_is_appended_with_the_types_of_the_table(
     WRITERS[name](ROWS, tmp_path / name)
     told = lw_ok("table", "import", uri, tmp_path / name, "--mode", "append").out
     assert re.sub(r"\d+ B", "N B", told) == (
-        f"imported 3 rows (N B) from 1 file into {uri}, version 2\n"
+        f"imported 3 rows (N B) from 1 file into {uri}, version 2 of main\n"
     )
     assert read_by_pylance(uri) == ROWS.to_pylist() * 2
 

@@ -22,7 +22,7 @@ def uri(tmp_path: Path) -> str:
 def test_an_index_is_built_listed_extended_optimized_and_dropped(lw_ok: Lw, uri: str) -> None:
     said = lw_ok("table", "index", "create", uri, "id", "--name", "by_id", "-m", "faster").out
     assert said.startswith("built index by_id from 20 rows of 1 fragment (")
-    assert said.endswith(f") in {uri}, version 2\n")
+    assert said.endswith(f") in {uri}, version 2 of main\n")
     lw.open(uri).append(ROWS)
     listed = lw_ok("table", "index", "list", uri).out.splitlines()
     assert listed[0].split() == [
@@ -35,14 +35,14 @@ def test_an_index_is_built_listed_extended_optimized_and_dropped(lw_ok: Lw, uri:
     assert lw.open(uri).version == 3
     assert "extended index by_id" in lw_ok("table", "index", "extend", uri).out
     again = lw_ok("table", "index", "extend", uri, "by_id").out
-    assert again == f"nothing to do; {uri} stays at version 4\n"
+    assert again == f"nothing to do; {uri} stays at version 4 of main\n"
     done = json.loads(lw_ok("table", "index", "optimize", uri, "--json").out)
     assert (done["names"], done["segments_added"], done["segments_removed"]) == (["by_id"], 1, 2)
     (info,) = map(json.loads, lw_ok("table", "index", "list", uri, "--json").out.splitlines())
     assert (info["segments"], info["rows_covered"], info["rows_uncovered"]) == (1, 40, 0)
     assert info["created"].endswith("+00:00")
     dropped = lw_ok("table", "index", "drop", uri, "by_id").out
-    assert dropped == f"dropped index by_id in {uri}, version 6\n"
+    assert dropped == f"dropped index by_id in {uri}, version 6 of main\n"
     assert lw_ok("table", "index", "list", uri, "--json").out == ""
 
 

@@ -66,12 +66,12 @@ def test_rows_and_cells_of_both_are_put_together(lw_ok: Lw, uri: str) -> None:
     ran = lw_ok("table", "merge-branch", uri, "exp", "-m", "the experiment")
     assert ran.out == (
         "merged version 3 of exp into main: 1 row inserted, 1 updated, 0 deleted, 1 with cells of "
-        f"both; {uri}, version 3\n"
+        f"both; {uri}, version 3 of main\n"
     )
     assert rows(uri) == [(1, "lion", 11), (2, "dog", 20), (3, "owl", 30), (9, "auk", 90)]
     assert next(lw.open(uri).versions()).message == "the experiment"
     again = lw_ok("table", "merge-branch", uri, "exp")
-    assert again.out == f"main has all of exp already: {uri}, version 3\n"
+    assert again.out == f"main has all of exp already: {uri}, version 3 of main\n"
 
 
 def test_a_branch_gets_what_main_has(lw_ok: Lw, uri: str) -> None:

@@ -55,6 +55,7 @@ def test_fragments_go_to_another_home(
     assert {key: found[key] for key in found if key != "bytes"} == {
         "uri": uri,
         "version": 3,
+        "branch": "main",
         "dry_run": False,
         "to": "cold",
         "fragments": len(fragments),
@@ -66,7 +67,7 @@ def test_fragments_go_to_another_home(
 def test_a_dry_run_moves_nothing(lw_ok: Lw, uri: str, tmp_path: Path) -> None:
     told = lw_ok("table", "move", uri, "--to", "1", "--all", "--dry-run").out
     assert told.startswith("would move 4 fragments of 4 files (")
-    assert told.endswith(f" to 1 in {uri}, version 2; nothing was changed\n")
+    assert told.endswith(f" to 1 in {uri}, version 2 of main; nothing was changed\n")
     assert (moved(uri), lw.open(uri).version) == ([], 2)
     assert not list((tmp_path / "cold").glob("*"))
 
@@ -75,9 +76,9 @@ def test_fragments_come_back(lw_ok: Lw, uri: str, tmp_path: Path) -> None:
     told = lw_ok("table", "move", uri, "--to", tmp_path / "cold", "--all").out
     assert told.startswith("moved 4 fragments of 4 files (")
     again = lw_ok("table", "move", uri, "--to", "cold", "--all").out
-    assert again == f"nothing to move; {uri} stays at version 3\n"
+    assert again == f"nothing to move; {uri} stays at version 3 of main\n"
     told = lw_ok("table", "move", uri, "--back", "--where", "id = 2").out
-    assert told.endswith(f" back in {uri}, version 4\n")
+    assert told.endswith(f" back in {uri}, version 4 of main\n")
     assert moved(uri) == [0, 2, 3]
 
 

@@ -35,7 +35,7 @@ def ids(uri: str) -> list[int]:
 
 def test_a_branch_is_published(lw_ok: Lw, uri: str) -> None:
     ran = lw_ok("table", "publish", uri, "exp", "-m", "the experiment", "--property", "by=ann")
-    assert ran.out == f"published version 3 of exp onto main, as it is: {uri}, version 2\n"
+    assert ran.out == f"published version 3 of exp onto main, as it is: {uri}, version 2 of main\n"
     assert ran.err == ""
     assert ids(uri) == [2, 3, 4, 9]
     newest = next(lw.open(uri).versions())
@@ -66,7 +66,7 @@ def test_a_dry_run_says_what_would_be_published(lw_ok: Lw, lw_run: Lw, uri: str)
     ran = lw_ok("table", "publish", uri, "exp", "--dry-run")
     assert ran.out == (
         "would publish version 3 of exp onto main, as it is: "
-        f"{uri}, version 1; nothing was changed\n"
+        f"{uri}, version 1 of main; nothing was changed\n"
     )
     told = lw_ok("table", "publish", uri, "exp", "--dry-run", "--json").document
     assert (told["dry_run"], told["published"], told["version"]) == (True, True, 1)
@@ -89,7 +89,7 @@ def test_the_uri_says_which_branch_is_published(lw_ok: Lw, lw_run: Lw, uri: str)
 def test_what_was_published_is_not_published_again(lw_ok: Lw, uri: str) -> None:
     lw_ok("table", "publish", uri, "exp")
     told = lw_ok("table", "publish", uri, "exp").out
-    assert told == f"main has all of exp already: {uri}, version 2\n"
+    assert told == f"main has all of exp already: {uri}, version 2 of main\n"
     assert lw_ok("table", "publish", uri, "exp", "--json").document["published"] is False
     assert lw.open(uri).version == 2
 
@@ -152,7 +152,7 @@ def test_indices_that_stay_behind_are_named(
     )
     ran = lw_ok("table", "publish", uri, "exp")
     assert ran.out == (
-        f"published version 3 of exp onto main, beside what others did: {uri}, version 1\n"
+        f"published version 3 of exp onto main, beside what others did: {uri}, version 1 of main\n"
     )
     assert ran.err == (
         "indices whose parts did not come: id_idx, other_idx: lw table index extend covers the "

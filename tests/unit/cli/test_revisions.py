@@ -253,7 +253,7 @@ def test_a_version_to_come_back_to_is_said_in_many_ways(
 ) -> None:
     where = [uri + said[0]] if said[0].startswith("@") else [uri, *said]
     told = lw_ok("table", "restore", *where, "--json").document
-    assert told == {"uri": uri, "version": 3, "restored": 1}
+    assert told == {"uri": uri, "version": 3, "branch": "main", "restored": 1}
     assert count(lw_ok, uri) == 4
 
 

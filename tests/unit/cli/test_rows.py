@@ -48,16 +48,22 @@ def rows(uri: str) -> list[dict[str, Any]]:
 
 def test_delete_deletes_the_rows_of_a_condition(lw_ok: Lw, uri: str) -> None:
     done = lw_ok("table", "delete", uri, "--where", "size > 25", "-m", "small ones", "--json")
-    assert done.document == {"uri": uri, "version": 2, "dry_run": False, "deleted": 2}
+    assert done.document == {
+        "uri": uri,
+        "version": 2,
+        "branch": "main",
+        "dry_run": False,
+        "deleted": 2,
+    }
     assert [each["id"] for each in rows(uri)] == [1, 2]
     assert next(lw.open(uri).versions()).message == "small ones"
     told = lw_ok("table", "delete", uri, "-w", "id = 1").out
-    assert told == f"deleted 1 row of {uri}, version 3\n"
+    assert told == f"deleted 1 row of {uri}, version 3 of main\n"
 
 
 def test_delete_without_a_match_makes_no_version(lw_ok: Lw, uri: str) -> None:
     told = lw_ok("table", "delete", uri, "-w", "id = 99").out
-    assert told == f"no row matched; {uri} stays at version 1\n"
+    assert told == f"no row matched; {uri} stays at version 1 of main\n"
     assert lw.open(uri).version == 1
 
 
@@ -66,9 +72,19 @@ def test_a_dry_delete_counts_and_leaves_everything_as_it_is(
 ) -> None:
     before = files()
     done = lw_ok("table", "delete", uri, "-w", "size >= 20", "--dry-run", "--json").document
-    assert done == {"uri": uri, "version": 1, "dry_run": True, "deleted": 3, "fragments": 2}
+    assert done == {
+        "uri": uri,
+        "version": 1,
+        "branch": "main",
+        "dry_run": True,
+        "deleted": 3,
+        "fragments": 2,
+    }
     told = lw_ok("table", "delete", uri, "--dry-run").out
-    assert told == f"would delete 4 rows in 2 fragments of {uri}, version 1; nothing was changed\n"
+    assert (
+        told
+        == f"would delete 4 rows in 2 fragments of {uri}, version 1 of main; nothing was changed\n"
+    )
     assert files() == before
 
 
@@ -85,7 +101,7 @@ def test_delete_of_everything_needs_a_yes(lw_run: Lw, uri: str) -> None:
 def test_update_sets_columns_by_sql(lw_ok: Lw, uri: str) -> None:
     sets = ["--set", "size = size * 2", "--set", "name='it''s'"]
     done = lw_ok("table", "update", uri, *sets, "-w", "id < 3", "--json").document
-    assert done == {"uri": uri, "version": 2, "dry_run": False, "updated": 2}
+    assert done == {"uri": uri, "version": 2, "branch": "main", "dry_run": False, "updated": 2}
     assert [(e["size"], e["name"]) for e in rows(uri)] == [
         (20, "it's"),
         (40, "it's"),
@@ -93,10 +109,10 @@ def test_update_sets_columns_by_sql(lw_ok: Lw, uri: str) -> None:
         (40, "d"),
     ]
     told = lw_ok("table", "update", uri, "--set", "size=0", "--rewrite", "columns").out
-    assert told == f"updated 4 rows of {uri}, version 3\n"
+    assert told == f"updated 4 rows of {uri}, version 3 of main\n"
     assert {each["size"] for each in rows(uri)} == {0}
     told = lw_ok("table", "update", uri, "--set", "size=0", "-w", "id = 99").out
-    assert told == f"no row matched; {uri} stays at version 3\n"
+    assert told == f"no row matched; {uri} stays at version 3 of main\n"
 
 
 def test_a_dry_update_counts_and_leaves_everything_as_it_is(
@@ -105,7 +121,14 @@ def test_a_dry_update_counts_and_leaves_everything_as_it_is(
     before = files()
     dry = ["table", "update", uri, "--dry-run"]
     done = lw_ok(*dry, "--set", "size=1", "-w", "id > 2", "--json").document
-    assert done == {"uri": uri, "version": 1, "dry_run": True, "updated": 2, "fragments": 1}
+    assert done == {
+        "uri": uri,
+        "version": 1,
+        "branch": "main",
+        "dry_run": True,
+        "updated": 2,
+        "fragments": 1,
+    }
     assert "would update 4 rows in 2 fragments" in lw_ok(*dry, "--set", "size=1").out
     for wrong in ("nope=1", "size='x'", "size=nope"):
         assert lw_run(*dry, "--set", wrong).code == 5, wrong
@@ -144,6 +167,7 @@ def test_merge_updates_and_inserts_by_key(lw_ok: Lw, uri: str, tmp_path: Path, k
     assert done == {
         "uri": uri,
         "version": 2,
+        "branch": "main",
         "dry_run": False,
         "inserted": 1,
         "updated": 1,
@@ -158,7 +182,7 @@ def test_merge_takes_every_choice(lw_ok: Lw, uri: str, tmp_path: Path) -> None:
     choices = ["--matched-where", "source.size > target.size", "--not-matched", "ignore"]
     choices += ["--not-matched-by-source", "delete"]
     told = lw_ok("table", "merge", uri, tmp_path / "x.csv", "--on", "id", *choices).out
-    assert told == (f"0 inserted, 1 updated, 2 deleted, 1 unchanged: {uri}, version 2\n")
+    assert told == (f"0 inserted, 1 updated, 2 deleted, 1 unchanged: {uri}, version 2 of main\n")
     assert [(e["id"], e["name"], e["size"]) for e in rows(uri)] == [(1, "a", 11), (2, "b", 20)]
     told = lw_ok("table", "merge", uri, tmp_path / "x.csv", "--on", "id", "--matched", "delete").out
     assert told.startswith("1 inserted, 0 updated, 2 deleted, 0 unchanged: ")
@@ -174,6 +198,7 @@ def test_a_dry_merge_counts_and_leaves_everything_as_it_is(
     assert found == {
         "uri": uri,
         "version": 1,
+        "branch": "main",
         "dry_run": True,
         "inserted": 2,
         "updated": 1,
@@ -182,8 +207,8 @@ def test_a_dry_merge_counts_and_leaves_everything_as_it_is(
     }
     told = lw_ok(*dry, "--on", "id").out
     assert told == (
-        f"would be 2 inserted, 1 updated, 0 deleted, 0 unchanged: {uri}, version 1; nothing was "
-        "changed\n"
+        f"would be 2 inserted, 1 updated, 0 deleted, 0 unchanged: {uri}, version 1 of main; "
+        "nothing was changed\n"
     )
     assert lw_run(*dry).code == 5
     assert lw_run(*dry, "--on", "nope").code == 5

@@ -45,7 +45,8 @@ def test_compact_joins_fragments(lw_ok: Lw, lw_run: Lw, uri: str, files: Files) 
     before = files()
     dry = lw_ok("table", "compact", uri, "--dry-run").out
     assert dry == (
-        f"would replace 3 fragments of 3 files by 1 of 1 in {uri}, version 2; nothing was changed\n"
+        f"would replace 3 fragments of 3 files by 1 of 1 in {uri}, version 2 of main; "
+        "nothing was changed\n"
     )
     assert lw_run("table", "compact", uri, "--max-deleted", 2).code == 2
     assert files() == before
@@ -54,6 +55,7 @@ def test_compact_joins_fragments(lw_ok: Lw, lw_run: Lw, uri: str, files: Files) 
     assert done == {
         "uri": uri,
         "version": version,
+        "branch": "main",
         "dry_run": False,
         "fragments_removed": 3,
         "fragments_added": 1,
@@ -67,7 +69,7 @@ def test_compact_joins_fragments(lw_ok: Lw, lw_run: Lw, uri: str, files: Files) 
     dataset.validate()
     assert dataset.to_table().column("id").to_pylist() == [1, 3, 4]
     told = lw_ok("table", "compact", uri).out
-    assert told == f"nothing would be gained; {uri} stays at version {version}\n"
+    assert told == f"nothing would be gained; {uri} stays at version {version} of main\n"
     assert lw_ok("table", "compact", uri, "--dry-run").out == told
 
 

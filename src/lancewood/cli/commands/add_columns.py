@@ -57,7 +57,7 @@ def add_columns_command(
 
     Only the new columns are written, and nothing at all for --null. A dot leads into a struct: a.b.
 
-    JSON keys: uri, version, dry_run, columns. A column has name and type.
+    JSON keys: uri, version, branch, dry_run, columns. A column has name and type.
     """
     if sum(bool(each) for each in (set, null, source)) != 1:
         raise typer.BadParameter("give one of --set, --null and --from")
@@ -103,7 +103,7 @@ def replace_columns_command(
     The columns of the files, which the table has too; their rows are those of the fragments, one by
     one, without the deleted ones.
 
-    JSON keys: uri, version, dry_run, columns, fragments, rows.
+    JSON keys: uri, version, branch, dry_run, columns, fragments, rows.
     """
     table = write.table(uri)
     sources = files.sources(paths, table.schema)

@@ -10,7 +10,8 @@ import typer
 import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import counted, human_size
-from lancewood.cli.tables import PlannedWriting, Revision, Writing, counts_of, stands
+from lancewood.cli.tables import PlannedWriting, Revision, Writing, counts_of, stands, stays
+from lancewood.table import MAIN
 
 _BASE_KEYS = ("id", "name", "is_dataset_root", "path")
 _RANGE = re.compile(r"(\d{1,10})(?:-(\d{1,10}))?", re.ASCII)
@@ -49,7 +50,8 @@ def base_command(
     The files of a table may lie in several places: on a faster or cheaper store, in another region,
     in the table it was cloned from. move brings them to such a root.
 
-    JSON lines with keys: id, name, is_dataset_root, path. A change adds uri and version.
+    JSON lines with keys: id, name, is_dataset_root, path. A change adds uri, version
+    and branch.
     """
     _check(add, set_to, name=name, dataset_root=dataset_root, no_check=no_check)
     if add is not None:
@@ -92,6 +94,7 @@ def _tell(write: Writing, table: lw.Table, done: str, path: str) -> None:
             **dict(zip(_BASE_KEYS, _facts(base), strict=True)),
             "uri": table.uri,
             "version": table.version,
+            "branch": table.branch or MAIN,
         },
         f"{done.format(called)} {path}: {stands(table)}",
     )
@@ -159,7 +162,7 @@ def move_command(
     then one version switches to them; rows, ids and indices stay as they are, and others may write
     meanwhile. The old files stay until cleanup. With several conditions, all must hold.
 
-    JSON keys: uri, version, dry_run, to, fragments, files, bytes.
+    JSON keys: uri, version, branch, dry_run, to, fragments, files, bytes.
     """
     if (to is None) != back:
         raise typer.BadParameter("say where to: --to or --back")
@@ -179,7 +182,7 @@ def move_command(
             **write.facts,
         )
     counts = counts_of(after, lw.MoveCounts)
-    text = f"nothing to move; {after.uri} stays at version {after.version}"
+    text = f"nothing to move; {stays(after)}"
     if counts.fragments:
         what = f"{counted(counts.fragments, 'fragment')} of {counted(counts.files, 'file')} "
         what += f"({human_size(counts.bytes)}) {'back' if to is None else f'to {to}'}"

@@ -9,7 +9,7 @@ import typer
 import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import UNCHANGED, counted
-from lancewood.cli.tables import PlannedWriting, counts_of, stands
+from lancewood.cli.tables import PlannedWriting, counts_of, stands, stays
 from lancewood.table import parse_type
 
 
@@ -26,7 +26,7 @@ def drop_columns_command(
 
     Data files stay as they are, and older versions have the columns still. Indices of them go.
 
-    JSON keys: uri, version, dry_run, columns.
+    JSON keys: uri, version, branch, dry_run, columns.
     """
     table = write.table(uri)
     with write.runner() as runner:
@@ -48,7 +48,7 @@ def rename_column_command(
 
     No data file is touched, and indices stay.
 
-    JSON keys: uri, version, dry_run, old, new.
+    JSON keys: uri, version, branch, dry_run, old, new.
     """
     table = write.table(uri).rename_column(old, new, **write.facts)
     what = f"column {old} to {new} in {stands(table)}"
@@ -73,15 +73,15 @@ def cast_column_command(
 
     A dry run tries every value.
 
-    JSON keys: uri, version, dry_run, column, type.
+    JSON keys: uri, version, branch, dry_run, column, type.
     """
     kind = parse_type(type)
     table = write.table(uri)
     with write.runner() as runner:
         table = table.cast_column(name, kind, runner=runner, **write.facts)
-    text = f"column {name} of {table.uri} is {kind} already, version {table.version}"
+    text = f"column {name} is {kind} already; {stays(table)}"
     if counts_of(table, lw.ColumnCounts).columns:
-        text = f"column {name} of {table.uri} is {kind}, version {table.version}"
+        text = f"column {name} is {kind} in {stands(table)}"
         if write.dry_run:
             text = f"would cast column {name} of {stands(table)}, to {kind}; {UNCHANGED}"
     write.answer(table, text, column=name, type=str(kind))

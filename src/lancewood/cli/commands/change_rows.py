@@ -12,7 +12,7 @@ import typer
 import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import UNCHANGED, counted
-from lancewood.cli.tables import PlannedWriting, counts_of, stands
+from lancewood.cli.tables import PlannedWriting, counts_of, stands, stays
 
 
 def delete_command(
@@ -27,11 +27,13 @@ def delete_command(
     Those for which --where is true; without it all of them, after a question. Older versions keep
     them.
 
-    JSON keys: uri, version, dry_run, deleted. A dry run adds fragments, in which the rows are.
+    JSON keys: uri, version, branch, dry_run, deleted. A dry run adds fragments, in which the rows
+    are.
     """
     table = write.table(uri)
     if where is None and not write.dry_run:
-        about = f"{table.uri} has {counted(table.count_rows(), 'row')}, and there is no --where."
+        rows = counted(table.count_rows(), "row")
+        about = f"{stands(table)}, has {rows}, and there is no --where."
         write.confirm("Delete all of them?", about, yes=yes)
     with write.runner() as runner:
         after = table.delete("true" if where is None else where, runner=runner, **write.facts)
@@ -58,7 +60,8 @@ def update_command(
 
     Of those for which --where is true, or of all. Rows keep their ids.
 
-    JSON keys: uri, version, dry_run, updated. A dry run adds fragments, in which the rows are.
+    JSON keys: uri, version, branch, dry_run, updated. A dry run adds fragments, in which the rows
+    are.
     """
     values = options.expressions(set, "--set")
     table = write.table(uri)
@@ -77,5 +80,5 @@ def _tell(write: PlannedWriting, verb: str, after: lw.Table, rows: int) -> None:
             f"{stands(after)}; {UNCHANGED}"
         )
     elif not rows:
-        text = f"no row matched; {after.uri} stays at version {after.version}"
+        text = f"no row matched; {stays(after)}"
     write.answer(after, text, **known)

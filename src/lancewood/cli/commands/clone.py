@@ -11,7 +11,7 @@ import typer
 import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import counted, human_size
-from lancewood.cli.tables import Planned, PlannedWriting, Revision, counts_of, stands
+from lancewood.cli.tables import Planned, PlannedWriting, Revision, counts_of, stands, stays
 
 
 class ClonedRevision(Revision):
@@ -53,8 +53,8 @@ def clone_command(
     A shallow clone costs one small file: it reads the files of the source, where it leaves a tag so
     that no cleanup takes them away. detach makes it independent later.
 
-    JSON keys: uri, version, dry_run, source, deep, files, bytes, pins, unpinned. What is unpinned
-    has root and why. In a dry run, uri and version are those of the source.
+    JSON keys: uri, version, branch, dry_run, source, deep, files, bytes, pins, unpinned. What is
+    unpinned has root and why. In a dry run, uri and version are those of the source.
     """
     theirs = options.pairs(target_storage_option, "--target-storage-option") or None
     table = replace(write, unsafe=False).to_read(uri, revision)  # --unsafe is about the target
@@ -97,15 +97,15 @@ def detach_command(uri: options.Uri, *, write: PlannedWriting) -> None:
     Rows, ids and indices stay as they are, and others may write meanwhile. Older versions still
     read from the sources, which stay pinned until those are cleaned up.
 
-    JSON keys: uri, version, dry_run, fragments, files, bytes, unpinned, still_pinned. What is
-    unpinned has root and tag, what is still pinned root and why. A dry run leaves out files of
+    JSON keys: uri, version, branch, dry_run, fragments, files, bytes, unpinned, still_pinned. What
+    is unpinned has root and tag, what is still pinned root and why. A dry run leaves out files of
     blobs, and looks at no pins.
     """
     table = write.table(uri)
     with write.runner() as runner:
         after = table.detach(runner=runner, **write.facts)
     counts = counts_of(after, lw.DetachCounts)
-    text = f"nothing of {after.uri} lies elsewhere; it stays at version {after.version}"
+    text = f"nothing lies elsewhere; {stays(after)}"
     if counts.files or after.version != table.version:
         copied = f"{counted(counts.files, 'file')} ({human_size(counts.bytes)}) into"
         text = write.outcome("copy", "copied", f"{copied} {stands(after)}")

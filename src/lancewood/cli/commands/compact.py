@@ -9,7 +9,7 @@ import typer
 import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import counted, note
-from lancewood.cli.tables import PlannedWriting, counts_of, stands
+from lancewood.cli.tables import PlannedWriting, counts_of, stands, stays
 from lancewood.table import FileLimits
 
 
@@ -40,7 +40,7 @@ def compact_command(
     versions keep their files until cleanup removes them. Indices that name rows by where they are
     (BTREE, ZONEMAP and BLOOMFILTER; all without stable row ids) no longer cover what was rewritten.
 
-    JSON keys: uri, version, dry_run, fragments_removed, fragments_added, files_removed,
+    JSON keys: uri, version, branch, dry_run, fragments_removed, fragments_added, files_removed,
     files_added, uncovered_indices, uncovered_rows.
     """
     table = write.table(uri)
@@ -49,7 +49,7 @@ def compact_command(
             target_rows=target_rows, max_deleted=max_deleted, runner=runner, **write.facts
         )
     counts = counts_of(table, lw.CompactionCounts)
-    text = f"nothing would be gained; {table.uri} stays at version {table.version}"
+    text = f"nothing would be gained; {stays(table)}"
     if counts.fragments_removed:
         old = f"{counted(counts.fragments_removed, 'fragment')} of {counts.files_removed:,} files"
         new = f"{counts.fragments_added:,} of {counts.files_added:,}"

@@ -12,9 +12,9 @@ import typer
 import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import counted
-from lancewood.cli.tables import Committing, Revision, TableOptions
+from lancewood.cli.tables import Committing, Revision, TableOptions, stands
 from lancewood.files.sources import ImportOptions, SourceFiles
-from lancewood.table import parse_column
+from lancewood.table import MAIN, parse_column
 
 
 def create_command(
@@ -43,7 +43,7 @@ def create_command(
 ) -> None:
     """Make an empty table.
 
-    JSON keys: uri, version, rows.
+    JSON keys: uri, version, branch, rows.
     """
     if bool(column) == (schema_from is not None):
         raise typer.BadParameter("give --column (one or more) or --schema-from, and not both")
@@ -56,7 +56,7 @@ def create_command(
         **write.facts,
     )
     columns = counted(len(table.schema), "column")
-    write.answer(table, f"created {table.uri}, version 1, {columns}", rows=0)
+    write.answer(table, f"created {stands(table)}, {columns}", rows=0)
 
 
 def _schema(
@@ -87,7 +87,7 @@ def config_command(
 ) -> None:
     """Show, set or unset the table's settings.
 
-    JSON keys: uri, version, config.
+    JSON keys: uri, version, branch, config.
     """
     changes: dict[str, str | None] = {**options.pairs(settings, "config")}
     for key in unset or ():
@@ -100,11 +100,12 @@ def config_command(
         )
     if changes:
         table = write.to_write(uri, revision.branch).set_config(changes, **write.facts)
+        write.note(f"changed {stands(table)}")
     else:
         table = write.to_read(uri, revision)
     config = dict(sorted(table.config.items()))
-    document = {"uri": table.uri, "version": table.version, "config": config}
-    write.output.facts(document, list(config.items()))
+    where = {"uri": table.uri, "version": table.version, "branch": table.branch or MAIN}
+    write.output.facts({**where, "config": config}, list(config.items()))
 
 
 def drop_command(

@@ -50,7 +50,7 @@ def import_files_command(
     Parquet, CSV, JSON (lines, or one array of objects) and Arrow (file or stream). All files are
     looked into before anything is written; they make one version, or none.
 
-    JSON keys: uri, version, mode, files, rows, bytes.
+    JSON keys: uri, version, branch, mode, files, rows, bytes.
     """
     _check_mode(mode, write.branch, file_version, no_stable_row_ids)
     stored, manifest_store = write.storage, write.manifest_store

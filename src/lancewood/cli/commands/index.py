@@ -10,7 +10,7 @@ import typer
 import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import count, counted, human_size, moment, size
-from lancewood.cli.tables import PlannedWriting, Reading, counts_of, stands
+from lancewood.cli.tables import PlannedWriting, Reading, counts_of, stands, stays
 
 _KEYS = (
     *("name", "column", "kind", "metric", "segments", "bytes", "rows_covered", "rows_uncovered"),
@@ -75,8 +75,8 @@ def create_index_command(
     Scans and searches use it; rows that come later are scanned until extend adds them. Others may
     write meanwhile.
 
-    JSON keys: uri, version, dry_run, names, segments_added, segments_removed, fragments, rows,
-    bytes.
+    JSON keys: uri, version, branch, dry_run, names, segments_added, segments_removed, fragments,
+    rows, bytes.
     """
     table = write.table(uri)
     with write.runner() as runner:
@@ -137,8 +137,8 @@ def extend_index_command(
 
     New rows get a segment of their own. If everything is covered there is no new version.
 
-    JSON keys: uri, version, dry_run, names, segments_added, segments_removed, fragments, rows,
-    bytes.
+    JSON keys: uri, version, branch, dry_run, names, segments_added, segments_removed, fragments,
+    rows, bytes.
     """
     table = write.table(uri)
     with write.runner() as runner:
@@ -153,8 +153,8 @@ def optimize_index_command(
 
     Of one index, or of all. If there is nothing to gain there is no new version.
 
-    JSON keys: uri, version, dry_run, names, segments_added, segments_removed, fragments, rows,
-    bytes.
+    JSON keys: uri, version, branch, dry_run, names, segments_added, segments_removed, fragments,
+    rows, bytes.
     """
     table = write.table(uri)
     with write.runner() as runner:
@@ -167,8 +167,8 @@ def drop_index_command(uri: options.Uri, name: IndexName, *, write: PlannedWriti
 
     Its files stay for older versions until cleanup.
 
-    JSON keys: uri, version, dry_run, names, segments_added, segments_removed, fragments, rows,
-    bytes.
+    JSON keys: uri, version, branch, dry_run, names, segments_added, segments_removed, fragments,
+    rows, bytes.
     """
     after = write.table(uri).indices.drop(name, **write.facts)
     _tell(write, after, ("drop", "dropped"))
@@ -176,7 +176,7 @@ def drop_index_command(uri: options.Uri, name: IndexName, *, write: PlannedWriti
 
 def _tell(write: PlannedWriting, table: lw.Table, words: tuple[str, str]) -> None:
     counts = counts_of(table, lw.IndexCounts)
-    text = f"nothing to do; {table.uri} stays at version {table.version}"
+    text = f"nothing to do; {stays(table)}"
     if counts.names:
         what = f"{'index' if len(counts.names) == 1 else 'indices'} {', '.join(counts.names)}"
         if counts.fragments:

@@ -78,7 +78,7 @@ def merge_command(
     Files are read as by import, with the types of the table; the rows of all of them are held in
     memory. A file with some of the columns changes only those. Two rows with one key are an error.
 
-    JSON keys: uri, version, dry_run, inserted, updated, deleted, unchanged.
+    JSON keys: uri, version, branch, dry_run, inserted, updated, deleted, unchanged.
     """
     table = write.table(uri)
     sources = files.sources(paths, table.schema)

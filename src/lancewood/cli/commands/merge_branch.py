@@ -38,11 +38,11 @@ def merge_branch_command(
     what the other changed, the command ends with 16 and nothing has changed: conflicts shows them,
     and the options decide them, the first that says something about one. The branch stays as it is.
 
-    JSON keys: uri, version, dry_run, branch, branch_version, into, bases, merged, fast_forward,
+    JSON keys: uri, version, branch, dry_run, branch_version, into, bases, merged, fast_forward,
     inserted, updated, deleted, joined, resolved, stale, adopted_files, written_rows,
     uncovered_indices, left_out_indices.
     """
-    table = write.to_write(uri)
+    table = write.to_write(uri, is_main_meant=into is not None)
     with write.runner() as runner:
         after = table.branches.merge(name, into, runner=runner, **decide.facts, **write.facts)
     counts, target = counts_of(after, lw.Merged), after.branch or MAIN

@@ -40,10 +40,10 @@ def publish_command(
     opens it again, and branch --delete removes it. If it is cut off, run it again. --dry-run tells
     whether it would be refused.
 
-    JSON keys: uri, version, dry_run, branch, branch_version, onto, published, fast_forward,
+    JSON keys: uri, version, branch, dry_run, branch_version, onto, published, fast_forward,
     adopted_files, left_out_indices.
     """
-    table = write.to_write(uri)
+    table = write.to_write(uri, is_main_meant=name is not None)
     name = table.branch if name is None else name
     if name is None:
         raise typer.BadParameter("say which branch: BRANCH, or URI@BRANCH")

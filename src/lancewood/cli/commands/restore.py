@@ -8,7 +8,7 @@ import typer
 
 from lancewood.cli import options
 from lancewood.cli.tables import Writing
-from lancewood.table import open_named
+from lancewood.table import MAIN
 
 
 def restore_command(
@@ -34,13 +34,13 @@ def restore_command(
     It becomes a new version; those in between stay where they are. It is a version of the branch,
     said as a number or a tag, or by the uri: URI@TAG.
 
-    JSON keys: uri, version, restored.
+    JSON keys: uri, version, branch, restored.
     """
     said = {"VERSION": target, "--tag": tag, "--at": at}
     given = [name for name, value in said.items() if value is not None]
     if len(given) > 1:
         raise typer.BadParameter(f"give {' or '.join(given)}, not both")
-    found = open_named(write.access(uri), write.branch)
+    found = write.named(uri, write.branch)
     single = found.single
     if single is not None and given:
         raise typer.BadParameter(f"the uri says {single!r} already; leave {given[0]} out")
@@ -57,5 +57,6 @@ def restore_command(
         table = old.restore(**write.facts)
     else:
         table = table.restore(tag=tag, at=at, **write.facts)  # which refuses it
-    text = f"restored version {restored} of {table.uri} as version {table.version}"
+    on = f"version {table.version} of {table.branch or MAIN}"
+    text = f"restored version {restored} of {table.main_uri} as {on}"
     write.answer(table, text, restored=restored)

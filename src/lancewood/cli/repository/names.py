@@ -10,17 +10,18 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TextIO
 
 import lancewood as lw
 from lancewood.cli.groups import STARTED_AT
+from lancewood.cli.lazy import COMMAND
 from lancewood.cli.options import StoreOptions
 from lancewood.cli.output import note
-from lancewood.errors import NotFoundError
-from lancewood.repo import NotLandedWarning
+from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
+from lancewood.repo import MAIN, NotLandedWarning, is_uri, own_root, written_by_head
 from lancewood.repo import TableNames as RepositoryTableNames
 
 _PARTS = {"HEAD": os.path.isfile, "objects": os.path.isdir, "refs": os.path.isdir}
@@ -79,6 +80,49 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     note(f"lw: warning: {message}")
+
+
+def repository_around(uri: str, storage_options: Mapping[str, str] | None) -> lw.Repository | None:
+    """The repository that a table is below, by the main uri of the table; None if there is none.
+
+    In a bucket only a table of the repository's own is recognised, since it says where that is.
+    """
+    root: str | Path | None = own_root(uri)
+    if root is None and not is_uri(uri):
+        with suppress(NotFoundError):
+            root = find_repository(Path(uri).resolve().parent)
+    if root is None:
+        return None
+    try:
+        return lw.Repository.open(root, storage_options=storage_options)
+    except LancewoodError:  # a git repository of another kind, or nobody may look into it
+        return None
+
+
+def check_main_is_meant(
+    uri: str, table: lw.Table, storage_options: Mapping[str, str] | None
+) -> None:
+    """Raise InvalidInputError if ``table`` is on main, the repository around it is on another
+    branch, and the commit there has the table: what is written would not be seen.
+
+    The error has both commands that could be meant, in which ``uri`` is followed by a branch.
+    """
+    if table.branch is not None:
+        return
+    repo = repository_around(table.main_uri, storage_options)
+    on = None if repo is None else written_by_head(repo, table.main_uri)
+    if on is None:
+        return
+    name, branch = on
+    command = COMMAND.get()
+    prepare = "" if branch in table.branches.list() else f"lw prepare {name} and then "
+    raise InvalidInputError(
+        f"{uri} is in a repository whose HEAD is on branch {branch!r}, where no commit has what is "
+        f"written to main of the table. Say which of the two is meant: {prepare}"
+        f"{command} {uri}@{branch} …, or {command} {uri}@{MAIN} …",
+        table=uri,
+        branch=branch,
+    )
 
 
 class TableNames(RepositoryTableNames):
