@@ -90,6 +90,56 @@ def test_states_of_a_transaction_without_a_commit_go(scene: Scene) -> None:
     assert scene.values() == [1, 2, 3, 4]
 
 
+def two_steps(scene: Scene, value: int) -> None:
+    with scene.repo.transaction(message=f"{value} in two steps") as changes:
+        changes.table(ONE).append(rows(value))
+        changes.table(ONE).append(rows(value + 1))
+
+
+def test_the_states_on_the_way_to_one_that_landed_go(scene: Scene) -> None:
+    before = len(states(scene))
+    two_steps(scene, 10)
+    assert len(states(scene)) == before + 2
+    age(scene.path)
+    assert scene.repo.gc(dry_run=True).states == 1
+    assert scene.repo.gc().states == 1
+    assert len(states(scene)) == before + 1
+    assert scene.seen("main")[-2:] == [10, 11]
+    assert scene.repo.gc().states == 0
+
+
+def test_the_states_on_the_way_to_one_that_has_not_landed_stay(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with cut_off(monkeypatch):
+        two_steps(scene, 10)
+    age(scene.path)
+    assert scene.repo.gc(dry_run=True).states == 0
+    report = scene.repo.gc()
+    assert report.landed == (TableBranch(ONE, "main"),)
+    assert report.states == 1
+    assert scene.values()[-2:] == [10, 11]
+
+
+def test_a_compaction_that_was_committed_lets_go_of_the_files_before_it(scene: Scene) -> None:
+    """It reserves numbers of fragments first, and the state after that has all the old files."""
+    data = Path(scene.uri()) / "data"
+    first = {*data.iterdir()}
+    for value in range(4, 14):
+        scene.outside(value)
+    before = states(scene)
+    with scene.repo.transaction(message="compact") as changes:
+        changes.table(ONE).compact()
+    assert len(states(scene) - before) == 2
+    age(scene.path)
+    assert scene.repo.gc().states == 1
+    scene.table().cleanup(keep_versions=1, in_flight=timedelta(0))
+    assert len({*data.iterdir()} - first) == 1, "the compacted one"
+    assert scene.seen() == scene.values() == [*range(1, 14)]
+    assert scene.seen("main~1") == [1, 2, 3]
+    assert not scene.repo.fsck().problems
+
+
 def test_young_states_stay(scene: Scene) -> None:
     leave(scene, 5)
     before = states(scene)

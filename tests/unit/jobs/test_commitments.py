@@ -128,7 +128,7 @@ def test_what_waits_lands_first(world: World) -> None:
     assert report.landed == (2, 3)
     assert table(world).version == 3
     assert table(world).count_rows() == 9
-    assert report.versions == ()
+    assert report.versions == (2,)
     assert clean(world).landed == ()
     check_all_open(world)
 
@@ -190,20 +190,33 @@ def test_a_divergence_that_was_settled_holds_no_more(world: World) -> None:
     check_all_open(world)
 
 
-def test_the_versions_that_states_landed_as_stay_so_that_everybody_knows(world: World) -> None:
+def test_of_steps_that_landed_in_place_the_last_alone_stays(world: World) -> None:
     pins = []
     for _ in range(3):
         pins.append(world.staged("photos", append, append))
         world.commit({"photos": pins[-1]})
         world.land(pins[-1])
     grow(world, 2)
-    report = clean(world)
-    assert report.versions == (8,)
+    assert clean(world, dry_run=True).versions == (2, 4, 6, 8)
+    assert clean(world).versions == (2, 4, 6, 8)
     location = world.location("photos")
     for each in pins:
         assert each.landing is not None
         assert find_landing(location, each.landing).is_exact
         assert find_landing(location, each.landing).is_landed
+    assert clean(world).versions == ()
+    check_all_open(world)
+
+
+def test_all_steps_stay_where_others_wrote_before_they_landed(world: World) -> None:
+    pin = world.staged("photos", append, append)
+    world.commit({"photos": pin})
+    grow(world, 1)
+    assert world.land(pin).versions == (3, 4)
+    grow(world, 1)
+    assert clean(world).versions == ()
+    assert pin.landing is not None
+    assert find_landing(world.location("photos"), pin.landing).versions == (3, 4)
 
 
 def test_a_tip_that_landed_after_others_is_still_found_to_have_landed(world: World) -> None:

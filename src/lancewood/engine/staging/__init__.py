@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from lancewood.engine.staging.landing import LandingState, find_landing, land
 from lancewood.engine.staging.staging import Stage
-from lancewood.engine.staging.steps import Landed, already_made, is_last_step
+from lancewood.engine.staging.steps import Landed, already_made, is_in_place, is_last_step
 
 __all__ = [
     "Landed",
@@ -14,6 +14,7 @@ __all__ = [
     "Stage",
     "already_made",
     "find_landing",
+    "is_in_place",
     "is_last_step",
     "land",
 ]

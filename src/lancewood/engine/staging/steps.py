@@ -215,7 +215,7 @@ def look_for(store: Store, landing: Landing) -> Sight:
     newer, scheme = listed.versions, listed.scheme
     newest = newer[0] if newer else landing.base
     last = landing.last_exact_version
-    if newest >= last and _uuid_of(store, last, scheme) == landing.uuids[-1]:
+    if newest >= last and is_in_place(store, landing, scheme):
         return Sight(landing, scheme, newest, exact_versions(landing), len(landing.steps))
     found: list[Version] = []
     count = 0
@@ -239,6 +239,14 @@ def is_last_step(head: ManifestHead, landing: Landing) -> bool:
     """Whether a version is what the last step became; then all of them have landed."""
     made_by = head.transaction_file
     return made_by is not None and made_by.endswith(f"-{landing.uuids[-1]}.txn")
+
+
+def is_in_place(store: Store, landing: Landing, scheme: NamingScheme) -> bool:
+    """Whether the last step is the version that it becomes if nobody else writes.
+
+    Then all steps have landed, and the last one alone tells it from now on. One small read.
+    """
+    return _uuid_of(store, landing.last_exact_version, scheme) == landing.uuids[-1]
 
 
 def exact_versions(landing: Landing) -> tuple[Version, ...]:

@@ -4,14 +4,16 @@ Only loaded for tables that belong to a repository: it brings git with it. What 
 is never guessed: if one cannot be read, nothing may go.
 
 A version that a commit pins is needed, and so is one that a transaction's state landed as, for
-that is how everybody knows that it has. Detached versions stay anyway. A commit at the tip of a
+that is how everybody knows that it has. Of several steps that landed where they belong the last one
+tells it alone; the states on the way to it, such as the one that only reserves fragments for a
+compaction, are not needed. Detached versions stay anyway. A commit at the tip of a
 branch that has not landed needs every version from the one that it was built on: they decide
 whether it still can.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lancewood.catalog.membership import Membership
@@ -21,8 +23,7 @@ from lancewood.catalog.reachable import Pinned, PinWalk, Waiting, waiting
 from lancewood.catalog.tables import TableTree
 from lancewood.engine.location import real_path
 from lancewood.engine.snapshot import Snapshot
-from lancewood.engine.staging import find_landing, land
-from lancewood.engine.versions import load_transaction_of
+from lancewood.engine.staging import find_landing, is_in_place, land
 from lancewood.errors import ConflictError, LancewoodError, NotFoundError
 from lancewood.git.hashes import Hash
 from lancewood.git.names import HEADS
@@ -43,6 +44,10 @@ class NeededVersions:
     floor: Version | None = None
     """From this version on all of them are needed."""
     floor_why: str = ""
+    on_the_way: dict[Version, list[tuple[Landing, str]]] = field(default_factory=dict)
+    """Versions that a step became or becomes which is not the last of its landing: needed unless
+    that one is in place."""
+    is_in_place: Callable[[Landing], bool] = lambda landing: False
 
     def hold_from(self, base: Version, commit: Hash) -> None:
         """Note that a commit has not landed, which was built on that version."""
@@ -53,11 +58,16 @@ class NeededVersions:
         """Which of these are needed."""
         found = {}
         for each in versions:
-            if each in self.versions:
-                found[each] = self.versions[each]
+            why = self.versions.get(each) or self._why_on_the_way(each)
+            if why is not None:
+                found[each] = why
             elif self.floor is not None and each >= self.floor:
                 found[each] = self.floor_why
         return found
+
+    def _why_on_the_way(self, version: Version) -> str | None:
+        landings = self.on_the_way.get(version, ())
+        return next((why for landing, why in landings if not self.is_in_place(landing)), None)
 
 
 class Commitments:
@@ -67,6 +77,8 @@ class Commitments:
         """Raises NotFoundError for a repository that cannot be opened any more."""
         self._snapshot = snapshot
         self._branch = snapshot.manifest.branch
+        self._in_place: set[Landing] = set()
+        """The landings whose last step was seen where it belongs."""
         self._watched = [_Watched(_opened(snapshot, each), each.names) for each in members]
 
     def land(self) -> tuple[Version, ...]:
@@ -87,7 +99,7 @@ class Commitments:
 
     def held(self) -> NeededVersions:
         """What is needed, by all commits that there are now."""
-        held = NeededVersions(self._more())
+        held = self._more()
         for each in self._watched:
             for tip, pin in each.pins_at_tips():
                 if pin.landing is not None and self._is_here(each, pin):
@@ -97,23 +109,25 @@ class Commitments:
     def since(self) -> NeededVersions:
         """What commits need that are new since this, or ``held``, was asked for the last time."""
         found: list[Pinned] = []
-        held = NeededVersions(self._more(found))
+        held = self._more(found)
         for each in found:
             if each.pin.landing is not None and not self._is_exact(each.pin.landing):
                 held.hold_from(each.pin.landing.base, each.commit)
         return held
 
-    def _more(self, seen: list[Pinned] | None = None) -> dict[Version, str]:
+    def _more(self, seen: list[Pinned] | None = None) -> NeededVersions:
         """The versions that commits pin which were not looked at before; ``seen`` gets the pins."""
-        found: dict[Version, str] = {}
+        found = NeededVersions(is_in_place=self._is_exact)
         for watched in self._watched:
             for each in watched.more():
                 if each.pin.branch != self._branch:
                     continue
                 if seen is not None:
                     seen.append(each)
-                for version in _versions_of(each.pin):
-                    found.setdefault(version, f"commit {each.commit[:7]} pins it")
+                why = f"commit {each.commit[:7]} pins it"
+                found.versions.setdefault(each.pin.exact_version, why)
+                for version, landing in _steps_before(each.pin):
+                    found.on_the_way.setdefault(version, []).append((landing, why))
         return found
 
     def _hold_tip(
@@ -136,9 +150,12 @@ class Commitments:
 
     def _is_exact(self, landing: Landing) -> bool:
         """Whether a state is where it belongs if nobody else wrote; one small read tells."""
-        at = landing.last_exact_version
-        found = load_transaction_of(self._snapshot.location.store, at, self._snapshot.scheme)
-        return found.uuid == landing.uuids[-1]
+        if landing not in self._in_place:
+            store, scheme = self._snapshot.location.store, self._snapshot.scheme
+            if not is_in_place(store, landing, scheme):
+                return False
+            self._in_place.add(landing)
+        return True
 
     def _is_here(self, watched: _Watched, pin: Pin) -> bool:
         """Whether a pin is of this branch of this table, and not of another one of its name."""
@@ -181,13 +198,11 @@ class _Watched:
                     yield tip, tree.pin(name)
 
 
-def _versions_of(pin: Pin) -> Iterator[Version]:
-    """The ordinary versions that a pin needs: itself, or those that its steps landed as."""
-    if pin.landing is None:
-        yield pin.version
-        return
-    for number in range(len(pin.landing.steps)):
-        yield pin.landing.exact_version(number)
+def _steps_before(pin: Pin) -> Iterator[tuple[Version, Landing]]:
+    """The ordinary versions that the steps before the last one of a pin become."""
+    if pin.landing is not None:
+        for number in range(len(pin.landing.steps) - 1):
+            yield pin.landing.exact_version(number), pin.landing
 
 
 def _opened(snapshot: Snapshot, member: Membership) -> GitRepository:

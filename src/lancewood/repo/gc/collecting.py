@@ -15,7 +15,7 @@ either: ``git gc`` packs them, and removes those that nothing reaches, as it doe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -23,6 +23,7 @@ from pathlib import Path
 
 from lancewood.catalog.names import TABLES_DIR, own_table
 from lancewood.engine.snapshot import branch_location, is_table, load_snapshot
+from lancewood.engine.staging import is_in_place
 from lancewood.engine.versions import branch_roots, load_refs
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
 from lancewood.format.layout import DATA_DIR, OWNED_DIRS, TREE_DIR, VERSIONS_DIR, is_data_key
@@ -33,6 +34,7 @@ from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.cleanup import CleanupReport, clean_up
 from lancewood.jobs.upkeep.retention import Retention
 from lancewood.model.ids import Version
+from lancewood.model.landing import Landing
 from lancewood.model.refs import MAIN, BranchName
 from lancewood.repo.context import RepoContext
 from lancewood.repo.gc.candidates import (
@@ -223,8 +225,9 @@ class _Collection:
             for branch in (None, *(each.name for each in refs.branches)):
                 store = branch_location(table.main, branch).store
                 tagged = {each.version for each in refs.tags if each.branch == branch}
+                in_place = _in_place(table, store)
                 found = find_orphans(
-                    store, partial(self._is_needed, table, branch, tagged), self.stale
+                    store, partial(self._is_needed, table, branch, tagged, in_place), self.stale
                 )
                 self.young += found.young
                 self.stays += [Stays("a detached version", each) for each in found.unreadable]
@@ -234,9 +237,14 @@ class _Collection:
             self.stays.append(Stays(f"states of table {table.name}", error.message))
 
     def _is_needed(
-        self, table: Candidate, branch: BranchName | None, tagged: set[Version], version: Version
+        self,
+        table: Candidate,
+        branch: BranchName | None,
+        tagged: set[Version],
+        in_place: Callable[[Landing], bool],
+        version: Version,
     ) -> bool:
-        return version in tagged or self.needs.needs_state(table.uri, branch, version)
+        return version in tagged or self.needs.needs_state(table.uri, branch, version, in_place)
 
     # Removing
 
@@ -279,9 +287,11 @@ class _Collection:
 
     def _remove_states(self, root: _Root) -> tuple[int, int]:
         """How many manifests went, and how many transaction files."""
-        uri, branch = root.table.uri, root.branch
+        uri, branch, in_place = root.table.uri, root.branch, _in_place(root.table, root.store)
         orphans = [
-            each for each in root.orphans if not self.needs.needs_state(uri, branch, each.version)
+            each
+            for each in root.orphans
+            if not self.needs.needs_state(uri, branch, each.version, in_place)
         ]
         needed = self.needs.uuids(uri)
         self.bytes += sum(each.size for each in orphans)
@@ -304,3 +314,9 @@ class _Collection:
                     yield TableBranch(table.name, str(branch or MAIN)), done
             except LancewoodError as error:
                 self.stays.append(Stays(f"files of table {table.name}", error.message))
+
+
+def _in_place(table: Candidate, store: Store) -> Callable[[Landing], bool]:
+    """Says of landings in a root of the table whether their last step is where it belongs."""
+    head = table.head
+    return lambda landing: head is not None and is_in_place(store, landing, head.scheme)

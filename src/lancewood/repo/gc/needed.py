@@ -1,15 +1,16 @@
 """What commits of repositories need of their tables: states and branches; and the report of gc.
 
-A commit counts as long as a ref, HEAD or a reflog leads to it. A table may belong to several
-repositories, and all of them are asked. No table is opened. What cannot be read is never guessed:
-the errors of ``catalog.reachable`` are passed on.
+A commit counts as long as a ref, HEAD or a reflog leads to it. Of the steps of a transaction that
+landed where they belong it needs the last one alone. A table may belong to several repositories,
+and all of them are asked. No table is opened. What cannot be read is never guessed: the errors of
+``catalog.reachable`` are passed on.
 """
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from lancewood.catalog.membership import Membership, is_repository
@@ -21,6 +22,7 @@ from lancewood.git.opening import open_git
 from lancewood.git.repository import GitRepository
 from lancewood.jobs.upkeep.cleanup import CleanupReport
 from lancewood.model.ids import Version
+from lancewood.model.landing import Landing
 from lancewood.model.refs import BranchName
 from lancewood.repo.context import ID, SECTION, RepoContext
 from lancewood.repo.outcome import Divergence
@@ -35,16 +37,22 @@ class TableNeeds:
     pin: Pin | None = None
     """Any of its pins, to find it."""
     states: dict[BranchName | None, set[Version]] = field(default_factory=lambda: defaultdict(set))
-    """By branch, the detached versions that are pinned, and the steps on the way to them."""
+    """By branch, the detached versions that are pinned."""
+    on_the_way: dict[tuple[BranchName | None, Version], set[Landing]] = field(
+        default_factory=lambda: defaultdict(set)
+    )
+    """By branch and detached version, the landings in which that is a step before the last."""
     uuids: set[str] = field(default_factory=set)
-    """The uuids of those steps."""
+    """The uuids of all of them."""
 
     def add(self, found: Pinned) -> None:
         pin = found.pin
         self.name, self.pin = found.name, pin
         states = self.states[pin.branch]
         if pin.landing is not None:
-            states.update(pin.landing.steps)
+            states.add(pin.landing.version)
+            for step in pin.landing.steps[:-1]:
+                self.on_the_way[pin.branch, step].add(pin.landing)
             self.uuids.update(pin.landing.uuids)
 
     def add_all(self, walks: Iterable[PinWalk]) -> None:
@@ -52,8 +60,18 @@ class TableNeeds:
             for found in walk.more():
                 self.add(found)
 
-    def has(self, branch: BranchName | None, version: Version) -> bool:
-        return branch in self.states and version in self.states[branch]
+    def has(
+        self,
+        branch: BranchName | None,
+        version: Version,
+        is_in_place: Callable[[Landing], bool],
+    ) -> bool:
+        """Whether a commit needs a detached version: it is pinned, or it is on the way to one whose
+        last step is not in place on the branch."""
+        if branch in self.states and version in self.states[branch]:
+            return True
+        landings = self.on_the_way.get((branch, version), ())
+        return not all(is_in_place(each) for each in landings)
 
 
 class CommitNeeds:
@@ -97,9 +115,18 @@ class CommitNeeds:
             needs.add_all(walks)
             self._others[uri] = walks, needs
 
-    def needs_state(self, uri: str, branch: BranchName | None, version: Version) -> bool:
-        """Whether any repository needs a detached version."""
-        return any(each.has(branch, version) for each in self._of(uri))
+    def needs_state(
+        self,
+        uri: str,
+        branch: BranchName | None,
+        version: Version,
+        is_in_place: Callable[[Landing], bool],
+    ) -> bool:
+        """Whether any repository needs a detached version.
+
+        ``is_in_place`` says of a landing on the branch whether its last step is where it belongs.
+        """
+        return any(each.has(branch, version, is_in_place) for each in self._of(uri))
 
     def uuids(self, uri: str) -> set[str]:
         """The uuids of the steps that any repository needs."""
