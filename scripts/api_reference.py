@@ -141,7 +141,7 @@ def handles() -> tuple[Subject, ...]:
         (verb,) = (each for each in _members(owners[owner]) if each.name == name)
         kind = verb.kind or str(verb.signature and verb.signature.return_annotation)
         called = path if verb.kind else f"{path}()"
-        found.append(Subject(called, verb.names[kind.partition("[")[0]]))
+        found.append(Subject(called, _meant(kind.partition("[")[0], verb.names)))
     return tuple(found)
 
 

@@ -155,7 +155,7 @@ def test_an_unknown_outcome_keeps_what_was_built(
     def lost(*_: Any) -> None:
         raise lw.CommitUnknownError("no answer")
 
-    monkeypatch.setattr("lancewood.engine.snapshot.snapshot.commit", lost)
+    monkeypatch.setattr("lancewood.engine.commit.commit", lost)
     with pytest.raises(lw.CommitUnknownError):
         table.indices.create("id")
     assert directories(table)

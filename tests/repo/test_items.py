@@ -51,7 +51,7 @@ def test_the_same_files_author_and_time_are_the_same_commit(
     repo: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noon = Signature("Ada", "ada@example.org", 1_800_000_000, 60)
-    monkeypatch.setattr("lancewood.repo.repository.author_of", lambda *_: noon)
+    monkeypatch.setattr("lancewood.repo.identity.author_of", lambda *_: noon)
     other = Repository.init(tmp_path / "other")
     for each in (repo, other):
         each.snapshot(FILES, "first")

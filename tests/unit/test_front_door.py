@@ -6,7 +6,9 @@ import os
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import lancewood
@@ -218,3 +220,54 @@ def test_every_error_survives_pickling() -> None:
 def test_errors_are_also_what_python_expects() -> None:
     assert issubclass(lancewood.NotFoundError, LookupError)
     assert issubclass(lancewood.InvalidInputError, ValueError)
+
+
+FOR_ROWS = ("lance", "pyspark", "pandas", "sqlglot", "duckdb", "obstore", "pyarrow.compute")
+"""What verbs that read no rows do not load."""
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with two commits and a tag."""
+    path = tmp_path_factory.mktemp("quick") / "shop"
+    repo = lancewood.Repository.init(path, fsync=False)
+    with repo.transaction(message="one") as changes:
+        changes.create_table("orders", pa.table({"id": [1, 2]}))
+    repo.tags.create("v1")
+    with repo.transaction(message="two") as changes:
+        changes.table("orders").append(pa.table({"id": [3]}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("verb", "left_out", "most"),
+    [
+        (["status"], (*FOR_ROWS, "lancewood.engine.commit", "lancewood.engine.rows"), 190),
+        (["log"], (*FOR_ROWS, "pyarrow", "numpy", "lancewood.engine.snapshot"), 130),
+        (["log", "--oneline", "-n", "1"], (*FOR_ROWS, "pyarrow", "numpy"), 130),
+        (["branch"], (*FOR_ROWS, "pyarrow", "numpy", "lancewood.engine.snapshot"), 130),
+        (["tag"], (*FOR_ROWS, "pyarrow", "numpy", "lancewood.engine.snapshot"), 130),
+        (["reflog"], (*FOR_ROWS, "pyarrow", "numpy"), 130),
+        (["diff", "v1", "main"], ("lance", "pyspark", "pandas", "sqlglot", "duckdb"), 300),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, list) else "",
+)
+def test_a_verb_of_a_repository_loads_what_it_needs_and_no_more(
+    shop: Path, verb: list[str], left_out: tuple[str, ...], most: int
+) -> None:
+    code = (
+        "import atexit, sys\n"
+        f"sys.argv = ['lw', '-C', {str(shop)!r}, *{verb!r}]\n"
+        f"left_out = {left_out!r}\n"
+        "ours = lambda: sum(m.startswith('lancewood.') for m in sys.modules)\n"
+        "atexit.register(lambda: print(ours(), [m for m in left_out if m in sys.modules]))\n"
+        "from lancewood.cli.main import run\n"
+        "run()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+    loaded = done.stdout.splitlines()[-1]
+    count, _, names = loaded.partition(" ")
+    assert names == "[]", done.stderr
+    assert int(count) <= most

@@ -12,20 +12,9 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from lancewood.catalog.names import TABLES_DIR, checked_table, own_table
-from lancewood.catalog.repository_tags import (
-    MEMBER_TAG,
-    REPOSITORY_ID,
-    REPOSITORY_PATH,
-    TABLE_NAMES,
-    copy_tag,
-    member_tag,
-    set_tag,
-)
-from lancewood.engine.snapshot import Snapshot, main_location
-from lancewood.engine.upkeep import new_tag
-from lancewood.engine.versions import load_tag
 from lancewood.errors import FormatError, NotFoundError, StorageError
 from lancewood.format.layout import manifest_key
 from lancewood.format.refs import TAGS_DIR, ref_name, tag_key
@@ -33,6 +22,9 @@ from lancewood.git.names import RepositoryRoot, is_uri, parse_repository_root, r
 from lancewood.model.refs import BranchName, Tag, TagName
 from lancewood.store.base import Store, is_there
 from lancewood.store.locate import open_store
+
+if TYPE_CHECKING:
+    from lancewood.engine.snapshot import Snapshot
 
 _MOST_CONFIG = 1 << 20
 _BLANK = b"\0\r\n\t "
@@ -58,6 +50,8 @@ def repositories_of(snapshot: Snapshot) -> tuple[Membership, ...]:
     One look at the directories above and one listing of tags where there is none. Raises
     FormatError for a tag that does not say which repository it stands for.
     """
+    from lancewood.engine.snapshot import main_location
+
     location = main_location(snapshot)
     main = location.store
     found = [_tagged(main, each) for each in _member_tags(main)]
@@ -72,6 +66,18 @@ def join(snapshot: Snapshot, repository: RepositoryRoot, repository_id: str, nam
     the repository is now; a copy of a repository that is still there gets a tag of its own. Raises
     AlreadyExistsError if the tag is another repository's.
     """
+    from lancewood.catalog.repository_tags import (
+        REPOSITORY_ID,
+        REPOSITORY_PATH,
+        TABLE_NAMES,
+        copy_tag,
+        member_tag,
+        set_tag,
+    )
+    from lancewood.engine.snapshot import main_location
+    from lancewood.engine.upkeep import new_tag
+    from lancewood.engine.versions import load_tag
+
     checked_table(name)
     location = main_location(snapshot)
     main, options = location.store, location.storage_options
@@ -103,6 +109,9 @@ def join(snapshot: Snapshot, repository: RepositoryRoot, repository_id: str, nam
 def is_member(main: Store, repository_id: str) -> bool:
     """Whether a table elsewhere, by its main root, was taken in by a repository of that identity,
     wherever that was then."""
+    from lancewood.catalog.repository_tags import REPOSITORY_ID, member_tag
+    from lancewood.engine.versions import load_tag
+
     found = load_tag(main, member_tag(repository_id))
     return found is not None and found.metadata.get(REPOSITORY_ID) == repository_id
 
@@ -151,6 +160,8 @@ def _is_copy(
     known: Tag | None, path: str, repository_id: str, options: Mapping[str, str] | None
 ) -> bool:
     """Whether a tag stands for a repository of that identity at another path, which is there."""
+    from lancewood.catalog.repository_tags import REPOSITORY_ID, REPOSITORY_PATH
+
     if known is None or known.metadata.get(REPOSITORY_ID) != repository_id:
         return False
     where = known.metadata.get(REPOSITORY_PATH, "")
@@ -181,11 +192,16 @@ def _own_uris_of(root: str, options: Mapping[str, str] | None) -> Iterator[Membe
 
 
 def _member_tags(main: Store) -> list[TagName]:
+    from lancewood.catalog.repository_tags import MEMBER_TAG
+
     files = [each for each in main.names(TAGS_DIR) if each.startswith(MEMBER_TAG)]
     return [TagName.found(name) for each in sorted(files) if (name := ref_name(each))]
 
 
 def _tagged(main: Store, name: TagName) -> Membership | None:
+    from lancewood.catalog.repository_tags import REPOSITORY_ID, REPOSITORY_PATH
+    from lancewood.engine.versions import load_tag
+
     tag = load_tag(main, name)
     if tag is None:
         return None  # removed since the listing
@@ -202,4 +218,6 @@ def _tagged(main: Store, name: TagName) -> Membership | None:
 
 
 def _names_in(tag: Tag) -> tuple[str, ...]:
+    from lancewood.catalog.repository_tags import TABLE_NAMES
+
     return tuple(tag.metadata.get(TABLE_NAMES, "").split())

@@ -13,16 +13,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lancewood.catalog.names import TABLES_DIR, own_table, own_table_uri
 from lancewood.catalog.pin import Pin, check_uri
-from lancewood.engine.location import Location
-from lancewood.engine.snapshot import Snapshot, branch_location
-from lancewood.engine.staging import find_landing
-from lancewood.engine.versions import load_manifest
 from lancewood.errors import IntegrityError, InvalidInputError, LancewoodError, NotFoundError
 from lancewood.format.layout import NamingScheme, manifest_key
-from lancewood.format.manifest_digest import content_digest, manifest_digest
 from lancewood.git.names import RepositoryRoot, below
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.landing import Landing
@@ -31,6 +27,10 @@ from lancewood.model.refs import BranchName, called
 from lancewood.model.schema import Field, Schema
 from lancewood.store.base import Store
 from lancewood.store.locate import open_store
+
+if TYPE_CHECKING:
+    from lancewood.engine.location import Location
+    from lancewood.engine.snapshot import Snapshot
 
 _EXTENSION = "ARROW:extension:name"
 _CONTENT = "content digest"
@@ -59,6 +59,8 @@ def main_location_of(
     """The main root of the pinned table, where its refs are. The options are for other locations
     than a disk. ``stores`` are those that are open already, by the uri of a pin; a new one is
     added. Raises InvalidInputError where a link leads out of the repository."""
+    from lancewood.engine.location import Location
+
     is_own = own_table(pin.uri) is not None
     where: RepositoryRoot = Path(pin.uri) if "://" not in pin.uri else pin.uri
     if is_own:
@@ -81,6 +83,8 @@ def location_of(
     stores: dict[str, Store] | None = None,
 ) -> Location:
     """The root of the branch that a pin speaks of."""
+    from lancewood.engine.snapshot import branch_location
+
     main = main_location_of(
         pin, repository, storage_options=storage_options, fsync=fsync, stores=stores
     )
@@ -129,6 +133,8 @@ def pin_of(snapshot: Snapshot, uri: str, landing: Landing | None = None) -> Pin:
     ``landing`` is given for the last state of a transaction only. Raises InvalidInputError for what
     cannot be pinned.
     """
+    from lancewood.format.manifest_digest import manifest_digest
+
     manifest = snapshot.manifest
     return Pin(
         uri=uri,
@@ -147,6 +153,8 @@ def pin_of(snapshot: Snapshot, uri: str, landing: Landing | None = None) -> Pin:
 
 def content_of(snapshot: Snapshot) -> str:
     """The ``content_digest`` of a version, computed once."""
+    from lancewood.format.manifest_digest import content_digest
+
     found = snapshot.derived.get(_CONTENT)
     if found is None:
         found = snapshot.derived[_CONTENT] = content_digest(snapshot.manifest.message)
@@ -167,6 +175,9 @@ def open_pin(
     provided that it has the same rows. Raises NotFoundError if the version is gone, IntegrityError
     if it is not what was pinned.
     """
+    from lancewood.engine.snapshot import Snapshot
+    from lancewood.format.manifest_digest import manifest_digest
+
     location = location_of(
         pin, repository, storage_options=storage_options, fsync=fsync, stores=stores
     )
@@ -203,6 +214,8 @@ def open_pin(
 
 def _load(location: Location, pin: Pin) -> tuple[Manifest, NamingScheme]:
     """The manifest and its naming scheme, which may have been migrated since it was pinned."""
+    from lancewood.engine.versions import load_manifest
+
     v2 = manifest_key(pin.version, NamingScheme.V2)
     first = NamingScheme.V2 if pin.manifest == v2 else NamingScheme.V1
     try:
@@ -216,6 +229,11 @@ def _load(location: Location, pin: Pin) -> tuple[Manifest, NamingScheme]:
 
 def _landed_twin(location: Location, pin: Pin) -> Snapshot | None:
     """The ordinary version that a state landed as; None unless it has exactly the same rows."""
+    from lancewood.engine.snapshot import Snapshot
+    from lancewood.engine.staging import find_landing
+    from lancewood.engine.versions import load_manifest
+    from lancewood.format.manifest_digest import content_digest
+
     if pin.landing is None:
         return None
     try:

@@ -17,12 +17,8 @@ import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from lancewood.engine.commit import PutIfAbsent
-from lancewood.engine.location import Location
-from lancewood.engine.snapshot import Snapshot, main_location
-from lancewood.engine.upkeep import check_not_being_removed, new_tag
-from lancewood.engine.versions import load_tag
 from lancewood.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -36,6 +32,10 @@ from lancewood.model.refs import BranchName, Tag, TagName
 from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
 from lancewood.store.readback import put_new_settled
 from lancewood.store.retry import LOST_RACES
+
+if TYPE_CHECKING:
+    from lancewood.engine.location import Location
+    from lancewood.engine.snapshot import Snapshot
 
 MEMBER_TAG = "lw.repo."
 """The prefix of tags which say that commits of a repository elsewhere pin this table."""
@@ -93,6 +93,8 @@ def set_tag(
     version is gone, RetryableConflictError if a cleanup is removing it or others keep changing the
     tag.
     """
+    from lancewood.engine.commit import PutIfAbsent
+
     key = tag_key(name)
     PutIfAbsent().check_trust(main)
     for _ in LOST_RACES:
@@ -124,6 +126,8 @@ def set_tag(
 
 def remove_tag(main: Store, name: TagName, repository_id: str) -> bool:
     """Remove a tag if it is the repository's; whether it was removed."""
+    from lancewood.engine.versions import load_tag
+
     found = load_tag(main, name)
     if found is None or found.metadata.get(REPOSITORY_ID) != repository_id:
         return False
@@ -162,6 +166,8 @@ def _check_still_there(
     before: tuple[bytes, str] | None,
 ) -> None:
     """Check that no cleanup missed the tag; otherwise restore what was there, and raise."""
+    from lancewood.engine.upkeep import check_not_being_removed
+
     root, key = manifest
     try:
         check_not_being_removed(main, mark.branch, mark.version)
@@ -194,6 +200,9 @@ def protect(snapshot: Snapshot, ref: str, repository_id: str) -> bool:
     the tag belongs to others, NotFoundError if the version is gone, RetryableConflictError
     if a cleanup is removing it.
     """
+    from lancewood.engine.snapshot import main_location
+    from lancewood.engine.upkeep import new_tag
+
     head = snapshot.manifest
     if is_detached(head.version):
         raise InvalidInputError(

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lancewood.cli import options
 from lancewood.cli.file_options import DifferingRows
 from lancewood.cli.output import Output
-from lancewood.cli.showing_diffs import ShownDiff
-from lancewood.table import Diff
+
+if TYPE_CHECKING:
+    from lancewood.cli.showing_diffs import ShownDiff
+    from lancewood.table import Diff
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +87,8 @@ class DiffOptions(DifferingRows):
     ) -> ShownDiff:
         """Show a diff. ``about`` begins the document of ``--stat``, ``title`` is the name of the
         table where several are shown."""
+        from lancewood.cli.showing_diffs import ShownDiff
+
         output.short = not self.full
         shown = ShownDiff(found, output, self.limit, title)
         if self.stat:

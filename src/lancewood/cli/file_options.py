@@ -8,17 +8,18 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-import pyarrow as pa
 import typer
 
 from lancewood.cli import options
 from lancewood.cli.option_sets import OptionSet
-from lancewood.files.csv_source import CsvOptions
 from lancewood.files.formats import FileFormat
-from lancewood.files.sources import ImportOptions, SourceFiles
-from lancewood.table import parse_column
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lancewood.files.sources import SourceFiles
 
 Files: TypeAlias = Annotated[
     list[str],
@@ -104,6 +105,10 @@ class FileOptions(OptionSet):
         self, paths: Sequence[str], table: pa.Schema | None, *, merge_schema: bool = False
     ) -> SourceFiles:
         """The files, looked into; columns that the table has are read as its types."""
+        from lancewood.files.csv_source import CsvOptions
+        from lancewood.files.sources import ImportOptions, SourceFiles
+        from lancewood.table import parse_column
+
         types = {each.name: each.type for each in map(parse_column, self.cast or ())}
         nulls, names = list(self.null_value or ()), options.names(self.names)
         csv = CsvOptions(self._delimiter, self.header, names, nulls)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from lancewood.cli.output import Output, Shortened, cell, counted, note
 from lancewood.files.formats import FileFormat
-from lancewood.files.sinks import STDOUT, writing
-from lancewood.files.text_forms import plain_batch
-from lancewood.table import Diff, DiffCells, DiffStat, SchemaDiff
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lancewood.table import Diff, DiffCells, DiffStat, SchemaDiff
 
 _SIGNS = {"deleted": "-", "inserted": "+", "updated": "~"}
 _STYLES = {"-": "red", "+": "green", "~": "yellow"}
@@ -43,6 +43,8 @@ class Shown:
             yield batch.slice(0, left)
 
     def _plain(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
+        from lancewood.files.text_forms import plain_batch
+
         for batch in self._cut(batches):
             columns = [each.to_pylist() for each in plain_batch(batch).columns]
             yield from zip(*columns, strict=True)
@@ -131,6 +133,8 @@ class ShownDiff(Shown):
 
     def file(self, kind: FileFormat, *, cells: bool, safe: bool) -> None:
         """As a file of rows or cells to stdout."""
+        from lancewood.files.sinks import STDOUT, writing
+
         found = self._found.cells() if cells else self._found
         with writing(STDOUT, kind, found.arrow_schema, force=False, safe=safe) as sink:
             for batch in self._cut(found.to_batches()):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from lancewood.git.bucket.repository import BucketRepository
 from lancewood.git.names import is_uri
 from lancewood.git.repository import GitRepository
 from lancewood.store.locate import open_store
@@ -22,7 +21,10 @@ def init_git(
     fsync: bool | None = None,
 ) -> GitRepository:
     """A new repository at a path or a uri; see ``GitRepository.init``."""
+
     if is_uri(location):
+        from lancewood.git.bucket.repository import BucketRepository
+
         return BucketRepository.init(
             location, settings=settings, fsync=fsync, storage_options=storage_options
         )
@@ -36,7 +38,10 @@ def open_git(
     fsync: bool | None = None,
 ) -> GitRepository:
     """The repository at a path or a uri; see ``GitRepository.open``."""
+
     if is_uri(location):
+        from lancewood.git.bucket.repository import BucketRepository
+
         return BucketRepository.open(location, fsync=fsync, storage_options=storage_options)
     return GitRepository.open(_path(location), fsync=fsync)
 

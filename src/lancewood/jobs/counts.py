@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-import pyarrow as pa
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-from lancewood.engine.upkeep import ClonePin, Unpinned
+    from lancewood.engine.upkeep import ClonePin, Unpinned
 
 
 @dataclass(frozen=True, slots=True)

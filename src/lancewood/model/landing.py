@@ -12,7 +12,6 @@ from functools import cached_property
 
 from lancewood.errors import InvalidInputError
 from lancewood.model.ids import MAX_U64, Version, is_detached
-from lancewood.model.transaction import step_uuid
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,8 @@ class Landing:
     @cached_property
     def uuids(self) -> tuple[str, ...]:
         """The identity of each step, and of the version that it becomes."""
+        from lancewood.model.transaction import step_uuid
+
         return tuple(step_uuid(self.uuid, number) for number in range(len(self.steps)))
 
     def exact_version(self, number: int) -> Version:

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from lancewood.catalog.names import branch_ref
-from lancewood.catalog.opening import location_of, open_pin
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
-from lancewood.engine.location import Location
-from lancewood.engine.snapshot import Snapshot
-from lancewood.engine.versions import Watch
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError
 from lancewood.git.hashes import Hash
 from lancewood.git.names import HEADS, RepositoryRoot, below
@@ -26,11 +24,19 @@ from lancewood.git.objects import TreeEntry
 from lancewood.git.repository import GitRepository
 from lancewood.git.revisions import resolve
 from lancewood.model.ids import Version
+from lancewood.model.refs import called
 from lancewood.store.base import Store
 from lancewood.store.locate import open_store
 
+if TYPE_CHECKING:
+    from lancewood.engine.location import Location
+    from lancewood.engine.snapshot import Snapshot
+    from lancewood.engine.versions import Watch
+
 SECTION, ID = "lancewood", "id"
 """Where git's configuration has the repository's identity."""
+_FETCHES = ("fetch", "pull", "clone")
+"""How the reasons begin that git writes into the log of a ref that it brought from elsewhere."""
 EXCLUSIVE = "exclusive"
 """The setting that reserves the tables for the repository's own transactions."""
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
@@ -194,16 +200,50 @@ class RepoContext:
 
     def open(self, pin: Pin) -> Snapshot:
         """A table as it is pinned, checked against the pin."""
-        return open_pin(
-            pin,
-            self.root,
-            storage_options=self.storage_options,
-            fsync=self.fsync,
-            stores=self.memory.stores,
-        )
+        from lancewood.catalog.opening import open_pin
+
+        try:
+            return open_pin(
+                pin,
+                self.root,
+                storage_options=self.storage_options,
+                fsync=self.fsync,
+                stores=self.memory.stores,
+            )
+        except NotFoundError as gone:
+            why = self.why_elsewhere(pin)
+            if why is None:
+                raise
+            what = f"what the commit pins of {pin.uri}, on {called(pin.branch)} of it,"
+            raise NotFoundError(f"{what} is not here: {why}", **gone.facts) from gone
+
+    def why_elsewhere(self, pin: Pin) -> str | None:
+        """Why a pinned state that is not here never was, and the way out: git fetched the branch
+        that pins it, from a copy of the repository. None if no log of a ref says so."""
+        for ref in self.git.refs.logged_names():
+            for entry in self.git.refs.log(ref):
+                verb, _, rest = entry.why.partition(" ")
+                if verb.rstrip(":") in _FETCHES and self._pins(entry.new, pin):
+                    words = (each.rstrip(":") for each in rest.split() if each[0] != "-")
+                    source = next(words, "another repository")
+                    return (
+                        f"git fetch brought this commit from {source}, and no tables: those are "
+                        "below the repository where it was made; merge the branch there, or copy "
+                        "that repository as a whole"
+                    )
+        return None
+
+    def _pins(self, commit: Hash, pin: Pin) -> bool:
+        """Whether a commit pins a state; False for one that is gone."""
+        with suppress(NotFoundError):
+            tree = self.tree(commit)
+            return any(tree.pin(name) == pin for name in tree.names())
+        return False
 
     def location(self, pin: Pin) -> Location:
         """The root of the branch that a pin is on, to be written by this repository."""
+        from lancewood.catalog.opening import location_of
+
         found = location_of(
             pin,
             self.root,

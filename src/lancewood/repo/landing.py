@@ -15,29 +15,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from lancewood.catalog.membership import is_member, join
 from lancewood.catalog.names import lance_branch
 from lancewood.catalog.opening import content_of
 from lancewood.catalog.pin import Pin
-from lancewood.catalog.reachable import unlanded
-from lancewood.engine.commit import commit, find_landed, lost_staged_file
-from lancewood.engine.location import Location
-from lancewood.engine.snapshot import (
-    Snapshot,
-    branch_location,
-    load_snapshot,
-    main_location,
-    same_content,
-    same_indices,
-)
-from lancewood.engine.staging import Landed, find_landing, is_last_step, land
-from lancewood.engine.versions import (
-    load_manifest,
-    load_transaction,
-    load_transaction_of,
-    versions_since,
-)
 from lancewood.errors import (
     AlreadyExistsError,
     CommitUnknownError,
@@ -49,7 +31,6 @@ from lancewood.errors import (
     RetryableConflictError,
 )
 from lancewood.git.hashes import Hash
-from lancewood.jobs.publishing.reset import begin_anew
 from lancewood.model.ids import Version
 from lancewood.model.lines import has_own_ids
 from lancewood.model.operations import Clone, Restore
@@ -66,6 +47,11 @@ from lancewood.repo.notes import (
 from lancewood.repo.outcome import Divergence
 from lancewood.store.retry import LOST_RACES
 
+if TYPE_CHECKING:
+    from lancewood.engine.location import Location
+    from lancewood.engine.snapshot import Snapshot
+    from lancewood.engine.staging import Landed
+
 LOST = "lost"
 """The fact of a conflict which says that what the commit pins is gone."""
 
@@ -78,6 +64,9 @@ def join_tables(
     Skips a table that is gone. Raises as ``check_member`` does, except for the ``new`` tables,
     which the user just named.
     """
+    from lancewood.catalog.membership import join
+    from lancewood.engine.snapshot import load_snapshot
+
     joined = context.memory.joined
     for name, pin in pins.items():
         if pin is None or pin.is_own or (pin.uri, name) in joined:
@@ -97,6 +86,8 @@ def check_member(context: RepoContext, pin: Pin, name: str) -> None:
 
     One read per table and process.
     """
+    from lancewood.catalog.membership import is_member
+
     known = context.memory.members
     if pin.is_own or pin.uri in known:
         return
@@ -118,6 +109,9 @@ def landed_version(context: RepoContext, pin: Pin) -> Snapshot | None:
     Raises NotFoundError and IntegrityError if an ordinary version was pinned and is no longer
     there.
     """
+    from lancewood.engine.snapshot import load_snapshot
+    from lancewood.engine.staging import find_landing
+
     if pin.landing is None:
         return context.open(pin)
     location = context.location(pin)
@@ -134,6 +128,9 @@ def landed_version(context: RepoContext, pin: Pin) -> Snapshot | None:
 def is_as_pinned(context: RepoContext, pin: Pin, head: Snapshot) -> bool:
     """Whether a version of the pin's branch has the pinned rows, columns and indices. If the pinned
     version is gone, nobody knows of its indices, and they count as the same."""
+    from lancewood.engine.snapshot import same_indices
+    from lancewood.engine.staging import is_last_step
+
     if content_of(head) != pin.content:
         return False
     if pin.landing is not None and is_last_step(head.manifest, pin.landing):
@@ -155,6 +152,9 @@ def pinned_state(context: RepoContext, pin: Pin) -> Snapshot:
 
 def _whole(state: Snapshot, pin: Pin) -> Snapshot:
     """A detached state, after checking that its own files are there."""
+    from lancewood.engine.commit import lost_staged_file
+    from lancewood.engine.versions import load_manifest
+
     before = None
     if pin.landing is not None and pin.landing.base:
         with contextlib.suppress(NotFoundError):
@@ -174,12 +174,16 @@ def _whole(state: Snapshot, pin: Pin) -> Snapshot:
 
 def is_beginning(head: Snapshot, branch: str | None, version: Version) -> bool:
     """Whether a branch of a table was not written since it began at a version of another branch."""
+    from lancewood.engine.versions import load_transaction
+
     made = load_transaction(head.location.store, head.manifest).operations[0]
     return isinstance(made, Clone) and (made.ref_name, made.ref_version) == (branch, version)
 
 
 def same_table(context: RepoContext, one: Pin, other: Pin) -> bool:
     """Whether two pins have the same rows and columns of one table, on whatever branches."""
+    from lancewood.engine.snapshot import same_content
+
     if one.uri != other.uri:
         return False
     if one.branch == other.branch and one.content == other.content:
@@ -194,6 +198,8 @@ def land_pin(context: RepoContext, pin: Pin, name: str) -> Landed | None:
 
     Raises ConflictError for a divergence, and InvalidInputError as ``check_member`` does.
     """
+    from lancewood.engine.staging import land
+
     if pin.landing is None:
         return None
     check_member(context, pin, name)
@@ -229,6 +235,8 @@ def land_rest(
 def _land_all(
     context: RepoContext, tip: Hash, names: tuple[str, ...] | None
 ) -> tuple[Divergence, ...]:
+    from lancewood.catalog.reachable import unlanded
+
     found: dict[str, Divergence] = {}
     waiting = unlanded(
         context.git,
@@ -321,6 +329,9 @@ def restoring(
 def _restore(context: RepoContext, pin: Pin, pending: PendingMove, uuid: str) -> None:
     """Reads the head before searching the versions: if another process does the same in between,
     either the search or the commit sees it."""
+    from lancewood.engine.commit import commit, find_landed
+    from lancewood.engine.snapshot import load_snapshot
+
     head = load_snapshot(context.location(pin))
     is_landing = pin.landing is not None and uuid == pin.landing.uuids[-1]
     if not is_landing and is_as_pinned(context, pin, head):
@@ -340,6 +351,9 @@ def _restore(context: RepoContext, pin: Pin, pending: PendingMove, uuid: str) ->
 
 
 def _begin_anew(context: RepoContext, branch: str, pin: Pin, pending: PendingMove) -> None:
+    from lancewood.engine.snapshot import branch_location, load_snapshot, main_location
+    from lancewood.jobs.publishing.reset import begin_anew
+
     source = landed_version(context, pin)
     if source is None:
         raise IncompatibleConflictError(
@@ -368,6 +382,8 @@ def _begin_anew(context: RepoContext, branch: str, pin: Pin, pending: PendingMov
 
 def _has_begun(location: Location, head: Snapshot, source: Snapshot, pending: PendingMove) -> bool:
     """Whether the branch has begun anew since the note was written."""
+    from lancewood.engine.versions import load_transaction_of, versions_since
+
     for version in versions_since(location.store, pending.base, head.scheme).versions:
         for made in load_transaction_of(location.store, version, head.scheme).operations:
             is_same = (

@@ -4,23 +4,21 @@ differs between two."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 from lancewood.catalog.names import full_ref
 from lancewood.errors import InvalidInputError
 from lancewood.git.hashes import Hash
-from lancewood.git.history import merge_base, walk
-from lancewood.git.objects import Commit
-from lancewood.git.refs import Head, LogEntry
 from lancewood.repo.context import RepoContext
-from lancewood.repo.looking.blaming import blame_rows, touching
-from lancewood.repo.looking.comparing import Shown, TableChange
-from lancewood.repo.looking.measuring import row_diff
-from lancewood.repo.looking.sides import find_sides, sides_of
-from lancewood.repo.looking.status import Status, find_status
-from lancewood.repo.looking.view import View, changing, held_commits, paged
-from lancewood.table.blames import Blame
-from lancewood.table.diffs import Diff
+
+if TYPE_CHECKING:
+    from lancewood.git.objects import Commit
+    from lancewood.git.refs import Head, LogEntry
+    from lancewood.repo.looking.comparing import Shown, TableChange
+    from lancewood.repo.looking.status import Status
+    from lancewood.repo.looking.view import View
+    from lancewood.table.blames import Blame
+    from lancewood.table.diffs import Diff
 
 
 class LookingVerbs:
@@ -36,6 +34,8 @@ class LookingVerbs:
 
     def at(self, revision: str = "HEAD") -> View:
         """A commit, to be read: a branch, a tag, a hash, ``HEAD~2``; raises NotFoundError."""
+        from lancewood.repo.looking.view import View
+
         return View(self._context, self._context.commit(revision))
 
     def blame(
@@ -55,6 +55,9 @@ class LookingVerbs:
 
         The rest is as for ``Table.blame``. Raises NotFoundError for a table that is not there.
         """
+        from lancewood.repo.looking.blaming import blame_rows
+        from lancewood.table.blames import Blame
+
         view = self.at(revision)
         rows = blame_rows(
             self._context,
@@ -76,6 +79,8 @@ class LookingVerbs:
 
     def status(self) -> Status:
         """The state of the tables compared with what HEAD pins: content, not version numbers."""
+        from lancewood.repo.looking.status import find_status
+
         return find_status(self._context)
 
     def log(
@@ -97,6 +102,9 @@ class LookingVerbs:
         that does not have these columns has no such row. Raises InvalidInputError for a wrong
         ``where``.
         """
+        from lancewood.git.history import walk
+        from lancewood.repo.looking.view import changing, paged
+
         if where is not None and table is None:
             raise InvalidInputError("where is about the rows of a table: name it (table=)")
         tips = [self._context.commit(each) for each in revisions or ("HEAD",)]
@@ -104,6 +112,8 @@ class LookingVerbs:
             commits = walk(self._context.git.objects, tips, first_parent=first_parent)
             found = changing(self._context, commits, table, tips)
             if where is not None:
+                from lancewood.repo.looking.blaming import touching
+
                 found = touching(self._context, found, table, tips, where)
             return paged(found, limit=limit, skip=skip)
         return walk(
@@ -112,12 +122,16 @@ class LookingVerbs:
 
     def merge_base(self, one: str, other: str) -> Hash | None:
         """The best common ancestor; None if there is none."""
+        from lancewood.git.history import merge_base
+
         objects = self._context.git.objects
         return merge_base(objects, self._context.commit(one), self._context.commit(other))
 
     def held(self, commits: Iterable[Hash], revision: str = "HEAD") -> dict[Hash, Hash | None]:
         """Those of the commits that lead to a revision, each with the commit that reverted it, or
         None. A commit that is missing was reset away, or was never there."""
+        from lancewood.repo.looking.view import held_commits
+
         return held_commits(self._context.git.objects, commits, self._context.commit(revision))
 
     def reflog(self, ref: str = "HEAD") -> Iterator[LogEntry]:
@@ -133,6 +147,9 @@ class LookingVerbs:
 
         Raises NotFoundError for a table that neither of them has.
         """
+        from lancewood.repo.looking.comparing import Shown
+        from lancewood.repo.looking.sides import sides_of
+
         commit = self._context.git.objects.commit(self._context.commit(revision))
         sides = sides_of(self._context, commit, revision)
         return Shown(commit, sides.measured(sides.changes(table)))
@@ -220,6 +237,9 @@ class LookingVerbs:
         ``a...b`` without a merge base; InvalidInputError where that has several; and what
         ``Table.diff`` raises.
         """
+        from lancewood.repo.looking.measuring import row_diff
+        from lancewood.repo.looking.sides import find_sides
+
         asked = {"columns": columns, "where": where, "change": change, "on": on}
         given = [name for name, value in asked.items() if value is not None]
         if given and not rows:

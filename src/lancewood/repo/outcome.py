@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lancewood.errors import (
     CommitUnknownError,
@@ -21,8 +21,9 @@ from lancewood.errors import (
     StorageError,
 )
 from lancewood.git.hashes import Hash
-from lancewood.jobs.counts import Merged
-from lancewood.jobs.uniting.conflicts import TO_DECIDE, stale_words
+
+if TYPE_CHECKING:
+    from lancewood.jobs.counts import Merged
 
 
 class NotLandedWarning(UserWarning):
@@ -105,6 +106,8 @@ class Refusals:
 
     def add(self, table: str, why: str | LancewoodError) -> None:
         """Note that a table refuses; raises errors of the store, which are no refusals."""
+        from lancewood.jobs.uniting.conflicts import TO_DECIDE, stale_words
+
         if isinstance(why, StorageError | CommitUnknownError):
             raise why
         if isinstance(why, MergeConflictError):
@@ -120,6 +123,8 @@ class Refusals:
         MergeConflictError with the ``way_out`` if all that is left is to decide rows,
         InvalidInputError if a rule or a value does not fit a table. ``stale`` are decisions that
         did not apply."""
+        from lancewood.jobs.uniting.conflicts import stale_words
+
         if not self._found:
             return
         found = dict(sorted(self._found.items()))

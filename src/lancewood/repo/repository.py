@@ -12,31 +12,27 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 from uuid import uuid4
 
-import pyarrow as pa
-
-from lancewood.catalog.files import checked_files
 from lancewood.catalog.names import TABLES_DIR
 from lancewood.errors import AlreadyExistsError, NotFoundError
 from lancewood.git.names import RepositoryRoot, is_uri
 from lancewood.git.opening import init_git, open_git
 from lancewood.git.refs import Head
-from lancewood.repo.committing.adding import add_table, remove_table
-from lancewood.repo.committing.preparing import prepare, prepare_new, prepare_work
-from lancewood.repo.committing.recording import FileSet, StandingTables
-from lancewood.repo.committing.swapping import FilesBeside, swap
-from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.context import EXCLUSIVE, ID, SECTION, RepoContext
-from lancewood.repo.identity import author_of, checked_message
 from lancewood.repo.looking_verbs import LookingVerbs
-from lancewood.repo.moving import detach, switch
-from lancewood.repo.naming.branches import Branches
-from lancewood.repo.naming.tags import Marks, Tags
 from lancewood.repo.outcome import Committed
 from lancewood.repo.verbs import BringingVerbs, KeepingVerbs
-from lancewood.table.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lancewood.repo.committing.swapping import FilesBeside
+    from lancewood.repo.committing.transaction import Transaction
+    from lancewood.repo.naming.branches import Branches
+    from lancewood.repo.naming.tags import Marks, Tags
+    from lancewood.table.table import Table
 
 
 class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
@@ -136,6 +132,8 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
 
         Raises AlreadyExistsError for a name that is taken, NotFoundError where there is no table.
         """
+        from lancewood.repo.committing.adding import add_table
+
         with self.transaction(branch, message or f"add table {name}", author=author) as changes:
             add_table(self._context, changes, name, uri)
         return changes.result
@@ -150,6 +148,8 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
     ) -> Committed:
         """Take a table out of the repository, as a commit. The table itself stays, and so do
         commits that pin it. Raises NotFoundError."""
+        from lancewood.repo.committing.adding import remove_table
+
         with self.transaction(branch, message or f"remove table {name}", author=author) as changes:
             remove_table(changes, name)
         return changes.result
@@ -158,14 +158,20 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
 
     @property
     def branches(self) -> Branches:
+        from lancewood.repo.naming.branches import Branches
+
         return Branches(self._context)
 
     @property
     def tags(self) -> Tags:
+        from lancewood.repo.naming.tags import Tags
+
         return Tags(self._context)
 
     @property
     def marks(self) -> Marks:
+        from lancewood.repo.naming.tags import Marks
+
         return Marks(self._context)
 
     def switch(self, branch: str, *, create: bool = False, at: str = "HEAD") -> Head:
@@ -173,10 +179,14 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
 
         Nothing happens to the tables: each branch has its own. Raises NotFoundError.
         """
+        from lancewood.repo.moving import switch
+
         return switch(self._context, branch, create=create, at=at)
 
     def detach(self, revision: str = "HEAD") -> Head:
         """Have HEAD name a commit instead of a branch: for reading, nothing is written there."""
+        from lancewood.repo.moving import detach
+
         return detach(self._context, revision)
 
     # Committing
@@ -198,6 +208,9 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         merged into, squashed: the table's branch then comes from that one's, and can be merged by
         rows if ``own_ids`` gives it row ids that no other branch hands out. Raises NotFoundError.
         """
+        from lancewood.repo.committing.preparing import prepare, prepare_work
+        from lancewood.repo.identity import author_of
+
         context, name = self._context, self._context.branch(branch)
         if onto is None:
             return prepare(context, name, table, adopt=adopt)
@@ -220,6 +233,9 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
 
         Raises AlreadyExistsError if another table is in its place.
         """
+        from lancewood.repo.committing.preparing import prepare_new
+        from lancewood.repo.identity import author_of
+
         context = self._context
         name, by = context.branch(branch), author_of(context.git)
         target = name if onto is None else context.branch(onto)
@@ -250,6 +266,9 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
             changes.create_table("labels", labels)
             changes.table("photos").append(photos)
         """
+        from lancewood.repo.committing.transaction import Transaction
+        from lancewood.repo.identity import author_of, checked_message
+
         return Transaction(
             self._context,
             self._context.branch(branch),
@@ -272,6 +291,10 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         What is the same as before is no commit; the result says so. ``adopt`` is as for
         ``transaction``.
         """
+        from lancewood.repo.committing.recording import StandingTables
+        from lancewood.repo.committing.swapping import swap
+        from lancewood.repo.identity import author_of, checked_message
+
         name = self._context.branch(branch)
         tables = StandingTables(self._context, name, adopt)
         text, author_now = checked_message(message), author_of(self._context.git, author)
@@ -296,6 +319,11 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         says so. Raises InvalidInputError for paths that lead out of the commit or into git, and
         RetryableConflictError if another commit changed the files meanwhile.
         """
+        from lancewood.catalog.files import checked_files
+        from lancewood.repo.committing.recording import FileSet
+        from lancewood.repo.committing.swapping import swap
+        from lancewood.repo.identity import author_of, checked_message
+
         name, checked = self._context.branch(branch), checked_files(files)
         text, author_now = checked_message(message), author_of(self._context.git, author)
         proposal = FileSet(self._context, name, checked)

@@ -16,13 +16,11 @@ from typing import TYPE_CHECKING
 
 from lancewood.catalog.names import TABLES_DIR, lance_branch, own_table
 from lancewood.catalog.pin import Pin
-from lancewood.engine.versions import is_recorded, listed
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.format.layout import VERSIONS_DIR
 from lancewood.git.names import below, is_uri
 from lancewood.model.refs import BranchName, called
 from lancewood.model.revision import branch_name
-from lancewood.store.locate import open_store
 
 if TYPE_CHECKING:
     from lancewood.repo.looking.view import View
@@ -104,6 +102,8 @@ class TableNames:
     @contextmanager
     def shown_in_errors(self) -> Iterator[None]:
         """Add the repository's names to an error about a name that the table does not have."""
+        from lancewood.engine.versions import listed
+
         try:
             yield
         except NotFoundError as error:
@@ -175,6 +175,9 @@ class TableNames:
 
 def _is_branch(uri: str, at: str | None = None) -> bool:
     """Whether a revision, after a path or given besides, is a branch of the table there."""
+    from lancewood.engine.versions import is_recorded
+    from lancewood.store.locate import open_store
+
     path, _, text = (uri, "", at or "") if _is_table(uri) else uri.partition("@")
     if not text or not _is_table(path):
         return False

@@ -5,33 +5,24 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from lancewood.engine.base import check_choice
 from lancewood.errors import InvalidInputError
 from lancewood.git.hashes import Hash
-from lancewood.jobs.runner import Runner
-from lancewood.jobs.uniting.decisions import Decision
-from lancewood.jobs.uniting.plan import Detect
-from lancewood.jobs.uniting.resolving import Resolve
-from lancewood.jobs.upkeep.retention import IN_FLIGHT, Retention
-from lancewood.repo.bringing.merging import find_unitings, merge
-from lancewood.repo.bringing.reverting import cherry_pick, find_redone, revert
-from lancewood.repo.bringing.uniting import RowMerges, check_decision
-from lancewood.repo.committing.adding import fence
-from lancewood.repo.committing.swapping import FilesBeside
+from lancewood.jobs.upkeep.retention import IN_FLIGHT
 from lancewood.repo.context import RepoContext
-from lancewood.repo.decisions import add_decision, forget_decisions, list_decisions
-from lancewood.repo.fsck import FsckReport, check_repository
-from lancewood.repo.gc.collecting import collect_garbage
-from lancewood.repo.gc.needed import GcReport
-from lancewood.repo.identity import author_of, checked_message
-from lancewood.repo.moving import reset
-from lancewood.repo.naming.tags import protect_commit, unprotect_commit
-from lancewood.repo.outcome import Committed
-from lancewood.repo.writing.writable import check_not_exclusive
-from lancewood.table.handle import runner_or_threads
-from lancewood.table.naming import Conflicts
+
+if TYPE_CHECKING:
+    from lancewood.jobs.runner import Runner
+    from lancewood.jobs.uniting.decisions import Decision
+    from lancewood.jobs.uniting.plan import Detect
+    from lancewood.jobs.uniting.resolving import Resolve
+    from lancewood.repo.bringing.uniting import RowMerges
+    from lancewood.repo.committing.swapping import FilesBeside
+    from lancewood.repo.fsck import FsckReport
+    from lancewood.repo.gc.needed import GcReport
+    from lancewood.repo.outcome import Committed
+    from lancewood.table.naming import Conflicts
 
 
 class BringingVerbs:
@@ -83,6 +74,9 @@ class BringingVerbs:
         do not: if there are any, and the merge publishes work on such a table, it is refused with
         RetryableConflictError.
         """
+        from lancewood.repo.bringing.merging import merge
+        from lancewood.repo.identity import author_of, checked_message
+
         context = self._context
         return merge(
             context,
@@ -116,6 +110,11 @@ class BringingVerbs:
         Decisions that were kept for a merge decide here too, and ``resolve`` as for the verb.
         Raises NotFoundError for a table that neither side has.
         """
+        from lancewood.engine.base import check_choice
+        from lancewood.repo.bringing.merging import find_unitings
+        from lancewood.repo.bringing.reverting import find_redone
+        from lancewood.table.naming import Conflicts
+
         context, into = self._context, self._context.branch(branch)
         if table is not None:
             context.check_table(table, context.tip(into), context.commit(name))
@@ -147,6 +146,12 @@ class BringingVerbs:
         next merge of that name, and go with it. A decision on a row that has changed since decides
         nothing.
         """
+        from lancewood.jobs.uniting.decisions import Decision
+        from lancewood.jobs.uniting.resolving import Resolve
+        from lancewood.repo.bringing.uniting import check_decision
+        from lancewood.repo.decisions import add_decision
+        from lancewood.repo.identity import author_of
+
         context = self._context
         into, by = context.branch(branch), author_of(context.git, author)
         given = Resolve.of(resolve)
@@ -158,6 +163,9 @@ class BringingVerbs:
 
     def _matching(self, name: str, table: str, given: Resolve, where: str, into: str) -> Resolve:
         """A side for the conflicts of a table that match."""
+        from lancewood.jobs.uniting.decisions import Decision
+        from lancewood.jobs.uniting.resolving import Resolve
+
         if given.rows is None or Decision.of(given).rules != {"rows": given.rows}:
             raise InvalidInputError("where goes with a side alone: 'ours', 'theirs' or 'base'")
         found = self.conflicts(name, table=table, branch=into).get(table)
@@ -172,10 +180,15 @@ class BringingVerbs:
 
     def decisions(self, name: str, *, branch: str | None = None) -> dict[str, tuple[Decision, ...]]:
         """The decisions that are kept for a merge, by table, oldest first."""
+        from lancewood.repo.decisions import list_decisions
+
         return list_decisions(self._context, self._context.branch(branch), name)
 
     def forget_decisions(self, name: str, *, branch: str | None = None) -> bool:
         """Remove the decisions that are kept for a merge; whether there were any."""
+        from lancewood.repo.decisions import forget_decisions
+        from lancewood.repo.identity import author_of
+
         context = self._context
         return forget_decisions(context, context.branch(branch), name, by=author_of(context.git))
 
@@ -194,6 +207,8 @@ class BringingVerbs:
         branch only. If tables cannot follow, IncompatibleConflictError names all of them, and
         nothing has changed. ``dry_run`` plans, and writes nothing.
         """
+        from lancewood.repo.moving import reset
+
         name = self._context.branch(branch)
         return reset(self._context, name, revision, soft=soft, dry_run=dry_run)
 
@@ -217,6 +232,9 @@ class BringingVerbs:
         table whose rows the commit did not change, indices stay. ``dry_run`` plans, and writes
         nothing.
         """
+        from lancewood.repo.bringing.reverting import revert
+        from lancewood.repo.identity import author_of
+
         context = self._context
         by = author_of(context.git, author)
         rows = _row_merges(resolve, detect, None)
@@ -239,6 +257,9 @@ class BringingVerbs:
         here. What was changed here as well is a conflict, as for ``merge``, and so are ``resolve``
         and ``detect``. Author and message are the commit's. ``dry_run`` plans, and writes nothing.
         """
+        from lancewood.repo.bringing.reverting import cherry_pick
+        from lancewood.repo.identity import author_of
+
         context = self._context
         by = author_of(context.git)
         rows = _row_merges(resolve, detect, None)
@@ -247,6 +268,12 @@ class BringingVerbs:
 
 
 def _row_merges(resolve: Any, detect: Detect, runner: Runner | None) -> RowMerges:
+    from lancewood.engine.base import check_choice
+    from lancewood.jobs.uniting.plan import Detect
+    from lancewood.jobs.uniting.resolving import Resolve
+    from lancewood.repo.bringing.uniting import RowMerges
+    from lancewood.table.handle import runner_or_threads
+
     check_choice("detect", detect, Detect)
     found = RowMerges(detect=detect, runner=runner_or_threads(runner))
     if isinstance(resolve, Mapping) and all(isinstance(r, Resolve) for r in resolve.values()):
@@ -266,6 +293,8 @@ class KeepingVerbs:
         The ref refs/lancewood/protected/<hash> keeps the commit itself. Tagged commits are
         protected already.
         """
+        from lancewood.repo.naming.tags import protect_commit
+
         return protect_commit(self._context, self._context.commit(revision))
 
     def unprotect(self, revision: str) -> None:
@@ -273,6 +302,8 @@ class KeepingVerbs:
 
         Tags and branches still keep what they lead to.
         """
+        from lancewood.repo.naming.tags import unprotect_commit
+
         unprotect_commit(self._context, self._context.commit(revision))
 
     @property
@@ -282,6 +313,8 @@ class KeepingVerbs:
 
     def check_writable(self, table: str) -> None:
         """Raise InvalidInputError if the table may be written in transactions only."""
+        from lancewood.repo.writing.writable import check_not_exclusive
+
         check_not_exclusive(self._context, table)
 
     def exclusive(
@@ -298,6 +331,9 @@ class KeepingVerbs:
         diverged or that another repository keeps. ``dry_run`` says which tables would be changed,
         and writes nothing.
         """
+        from lancewood.repo.committing.adding import fence
+        from lancewood.repo.identity import author_of
+
         by = author_of(self._context.git, author)
         return fence(self._context, is_exclusive, by, dry_run=dry_run)
 
@@ -325,6 +361,10 @@ class KeepingVerbs:
         commits cannot be read. The report names what stays because a table or another repository
         cannot be read.
         """
+        from lancewood.jobs.upkeep.retention import Retention
+        from lancewood.repo.gc.collecting import collect_garbage
+        from lancewood.table.handle import runner_or_threads
+
         retention = Retention.checked(None, None, (), in_flight)
         return collect_garbage(
             self._context, retention, runner_or_threads(runner), dry_run=dry_run, tables=tables
@@ -338,4 +378,6 @@ class KeepingVerbs:
         kept by tags in the tables. ``deep`` opens every pin of the history and of the reflogs, each
         once, and reads every file.
         """
+        from lancewood.repo.fsck import check_repository
+
         return check_repository(self._context, deep=deep)

@@ -10,16 +10,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.store.base import Store
 from lancewood.store.clients import KINDS
 from lancewood.store.disk import DiskStore
-from lancewood.store.memory import MemoryStore
-from lancewood.store.objects import ObjectStore
 from lancewood.store.options import StorageOptions
+
+if TYPE_CHECKING:
+    from lancewood.store.objects import ObjectStore
 
 _ALSO_CALLED = {"s3a": "s3", "abfs": "abfss"}
 _WITH_MANIFEST_STORE = "s3+ddb"
@@ -42,6 +43,8 @@ def open_store(
     with pylance's names; a disk ignores them. ``unsafe`` trusts a bucket's put-if-absent without a
     proof. Raises ``UnsupportedError`` for any other scheme.
     """
+    from lancewood.store.memory import MemoryStore
+
     if not isinstance(uri, str | os.PathLike):
         raise InvalidInputError(f"a uri is a text or a path, got {uri!r}")
     text = os.fspath(uri)
@@ -112,6 +115,8 @@ def table_of_ddb(uri: str) -> str | None:
 
 
 def _in_bucket(scheme: str, rest: str, options: StorageOptions, unsafe: bool) -> ObjectStore:
+    from lancewood.store.objects import ObjectStore
+
     bucket, _, path = rest.partition("/")
     if ("@" in bucket) != (scheme == "abfss") or ":" in bucket:
         shape = "container@account.dfs.core.windows.net" if scheme == "abfss" else "bucket"

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
 import pyarrow as pa
 
-from lancewood.engine.snapshot import At, Snapshot
-from lancewood.errors import InvalidInputError, NotFoundError
-from lancewood.expr import parse_predicate
-from lancewood.jobs.job import CommitOptions
-from lancewood.jobs.naming.creation import create_branch
-from lancewood.jobs.naming.deletion import delete_branch
-from lancewood.jobs.naming.records import find_branch, list_branches
-from lancewood.jobs.naming.tags import create_tag, delete_tag, find_tag, list_tags, update_tag
-from lancewood.jobs.runner import Runner
+from lancewood.errors import InvalidInputError
 from lancewood.model.refs import Branch, Tag
+from lancewood.table.by_name import ByName
 from lancewood.table.handle import Handle, runner_or_threads
 from lancewood.table.scan import Rows
 
 if TYPE_CHECKING:
+    from lancewood.engine.snapshot import At, Snapshot
+    from lancewood.jobs.runner import Runner
     from lancewood.jobs.uniting.plan import Uniting
 
 H = TypeVar("H", bound=Handle)
-V = TypeVar("V")
 
 
 class NamingVerbs(Handle):
@@ -40,33 +33,6 @@ class NamingVerbs(Handle):
     def tags(self) -> Tags:
         """The table's tags, on versions of any branch."""
         return Tags(self._snapshot)
-
-
-class ByName(ABC, Generic[V]):
-    """Names, and what each leads to: iterating gives the names, sorted; ``[name]`` reads one."""
-
-    @abstractmethod
-    def list(self) -> dict[str, V]:
-        """Every name, sorted, and what it leads to."""
-
-    @abstractmethod
-    def get(self, name: str) -> V:
-        """What a name leads to; raises NotFoundError."""
-
-    def __getitem__(self, name: str) -> V:
-        return self.get(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.list())
-
-    def __contains__(self, name: object) -> bool:
-        try:
-            return isinstance(name, str) and self.get(name) is not None
-        except (InvalidInputError, NotFoundError):
-            return False
-
-    def __len__(self) -> int:
-        return len(self.list())
 
 
 class Branches(ByName[Branch], Generic[H]):
@@ -92,14 +58,20 @@ class Branches(ByName[Branch], Generic[H]):
         Raises AlreadyExistsError, NotFoundError for an unknown version, and RetryableConflictError
         while another writer creates or deletes a branch of that name.
         """
+        from lancewood.jobs.naming.creation import create_branch
+
         return self._handle(create_branch(self._snapshot, name, at, metadata=metadata))
 
     def list(self) -> dict[str, Branch]:
         """Every branch by its name, sorted; no version is opened."""
+        from lancewood.jobs.naming.records import list_branches
+
         return list_branches(self._snapshot)
 
     def get(self, name: str) -> Branch:
         """The record of a branch; raises NotFoundError."""
+        from lancewood.jobs.naming.records import find_branch
+
         return find_branch(self._snapshot, name)
 
     def delete(self, name: str, *, force: bool = False, dry_run: bool = False) -> None:
@@ -109,6 +81,8 @@ class Branches(ByName[Branch], Generic[H]):
         and the branch of this handle. ``force`` also removes the tags, finishes an interrupted
         deletion, and clears away an interrupted creation. ``dry_run`` only checks.
         """
+        from lancewood.jobs.naming.deletion import delete_branch
+
         delete_branch(self._snapshot, name, force=force, dry_run=dry_run)
 
     def rename(
@@ -151,6 +125,7 @@ class Branches(ByName[Branch], Generic[H]):
         ``dry_run=True`` writes nothing: it raises what publishing would raise now, or returns the
         handle on the target as it is, whose ``counts`` say what would be done.
         """
+        from lancewood.jobs.job import CommitOptions
         from lancewood.jobs.publishing.publish import publish
 
         for argument, flag in {"adopt": adopt, "dry_run": dry_run}.items():
@@ -191,6 +166,7 @@ class Branches(ByName[Branch], Generic[H]):
         ``Resolve`` of all of these. ``detect="rows"`` makes every row that both changed a conflict,
         ``"tables"`` every table. The branch that is merged stays as it is, and can be written to.
         """
+        from lancewood.jobs.job import CommitOptions
         from lancewood.jobs.uniting.unite import BranchMerge
 
         asked = BranchMerge.asked(self._snapshot, name, into, resolve, detect)
@@ -257,6 +233,8 @@ class Conflicts(Rows):
 
     def names(self, where: str | None = None) -> list[str]:
         """The names of those that match, SQL over the columns of what comes out."""
+        from lancewood.expr import parse_predicate
+
         matches = None if where is None else parse_predicate(where, self.schema)
         found: list[str] = []
         for each in self.to_batches():
@@ -299,10 +277,14 @@ class Tags(ByName[Tag]):
         Letters, digits, ``.``, ``-`` and ``_`` are allowed. ``force`` allows a name reserved for
         clones, publishing and repositories.
         """
+        from lancewood.jobs.naming.tags import create_tag
+
         return create_tag(self._snapshot, name, at, metadata=metadata, force=force)
 
     def update(self, name: str, at: At = None, *, force: bool = False) -> Tag:
         """Move a tag to another version; its creation time and metadata stay."""
+        from lancewood.jobs.naming.tags import update_tag
+
         return update_tag(self._snapshot, name, at, force=force)
 
     def list(self, *, pins: bool = False) -> dict[str, Tag]:
@@ -310,10 +292,14 @@ class Tags(ByName[Tag]):
 
         ``pins`` includes those left by clones and publishing.
         """
+        from lancewood.jobs.naming.tags import list_tags
+
         return list_tags(self._snapshot, guards=pins)
 
     def get(self, name: str) -> Tag:
         """The tag of this name; raises NotFoundError."""
+        from lancewood.jobs.naming.tags import find_tag
+
         return find_tag(self._snapshot, name)
 
     def delete(self, name: str, *, force: bool = False, dry_run: bool = False) -> None:
@@ -322,6 +308,8 @@ class Tags(ByName[Tag]):
         ``force`` also removes the pin of a clone, which may lose its files then. ``dry_run`` only
         checks.
         """
+        from lancewood.jobs.naming.tags import delete_tag
+
         delete_tag(self._snapshot, name, force=force, dry_run=dry_run)
 
     def __repr__(self) -> str:

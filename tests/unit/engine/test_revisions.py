@@ -424,7 +424,7 @@ def test_an_at_sign_costs_one_listing_and_nothing_else_costs_any(
             with monkeypatch.context() as real:
                 real.undo()
                 lw.create(uri, ROWS)
-        monkeypatch.setattr("lancewood.engine.snapshot.access.open_table_store", opened)
+        monkeypatch.setattr("lancewood.external.opening.open_table_store", opened)
         Access(uri).find()
         assert [verb for each in stores for verb, _ in each.calls] == calls
 

@@ -237,7 +237,7 @@ def no_own_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     def create(*given: Any, own_ids: bool, **told: Any) -> Any:
         return create_branch(*given, own_ids=False, **told)
 
-    monkeypatch.setattr("lancewood.repo.writing.writable.create_branch", create)
+    monkeypatch.setattr("lancewood.jobs.naming.creation.create_branch", create)
 
 
 def test_other_tables_of_a_merged_branch_can_be_written(

@@ -456,7 +456,7 @@ def test_a_note_still_holds_when_git_has_removed_what_was_left(
 ) -> None:
     left = repo.at().hash
     with monkeypatch.context() as patch:
-        patch.setattr(settling, "commit", _fails)
+        patch.setattr("lancewood.engine.commit.commit", _fails)
         with pytest.warns(NotLandedWarning):
             repo.reset("HEAD~1")
     assert len(notes(repo)) == 1

@@ -309,7 +309,7 @@ def test_the_commits_of_a_history_are_counted_when_they_are_reached(
 ) -> None:
     written = repo.history("birds", "left")
     assert next(written).changes[0].counts == RowCounts(inserted=1, updated=1)
-    monkeypatch.setattr("lancewood.repo.looking.sides.measured", lambda *_: 1 / 0)
+    monkeypatch.setattr("lancewood.repo.looking.measuring.measured", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         next(written)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 
 import lance
 import pyarrow as pa
@@ -19,9 +20,9 @@ from lancewood.errors import (
     RetryableConflictError,
 )
 from lancewood.jobs.naming import deletion
+from lancewood.repo import notes
 from lancewood.repo.looking.view import View
 from lancewood.repo.naming import branches
-from lancewood.repo.naming import branches as branch_tables
 
 pytestmark = pytest.mark.usefixtures("unsynced")
 
@@ -302,9 +303,13 @@ class Died(BaseException):
     """The process is gone."""
 
 
-@pytest.mark.parametrize("step", ["note_deletion", "finish_deletion", "delete_branch"])
+@pytest.mark.parametrize(
+    ("room", "step"),
+    [(notes, "note_deletion"), (branches, "finish_deletion"), (deletion, "delete_branch")],
+    ids=["note", "tables", "branch"],
+)
 def test_a_deletion_that_was_cut_off_is_finished_by_the_next_one(
-    repo: lw.Repository, step: str, monkeypatch: pytest.MonkeyPatch
+    repo: lw.Repository, room: ModuleType, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
 
     work(repo, 4)
@@ -313,7 +318,7 @@ def test_a_deletion_that_was_cut_off_is_finished_by_the_next_one(
         raise Died
 
     with monkeypatch.context() as patch:
-        patch.setattr(branch_tables if step == "delete_branch" else branches, step, die)
+        patch.setattr(room, step, die)
         with pytest.raises(Died):
             repo.branches.delete("exp", force=True, tables=True)
     assert repo.branches.leaving() == (() if step == "note_deletion" else ("exp",))

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lancewood import Repository
 from lancewood.cli.diff_options import DiffOptions
 from lancewood.cli.paging import paged
 from lancewood.cli.repository.names import InRepository
 from lancewood.cli.repository.showing import REVISIONS, change_facts, stat_lines
-from lancewood.cli.showing_diffs import ShownDiff
 from lancewood.errors import NotFoundError
-from lancewood.repo import TableChange
-from lancewood.table import Diff
+
+if TYPE_CHECKING:
+    from lancewood.cli.showing_diffs import ShownDiff
+    from lancewood.repo import Repository, TableChange
+    from lancewood.table import Diff
 
 _KEYS = (
     *("table", "change", "rows", "rows_before", "fragments", "fragments_before"),

@@ -10,16 +10,16 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from lancewood import Repository
 from lancewood.cli.output import cell, counted, padded, width
 from lancewood.cli.repository.names import InRepository
-from lancewood.cli.showing_conflicts import decided_words
-from lancewood.repo import MAIN, Commit, Committed, Hash, Pin, Signature, TableChange, first_line
-from lancewood.table import Merged
+
+if TYPE_CHECKING:
+    from lancewood.repo import Commit, Committed, Hash, Pin, Repository, Signature, TableChange
+    from lancewood.table import Merged
 
 REVISIONS = "a branch, a tag, a hash, HEAD~2"
 _DIGITS = 12
@@ -98,6 +98,8 @@ def short(hash: Hash | None) -> str:
 
 def subject(message: str) -> str:
     """The first line of a message."""
+    from lancewood.repo import first_line
+
     return plain(first_line(message))
 
 
@@ -224,6 +226,8 @@ def stat_lines(
 ) -> Iterator[str]:
     """Changes of tables in the form of ``git diff --stat``; nothing for none. Of tables that were
     ``merged`` by rows also what was put together, and what was decided."""
+    from lancewood.cli.showing_conflicts import decided_words
+
     locations = max((width(each.name) for each in changes), default=0)
     for each in changes:
         more = decided_words(merged[each.name]) if merged and each.name in merged else []
@@ -282,6 +286,8 @@ def _number(rows: int | None) -> str:
 
 
 def _location(pin: Pin) -> str:
+    from lancewood.repo import MAIN
+
     return f"{pin.branch or MAIN} {pin.exact_version}"
 
 

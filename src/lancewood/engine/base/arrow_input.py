@@ -11,12 +11,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from lancewood.errors import InvalidInputError, LancewoodError
-from lancewood.format.arrow import check_whole
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _NAMELESS_INDEX = re.compile(r"__index_level_\d+__")
 _PANDAS = b"pandas"
@@ -28,6 +28,10 @@ def as_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
 
     Raises InvalidInputError for what is not Arrow data.
     """
+    import pyarrow as pa
+
+    from lancewood.format.arrow import check_whole
+
     _check_polars(data)
     if isinstance(data, pa.Schema | list | tuple) or hasattr(data, "scanner") or _speaks(data):
         for name in _names(data):
@@ -42,6 +46,8 @@ def _without_counting_index(reader: pa.RecordBatchReader, note: bytes) -> pa.Rec
 
     Rows of a table come and go, and the note would give later rows wrong labels.
     """
+    import pyarrow as pa
+
     for name in reader.schema.names:
         if _NAMELESS_INDEX.fullmatch(name):
             raise InvalidInputError(
@@ -79,6 +85,8 @@ def _speaks(data: Any) -> bool:
 
 def _names(data: Any) -> Iterator[str]:
     """The names of columns and fields as the caller has them: Arrow's stream may shorten them."""
+    import pyarrow as pa
+
     known = data if isinstance(data, pa.Schema) else getattr(data, "schema", None)
     if isinstance(known, pa.Schema):
         yield from _below(known)
@@ -92,6 +100,8 @@ def _names(data: Any) -> Iterator[str]:
 
 
 def _below(fields: Iterable[pa.Field]) -> Iterator[str]:
+    import pyarrow as pa
+
     for each in fields:
         yield each.name
         kind = each.type.storage_type if isinstance(each.type, pa.BaseExtensionType) else each.type
@@ -121,6 +131,8 @@ def _check_polars(data: Any) -> None:
 
 
 def _reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
+    import pyarrow as pa
+
     if isinstance(data, pa.Schema):
         return pa.RecordBatchReader.from_batches(data, iter(()))
     if isinstance(data, pa.RecordBatchReader):
@@ -151,6 +163,8 @@ def _reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
 
 def _refused(data: Any, cause: Exception) -> InvalidInputError:
     """The error for data that cannot become Arrow, with the first column that fails."""
+    import pyarrow as pa
+
     kind, why = type(data).__name__, cause.args[0] if cause.args else cause
     for name in getattr(data, "columns", ()) if hasattr(data, "iloc") else ():
         try:
@@ -174,6 +188,8 @@ def _hint(data: object) -> str:
 
 
 def _batches(data: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
     for each in data:
         if not isinstance(each, pa.RecordBatch):
             raise InvalidInputError(

@@ -26,7 +26,6 @@ from lancewood.errors import (
     LancewoodError,
     found_in,
 )
-from lancewood.external.opening import opened_like
 from lancewood.format.deletion import deletion_file_name
 from lancewood.format.layout import (
     DATA_DIR,
@@ -93,6 +92,8 @@ class Location:
     def main(self, head: ManifestHead) -> Store | None:
         """The main root of the table whose branch this is; None if this is not a branch, and for a
         branch that was moved to somewhere other than below ``tree/``."""
+        from lancewood.external.opening import opened_like
+
         if head.branch is None:
             return None
         segments = self.uri.split("/")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from lancewood.engine.base import as_list
 from lancewood.engine.location import Location, base_options
@@ -21,12 +22,13 @@ from lancewood.engine.snapshot.revisions import (
 )
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
-from lancewood.external.base import ManifestStore
-from lancewood.external.lock import CommitLock
-from lancewood.external.opening import open_table_store
 from lancewood.model.revision import split_uri
 from lancewood.store.base import Store
 from lancewood.store.options import StorageOptions
+
+if TYPE_CHECKING:
+    from lancewood.external.base import ManifestStore
+    from lancewood.external.lock import CommitLock
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,8 @@ class Access:
         return self._store_at(self.uri)
 
     def _store_at(self, root: Uri) -> Store:
+        from lancewood.external.opening import open_table_store
+
         return open_table_store(
             root,
             storage_options=self.storage_options,

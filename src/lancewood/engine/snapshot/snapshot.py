@@ -9,13 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyroaring import BitMap
 
-from lancewood.data.file_root import FileRoot
-from lancewood.data.lance_dataset import DatasetAddress
-from lancewood.engine.commit import CommitPolicy, check_commit, check_manifest_store, commit
 from lancewood.engine.location import (
     Location,
     NewFile,
@@ -32,7 +29,6 @@ from lancewood.engine.versions import (
     load_version,
 )
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError, found_in
-from lancewood.format.arrow import to_arrow_schema
 from lancewood.format.layout import NamingScheme
 from lancewood.format.schema import decode_schema
 from lancewood.model.applied import AppliedBatch
@@ -45,6 +41,11 @@ from lancewood.model.transaction import Transaction, built_on
 from lancewood.rules.applied import check_new
 from lancewood.rules.closed import check_open, is_closed
 from lancewood.rules.features import check_writable
+
+if TYPE_CHECKING:
+    from lancewood.data.file_root import FileRoot
+    from lancewood.data.lance_dataset import DatasetAddress
+    from lancewood.engine.commit import CommitPolicy
 
 S = TypeVar("S", bound="Snapshot")
 _SCHEMA_CACHES = ("schema", "arrow_schema")
@@ -111,6 +112,8 @@ class Snapshot:
     @cached_property
     def arrow_schema(self) -> Any:
         """The schema as a pyarrow.Schema."""
+        from lancewood.format.arrow import to_arrow_schema
+
         with found_in(self.manifest.name):
             return to_arrow_schema(self.schema)
 
@@ -130,6 +133,8 @@ class Snapshot:
     def check_writable(self) -> None:
         """Raise UnsupportedError, before any work is done, for a table that we cannot or may not
         write."""
+        from lancewood.engine.commit import check_manifest_store
+
         check_writable(self.manifest, self.location.repository)
         check_manifest_store(self.location, self.manifest)
 
@@ -145,11 +150,15 @@ class Snapshot:
 
     def commit(self, transaction: Transaction, policy: CommitPolicy | None = None) -> Snapshot:
         """The snapshot after the transaction; see ``engine.commit``."""
+        from lancewood.engine.commit import commit
+
         done = commit(*self._written_as(transaction), self.scheme, transaction, policy)
         return self._followed_by(Snapshot(self.location, done, self.scheme))
 
     def check_commit(self, transaction: Transaction, policy: CommitPolicy | None = None) -> None:
         """Raise what ``commit`` would raise now, and write nothing."""
+        from lancewood.engine.commit import check_commit
+
         check_commit(*self._written_as(transaction), self.scheme, transaction, policy)
 
     def _written_as(self, transaction: Transaction) -> tuple[Location, Manifest]:
@@ -227,6 +236,8 @@ def table_stats(snapshot: Snapshot) -> TableStats:
 
 def dataset_address(snapshot: Snapshot) -> DatasetAddress:
     """Where pylance finds this version; raises UnsupportedError if it cannot open it at all."""
+    from lancewood.data.lance_dataset import DatasetAddress
+
     location, head = snapshot.location, snapshot.manifest
     if location.store.location("data") is None:
         raise UnsupportedError(f"pylance cannot open {location.uri}: it is in this process only")

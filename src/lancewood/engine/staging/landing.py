@@ -13,18 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
-from lancewood.engine.commit import (
-    CommitPolicy,
-    CommitStep,
-    Drafting,
-    PutVersion,
-    check_manifest_store,
-    commit_steps,
-    lost_staged_file,
-)
-from lancewood.engine.location import Location
-from lancewood.engine.staging.staging import Stage
 from lancewood.engine.staging.steps import Landed, Sight, already_made, exact_versions, look_for
 from lancewood.engine.versions import leave_hint, load_manifest, load_transaction
 from lancewood.errors import (
@@ -34,8 +24,6 @@ from lancewood.errors import (
     NotFoundError,
     RetryableConflictError,
 )
-from lancewood.format.layout import VERSIONS_DIR, NamingScheme, manifest_key, transaction_name
-from lancewood.format.manifest import restamped
 from lancewood.model.applied import AppliedBatch, marks
 from lancewood.model.exclusive import ANY_REPOSITORY
 from lancewood.model.ids import Version
@@ -43,9 +31,13 @@ from lancewood.model.landing import Landing
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import MissingTransaction, Overwrite, UnknownOperation
 from lancewood.model.transaction import EXACT_PROPERTY
-from lancewood.rules.features import check_writable
-from lancewood.rules.lists import dependence
 from lancewood.store.base import PutOutcome
+
+if TYPE_CHECKING:
+    from lancewood.engine.commit import CommitPolicy, CommitStep, Drafting
+    from lancewood.engine.location import Location
+    from lancewood.engine.staging.staging import Stage
+    from lancewood.format.layout import NamingScheme
 
 __all__ = ["Landed", "LandingState", "find_landing", "land"]
 
@@ -89,6 +81,9 @@ def land(
     staged manifest or the table is gone, CommitUnknownError if the store never said what became of
     a step.
     """
+    from lancewood.engine.commit import CommitPolicy
+    from lancewood.format.layout import VERSIONS_DIR
+
     policy = policy or CommitPolicy()
     location = location.written_by(
         ANY_REPOSITORY
@@ -125,11 +120,14 @@ def land(
 
 def find_landing(location: Location, landing: Landing) -> LandingState:
     """How far a landing is; reads, and writes nothing."""
-    task = _Landing(location.written_by(ANY_REPOSITORY), landing, CommitPolicy(), {})
+
     while True:
         sight = look_for(location.store, landing)
         if sight.is_landed:
             return LandingState(sight.landed.versions, sight.landed.is_exact)
+        from lancewood.engine.commit import CommitPolicy
+
+        task = _Landing(location.written_by(ANY_REPOSITORY), landing, CommitPolicy(), {})
         try:
             if not sight.is_disturbed:
                 task.check_files(sight)
@@ -160,6 +158,10 @@ class _Landing:
     def put(self, sight: Sight) -> bool:
         """Whether the missing steps were put right after the newest version, as they are; the first
         that is not is the last to be tried."""
+        from lancewood.engine.commit import PutVersion
+        from lancewood.format.layout import manifest_key
+        from lancewood.format.manifest import restamped
+
         store, landing, scheme = self.location.store, self.landing, sight.scheme
         before = 0
         if sight.exact:
@@ -202,11 +204,16 @@ class _Landing:
             return None
 
     def _lost_file(self, number: int, scheme: NamingScheme) -> str | None:
+        from lancewood.engine.commit import lost_staged_file
+
         before, state = self._before(number, scheme), self._staged(number, scheme)
         return None if before is None else lost_staged_file(self.location, before, state)
 
     def rebase(self, sight: Sight) -> Landed:
         """Land what is missing after what others wrote."""
+        from lancewood.engine.commit import commit_steps
+        from lancewood.format.layout import transaction_name
+
         drafting = self.drafting(sight)
         names = [
             transaction_name(each.transaction.read_version, each.transaction.uuid)
@@ -224,6 +231,9 @@ class _Landing:
 
         Raises ConflictError where they may only follow that very state.
         """
+        from lancewood.engine.commit import Drafting
+        from lancewood.rules.lists import dependence
+
         landing, exact = self.landing, sight.exact
         if sight.is_cut:
             raise self._lost(sight)
@@ -240,6 +250,8 @@ class _Landing:
     def check_files(self, sight: Sight, before: Manifest | None = None) -> None:
         """Raise IncompatibleConflictError if files that the missing steps brought are gone; those
         of a stage that is at hand were written just now."""
+        from lancewood.engine.commit import lost_staged_file
+
         landing, store = self.landing, self.location.store
         if landing.version in self.known:
             return
@@ -267,6 +279,8 @@ class _Landing:
 
     def _step(self, number: int, sight: Sight) -> CommitStep:
         """A step as its bytes tell it."""
+        from lancewood.engine.commit import CommitStep
+
         staged = self._staged(number, sight.scheme)
         transaction = load_transaction(self.location.store, staged)
         operation = transaction.operation
@@ -282,6 +296,10 @@ class _Landing:
 
     def _staged(self, number: int, scheme: NamingScheme) -> Manifest:
         """The staged state after a step; raises IntegrityError if it is another's."""
+        from lancewood.engine.commit import check_manifest_store
+        from lancewood.format.layout import manifest_key, transaction_name
+        from lancewood.rules.features import check_writable
+
         landing, store = self.landing, self.location.store
         version = landing.steps[number]
         found = self.known.get(version) or self._loaded.get(number)

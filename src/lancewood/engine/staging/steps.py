@@ -11,19 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from lancewood.engine.commit import CommitPolicy, CommitStep, Composer
-from lancewood.engine.location import Location
 from lancewood.engine.versions import load_transaction_of, versions_since
 from lancewood.errors import IncompatibleConflictError, NotFoundError, RetryableConflictError
-from lancewood.format.layout import (
-    NamingScheme,
-    detached_version,
-    manifest_key,
-    transaction_key,
-)
-from lancewood.format.manifest import restamped
-from lancewood.format.transaction import encode_transaction
 from lancewood.model.ids import Version
 from lancewood.model.landing import Landing
 from lancewood.model.manifest import Manifest, ManifestHead
@@ -35,9 +26,12 @@ from lancewood.model.transaction import (
     Transaction,
     step_uuid,
 )
-from lancewood.rules.apply import needed_version
-from lancewood.rules.lists import dependence
 from lancewood.store.base import Store
+
+if TYPE_CHECKING:
+    from lancewood.engine.commit import CommitPolicy, CommitStep, Composer
+    from lancewood.engine.location import Location
+    from lancewood.format.layout import NamingScheme
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +91,10 @@ def write_states(
     Their numbers are random and nobody knows them yet, so all are put at once: one wait for the
     disk. After a failure some may be there, under numbers that nobody will ask for.
     """
+    from lancewood.format.layout import detached_version, manifest_key, transaction_key
+    from lancewood.format.manifest import restamped
+    from lancewood.format.transaction import encode_transaction
+
     transactions, states, written = {}, {}, []
     for each in staged:
         manifest = each.manifest
@@ -119,6 +117,9 @@ def check_sources(
     A cleanup that began before they were written down may have taken files for those of versions
     that nobody needs. As long as their manifests are there, it has not.
     """
+    from lancewood.format.layout import manifest_key
+    from lancewood.rules.apply import needed_version
+
     needed = {base, *(needed_version(each) or Version(0) for each in steps)}
     for version in sorted(each for each in needed if 0 < each <= base):
         try:
@@ -136,6 +137,8 @@ def check_rebuildable(
     location: Location, base: Manifest, staged: Sequence[StagedStep], now: Version
 ) -> None:
     """Raises RetryableConflictError where steps may only follow the version they were built on."""
+    from lancewood.rules.lists import dependence
+
     if any(each.policy.serializable for each in staged):
         why: str | None = "one of them is serializable"
     elif len(staged) > 1 and any(each.composer is not None for each in staged):

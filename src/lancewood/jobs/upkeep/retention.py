@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from lancewood.engine.base import as_list, check_number
 from lancewood.errors import InvalidInputError
 from lancewood.model.ids import Version
 
@@ -43,6 +42,8 @@ class Retention:
         in_flight: timedelta,
     ) -> Retention:
         """A caller's wishes; raises InvalidInputError for that are not valid."""
+        from lancewood.engine.base import as_list, check_number
+
         if older_than is not None:
             _check_span("older_than", older_than)
         _check_span("in_flight", in_flight)

@@ -172,10 +172,13 @@ class MergePlan:
         if ours is not None and same_table(self.context, ours, theirs):
             return None if ours_changed else TableMerge(name, TableDone.TAKEN, theirs, ours, base)
         if self._is_gone(theirs):
+            its = f"its {called(theirs.branch)}, where the other commit pins it,"
+            why = self.context.why_elsewhere(theirs)
+            if why is not None:
+                return f"{its} is not here: {why}"
             return (
-                f"its {called(theirs.branch)}, where the other commit pins it, is gone: another "
-                "program deleted it. Bring it back from a copy, or reset the branch to a commit "
-                "that reads"
+                f"{its} is gone: another program deleted it. Bring it back from a copy, or reset "
+                "the branch to a commit that reads"
             )
         if ours is not None and ours_changed:
             if base is None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
 from lancewood.git.objects import Commit
-from lancewood.jobs.counts import RowCounts
+
+if TYPE_CHECKING:
+    from lancewood.jobs.counts import RowCounts
 
 Kind = Literal["added", "removed", "changed", "moved"]
 Renamed: TypeAlias = tuple[tuple[str, str], ...]

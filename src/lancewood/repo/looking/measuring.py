@@ -10,35 +10,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 from uuid import UUID
 
-import pyarrow as pa
-
 from lancewood.catalog.pin import Pin
-from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, LancewoodError, UnsupportedError
-from lancewood.format.arrow import to_arrow_field
 from lancewood.git.hashes import Hash
 from lancewood.git.history import merge_bases
 from lancewood.jobs.counts import RowCounts
-from lancewood.jobs.diffing import (
-    DiffPlan,
-    DiffRows,
-    check_kinds,
-    is_one_table,
-    nothing_before,
-    plan_diff,
-)
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.index import SYSTEM_INDICES
 from lancewood.model.index_kinds import kind_name
 from lancewood.model.manifest import decode_fragment
-from lancewood.model.schema import Field
-from lancewood.repo.context import RepoContext
-from lancewood.repo.landing import pinned_state
 from lancewood.repo.looking.comparing import TableChange
-from lancewood.table.diffs import Diff
-from lancewood.table.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lancewood.engine.snapshot import Snapshot
+    from lancewood.jobs.diffing import DiffPlan, DiffRows
+    from lancewood.model.schema import Field
+    from lancewood.repo.context import RepoContext
+    from lancewood.table.diffs import Diff
 
 _MOST_READ = 16 << 20
 """About the most bytes on each side that are read to count or compare rows."""
@@ -68,6 +61,8 @@ def _has_common_rows(change: TableChange) -> bool:
 
 
 def _measured(context: RepoContext, change: TableChange) -> TableChange:
+    from lancewood.repo.landing import pinned_state
+
     before, after = change.before, change.after
     if before is None or after is None:
         gone, new = (0 if each is None else each.rows for each in (before, after))
@@ -136,6 +131,9 @@ def row_diff(
 ) -> Diff:
     """The rows that differ between two pins; where one is None, all rows of the other. Two tables
     of one name that share no history have no row in common but by key."""
+    from lancewood.jobs.diffing import DiffRows, check_kinds
+    from lancewood.table.diffs import Diff
+
     kinds = check_kinds(change)
     return Diff(DiffRows(_planned(context, before, after, columns, on), kinds, where))
 
@@ -147,6 +145,9 @@ def _planned(
     columns: Sequence[str] | None = None,
     on: str | Sequence[str] | None = None,
 ) -> DiffPlan:
+    from lancewood.jobs.diffing import is_one_table, nothing_before, plan_diff
+    from lancewood.repo.landing import pinned_state
+
     one, other = (None if each is None else pinned_state(context, each) for each in (before, after))
     there = one or other
     assert there is not None, "a side has the table"
@@ -158,6 +159,8 @@ def _planned(
 def _by_ids(plan: DiffPlan) -> RowCounts | None:
     """At most how many rows differ, as far as it is known without values; None where rows moved,
     and have no ids by which they are known."""
+    from lancewood.jobs.diffing import DiffRows
+
     try:
         return DiffRows(plan).most()
     except UnsupportedError:
@@ -168,6 +171,8 @@ def _counts(
     plan: DiffPlan, without_key: DiffPlan, by_ids: RowCounts | None
 ) -> tuple[RowCounts | None, bool]:
     """How many rows differ, and whether this is exact; None if unknown."""
+    from lancewood.jobs.diffing import DiffRows
+
     size = max(map(_row_size, (plan.one, plan.other)))
     if plan.key is not None and _may_pair(plan, by_ids, size):
         try:
@@ -213,6 +218,8 @@ def _compared_bytes(rows: DiffRows) -> float:
 def _value_size(snapshot: Snapshot, field: Field) -> float:
     """About how many bytes a value of a column has: those of its type, or else as many as a row has
     in the files that hold the column."""
+    from lancewood.format.arrow import to_arrow_field
+
     width = _type_size(to_arrow_field(field).type)
     if width is not None:
         return width
@@ -222,6 +229,8 @@ def _value_size(snapshot: Snapshot, field: Field) -> float:
 
 def _type_size(kind: pa.DataType) -> float | None:
     """How many bytes each value of a type has; None where they differ."""
+    import pyarrow as pa
+
     if pa.types.is_fixed_size_list(kind):
         inner = _type_size(kind.value_type)
         return None if inner is None else inner * kind.list_size
@@ -244,6 +253,8 @@ def _row_size_in(fragment: Fragment, is_read: Callable[[DataFile], bool]) -> flo
 def _same_rows(one: Snapshot, other: Snapshot) -> bool:
     """Whether two tables of equal length hold the same rows in the same order; False if comparing
     would cost too much."""
+    from lancewood.table.table import Table
+
     if not (_is_small(one) and _is_small(other)):
         return False
     pairs = _aligned(Table(one).to_batches(), Table(other).to_batches())

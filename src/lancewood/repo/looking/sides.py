@@ -8,6 +8,7 @@ bases, nothing is guessed: the caller says from which one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lancewood.catalog.names import checked_table
 from lancewood.catalog.tables import TableTree
@@ -18,9 +19,9 @@ from lancewood.git.names import HEAD
 from lancewood.git.objects import Commit
 from lancewood.git.revisions import Range, parse_range
 from lancewood.repo.context import RepoContext, near
-from lancewood.repo.looking.comparing import TableChange, changed_tables
-from lancewood.repo.looking.measuring import mark_unrelated, measured
-from lancewood.repo.looking.status import standing_tables
+
+if TYPE_CHECKING:
+    from lancewood.repo.looking.comparing import TableChange
 
 _STANDING = "the tables as they stand"
 
@@ -42,6 +43,8 @@ class Sides:
 
         Raises NotFoundError for a table that neither side has.
         """
+        from lancewood.repo.looking.comparing import changed_tables
+
         if table is None:
             return changed_tables(self.before, self.after)
         self._check_there(table)
@@ -49,6 +52,8 @@ class Sides:
 
     def measured(self, changes: tuple[TableChange, ...]) -> tuple[TableChange, ...]:
         """The same changes, with what is known about their rows."""
+        from lancewood.repo.looking.measuring import mark_unrelated, measured
+
         found = measured(self.context, changes)
         if self.commits is None:
             return found
@@ -70,6 +75,8 @@ def find_sides(context: RepoContext, before: str, after: str | None) -> Sides:
     Raises NotFoundError for a revision that names nothing and a range without a merge base, and
     InvalidInputError for several merge bases, and for a range beside another revision.
     """
+    from lancewood.repo.looking.status import standing_tables
+
     given = parse_range(before)
     if given is not None:
         if after != HEAD:

@@ -12,21 +12,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lancewood.catalog.names import TABLES_DIR, lance_branch, own_table, own_table_uri
-from lancewood.catalog.opening import content_of, pin_of
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
-from lancewood.engine.location import Location
-from lancewood.engine.snapshot import is_table, load_snapshot
-from lancewood.engine.staging import find_landing
-from lancewood.engine.versions import require_newest
 from lancewood.errors import LancewoodError
 from lancewood.git.hashes import Hash
-from lancewood.repo.context import RepoContext
-from lancewood.repo.landing import pending_tables
-from lancewood.repo.writing.abandoned import is_free
-from lancewood.repo.writing.writable import changed_head, working_location
+
+if TYPE_CHECKING:
+    from lancewood.repo.context import RepoContext
 
 
 class State(StrEnum):
@@ -77,6 +72,8 @@ class Status:
 
 def find_status(context: RepoContext) -> Status:
     """The state of HEAD's tables now."""
+    from lancewood.repo.landing import pending_tables
+
     head = context.git.refs.head()
     tree = context.tree(head.hash)
     pins = {name: tree.pin(name) for name in tree.names()}
@@ -107,6 +104,11 @@ def _status(
 
 
 def _compared(context: RepoContext, branch: str | None, name: str, pin: Pin) -> TableStatus:
+    from lancewood.catalog.opening import content_of
+    from lancewood.engine.staging import find_landing
+    from lancewood.engine.versions import require_newest
+    from lancewood.repo.writing.writable import changed_head, working_location
+
     location = None if branch is None else working_location(context, branch, pin)
     if branch is None or location is None:
         context.open(pin)
@@ -139,6 +141,10 @@ def _elsewhere(context: RepoContext, names: Collection[str]) -> dict[str, tuple[
 
 
 def _is_unwritten(context: RepoContext, name: str) -> bool:
+    from lancewood.engine.location import Location
+    from lancewood.engine.snapshot import load_snapshot
+    from lancewood.repo.writing.abandoned import is_free
+
     try:
         return is_free(load_snapshot(Location(context.store_at(own_table_uri(name)))))
     except LancewoodError:
@@ -147,6 +153,8 @@ def _is_unwritten(context: RepoContext, name: str) -> bool:
 
 def _beside(context: RepoContext, pins: dict[str, Pin]) -> list[str]:
     """Tables below the repository that HEAD does not pin."""
+    from lancewood.engine.snapshot import is_table
+
     root = context.root
     if not isinstance(root, Path):
         known = {pin.uri for pin in pins.values()}
@@ -169,6 +177,10 @@ def _beside(context: RepoContext, pins: dict[str, Pin]) -> list[str]:
 
 def standing_tables(context: RepoContext) -> TableTree:
     """HEAD's tables, with new pins for those that were written since."""
+    from lancewood.catalog.opening import pin_of
+    from lancewood.engine.snapshot import load_snapshot
+    from lancewood.repo.writing.writable import working_location
+
     status = find_status(context)
     changes: dict[str, Pin | None] = {}
     for each in status.tables:

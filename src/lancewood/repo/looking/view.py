@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import TYPE_CHECKING
 
-from lancewood.catalog.files import file_names, read_file
 from lancewood.catalog.names import checked_table
 from lancewood.catalog.pin import Pin
 from lancewood.errors import InvalidInputError, NotFoundError
@@ -17,8 +17,9 @@ from lancewood.git.history import Commits, is_ancestor, walk
 from lancewood.git.objects import Commit
 from lancewood.repo.context import RepoContext, near
 from lancewood.repo.identity import reverted_in
-from lancewood.repo.landing import landed_version
-from lancewood.table.table import Table
+
+if TYPE_CHECKING:
+    from lancewood.table.table import Table
 
 _FEW = 64
 """Up to this many commits are each searched for individually."""
@@ -56,6 +57,8 @@ class View:
         Raises NotFoundError, and IntegrityError if the table is not what was pinned. If this is a
         detached state, writing to it is refused: use a transaction.
         """
+        from lancewood.table.table import Table
+
         return Table(self._context.open(self.pin(name)))
 
     def landed(self, name: str) -> Table | None:
@@ -64,16 +67,23 @@ class View:
 
         Raises NotFoundError, and IntegrityError if the table is not what was pinned.
         """
+        from lancewood.repo.landing import landed_version
+        from lancewood.table.table import Table
+
         found = landed_version(self._context, self.pin(name))
         return None if found is None else Table(found)
 
     @property
     def files(self) -> tuple[str, ...]:
         """The paths of the commit's files, without the pins of its tables, sorted."""
+        from lancewood.catalog.files import file_names
+
         return file_names(self._context.git.objects, self._commit.tree)
 
     def read(self, path: str) -> bytes:
         """The bytes of a file; raises NotFoundError."""
+        from lancewood.catalog.files import read_file
+
         return read_file(self._context.git.objects, self._commit.tree, path)
 
     def __iter__(self) -> Iterator[str]:

@@ -16,12 +16,10 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
-from lancewood.catalog.membership import repositories_of
 from lancewood.catalog.names import branch_ref, lance_branch
 from lancewood.catalog.pin import Pin
-from lancewood.engine.snapshot import Snapshot, load_snapshot
-from lancewood.engine.versions import load_branch, load_refs
 from lancewood.errors import (
     AlreadyExistsError,
     IncompatibleConflictError,
@@ -34,23 +32,12 @@ from lancewood.git.hashes import Hash
 from lancewood.git.history import is_ancestor
 from lancewood.git.names import HEADS
 from lancewood.git.objects import Signature
-from lancewood.jobs.naming.deletion import delete_branch
-from lancewood.jobs.naming.records import load_standing
 from lancewood.model.refs import BranchName
 from lancewood.repo.context import RepoContext
-from lancewood.repo.decisions import forget_branch
-from lancewood.repo.gc.needed import CommitNeeds
-from lancewood.repo.identity import author_of
 from lancewood.repo.naming.tags import NamedCommits
-from lancewood.repo.notes import (
-    note_deletion,
-    noted_deletion,
-    remove_deletion_note,
-    remove_merge_note,
-    remove_move_notes,
-    unfinished_deletions,
-)
-from lancewood.repo.writing.writable import is_ours
+
+if TYPE_CHECKING:
+    from lancewood.engine.snapshot import Snapshot
 
 
 class Branches(NamedCommits):
@@ -76,6 +63,8 @@ class Branches(NamedCommits):
 
         With ``at`` None, for a repository without commits, the branch begins with an empty commit.
         """
+        from lancewood.repo.identity import author_of
+
         ref = branch_ref(name)
         by = author_of(self._context.git)
         commit = self._context.commit(at) if at is not None else self._empty_commit(by)
@@ -97,6 +86,10 @@ class Branches(NamedCommits):
         this repository made, that no commit pins and that nobody else needs. A deletion with
         ``tables`` that was interrupted is finished by the next one. Raises NotFoundError.
         """
+        from lancewood.repo.decisions import forget_branch
+        from lancewood.repo.identity import author_of
+        from lancewood.repo.notes import note_deletion
+
         refs = self._context.git.refs
         ref = branch_ref(name)
         if refs.head().branch == name:
@@ -128,6 +121,8 @@ class Branches(NamedCommits):
     def delete_from_tables(self, name: str, at: str) -> None:
         """Remove what a deleted branch left in the tables of a revision, as ``delete`` does with
         ``tables``. Raises AlreadyExistsError if the branch exists."""
+        from lancewood.repo.notes import note_deletion
+
         if self._context.git.refs.read(branch_ref(name)) is not None:
             raise AlreadyExistsError(
                 f"there is a branch {name!r}: delete it with tables=True", branch=name
@@ -138,6 +133,8 @@ class Branches(NamedCommits):
     def leaving(self) -> tuple[str, ...]:
         """The branches whose deletion with ``tables`` is unfinished; deleting them again finishes
         it."""
+        from lancewood.repo.notes import unfinished_deletions
+
         return tuple(unfinished_deletions(self._context))
 
     def _empty_commit(self, by: Signature) -> Hash:
@@ -154,6 +151,15 @@ def finish_deletion(context: RepoContext, branch: str) -> bool:
 
     If a table cannot be read that error is raised, and the note stays, so it can be run again.
     """
+    from lancewood.repo.decisions import forget_branch
+    from lancewood.repo.identity import author_of
+    from lancewood.repo.notes import (
+        noted_deletion,
+        remove_deletion_note,
+        remove_merge_note,
+        remove_move_notes,
+    )
+
     tip = noted_deletion(context, branch)
     if tip is None:
         return False
@@ -186,6 +192,10 @@ class _Deletion:
     tip: Hash
 
     def run(self) -> None:
+        from lancewood.catalog.membership import repositories_of
+        from lancewood.jobs.naming.deletion import delete_branch
+        from lancewood.repo.gc.needed import CommitNeeds
+
         tree = self.context.tree(self.tip)
         pins = (tree.pin(name) for name in tree.names())
         found = [*filter(None, map(self._to_delete, pins))]
@@ -200,6 +210,11 @@ class _Deletion:
                 delete_branch(each.main, self.branch, force=True, check=partial(self._check, each))
 
     def _to_delete(self, pin: Pin) -> _TableBranch | None:
+        from lancewood.engine.snapshot import load_snapshot
+        from lancewood.engine.versions import load_branch
+        from lancewood.jobs.naming.records import load_standing
+        from lancewood.repo.writing.writable import is_ours
+
         location = self.context.location(pin.on(None))
         record = load_branch(location.store, self.wanted)
         if record is not None and not is_ours(self.context, record):
@@ -216,6 +231,8 @@ class _Deletion:
 
     def _check(self, found: _TableBranch) -> None:
         """Raise InvalidInputError if the branch of a table is still needed."""
+        from lancewood.engine.versions import load_refs
+
         if self.context.git.refs.head().branch == self.branch or self.context.tip(self.branch):
             raise InvalidInputError("the repository has a branch of that name")
         self.needs.look()

@@ -10,12 +10,10 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from lancewood.catalog.names import PROTECTED, tag_ref
 from lancewood.catalog.pin import Pin
-from lancewood.catalog.repository_tags import protect as protect_table
-from lancewood.catalog.repository_tags import unprotect as unprotect_table
-from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -26,10 +24,10 @@ from lancewood.errors import (
 from lancewood.git.hashes import Hash
 from lancewood.git.names import TAGS, checked_ref
 from lancewood.repo.context import RepoContext, near
-from lancewood.repo.identity import author_of
-from lancewood.repo.landing import check_member, land_pin
-from lancewood.repo.outcome import NotLandedWarning
-from lancewood.table.naming import ByName
+from lancewood.table.by_name import ByName
+
+if TYPE_CHECKING:
+    from lancewood.engine.snapshot import Snapshot
 
 _OURS = "refs/lancewood/"
 
@@ -102,6 +100,8 @@ class Tags(NamedCommits):
 
         The tables are tagged first, so an existing tag always protects.
         """
+        from lancewood.repo.identity import author_of
+
         ref = tag_ref(name)
         refs = self._context.git.refs
         commit = self._context.commit(at)
@@ -116,6 +116,8 @@ class Tags(NamedCommits):
 
     def delete(self, name: str) -> None:
         """Remove a tag, with the tags that it set in tables; raises NotFoundError."""
+        from lancewood.repo.identity import author_of
+
         ref = tag_ref(name)
         refs = self._context.git.refs
         found = refs.read(ref)
@@ -175,6 +177,8 @@ class Marks(NamedCommits):
 
         Raises AlreadyExistsError if another commit has it.
         """
+        from lancewood.repo.identity import author_of
+
         ref, refs = checked_ref(_OURS + name), self._context.git.refs
         if refs.move(ref, instead_of, commit, why=why, by=author_of(self._context.git)):
             return True
@@ -193,6 +197,10 @@ def protect(context: RepoContext, ref: str, commit: Hash) -> tuple[str, ...]:
     What has not landed lands first. A warning names tables that cannot be tagged, and only our own
     cleanup keeps their state: those that have diverged, and those elsewhere that were never added.
     """
+    from lancewood.catalog.repository_tags import protect as protect_table
+    from lancewood.repo.landing import check_member
+    from lancewood.repo.outcome import NotLandedWarning
+
     tree = context.tree(commit)
     done = []
     for name in tree.names():
@@ -214,6 +222,8 @@ def protect(context: RepoContext, ref: str, commit: Hash) -> tuple[str, ...]:
 
 def unprotect(context: RepoContext, ref: str, commit: Hash) -> None:
     """Undo ``protect`` for a ref."""
+    from lancewood.catalog.repository_tags import unprotect as unprotect_table
+
     tree = context.tree(commit)
     for name in tree.names():
         unprotect_table(context.location(tree.pin(name).on(None)), ref, context.id)
@@ -221,6 +231,8 @@ def unprotect(context: RepoContext, ref: str, commit: Hash) -> None:
 
 def protect_commit(context: RepoContext, commit: Hash) -> tuple[str, ...]:
     """Protect a commit by a ref of its own."""
+    from lancewood.repo.identity import author_of
+
     ref = f"{PROTECTED}{commit}"
     done = protect(context, ref, commit)
     context.git.refs.move(ref, None, commit, why="protect", by=author_of(context.git))
@@ -229,6 +241,8 @@ def protect_commit(context: RepoContext, commit: Hash) -> tuple[str, ...]:
 
 def unprotect_commit(context: RepoContext, commit: Hash) -> None:
     """Undo ``protect_commit``; raises NotFoundError if the commit is not protected."""
+    from lancewood.repo.identity import author_of
+
     ref, refs = f"{PROTECTED}{commit}", context.git.refs
     if not refs.move(ref, commit, None, why="unprotect", by=author_of(context.git)):
         raise NotFoundError(f"commit {commit[:12]} is not protected by itself", commit=commit)
@@ -239,6 +253,9 @@ def unprotect_commit(context: RepoContext, commit: Hash) -> None:
 
 def _landed(context: RepoContext, pin: Pin, name: str) -> Snapshot:
     """The version that a pin landed as."""
+    from lancewood.engine.snapshot import load_snapshot
+    from lancewood.repo.landing import land_pin
+
     landed = land_pin(context, pin, name)
     if landed is None:
         return context.open(pin)

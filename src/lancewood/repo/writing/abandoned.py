@@ -10,12 +10,12 @@ changed.
 from __future__ import annotations
 
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from lancewood.catalog.names import lance_branch, own_table_uri
 from lancewood.catalog.pin import Pin
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot, load_snapshot
-from lancewood.engine.staging import Stage, is_last_step
 from lancewood.engine.versions import load_transaction, load_transaction_of, versions_since
 from lancewood.errors import IncompatibleConflictError
 from lancewood.format.manifest_digest import content_digest
@@ -30,6 +30,9 @@ from lancewood.repo.landing import finish_moves, landed_version
 from lancewood.repo.notes import check_unmerged
 from lancewood.repo.outcome import TakenIn
 from lancewood.repo.writing.writable import diverged, landed_source, own_head
+
+if TYPE_CHECKING:
+    from lancewood.engine.staging import Stage
 
 _MOST_READ = 100
 
@@ -148,6 +151,8 @@ def find_taken_in(name: str, pin: Pin, stage: Stage) -> TakenIn | None:
 def _is_pinned(pin: Pin, base: Manifest) -> bool:
     """Whether a version has the pinned rows and columns; the pinned state itself is recognized by
     its number and its transaction."""
+    from lancewood.engine.staging import is_last_step
+
     is_exact = base.version == pin.exact_version
     if is_exact and (pin.landing is None or is_last_step(base, pin.landing)):
         return True

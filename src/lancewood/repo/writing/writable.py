@@ -11,12 +11,13 @@ setting it is interrupted, the next transaction that writes to a table completes
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lancewood.catalog.names import lance_branch
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.repository_tags import REPOSITORY_ID
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot, branch_location, load_snapshot, main_location
-from lancewood.engine.staging import Stage, is_last_step
 from lancewood.engine.versions import list_versions, load_branch, load_transaction_of
 from lancewood.errors import (
     AlreadyExistsError,
@@ -28,10 +29,6 @@ from lancewood.errors import (
 )
 from lancewood.format.manifest_digest import content_digest
 from lancewood.git.hashes import Hash
-from lancewood.jobs.naming.creation import create_branch
-from lancewood.jobs.naming.records import is_leaving
-from lancewood.jobs.publishing.closing import mend_record
-from lancewood.jobs.publishing.reset import begin_anew
 from lancewood.model.exclusive import keeper_of, keeping
 from lancewood.model.ids import Version
 from lancewood.model.lines import has_own_ids
@@ -52,6 +49,9 @@ from lancewood.repo.landing import (
 from lancewood.repo.notes import check_unmerged
 from lancewood.repo.outcome import Divergence
 from lancewood.store.retry import LOST_RACES
+
+if TYPE_CHECKING:
+    from lancewood.engine.staging import Stage
 
 
 class BranchMovedError(RetryableConflictError):
@@ -99,6 +99,8 @@ def writable_head(
 
 def _landed_head(context: RepoContext, pin: Pin) -> Snapshot | None:
     """The newest version of the pin's branch, if it is the pinned state itself, as is usual."""
+    from lancewood.engine.staging import is_last_step
+
     try:
         head = load_snapshot(context.location(pin))
     except NotFoundError:
@@ -184,6 +186,11 @@ def own_head(
     left is not. Two processes may write to it for the first time at once: a branch only begins anew
     right after the version that was seen, and while the repository's branch has not moved.
     """
+    from lancewood.jobs.naming.creation import create_branch
+    from lancewood.jobs.naming.records import is_leaving
+    from lancewood.jobs.publishing.closing import mend_record
+    from lancewood.jobs.publishing.reset import begin_anew
+
     main = main_location(source)
     for _ in LOST_RACES:
         record = load_branch(main.store, wanted)
