@@ -1,5 +1,6 @@
 """The names by which commands read the tables of a repository.
 
+For a table at a path it is the repository around that, else the one around the current directory.
 ``orders`` is the table in HEAD, ``orders@shop-d1`` and ``tables/orders.lance@shop-d1`` the one in a
 commit. A path alone is the table itself at its newest version. A path with a branch of the table is
 the newest version of that branch, where a command that writes would continue. Any other revision is
@@ -65,19 +66,33 @@ def written_by_head(repo: Repository, uri: str) -> tuple[str, BranchName] | None
 class TableNames:
     """The names of the tables of a repository, which is looked for when it is first needed."""
 
-    def __init__(self, find: Callable[[], Repository | None]) -> None:
-        """``find`` returns the repository; None if there is none, and then there are no names."""
+    def __init__(
+        self,
+        find: Callable[[], Repository | None],
+        find_around: Callable[[str], Repository | None],
+    ) -> None:
+        """``find`` returns the repository whose names count, ``find_around`` the one around the
+        table at a path, which comes first; None if there is none, and then there are no names."""
         self._find = find
+        self._find_around = find_around
+        self._path: str | None = None
 
     @cached_property
     def _repo(self) -> Repository | None:
-        return self._find()
+        around = None if self._path is None else self._find_around(self._path)
+        return around or self._find()
+
+    def _look_from(self, uri: str) -> None:
+        """Look for the repository around the table that a uri names, if it is at a path."""
+        path = uri if _is_table(uri) else uri.partition("@")[0]
+        self._path = path if _is_table(path) else None
 
     def read_as(self, uri: str, at: str | None = None) -> str | None:
         """The uri of exactly the version that a name means; None if it is not a name there.
 
         ``at`` is a revision that was given besides.
         """
+        self._look_from(uri)
         return None if _is_branch(uri, at) else self._found(uri, at, is_compared=False)
 
     def compared_as(self, uri: str, at: str | None = None) -> str | None:
@@ -85,10 +100,12 @@ class TableNames:
 
         Raises InvalidInputError if it has not landed.
         """
+        self._look_from(uri)
         return None if at is None and _is_branch(uri) else self._found(uri, at, is_compared=True)
 
     def whole(self, uri: str) -> str | None:
         """The location of the table that a name means, on the pinned branch."""
+        self._look_from(uri)
         name, at, text = uri.partition("@")
         if _is_table(uri) or _is_branch(uri) or "://" in uri or self._repo is None:
             return None

@@ -81,6 +81,29 @@ def test_a_name_works_from_anywhere_with_c(
     assert int(lw_ok("-C", "shop", "table", "count", "orders@d1").out) == 2
 
 
+@pytest.mark.parametrize(("revision", "rows"), [("d1", 2), ("exp~1", 3)])
+def test_revisions_of_the_repository_around_the_table_are_known_from_anywhere(
+    lw_ok: Lw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, revision: str, rows: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = f"shop/tables/orders.lance@{revision}"
+    assert int(lw_ok("table", "count", path).out) == rows
+    lw_ok("table", "export", path, tmp_path / "x.csv")
+    assert len((tmp_path / "x.csv").read_text().split()) == rows + 1
+    other = lw.Repository.init(tmp_path / "other", fsync=False)
+    monkeypatch.chdir(other.path)
+    assert int(lw_ok("table", "count", f"../{path}").out) == rows
+
+
+def test_an_unknown_revision_is_told_with_those_of_the_repository_around_the_table(
+    lw_run: Lw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    failed = lw_run("table", "count", "shop/tables/orders.lance@d2")
+    assert failed.code == ExitCode.NOT_FOUND
+    assert "there is tag 'd1'" in failed.err
+
+
 @pytest.mark.parametrize(
     ("said", "inserted"),
     [

@@ -126,10 +126,12 @@ def check_main_is_meant(
 
 
 class TableNames(RepositoryTableNames):
-    """The names of tables in the repository around the current directory, if there is one."""
+    """The names of tables in the repository around a table, or else around the current directory,
+    if there is one."""
 
     def __init__(self, storage_options: Mapping[str, str] | None) -> None:
-        super().__init__(partial(_around_here, storage_options))
+        around = partial(repository_around, storage_options=storage_options)
+        super().__init__(partial(_around_here, storage_options), around)
 
 
 def _around_here(storage_options: Mapping[str, str] | None) -> lw.Repository | None:
