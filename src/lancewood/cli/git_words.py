@@ -23,7 +23,6 @@ _DECIDE = (
     "decide by SQL"
 )
 _ANYWAY = "it is what happens anyway; leave it out"
-_LIGHT = "a tag is a name without a message; lw tag NAME makes one"
 _NO_INDEX = "there is no index"
 
 VERBS = {
@@ -86,7 +85,7 @@ OPTIONS: dict[str, dict[str, str]] = {
     ),
     "tag": {
         **dict.fromkeys(("-f", "--force"), "a tag stays where it is; lw tag -d NAME goes first"),
-        **dict.fromkeys(("-a", "-m", "--annotate", "--message"), _LIGHT),
+        **dict.fromkeys(("-a", "--annotate"), "lw tag -m TEXT NAME annotates the tag"),
     },
     "merge": {
         **dict.fromkeys(("--abort", "--continue", "--quit"), _WHOLE),

@@ -37,6 +37,7 @@ from lancewood.git.values import (
     decode_tag,
     decode_tree,
     encode_commit,
+    encode_tag,
     encode_tree,
 )
 
@@ -115,6 +116,10 @@ class Objects:
         text = message.rstrip("\n")
         self._keep_commit(Commit(hash, tree, tuple(parents), author, by, text))
         return hash
+
+    def put_tag(self, name: str, commit: Hash, by: Signature, message: str) -> Hash:
+        """An annotated tag; raises InvalidInputError for a name or a message that git refuses."""
+        return self._put(b"tag", encode_tag(name, commit, by, message), is_new=True)
 
     def sync(self) -> None:
         """Make everything durable that was put since the last time, by whichever thread.

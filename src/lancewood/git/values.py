@@ -16,7 +16,7 @@ from dulwich.objects import parse_tree
 
 from lancewood.errors import FormatError, InvalidInputError
 from lancewood.git.hashes import Hash, checked_hash, is_hash
-from lancewood.git.names import is_dot_git
+from lancewood.git.names import checked_tag, is_dot_git
 from lancewood.git.signature import Signature
 
 FILE = 0o100644
@@ -141,6 +141,23 @@ def decode_commit(hash: Hash, data: bytes) -> Commit:
         by if committer == author else Signature.decode(committer),
         _decoded(text, encoding).rstrip("\n"),
     )
+
+
+def encode_tag(name: str, commit: Hash, by: Signature, message: str) -> bytes:
+    """An annotated tag of a commit; raises InvalidInputError for a text that git refuses."""
+    if "\0" in message:
+        raise InvalidInputError("the message of a tag is not allowed to contain NUL")
+    try:
+        text = message.encode().rstrip(b"\n")
+    except UnicodeEncodeError as cause:
+        raise InvalidInputError(f"the message {message!r} of a tag is not UTF-8") from cause
+    lines = [
+        b"object " + checked_hash(commit).encode(),
+        b"type commit",
+        b"tag " + checked_tag(name).encode(),
+        b"tagger " + by.encode(),
+    ]
+    return b"\n".join(lines) + b"\n\n" + (text + b"\n" if text else b"")
 
 
 def decode_tag(data: bytes) -> Hash:

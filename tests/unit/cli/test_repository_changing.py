@@ -235,6 +235,14 @@ def test_tags_name_commits_and_keep_versions(lw_ok: Lw, lw_run: Lw, repo: lw.Rep
     assert lw_ok("tag", "-d", "v1").out == f"Deleted tag 'v1' (was {tip[:12]})\n"
 
 
+def test_a_tag_with_messages_is_annotated(lw_ok: Lw, lw_run: Lw, repo: lw.Repository) -> None:
+    tip = repo.at().hash
+    assert lw_ok("tag", "-m", "day 1", "-m", "all of it", "v1").out == f"tag v1 is {tip[:12]}\n"
+    assert "day 1\n\nall of it\n" in git("cat-file", "tag", "v1")
+    assert lw_ok("tag", "--json").lines == [{"name": "v1", "hash": tip}]
+    assert lw_run("tag", "-m", "no name").code == ExitCode.USAGE
+
+
 def test_a_commit_is_protected_and_no_longer(lw_ok: Lw, lw_run: Lw, repo: lw.Repository) -> None:
     tip = repo.at().hash
     made = lw_ok("protect", "--json").document

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import lance
 import pyarrow as pa
 import pytest
+from tests.interop.git_judge import git
 
 import lancewood as lw
 from lancewood.errors import (
@@ -161,6 +163,48 @@ def test_a_tag_names_a_commit_and_keeps_its_versions_in_the_tables(repo: lw.Repo
     assert lance_tags(repo) == {}
     with pytest.raises(NotFoundError, match="'v1'"):
         repo.tags.delete("v1")
+
+
+def test_a_tag_with_a_message_is_one_of_git_and_names_the_same_commit(
+    repo: lw.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_AUTHOR_NAME", "Ada")
+    monkeypatch.setenv("GIT_AUTHOR_EMAIL", "ada@example.org")
+    tagged = repo.tags.create("v1", message="the first\n\nof many\n")
+    assert git(repo.path, "cat-file", "-t", "v1").strip() == "tag"
+    assert git(repo.path, "rev-parse", "v1^{commit}").strip() == tagged
+    shown = git(repo.path, "show", "--no-patch", "v1")
+    assert "Tagger: Ada <ada@example.org>" in shown
+    assert "\nthe first\n\nof many\n" in shown
+    git(repo.path, "fsck", "--strict", "--no-dangling")
+    append(repo)
+    assert repo.tags.list() == {"v1": tagged}
+    assert repo.tags["v1"] == repo.at("v1").hash == repo.at("v1~0").hash == tagged
+    assert repo.at("v1").table("photos").count_rows() == 3
+    assert [*lance_tags(repo).values()] == [1]
+    assert not repo.fsck().problems
+    assert repo.gc(in_flight=timedelta(0)).states == 0
+    assert repo.diff("v1", "main")[0].name == "photos"
+    with pytest.raises(AlreadyExistsError):
+        repo.tags.create("v1", message="again")
+    with pytest.raises(InvalidInputError, match="message"):
+        repo.tags.create("v2", message=" ")
+    repo.tags.delete("v1")
+    assert lance_tags(repo) == {}
+
+
+def test_a_tag_with_a_message_in_a_bucket_names_the_same_commit() -> None:
+    shop = lw.Repository.init("memory://annotated/shop")
+    with shop.transaction("main", message="one") as changes:
+        changes.create_table("photos", pa.table({"id": [1]}))
+    tagged = shop.tags.create("v1", message="the first")
+    again = lw.Repository.open("memory://annotated/shop")
+    assert again.tags.list() == {"v1": tagged}
+    assert again.at("v1").hash == tagged
+    assert again.gc(in_flight=timedelta(0)).states == 0
+    assert not again.fsck().problems
+    again.tags.delete("v1")
+    assert again.tags.list() == {}
 
 
 def test_tags_that_name_no_commit_are_left_out_and_can_be_deleted(repo: lw.Repository) -> None:

@@ -12,7 +12,7 @@ from lancewood.cli import options
 from lancewood.cli.options import LIST, NEW, check_fits, chosen_verb
 from lancewood.cli.output import Output, aligned
 from lancewood.cli.repository.names import InRepository
-from lancewood.cli.repository.showing import one_line, short, subject
+from lancewood.cli.repository.showing import one_line, paragraphs, short, subject
 
 _DELETE = "--delete"
 _BRANCH_KEYS = ("name", "hash", "current")
@@ -176,6 +176,15 @@ def tag_command(
         ),
     ] = None,
     delete: Annotated[bool, typer.Option(_DELETE, "-d", help="Delete tags.")] = False,
+    message: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--message",
+            "-m",
+            metavar="TEXT",
+            help="Annotate the tag, as git does. If repeated, each is a paragraph.",
+        ),
+    ] = None,
     pattern: options.Pattern = None,
     *,
     here: InRepository,
@@ -189,7 +198,10 @@ def tag_command(
     """
     given = names or []
     verb = chosen_verb({_DELETE: delete}, given)
-    check_fits(verb, {"--list": (pattern is not None, [LIST])})
+    check_fits(
+        verb,
+        {"--list": (pattern is not None, [LIST]), "--message": (message is not None, [NEW])},
+    )
     output = here.output
     with here.repository() as repo:
         if verb == LIST:
@@ -201,7 +213,7 @@ def tag_command(
                 print("".join(f"{name}\n" for name in chosen), end="")
         elif verb == NEW:
             _check_words(given)
-            made = repo.tags.create(*given)
+            made = repo.tags.create(*given, message=paragraphs(message))
             summary = f"tag {given[0]} is {short(made)}"
             output.document({"action": "created", "tag": given[0], "hash": made}, summary)
         else:

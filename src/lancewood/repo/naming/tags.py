@@ -95,21 +95,25 @@ class Tags(NamedCommits):
         found = self._context.git.refs.read(ref)
         return None if found is None else self._commit_of(ref, found)
 
-    def create(self, name: str, at: str = "HEAD") -> Hash:
+    def create(self, name: str, at: str = "HEAD", *, message: str | None = None) -> Hash:
         """Make a tag at a revision, and return that commit; raises AlreadyExistsError.
 
-        The tables are tagged first, so an existing tag always protects.
+        With a ``message`` it is an annotated tag, as git's: with who made it, and when. The tables
+        are tagged first, so an existing tag always protects.
         """
-        from lancewood.repo.identity import author_of
+        from lancewood.repo.identity import author_of, checked_message
 
         ref = tag_ref(name)
         refs = self._context.git.refs
+        text = None if message is None else checked_message(message)
         commit = self._context.commit(at)
         if refs.read(ref) is not None:
             raise self._taken(name)
-        protect(self._context, ref, commit)
         by = author_of(self._context.git)
-        if not refs.move(ref, None, commit, why=f"tag: tagging {commit[:12]}", by=by):
+        protect(self._context, ref, commit)
+        objects = self._context.git.objects
+        named = commit if text is None else objects.put_tag(name, commit, by, text)
+        if not refs.move(ref, None, named, why=f"tag: tagging {commit[:12]}", by=by):
             self._protect_again(ref)
             raise self._taken(name)
         return commit
