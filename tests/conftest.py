@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Iterator
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,8 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_commit_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cleanup takes versions that were made a moment ago."""
+    for each in ("lancewood.table.by_uri", "lancewood.jobs.relocate"):
+        import_module(each)  # whose defaults stay what they are
     monkeypatch.setattr(retention, "COMMITTING", timedelta(0))
 
 

@@ -50,6 +50,9 @@ class CompactionCounts:
     """Indices that name rows by where they were, and no longer cover them: extend them."""
     uncovered_rows: int = 0
     """How many rows one of them no longer covers."""
+    blocking_indices: tuple[str, ...] = ()
+    """Where nothing was gained: indices of which other segments, or none, cover the neighbours of
+    small fragments, so that these cannot be joined. Optimizing the indices changes that."""
 
 
 @dataclass(frozen=True, slots=True)

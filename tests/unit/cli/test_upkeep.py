@@ -40,6 +40,24 @@ def files(uri: str) -> Files:
     return found
 
 
+def test_compact_says_which_indices_keep_fragments_apart(lw_ok: Lw, tmp_path: Path) -> None:
+    table = lw.create(tmp_path / "t.lance", pa.table({"id": [0]}))
+    table = table.indices.create("id", "BTREE", name="by_id")
+    for number in range(1, 5):
+        table = table.append(pa.table({"id": [number]})).indices.extend()
+    ran = lw_ok("table", "compact", table.uri)
+    assert ran.out.startswith("nothing would be gained; ")
+    assert "because indices by_id cover them in several segments" in ran.err
+    assert f"lw table index optimize {table.uri}" in ran.err
+    for said in ([], ["--dry-run"]):
+        told = lw_ok("table", "compact", table.uri, *said, "--json").document
+        assert told["blocking_indices"] == ["by_id"]
+    lw_ok("table", "index", "optimize", table.uri)
+    told = lw_ok("table", "compact", table.uri, "--json").document
+    assert (told["fragments_removed"], told["blocking_indices"]) == (5, [])
+    assert lw_ok("table", "compact", table.uri).err == ""
+
+
 def test_compact_joins_fragments(lw_ok: Lw, lw_run: Lw, uri: str, files: Files) -> None:
     lw.open(uri).delete("id = 2")
     before = files()
@@ -63,6 +81,7 @@ def test_compact_joins_fragments(lw_ok: Lw, lw_run: Lw, uri: str, files: Files) 
         "files_added": 1,
         "uncovered_indices": [],
         "uncovered_rows": 0,
+        "blocking_indices": [],
     }
     assert next(lw.open(uri).versions()).message == "tidy"
     dataset = lance.dataset(uri)

@@ -41,7 +41,7 @@ def compact_command(
     (BTREE, ZONEMAP and BLOOMFILTER; all without stable row ids) no longer cover what was rewritten.
 
     JSON keys: uri, version, branch, dry_run, fragments_removed, fragments_added, files_removed,
-    files_added, uncovered_indices, uncovered_rows.
+    files_added, uncovered_indices, uncovered_rows, blocking_indices.
     """
     table = write.table(uri)
     with write.runner() as runner:
@@ -63,7 +63,14 @@ def compact_command(
         files_added=counts.files_added,
         uncovered_indices=list(counts.uncovered_indices),
         uncovered_rows=counts.uncovered_rows,
+        blocking_indices=list(counts.blocking_indices),
     )
+    if counts.blocking_indices:
+        note(
+            f"small fragments stay apart because indices {', '.join(counts.blocking_indices)} "
+            f"cover them in several segments, or not all: lw table index optimize {table.uri} "
+            "(Table.indices.optimize()), and compact again"
+        )
     if counts.uncovered_indices:
         cover = "would no longer cover" if write.dry_run else "no longer cover"
         rows = counted(counts.uncovered_rows, "row")

@@ -38,7 +38,12 @@ from lancewood.errors import (
     UnsupportedError,
 )
 from lancewood.format.arrow import to_arrow_schema
-from lancewood.jobs.compaction.plan import CompactionGoal, FragmentSizes, plan_bins
+from lancewood.jobs.compaction.plan import (
+    CompactionGoal,
+    FragmentSizes,
+    blocking_indices,
+    plan_bins,
+)
 from lancewood.jobs.counts import CompactionCounts
 from lancewood.jobs.job import CommitOptions, Job, gather
 from lancewood.jobs.rows.blob_values import with_blob_values
@@ -69,6 +74,8 @@ class Compaction(Job[CompactionCounts]):
         manifest = snapshot.manifest
         sizes = FragmentSizes.of(manifest)
         bins = plan_bins(sizes, self.goal)
+        if not bins:
+            return _nothing(manifest, sizes, self.goal)
         added = sum(bool(sizes.live[each.start : each.stop].any()) for each in bins)
         old = [[manifest.fragments[at] for at in each] for each in bins]
         rows = [int(sizes.live[each.start : each.stop].sum()) for each in bins]
@@ -105,7 +112,8 @@ class _Compacting:
                 snapshot = snapshot.newest()
             groups = self._rewritten(snapshot)
             if not groups:
-                return snapshot, CompactionCounts()
+                manifest = snapshot.manifest
+                return snapshot, _nothing(manifest, FragmentSizes.of(manifest), self.goal)
             try:
                 return self._landed(snapshot, groups)
             except RetryableConflictError as conflict:
@@ -222,6 +230,11 @@ def _is_unchanged(newest: Manifest, coverage: Sequence[BitMap], group: RewriteGr
 
 def _discard(snapshot: Snapshot, groups: Iterable[RewriteGroup]) -> None:
     snapshot.discard(new_data_files(new for each in groups for new in each.new_fragments))
+
+
+def _nothing(manifest: Manifest, sizes: FragmentSizes, goal: CompactionGoal) -> CompactionCounts:
+    """The counts where nothing is gained, and why."""
+    return CompactionCounts(blocking_indices=tuple(blocking_indices(manifest, sizes, goal)))
 
 
 def _counted(before: Manifest, groups: Sequence[RewriteGroup]) -> CompactionCounts:

@@ -8,7 +8,7 @@ keep their order; fragments that stay come before all of them, for theirs are th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -107,6 +107,21 @@ def plan_bins(sizes: FragmentSizes, goal: CompactionGoal) -> list[range]:
     holey = _is_holey(sizes, goal)
     bins = _bins(sizes, goal, _candidates(sizes, goal, holey))
     return [each for each in bins if len(each) > 1 or holey[each.start]]
+
+
+def blocking_indices(manifest: Manifest, sizes: FragmentSizes, goal: CompactionGoal) -> list[str]:
+    """Names of the indices without which more neighbours could be joined, sorted."""
+    same = replace(sizes, coverage=np.zeros_like(sizes.coverage))
+    ids = [each.id for each in manifest.fragments]
+    found = set[str]()
+    for joined in plan_bins(same, goal):
+        fragments = BitMap(ids[joined.start : joined.stop])
+        found.update(
+            each.name
+            for each in manifest.indices
+            if 0 < len(each.fragments & fragments) < len(fragments)
+        )
+    return sorted(found)
 
 
 def _is_holey(sizes: FragmentSizes, goal: CompactionGoal) -> Bits:
