@@ -31,7 +31,6 @@ VERBS: dict[str, Callable[[Repository], object]] = {
     "branch": lambda repo: repo.branches.create("new/deep/branch"),
     "branch -D": lambda repo: repo.branches.delete("side/old", force=True, tables=True),
     "tag": lambda repo: repo.tags.create("new/tag"),
-    "tag -m": lambda repo: repo.tags.create("new/annotated", message="told"),
     "tag -d": lambda repo: repo.tags.delete("v1"),
     "reset": lambda repo: repo.reset("HEAD~1"),
     "revert": lambda repo: repo.revert("HEAD"),
