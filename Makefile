@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 # Tests start hundreds of processes: Python may keep what it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-spark test-spark-doors test-others test-pythons test-sparks campaigns lint fuzz histories merges bench docs lock proto clean
+.PHONY: help setup demo quick durations ci test test-spark test-spark-doors test-others test-pythons test-sparks campaigns lint fuzz histories merges bench docs lock proto clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -26,6 +26,10 @@ $(STAMP): requirements.lock pyproject.toml
 DEMO ?= .demo/photos
 demo: setup ## a photo library, loaded by Spark, checked and published; into DEMO=.demo/photos
 	$(BIN)/python examples/photos/demo.py $(DEMO)
+
+BASE ?=
+quick: setup ## the tests that your change can affect, for five minutes at most; BASE=main~3 looks further back
+	$(BIN)/python -m tests.quick --base "$(BASE)"
 
 test: setup ## all tests, those of Spark beside the others
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-spark test-others
@@ -50,6 +54,12 @@ test-others: setup
 	nice -n 15 $(BIN)/python -m pytest --collect-only -qq --ignore tests/spark > /dev/null
 	nice -n 15 $(BIN)/python -m pytest -n 3 --dist worksteal --durations=25 \
 	  --reruns 2 --only-rerun "failed on retry_timeout" --ignore tests/spark
+
+durations: setup ## all tests, and how long each takes, by which `make quick` chooses
+	rm -rf build/durations
+	LANCEWOOD_DURATIONS=$(CURDIR)/build/durations PYTEST_ADDOPTS="-p tests.quick.measure" \
+	  $(MAKE) --no-print-directory test
+	$(BIN)/python -m tests.quick.durations build/durations
 
 test-pythons: ## the tests without Spark, and a walk with it, on Python 3.12 and 3.13 where they are
 	bash scripts/test_pythons.sh

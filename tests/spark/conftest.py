@@ -16,8 +16,6 @@ import pytest
 from tests.spark.clusters.kinds import CONNECT, KINDS, LOCAL, on
 from tests.spark.ways import WAYS, by_way
 
-from lancewood.spark.columnar.door import VARIABLE
-
 NOT_OURS = (
     "ignore:PySpark does not yet fully support pandas:FutureWarning",
     "ignore:lance is not fork-safe:UserWarning",
@@ -27,8 +25,6 @@ NOT_OURS = (
 )
 """What PySpark and lance warn about whatever is done; older PySparks leave sockets open. A
 session silences it for a process, but pytest forgets that after each test."""
-collect_ignore = [] if os.environ.get(VARIABLE) == "0" else ["test_source_entries.py"]
-"""What needs a process in which Java never saw the columnar door; `make test` has one for it."""
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,7 +1,7 @@
 """Entries of Spark's catalog for ``format("lance")`` in a session without the columnar door: behind
 them stands Spark's Python source, which is not told the path of a table.
 
-In a process of their own, where Java never saw the door: see ``conftest.py``.
+In a process of their own, where Java never saw the door.
 """
 
 from __future__ import annotations
@@ -17,10 +17,16 @@ import lancewood as lw
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from tests.spark.needs import needs
+from tests.spark.ways import without_the_door
 
 from lancewood.spark.abilities import SOURCES
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), needs(SOURCES)]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+    needs(SOURCES),
+    without_the_door,
+]
 
 
 @pytest.fixture

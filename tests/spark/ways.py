@@ -20,6 +20,10 @@ with_the_door = pytest.mark.skipif(
     os.environ.get(VARIABLE) == "0", reason="the columnar door is switched off"
 )
 """For tests of that door, and of what it shows."""
+without_the_door = pytest.mark.skipif(
+    os.environ.get(VARIABLE) != "0",
+    reason="this needs a Java that never saw the columnar door: `make test` starts one apart",
+)
 
 
 @contextmanager
