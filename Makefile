@@ -38,15 +38,16 @@ ARCHIVE := build/spark.jsa
 $(ARCHIVE): $(STAMP)
 	$(BIN)/python -m tests.spark.archive
 
-# Spark gives up on a Python that does not answer within ten seconds, and has no setting for that.
+# Groups keep the order of tests/spark/conftest.py: the longest first. Spark gives up on a Python
+# that does not answer within ten seconds, and has no setting for that.
+ON_SPARK := -n 2 --dist loadgroup --no-loadscope-reorder \
+  --reruns 2 --only-rerun "Python worker failed to connect back"
 test-spark: setup $(ARCHIVE)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --durations=25 \
-	  --reruns 2 --only-rerun "Python worker failed to connect back" tests/spark
+	$(BIN)/python -m pytest $(ON_SPARK) --durations=25 tests/spark
 	LANCEWOOD_SPARK_COLUMNAR=0 $(BIN)/python -m pytest -q tests/spark/test_source_entries.py
 
 test-spark-doors: setup $(ARCHIVE) ## the tests of Spark without the columnar door, which `make test` has
-	LANCEWOOD_SPARK_COLUMNAR=0 $(BIN)/python -m pytest -n 2 --dist loadgroup \
-	  --reruns 2 --only-rerun "Python worker failed to connect back" tests/spark
+	LANCEWOOD_SPARK_COLUMNAR=0 $(BIN)/python -m pytest $(ON_SPARK) tests/spark
 
 # Nicer than Spark, which has less time. pylance gives up a commit after thirty seconds. Collecting
 # once compiles the tests, which each worker would do. Many of them wait, so that there are three.
@@ -72,8 +73,8 @@ campaigns: setup ## every case and every step of the tests that take a slice eve
 	LANCEWOOD_EVERY_CASE=1 LANCEWOOD_EVERY_STEP=1 LANCEWOOD_LAW_EXAMPLES=300 \
 	  $(BIN)/python -m pytest -n 3 --dist worksteal -o timeout=3600 -o faulthandler_timeout=3500 \
 	  --ignore tests/spark
-	LANCEWOOD_EVERY_CASE=1 $(BIN)/python -m pytest -n 2 --dist loadgroup -o timeout=3600 \
-	  -o faulthandler_timeout=3500 tests/spark
+	LANCEWOOD_EVERY_CASE=1 $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder \
+	  -o timeout=3600 -o faulthandler_timeout=3500 tests/spark
 	$(MAKE) --no-print-directory test-spark-doors
 
 lint: setup ## ruff and mypy over everything

@@ -28,6 +28,6 @@ for release in ${SPARKS:-3.5 4.0 4.1 4.2}; do
     if [ -e "${each%%::*}" ]; then files=(); fi
   done
   echo "Spark $release: ${files[*]} $*"
-  "$venv/bin/python" -m pytest -q -n 2 --dist loadgroup \
+  "$venv/bin/python" -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder \
     --reruns 2 --only-rerun "Python worker failed to connect back" "${files[@]}" "$@"
 done

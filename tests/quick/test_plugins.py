@@ -66,6 +66,20 @@ def test_parts_are_run_in_their_order_and_others_are_not(
     result.assert_outcomes(passed=5, deselected=3)
 
 
+def test_tests_of_spark_come_last_and_keep_their_order(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, files: Path
+) -> None:
+    (files / "spark").mkdir()
+    (files / "spark" / "test_s.py").write_text("def test_b(): pass\n\ndef test_a(): pass\n")
+    chosen = ["tests/spark/test_s.py::test_a", "tests/spark/test_s.py", "tests/test_a.py"]
+    result = _run(pytester, monkeypatch, Order(chosen, [], time.time() + HOUR))
+    assert [name.removeprefix("tests/") for name in _names(result)] == [
+        *("test_a.py::test_slow[1]", "test_a.py::test_slow[2]"),
+        *("test_a.py::test_more", "test_a.py::test_slow_too"),
+        *("spark/test_s.py::test_b", "spark/test_s.py::test_a"),
+    ]
+
+
 def test_what_the_time_does_not_suffice_for_is_skipped_and_told(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, files: Path
 ) -> None:

@@ -1,7 +1,7 @@
 """A running Spark for the tests that need one, of the kind that they need.
 
 ``spark`` is a classic session on two threads. ``any_spark`` is a session on each of four kinds in
-turn; a worker of pytest-xdist has all tests of a kind, because starting one takes seconds. A
+turn; a worker of pytest-xdist has all tests of a cluster, because starting one takes seconds. A
 process has one session at a time: a module asks for the one or for the other.
 """
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.quick import durations
 from tests.spark.clusters.kinds import CONNECT, KINDS, LOCAL, on
 from tests.spark.ways import WAYS, by_way
 
@@ -25,25 +26,35 @@ NOT_OURS = (
 )
 """What PySpark and lance warn about whatever is done; older PySparks leave sockets open. A
 session silences it for a process, but pytest forgets that after each test."""
+THREADS = "spark"
+"""The group of tests that need a session on threads, and may name it."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Before pytest-xdist reads the groups: who needs a session and names none is a local one's.
+    """Group and order the tests before pytest-xdist reads the groups.
 
-    Pipelines are a group of their own, so that two workers share what runs on threads. A test
-    that starts all it needs itself is in no group: it runs wherever there is time.
+    Tests on a kind of cluster, or on Connect, are one group. Those of a session on threads are a
+    group for each file: a worker that takes several of them keeps its session. A test that starts
+    all it needs itself is in no group. Groups of one file are last, those that take longest first,
+    so that no worker is left alone with a long one.
     """
+    seconds = durations.read(durations.FILE.read_text())
     here = Path(__file__).parent
+    places = dict[pytest.Item, tuple[bool, float]]()
     for item in items:
+        places[item] = (False, 0.0)
         if here not in item.path.parents:
             continue
         for each in NOT_OURS:
             item.add_marker(pytest.mark.filterwarnings(each))
-        is_grouped = item.get_closest_marker("xdist_group") is not None
-        if "sessions" in getattr(item, "fixturenames", ()) and not is_grouped:
-            is_pipeline = here / "pipeline" in item.path.parents
-            item.add_marker(pytest.mark.xdist_group("spark-pipeline" if is_pipeline else "spark"))
+        mark = item.get_closest_marker("xdist_group")
+        needs_session = "sessions" in getattr(item, "fixturenames", ())
+        if mark.args == (THREADS,) if mark is not None else needs_session:
+            item.add_marker(pytest.mark.xdist_group(f"{THREADS}-{item.path.stem}"))
+            file = item.nodeid.partition("::")[0]
+            places[item] = (True, -seconds.get(file, 0.0))
+    items.sort(key=places.__getitem__)
 
 
 @pytest.fixture(scope="session")
