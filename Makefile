@@ -8,7 +8,8 @@ STAMP := $(VENV)/.installed
 # Tests start hundreds of processes: Python may keep what it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo quick durations ci test test-spark test-spark-doors test-others test-pythons test-sparks campaigns lint fuzz histories merges bench docs lock proto clean
+.PHONY: help setup demo quick ci test durations test-spark test-spark-4.0 test-spark-doors test-others test-pythons \
+  test-sparks campaigns lint fuzz histories merges bench docs lock proto clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -61,6 +62,15 @@ durations: setup ## all tests, and how long each takes, by which `make quick` ch
 	LANCEWOOD_DURATIONS=$(CURDIR)/build/durations PYTEST_ADDOPTS="-p tests.quick.measure" \
 	  $(MAKE) --no-print-directory test
 	$(BIN)/python -m tests.quick.durations build/durations
+
+# Spark 4.0 follows the newest one: two Sparks beside the other tests would be too many.
+ci: setup ## what CI runs: lint, all tests, and both doors and streams on the oldest Spark 4, too
+	$(MAKE) --no-print-directory --jobs=3 --keep-going --output-sync=target \
+	  lint test-others test-spark-4.0
+
+test-spark-4.0: test-spark
+	SPARKS=4.0 bash scripts/test_sparks.sh tests/spark/test_read.py tests/spark/test_source.py \
+	  tests/spark/test_streaming.py
 
 test-pythons: ## the tests without Spark, and a walk with it, on Python 3.12 and 3.13 where they are
 	bash scripts/test_pythons.sh
