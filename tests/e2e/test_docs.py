@@ -2,8 +2,8 @@
 somewhere, and what it promises to be tested names a test that exists.
 
 A ``python`` block is followed by a ``text`` block with what it prints. In a ``console`` block the
-lines after a ``$ lw …`` command are what it prints; ``…`` alone stands for any text. A ``toml``
-block that begins with the name of a file, as a comment, becomes that file.
+lines after a ``$ lw …`` command are what it prints; ``…`` alone stands for any text. A ``toml`` or
+``python`` block that begins with the name of a file, as a comment, becomes that file.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _WITH_SPARK = (
     *("spark.md", "pipeline.md", "items.md", "sql.md", "diff.md", "from-delta.md", "search.md"),
+    "scheduling.md",
 )
 WITH_SPARK = [ROOT / "README.md", *(ROOT / "docs" / each for each in _WITH_SPARK)]
 """Pages that start a session, for which they get a process of their own: tests/spark runs them."""
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]+\]\(([^)#:]+)(?:#[^)]*)?\)")
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
-FILE = re.compile(r"# (\w+\.toml)\n")
+FILE = re.compile(r"# (\w+\.(?:toml|py))\n")
 SHELL = re.compile(r"[$`*?~\\\n]|^[();<>|&]+$")
 RUN_ELSEWHERE = re.compile(r"make |pip ")
 ANYTHING = "…"
@@ -57,14 +58,14 @@ def run_page(page: Path) -> None:
     space: dict[str, object] = {"__name__": "__docs__"}
     blocks = FENCE.findall(page.read_text())
     for (kind, text), (after, expected) in zip(blocks, [*blocks[1:], ("", "")], strict=False):
-        if kind == "python":
+        if kind in ("python", "toml") and (named := FILE.match(text)):
+            Path(named[1]).write_text(text)
+        elif kind == "python":
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):
                 exec(compile(text, str(page), "exec"), space)
             found = printed.getvalue()
             assert matches(expected if after == "text" else "", found), f"{text}\n{found}"
-        elif kind == "toml" and (named := FILE.match(text)):
-            Path(named[1]).write_text(text)
         elif kind == "console":
             for command, promised in COMMAND.findall(text):
                 if not RUN_ELSEWHERE.match(command):
