@@ -405,6 +405,7 @@ def test_threads_of_pylance_write_while_fragments_go_to_and_fro(uri: str) -> Non
 BLOBS = [b"hello", None, b"y" * 100_000, b"z" * 5_000_000, b"", b"end"]
 
 
+@pytest.mark.usefixtures("pages_decoded_here")
 @pytest.mark.parametrize("is_root", [True, False], ids=["root", "directory"])
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 def test_the_bytes_of_blobs_go_along(tmp_path: Path, version: str, is_root: bool) -> None:

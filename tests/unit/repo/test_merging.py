@@ -415,6 +415,7 @@ def test_a_branch_of_a_branch_goes_to_its_parent_or_all_the_way(repo: lw.Reposit
     assert seen(repo, "main") == standing(repo) == [3, 4, 5, 6, 7]
 
 
+@pytest.mark.usefixtures("pages_decoded_here")
 def test_files_of_branches_that_were_passed_come_into_the_target(repo: lw.Repository) -> None:
     append(repo, "exp", 4)
     with repo.transaction("exp", "delete") as changes:

@@ -210,6 +210,7 @@ def test_a_commit_of_another_branch_is_done_here_too(repo: lw.Repository) -> Non
     assert next(repo.reflog()).why == "cherry-pick: photos gets (4,)"
 
 
+@pytest.mark.usefixtures("pages_decoded_here")
 def test_commits_are_picked_one_after_the_other(repo: lw.Repository) -> None:
     append(repo, "exp", 4)
     with repo.transaction("exp", "delete") as changes:
@@ -289,6 +290,7 @@ def test_a_whole_commit_is_refused_if_one_table_is(repo: lw.Repository) -> None:
     assert seen(repo) == standing(repo) == [1, 2, 3]
 
 
+@pytest.mark.usefixtures("pages_decoded_here")
 def test_a_pick_between_two_branches_has_ids_of_its_own(repo: lw.Repository) -> None:
     repo.branches.create("dev")
     append(repo, "exp", 4)

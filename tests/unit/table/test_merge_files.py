@@ -18,6 +18,8 @@ from lancewood.engine.write import claims
 from lancewood.jobs.uniting import unite
 from lancewood.model.lines import line_of, space_of
 
+pytestmark = pytest.mark.usefixtures("pages_decoded_here")
+
 KEY = {b"lance-schema:unenforced-primary-key": b"true"}
 KEYED = pa.schema([pa.field("id", pa.int64(), nullable=False, metadata=KEY), ("a", pa.int64())])
 BLOB = pa.field("image", pa.large_binary(), metadata={b"lance-encoding:blob": b"true"})

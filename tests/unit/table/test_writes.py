@@ -12,6 +12,8 @@ import pytest
 import lancewood as lw
 from lancewood.jobs.counts import RowCounts
 
+pytestmark = pytest.mark.usefixtures("pages_decoded_here")
+
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "s": pa.array([{"a": 1}, {"a": 2}, None])})
 WIDER = pa.table(
     {

@@ -22,6 +22,8 @@ from lancewood.model.ids import Version
 from lancewood.model.operations import ReserveFragments
 from lancewood.model.transaction import Transaction
 
+pytestmark = pytest.mark.usefixtures("pages_decoded_here")
+
 ROWS = pa.table({"id": [1, 2, 3]})
 
 
