@@ -30,8 +30,9 @@ class Plan(NamedTuple):
 
     @property
     def files(self) -> list[str]:
-        """The files of what is run, in the order of their first part."""
-        return list(dict.fromkeys(part.file for part in self.chosen))
+        """The files of what is run, by name: pytest finds the fixtures of a folder for its first
+        file, and for others only while it has not left the folder."""
+        return sorted({part.file for part in self.chosen})
 
     @property
     def seconds(self) -> float:

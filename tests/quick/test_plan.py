@@ -27,6 +27,11 @@ def test_the_slowest_are_run_last_however_near_they_are() -> None:
     assert [part.name for part in planned.chosen] == ["fast", "slow"]
 
 
+def test_the_files_of_a_folder_are_given_together_so_that_pytest_finds_their_fixtures() -> None:
+    parts = [Part(1, 1, "t/x/a.py"), Part(1, 2, "t/y/b.py"), Part(1, 3, "t/x/c.py::test_d")]
+    assert plan(parts, 10).files == ["t/x/a.py", "t/x/c.py", "t/y/b.py"]
+
+
 def test_a_test_that_takes_long_is_a_part_beside_the_rest_of_its_file() -> None:
     measured = {"t/a.py": 10.0, "t/a.py::test_long": 7.5, "t/b.py": 1.0}
     assert sorted(parts_of({"t/a.py": 2, "t/new.py": 0}, measured)) == [
