@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 # Tests start hundreds of processes: Python may keep what it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo quick ci test durations test-spark test-spark-4.0 test-spark-doors test-others test-pythons \
+.PHONY: help setup demo quick test durations test-spark test-spark-4.0 test-spark-doors test-others test-pythons \
   test-sparks campaigns lint fuzz histories merges bench docs lock proto clean
 
 help: ## list the targets
@@ -32,8 +32,9 @@ BASE ?=
 quick: setup ## the tests that your change can affect, for five minutes at most; BASE=main~3 looks further back
 	$(BIN)/python -m tests.quick --base "$(BASE)"
 
+SPARK_TESTS ?= test-spark
 test: setup ## all tests, those of Spark beside the others
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-spark test-others
+	$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target $(SPARK_TESTS) test-others
 
 ARCHIVE := build/spark.jsa
 $(ARCHIVE): $(STAMP)
@@ -63,11 +64,8 @@ durations: setup ## all tests, and how long each takes, by which `make quick` ch
 	  $(MAKE) --no-print-directory test
 	$(BIN)/python -m tests.quick.durations build/durations
 
-# Spark 4.0 follows the newest one: two Sparks beside the other tests would be too many.
-ci: setup ## what CI runs: lint, all tests, and both doors and streams on the oldest Spark 4, too
-	$(MAKE) --no-print-directory --jobs=3 --keep-going --output-sync=target \
-	  lint test-others test-spark-4.0
-
+# Both doors and streams on the oldest Spark 4, too, which follows the newest one: two Sparks beside
+# the other tests would be too many.
 test-spark-4.0: test-spark
 	SPARKS=4.0 bash scripts/test_sparks.sh tests/spark/test_read.py tests/spark/test_source.py \
 	  tests/spark/test_streaming.py

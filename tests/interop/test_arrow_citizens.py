@@ -286,6 +286,6 @@ def test_duckdb_gives_moments_of_a_table_with_their_zone(tmp_path: Path) -> None
     made = lw.create(
         tmp_path / "t.lance", pa.table({"taken": pa.array([moment], pa.timestamp("us", "UTC"))})
     )
-    (row,) = duckdb.sql("SELECT taken FROM made").fetchall()
+    (row,) = duckdb.execute("SELECT taken FROM made").fetchall()
     assert row == (moment,)
     del made
