@@ -1,5 +1,5 @@
 """``python -m tests.histories``: histories until the time is over, or until one fails; between
-them some of branches with indices.
+them some of branches with indices, and of columns on branches.
 
 What fails is made as short as possible, and printed with the steps that lead to it. Exits with 0 if
 nothing failed, with 1 otherwise.
@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import ClassVar
 
 from tests.histories.branched import IndexedBranches
+from tests.histories.evolving import evolving
 from tests.histories.machine import Histories, run_histories
 
 _ROUND = 20
@@ -53,6 +54,15 @@ def _branch(seed: int, steps: int) -> None:
     _Counted.histories += 1
 
 
+def _evolve(seed: int, steps: int) -> None:
+    """A history of columns that change on branches, of one of the kinds there are."""
+    with TemporaryDirectory(prefix="lancewood-histories-") as directory:
+        history = evolving(f"{directory}/t.lance", seed)
+        history.run(steps)
+    _Counted.done.update({f"{verb} of columns": count for verb, count in history.done.items()})
+    _Counted.histories += 1
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.histories", description=__doc__)
     parser.add_argument("--minutes", type=float, default=1.0, help="how long to run")
@@ -67,6 +77,8 @@ def main() -> int:
         try:
             run_histories(seed, _ROUND, asked.steps, shrinks=True, machine=_Counted)
             _branch(seed, asked.steps)
+            for each in range(_ROUND * seed, _ROUND * (seed + 1)):
+                _evolve(each, asked.steps)
         except Exception:
             traceback.print_exc(file=sys.stdout)
             print(f"again with --seed {seed} --steps {asked.steps}")
