@@ -131,7 +131,8 @@ def read_cells(
             found[top] = plain(value)
         for field_name, number in fields.items():
             if isinstance(value, list):
-                found[number] = tuple(plain(item[field_name]) for item in value)
+                cells = tuple(plain(item[field_name]) for item in value)
+                found[number] = cells if any(cell is not None for cell in cells) else None
             else:
                 found[number] = None if value is None else plain(value[field_name])
     return found
