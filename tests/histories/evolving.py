@@ -466,18 +466,25 @@ class EvolvingBranches:
         if not right.doubts:
             return right.state
         known = {**theirs.numbers(), **ours.numbers(), **right.state.numbers()}
-        nodes = {**theirs.nodes, **ours.nodes}
+
+        def node(number: Number, field: pa.Field) -> Node:
+            sides = [side.nodes[number] for side in (ours, theirs) if number in side.nodes]
+            if pa.types.is_nested(field.type):
+                return replace(sides[0], name=field.name)
+            alike = [each for each in sides if each.kind == field.type]
+            assert alike, f"{field} is none of {sides}"
+            return replace(alike[0], name=field.name)
+
         names: dict[Number, Node] = {}
         for top in self.read(branch).schema:
             if top.name == KEY:
                 continue
             number = known[None, top.name]
-            assert number not in names, f"{top.name} is {names[number].name}, too"
-            names[number] = replace(nodes[number], name=top.name, **_kind(top.type))
-            for each in _inside(top.type):
-                inner = known[number, each.name]
-                assert inner not in names, f"{each.name} is {names[inner].name}, too"
-                names[inner] = replace(nodes[inner], name=each.name, **_kind(each.type))
+            fields = [(number, top)]
+            fields += [(known[number, each.name], each) for each in _inside(top.type)]
+            for own, each in fields:
+                assert own not in names, f"{each.name} is {names[own].name}, too"
+                names[own] = node(own, each)
         found = State(names, {})
         found = found.with_rows(_rows(self.read(branch), found))
         lost = [*losses(ours, theirs, found)]
@@ -669,10 +676,6 @@ def _inside(kind: pa.DataType) -> list[pa.Field]:
     if pa.types.is_list(kind):
         kind = kind.value_type
     return [kind.field(at) for at in range(kind.num_fields)] if pa.types.is_struct(kind) else []
-
-
-def _kind(kind: pa.DataType) -> dict[str, Any]:
-    return {} if pa.types.is_nested(kind) else {"kind": kind}
 
 
 def _rows(found: pa.Table, state: State) -> dict[int, dict[Number, Any]]:

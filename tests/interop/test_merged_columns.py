@@ -627,6 +627,26 @@ def test_a_field_of_a_struct_that_came_by_a_merge_and_was_renamed_is_the_same_fi
     assert rows_of(merged(uri, into=into)) == right
 
 
+@pytest.mark.parametrize("path", ["c", "s.c"])
+def test_a_column_that_two_branches_renamed_one_after_the_other_is_the_same_on_a_third(
+    path: str, uri: str
+) -> None:
+    """Main adds it, ``one`` renames it, main has that and renames it again, ``two`` has that, and
+    then merges a cell that ``one`` changed."""
+    main = lw.create(uri, pa.table({"id": [1, 2]}))
+    one, two = main.branches.create("one"), main.branches.create("two")
+    cells = [{"c": 10, "y": 1}, {"c": 20, "y": 2}]
+    column = pa.array(cells) if path == "s.c" else pa.array([10, 20])
+    main.add_columns(pa.table({"id": [1, 2], path[0]: column}), on="id")
+    one = one.branches.merge("main").rename_column(path, "d")
+    above = path[:-1]
+    main.latest().branches.merge("one").rename_column(f"{above}d", "e")
+    two = two.branches.merge("main")
+    one.update({f"{above}d": "11"}, "id = 1")
+    found = rows_of(two.branches.merge("one"))
+    assert [(row["s"] if above else row)["e"] for row in found] == [11, 20]
+
+
 def test_a_column_that_was_published_and_renamed_is_the_same_column(uri: str) -> None:
     main = lw.create(uri, pa.table({"id": [1, 2, 3], "a": [10, 20, 30]}))
     branch = main.branches.create("b")
@@ -722,6 +742,21 @@ def test_a_field_of_a_struct_that_the_other_side_gave_to_new_rows_alone_is_dropp
     first.drop_columns(["s.y"])
     second.append(pa.table({"id": [3], "s": pa.array([struct_of(3)], STRUCT)}))
     assert rows_of(merged(uri, into="main")) == LEFT
+
+
+@droppers
+def test_a_field_in_a_list_that_one_side_drops_and_the_other_changes_is_a_conflict(
+    dropper: str, uri: str
+) -> None:
+    rows = {"id": [1, 2], "l": pa.array([[struct_of(1)], [struct_of(2)]], LISTED)}
+    main = lw.create(uri, pa.table(rows))
+    branch = main.branches.create("b")
+    first, second = (main, branch) if dropper == "ours" else (branch, main)
+    first.drop_columns(["l.item.y"])
+    changed = pa.array([[{"x": 1, "y": "zz"}]], LISTED)
+    second.merge(pa.table({"id": [1], "l": changed}), on="id")
+    with pytest.raises(lw.MergeConflictError):
+        main.latest().branches.merge("b")
 
 
 # Criss-cross: two bases
