@@ -192,6 +192,11 @@ def _nodes(
         elif kept.name != old.name:
             found.doubts.append(f"{old.name} was dropped and renamed")
     for number in base.below(None):
+        if base.nodes[number].shape == "list" and {
+            *ours.below(number),
+            *theirs.below(number),
+        } - {*base.below(number)}:
+            found.doubts.append(f"items of {base.nodes[number].name} have another field")
         sides = (_told(base, number), _told(ours, number), _told(theirs, number))
         if base.nodes[number].shape != "value" and sides[0] not in sides[1:]:
             found.doubts.append(f"both changed fields of {base.nodes[number].name}")

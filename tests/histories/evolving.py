@@ -2,7 +2,7 @@
 top, in structs and in lists, by both implementations, beside rows that all branches write; merged
 in every direction, published, and written from handles that are behind.
 
-A row is changed on one branch only, so that what rows become is plain, and what columns become is
+A cell is changed on one branch only, so that what rows become is plain, and what columns become is
 the question.
 """
 
@@ -164,12 +164,15 @@ class EvolvingBranches:
             self._settle(branch, change[1])
 
     def upsert(self, branch: str) -> None:
-        """Some rows are given other cells of all columns."""
+        """Some rows are given other cells of all columns that are this branch's in them."""
         before = self.state(branch)
-        keys = self._own(branch, before)[:2]
-        if not keys:
-            return
-        after = before.with_rows({each: self._cells(before) for each in keys})
+        keys = self.random.sample([*before.rows], min(len(before.rows), 2))
+        rows = {}
+        for key in keys:
+            cells = self._cells(before)
+            own = {each for each in cells if key in self._own(branch, before, before.top(each))}
+            rows[key] = {**before.rows[key], **{each: cells[each] for each in own}}
+        after = before.with_rows(rows)
         schema = self.ours(branch).schema
         data = self._data(after, schema, {each: after.rows[each] for each in keys})
         self.steps[-1] += f", {data.to_pylist()}"
@@ -237,10 +240,12 @@ class EvolvingBranches:
             for each in state.leaves()
             if (parent := state.nodes[each].parent) is None or state.nodes[parent].shape == "struct"
         ]
-        keys = self._own(branch, state)[:1]
-        if not able or not keys:
+        if not able:
             return None
         leaf, value = self.random.choice(able), self._value()
+        keys = self._own(branch, state, state.top(leaf))[:1]
+        if not keys:
+            return None
         node = state.nodes[leaf]
         sql = repr(as_kind(node.kind, value))
         if node.parent is not None and state.row(keys[0])[state.nodes[node.parent].name] is None:
@@ -379,7 +384,13 @@ class EvolvingBranches:
         self._bring(branch, other, "merged", lambda: self._merge(branch, other), may_be_refused)
 
     def _merge(self, branch: str, other: str) -> None:
-        self.ours(branch).branches.merge(other)
+        self.ours(branch).branches.merge(other, resolve=self._rule())
+
+    def _rule(self) -> str | None:
+        """What decides rows that both sides changed, if something does."""
+        rule = self.random.choice([None, None, "ours", "theirs"])
+        self.steps[-1] += f", {rule}"
+        return rule
 
     def publish(self, branch: str) -> None:
         """Refused where the target has gone another way; afterwards the branch is there, too."""
@@ -572,10 +583,10 @@ class EvolvingBranches:
     def _value(self) -> int:
         return self.random.randrange(1, 1000)
 
-    def _own(self, branch: str, state: State) -> list[int]:
-        """Rows that this branch may change, in any order."""
+    def _own(self, branch: str, state: State, column: Number = 0) -> list[int]:
+        """Rows of which this branch may change a column, or delete all, in any order."""
         at = BRANCHES.index(branch)
-        keys = sorted(each for each in state.rows if each % 3 == at)
+        keys = sorted(each for each in state.rows if (each + column) % 3 == at)
         return self.random.sample(keys, len(keys))
 
     def _data(self, state: State, schema: pa.Schema, rows: Mapping[int, Any]) -> pa.Table:
@@ -642,7 +653,7 @@ class EvolvingRepository(EvolvingBranches):
             self.commits[branch].append((self._head(branch), len(self.states), before))
 
     def _merge(self, branch: str, other: str) -> None:
-        self.repo.merge(other, branch=branch)
+        self.repo.merge(other, branch=branch, resolve=self._rule())
 
     def _head(self, branch: str) -> str:
         return str(self.repo.at(branch).commit.hash)
