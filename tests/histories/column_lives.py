@@ -213,7 +213,7 @@ def _node(old: Node | None, mine: Node, other: Node, found: Brought) -> Node:
         found.doubts.append(f"{old.name} was cast twice")
     cast = mine if mine.casts != old.casts else other
     name = other.name if mine.name == old.name else mine.name
-    return replace(mine, name=name, kind=cast.kind, casts=max(mine.casts, other.casts))
+    return replace(mine, name=name, kind=cast.kind, casts=cast.casts)
 
 
 def _told(state: State, top: Number) -> object:

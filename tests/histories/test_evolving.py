@@ -28,7 +28,7 @@ def test_most_merges_are_made_and_of_most_the_model_is_sure(tmp_path: Path) -> N
     done = Counter[str]()
     for seed in range(4):
         history = evolving(str(tmp_path / str(seed)), seed)
-        for verb in ("append", "rename", "update", "merge") * 10:
+        for verb in ("append", "add", "update", "merge") * 10:
             history.take(verb, history.random.choice(BRANCHES))
         done.update(history.done)
     assert done["merged"] > 2 * done["refused, not merged"]
