@@ -192,11 +192,9 @@ def _nodes(
         elif kept.name != old.name:
             found.doubts.append(f"{old.name} was dropped and renamed")
     for number in base.below(None):
-        if base.nodes[number].shape == "list" and {
-            *ours.below(number),
-            *theirs.below(number),
-        } - {*base.below(number)}:
-            found.doubts.append(f"items of {base.nodes[number].name} have another field")
+        fields = {*ours.below(number), *theirs.below(number)}
+        if fields - {*base.below(number)}:
+            found.doubts.append(f"{base.nodes[number].name} got fields back, so that cells changed")
         sides = (_told(base, number), _told(ours, number), _told(theirs, number))
         if base.nodes[number].shape != "value" and sides[0] not in sides[1:]:
             found.doubts.append(f"both changed fields of {base.nodes[number].name}")
@@ -244,6 +242,15 @@ def _cell(number: Number, three: tuple[Cells | None, ...], key: int, found: Brou
         return known[1] if known[0] == base.get(number) else known[0]
     found.doubts.append(f"row {key} has two new cells")
     return known[0]
+
+
+def are_twins(base: State, ours: State, theirs: State) -> bool:
+    """Whether both sides have a column that the base has not, under different names.
+
+    It was picked, and renamed since: whether it is one column or two, no cell is lost.
+    """
+    new = (ours.nodes.keys() & theirs.nodes.keys()) - base.nodes.keys()
+    return any(ours.nodes[each].name != theirs.nodes[each].name for each in new)
 
 
 def losses(ours: State, theirs: State, found: State) -> Iterator[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from random import Random
 from typing import Any
@@ -23,6 +24,7 @@ from tests.histories.column_lives import (
     Number,
     Shape,
     State,
+    are_twins,
     as_kind,
     bring,
     losses,
@@ -100,6 +102,7 @@ class EvolvingBranches:
         self.done: Counter[str] = Counter()
         self.steps = list[str]()
         self._hashes: dict[str, str] = {}
+        self.revisions: dict[int, str] = {}
         self.graph, self.states = Graph(), list[State]()
         self.heads: dict[str, int] = {}
         self.lives: dict[str, list[tuple[lw.Table, int]]] = {}
@@ -371,19 +374,26 @@ class EvolvingBranches:
 
     def merge(self, branch: str) -> None:
         other = self.random.choice([each for each in BRANCHES if each != branch])
+        commit = self._commit_of(other)
         self.steps[-1] += f", {other}"
-        is_crossed = len(self.graph.bases(self.heads[branch], self.heads[other])) > 1
+        is_crossed = len(self.graph.bases(self.heads[branch], commit)) > 1
 
         def may_be_refused(refusal: lw.LancewoodError) -> bool:
             """What was restored may have the row ids of others, and bases that differ in columns
             are not put together."""
             if isinstance(refusal, lw.UnsupportedError):
                 return is_crossed
-            return type(refusal) is lw.IncompatibleConflictError and self.done["restore"] > 0
+            is_plain = type(refusal) is lw.IncompatibleConflictError
+            return is_plain and (is_crossed or self.done["restore"] > 0)
 
-        self._bring(branch, other, "merged", lambda: self._merge(branch, other), may_be_refused)
+        step = partial(self._merge, branch, other, commit)
+        self._bring(branch, commit, "merged", step, may_be_refused)
 
-    def _merge(self, branch: str, other: str) -> None:
+    def _commit_of(self, branch: str) -> int:
+        """The commit of a branch that is merged."""
+        return self.heads[branch]
+
+    def _merge(self, branch: str, other: str, commit: int) -> None:
         self.ours(branch).branches.merge(other, resolve=self._rule())
 
     def _rule(self) -> str | None:
@@ -398,7 +408,7 @@ class EvolvingBranches:
             return
         self._bring(
             MAIN,
-            branch,
+            self.heads[branch],
             "published",
             lambda: self.ours(MAIN).branches.publish(branch),
             lambda refusal: isinstance(refusal, lw.ConflictError),
@@ -415,17 +425,19 @@ class EvolvingBranches:
     def _bring(
         self,
         ours: str,
-        theirs: str,
+        theirs: int,
         kind: str,
         step: Callable[[], Any],
         may_be_refused: Callable[[lw.LancewoodError], bool],
     ) -> None:
         """Bring what a branch holds to another one, or be refused for a reason."""
-        mine, other = self.heads[ours], self.heads[theirs]
+        mine, other = self.heads[ours], theirs
         if other in self.graph.holds[mine]:
             return
         sides = self.states[mine], self.states[other]
         base = self.base(mine, other)
+        if base is not None and are_twins(base, *sides):
+            return
         right = Brought(sides[0], doubts=["bases that do not go together"])
         if base is not None:
             right = bring(base, *sides)
@@ -629,6 +641,8 @@ class EvolvingRepository(EvolvingBranches):
     def _repeat(self, branch: str, base: int, theirs: int, step: Callable[[], Any]) -> None:
         """Bring the difference of two states to a branch, or be refused for a reason."""
         ours, other = self.state(branch), self.states[theirs]
+        if are_twins(self.states[base], ours, other):
+            return
         right, verb = bring(self.states[base], ours, other), self.steps[-1].split()[0]
         try:
             step()
@@ -652,8 +666,12 @@ class EvolvingRepository(EvolvingBranches):
         if self._has_moved(branch):
             self.commits[branch].append((self._head(branch), len(self.states), before))
 
-    def _merge(self, branch: str, other: str) -> None:
-        self.repo.merge(other, branch=branch, resolve=self._rule())
+    def _commit_of(self, branch: str) -> int:
+        """The newest one or an earlier one, so that branches are merged crosswise."""
+        return self.random.choice(self.lives[branch][-3:])[1]
+
+    def _merge(self, branch: str, other: str, commit: int) -> None:
+        self.repo.merge(self.revisions[commit], branch=branch, resolve=self._rule())
 
     def _head(self, branch: str) -> str:
         return str(self.repo.at(branch).commit.hash)
@@ -663,7 +681,7 @@ class EvolvingRepository(EvolvingBranches):
 
     def _note(self, branch: str, state: State, held: frozenset[int] = frozenset()) -> None:
         super()._note(branch, state, held)
-        self._hashes[branch] = self._head(branch)
+        self._hashes[branch] = self.revisions[self.heads[branch]] = self._head(branch)
 
 
 def evolving(uri: str, seed: int) -> EvolvingBranches:
