@@ -221,7 +221,7 @@ class Printing(OptionSet):
         return Output(as_json=self.json)
 
     def output_of_rows(self, *, full: bool) -> Output:
-        """The same for rows, of which long values may be cut."""
+        """Where rows are printed; long values are cut for people unless ``full``."""
         return Output(as_json=self.json, full=full)
 
     def note(self, text: str) -> None:

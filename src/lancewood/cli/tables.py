@@ -291,7 +291,7 @@ class Committing(Changing):
         return {"message": self.message, "properties": pairs(self.properties, "--property")}
 
     def answer(self, table: lw.Table, text: str, **more: Any) -> None:
-        """The same, with the branch."""
+        """Print what was done to a table, and name its branch."""
         super().answer(table, text, **{"branch": table.branch or MAIN, **more})
 
     def named(

@@ -16,7 +16,7 @@ def json_text(document: object) -> str:
 
 
 def finite_json_text(document: object) -> str | None:
-    """The same; None if a number is not finite, for which JSON has no word."""
+    """A document as JSON; None if a number in it is not finite, for which JSON has no word."""
     try:
         return _encode(document)
     except ValueError:

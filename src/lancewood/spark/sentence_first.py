@@ -31,7 +31,7 @@ def sentence_first() -> Iterator[None]:
 
 
 def telling_sentence_first(run: F) -> F:
-    """The same function, or generator function, whose errors are printed so."""
+    """A function or generator function whose errors begin with their sentence."""
     if isgeneratorfunction(run):
 
         @wraps(run)

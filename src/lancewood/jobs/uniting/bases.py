@@ -81,7 +81,7 @@ class Bases(Generic[T]):
         return self.each(lambda one: positions[id(one)])
 
     def each(self, read: Callable[[T], U]) -> Bases[U]:
-        """The same with what is read of each state, once."""
+        """The bases of what ``read`` makes of each state; each state is read once."""
         values = {id(each): read(each) for each in self}
 
         def add_up(group: Bases[T], lower: Sequence[Bases[U]]) -> Bases[U]:

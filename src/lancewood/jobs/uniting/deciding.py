@@ -151,8 +151,8 @@ class Deciding:
         )
 
     def settled(self, sides: Sides, names: Sequence[str]) -> tuple[Codes, Mask]:
-        """What becomes of rows that may differ in these columns alone, as far as it needs no other
-        one; and which rows are left open, as they are put together or in conflict."""
+        """Decide rows that may differ in these columns alone, as far as no other column is needed;
+        and tell which rows are left open, as they are put together or in conflict."""
         at = [self.schema.get_field_index(each) for each in names]
         fresh = self._fresh[0][at], self._fresh[1][at]
         states = _States.of(sides, _Cells.of(names, sides), fresh, by_rows=self.by_rows)

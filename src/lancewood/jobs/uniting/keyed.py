@@ -136,8 +136,8 @@ def paired_by_key(met: Met, columns: KeyColumns, lost: Ids = _NO_IDS) -> tuple[M
 def _with_keys_got(
     met: Met, columns: KeyColumns, fresh: MetRows, added: MetRows, lost: Ids
 ) -> tuple[Met, Rivals | None]:
-    """The same with rows in ``rivals`` and ``key_taken``, where a side gave a row another key;
-    ``fresh`` are those that theirs inserted, ``added`` those of ours."""
+    """Move rows into ``rivals`` and ``key_taken`` where a side gave a row another key; ``fresh``
+    are those that theirs inserted, ``added`` those of ours."""
     changed = [columns.changed(compared, side) for side, compared in enumerate(met.sides)]
     if not any(len(each.ids) for each in changed):
         return met, None
@@ -152,8 +152,8 @@ def _with_keys_got(
 
 
 def _with_key_taken(met: Met, columns: KeyColumns, got: Sequence[Sequence[pa.Array]]) -> Met:
-    """The same with rows in ``key_taken`` that one side deleted, and that would have the key of
-    another one if they came back; ``got`` are keys that rows of theirs and ours got."""
+    """Move rows into ``key_taken`` that one side deleted, and that would have the key of another
+    one if they came back; ``got`` are keys that rows of theirs and ours got."""
     both = met.both
     here, there = both.ours.there, both.theirs.there
     is_deleted = (here != there) & both.base.there

@@ -150,8 +150,8 @@ class Met:
     rivals: MetRows
     """Those of theirs and of ours that are different rows, and got one key."""
     key_taken: MetRows
-    """Those that one side deleted and the other may have changed, and whose key another row got
-    where they were deleted."""
+    """Rows that one side deleted and the other may have changed, and whose key another row got on
+    the side that deleted them."""
     asked: MetRows
     """Those that were asked for by their ids, in none of the others."""
     settled: int = 0

@@ -351,7 +351,7 @@ class _Writing:
                 yield found, sides, decided
 
     def _settled(self, ids: Ids, found: Sequence[ReadRows]) -> tuple[npt.NDArray[np.int8], Mask]:
-        """What becomes of rows of which only some columns were read, and which are left open."""
+        """Decide rows of which only some columns were read, and tell which are left open."""
         assert self._portion.compared is not None
         theirs, ours, base = found
         names = [each for each in self._shape.arrow.names if each in self._portion.compared]
@@ -416,7 +416,7 @@ def _result(sides: Sides, decided: Decided) -> SideRows:
 
 
 def _kept_away(sides: Sides, decided: Decided, deciding: Deciding) -> Decided:
-    """The same with rows in conflict that would be there, as other rows have their keys."""
+    """Put those rows in conflict that would be there although other rows have their keys."""
     is_back = _result(sides, decided).there & (decided.fates != Fate.CONFLICT)
     rows, stays = np.flatnonzero(is_back), ~is_back[decided.fates == Fate.WRITTEN]
     conflicts = [decided.conflicts, deciding.rivals(sides.take(rows)).conflicts]

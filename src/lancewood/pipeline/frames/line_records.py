@@ -151,7 +151,7 @@ class Decoder:
     """Turns lines into texts, each with what is wrong with it."""
 
     encoding: str
-    """As Python names it: ``utf-8``."""
+    """The name that Python has for the encoding: ``utf-8``."""
     line_end: str = "\n"
     is_at_start: bool = True
 
