@@ -379,12 +379,10 @@ class EvolvingBranches:
         is_crossed = len(self.graph.bases(self.heads[branch], commit)) > 1
 
         def may_be_refused(refusal: lw.LancewoodError) -> bool:
-            """What was restored may have the row ids of others, and bases that differ in columns
-            are not put together."""
-            if isinstance(refusal, lw.UnsupportedError):
-                return is_crossed
-            is_plain = type(refusal) is lw.IncompatibleConflictError
-            return is_plain and (is_crossed or self.done["restore"] > 0)
+            """What was restored may have the row ids of others, bases that differ in columns are
+            not put together, and where a branch began anew the way of a column may be lost."""
+            is_plain = type(refusal) in (lw.IncompatibleConflictError, lw.UnsupportedError)
+            return is_plain and (is_crossed or self.done["restore"] + self.done["reset"] > 0)
 
         step = partial(self._merge, branch, other, commit)
         self._bring(branch, commit, "merged", step, may_be_refused)

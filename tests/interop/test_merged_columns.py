@@ -647,6 +647,22 @@ def test_a_column_that_two_branches_renamed_one_after_the_other_is_the_same_on_a
     assert [(row["s"] if above else row)["e"] for row in found] == [11, 20]
 
 
+@pytest.mark.parametrize("adds", [True, False])
+def test_a_field_in_a_list_that_came_cast_by_a_merge_keeps_its_cells_in_the_next_one(
+    adds: bool, uri: str
+) -> None:
+    """A column that this side added first has the id that the cast field has on the other."""
+    cells = pa.array([[struct_of(1)], [struct_of(2)]], LISTED)
+    main = lw.create(uri, pa.table({"id": [1, 2], "l": cells}))
+    one, two = main.branches.create("one"), main.branches.create("two")
+    one = one.cast_column("l.item.x", pa.int32())
+    if adds:
+        two = two.add_columns({"added": "id"})
+    two = two.branches.merge("one").rename_column("l", "m")
+    one.drop_columns(["l.item.y"])
+    assert [row["m"] for row in rows_of(two.branches.merge("one"))] == [[{"x": 1}], [{"x": 2}]]
+
+
 def test_a_column_that_was_published_and_renamed_is_the_same_column(uri: str) -> None:
     main = lw.create(uri, pa.table({"id": [1, 2, 3], "a": [10, 20, 30]}))
     branch = main.branches.create("b")
