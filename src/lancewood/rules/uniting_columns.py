@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import repeat
 from typing import Literal, TypeAlias
 
@@ -205,11 +206,16 @@ class _Sides:
     ours: Schema
     theirs: Schema
 
+    @cached_property
+    def ours_of_theirs(self) -> Lineage:
+        """Fields of ours, by those of theirs."""
+        return reversed_(self.theirs_of_ours)
+
     def beside(self, settled: Side) -> Lineages:
         """The lineages if the side that is not taken were the base."""
         if settled == "ours":
             return Lineages(self.theirs_of_ours, unchanged(self.theirs))
-        return Lineages(unchanged(self.ours), reversed_(self.theirs_of_ours))
+        return Lineages(unchanged(self.ours), self.ours_of_theirs)
 
 
 _Path: TypeAlias = tuple[Three, ...]
@@ -297,14 +303,13 @@ class _Uniting:
     def lineages_of(self, united: Iterable[Field]) -> tuple[Lineage, Lineage, Lineage]:
         """From ids of united fields to those of the base, of ours and of theirs."""
         sides, known = self.sides, self.sides.of_base
-        to_ours = reversed_(sides.theirs_of_ours)
         ours, theirs = dict[FieldId, FieldId](), dict[FieldId, FieldId]()
         base = dict[FieldId, FieldId | None]()
         for each in (node for top in united for node in top.walk()):
             if each.id in self.brought:
                 theirs[each.id] = self.brought[each.id]
                 base[each.id] = known.theirs.get(theirs[each.id])
-                mine = to_ours.get(theirs[each.id])
+                mine = sides.ours_of_theirs.get(theirs[each.id])
                 if mine is not None:
                     ours[each.id] = mine
             else:
@@ -426,21 +431,26 @@ class _Uniting:
         return _Made(self._with_keys(made, side), three, side if is_strict else None)
 
     def _brought(self, theirs: Field) -> Field:
-        """A field of theirs under ids of its own; under that of ours where neither side wrote its
-        values anew, so that the files of both hold it as it is."""
-        mine = self._unwritten(theirs)
+        """A field of theirs under ids of its own; under that of ours where ours has it with the
+        same type, so that the files of both hold it as it is."""
+        mine = self._alike_in_ours(theirs)
         number = self.ids.for_field(theirs.id) if mine is None else mine
         self.theirs_ids[number] = theirs.id
         if mine is None:
             self.brought[number] = theirs.id
         return replace(theirs, id=number, children=tuple(map(self._brought, theirs.children)))
 
-    def _unwritten(self, theirs: Field) -> FieldId | None:
-        """The id that ours has for a field which both sides have as the base has it."""
-        number = self.sides.of_base.theirs.get(theirs.id)
-        is_kept = number == theirs.id and self.sides.of_base.ours.get(number) == number
-        mine = self.sides.ours.by_id.get(theirs.id) if is_kept else None
-        return mine.id if mine and mine.logical_type == theirs.logical_type else None
+    def _alike_in_ours(self, theirs: Field) -> FieldId | None:
+        """The id that ours has for a field of theirs; None if it has not the field, or another type
+        of it, or nulls where theirs has none."""
+        number = self.sides.ours_of_theirs.get(theirs.id)
+        mine = None if number is None else self.sides.ours.by_id[number]
+        if mine is None or (mine.nullable and not theirs.nullable):
+            return None
+        is_alike = mine.logical_type == theirs.logical_type and all(
+            mine.metadata.get(key) == theirs.metadata.get(key) for key in LAYOUT
+        )
+        return mine.id if is_alike else None
 
     def _with_keys(self, made: Field, side: Side) -> Field:
         foreign = {key for key, each in self._key_sides.items() if each != side}

@@ -8,15 +8,24 @@ Reads no data file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 
 from lancewood.engine.base import WORKERS, in_order
-from lancewood.engine.snapshot import Descent, Snapshot, first_holding, landed, load_snapshot
+from lancewood.engine.snapshot import (
+    Descent,
+    Snapshot,
+    branch_location,
+    first_holding,
+    landed,
+    load_snapshot,
+    main_location,
+)
 from lancewood.errors import NotFoundError
 from lancewood.format.schema import decode_schema
 from lancewood.model.ids import FieldId, Version, is_detached
-from lancewood.model.lines import held_by, line_of
+from lancewood.model.lines import Reached, held_by, line_of
 from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, Manifest
 from lancewood.model.operations import (
     Merge,
@@ -26,6 +35,7 @@ from lancewood.model.operations import (
     Restore,
     UnknownOperation,
 )
+from lancewood.model.refs import BranchName
 from lancewood.model.schema import Field, Schema
 from lancewood.model.transaction import Transaction
 from lancewood.rules.lineage import (
@@ -70,7 +80,8 @@ def merged_columns(held: Snapshot, holder: Snapshot) -> Lineage:
     that line: from ids of ``holder`` to those of ``held``. Empty where no merge is known.
 
     A column has one name on both sides in the version that a merge made of it. So it is followed
-    from the merge that brought it, on either line.
+    from the merge that brought it, on either line, and through what was merged if that had the
+    column by a merge as well.
     """
     own, there = landed(held), landed(holder)
     if own is None or there is None or is_detached(there.manifest.version):
@@ -82,25 +93,44 @@ def merged_columns(held: Snapshot, holder: Snapshot) -> Lineage:
         if reached is None or wanted > reached.version:
             break
         after = first_holding(there, line, wanted)
-        taken = held_by(after.manifest).get(line)
-        if taken is None:
+        taken, merged = held_by(after.manifest).get(line), _merged_in(after)
+        if taken is None or merged is None:
             break
-        try:
-            merged = load_snapshot(own.location, version=taken.version)
-        except NotFoundError:
-            break
-        if line_of(merged.manifest).id != line:
-            break
-        way = (
-            related_columns(after, there).ids,
-            by_names(merged.schema, after.schema),
-            _either_way(own, merged),
-        )
-        came = composed(composed(way[0], way[1]), way[2])
+        is_direct = line_of(merged.manifest).id == line
+        to_held = _either_way(own, merged) if is_direct else merged_columns(own, merged)
+        came = composed(related_columns(after, there).ids, by_names(merged.schema, after.schema))
         known = {*found.values()}
-        found |= {n: o for n, o in came.items() if n not in found and o not in known}
+        for new, old in composed(came, to_held).items():
+            if new not in found and old not in known:
+                found[new] = old
         wanted = Version(taken.version + 1)
     return found
+
+
+def _merged_in(after: Snapshot) -> Snapshot | None:
+    """The state that a version merged: of all that it took over, the one that holds the others.
+    None where that is gone, or not to be told."""
+    own, version = line_of(after.manifest).id, after.manifest.version
+    before: Mapping[str, Reached] = {}
+    if version > 1:
+        with suppress(NotFoundError):
+            before = held_by(load_snapshot(after.location, version=version - 1).manifest)
+    came = {
+        line: reached
+        for line, reached in held_by(after.manifest).items()
+        if line != own and (line not in before or before[line].version < reached.version)
+    }
+    for line, reached in came.items():
+        branch = None if reached.branch is None else BranchName.found(reached.branch)
+        with suppress(NotFoundError):
+            location = branch_location(main_location(after), branch)
+            state = load_snapshot(location, version=reached.version)
+            has = held_by(state.manifest)
+            if line_of(state.manifest).id == line and all(
+                each in has and has[each].version >= other.version for each, other in came.items()
+            ):
+                return state
+    return None
 
 
 def _either_way(older: Snapshot, other: Snapshot) -> Lineage:
