@@ -186,6 +186,79 @@ def test_what_a_merge_brought_is_of_the_commits_that_it_merged(repo: lw.Reposito
     }
 
 
+def two_columns(repo: lw.Repository) -> None:
+    values = pa.array([0] * 4, pa.int64())
+    with repo.transaction("main", "two columns", author="Ann <ann@example.org>") as changes:
+        known = {"id": [1, 2, 3, 4], "eggs": values, "height": values}
+        changes.create_table("nests", pa.table(known))
+    repo.branches.create("exp")
+
+
+def nest(
+    repo: lw.Repository, branch: str, message: str, values: dict[str, str], where: str, **known: Any
+) -> None:
+    with repo.transaction(branch, message) as changes:
+        changes.table("nests").update(values, where, **known)
+
+
+def cells(repo: lw.Repository, where: str) -> dict[tuple[int, str], str]:
+    """The messages of the commits that wrote cells, but for those of the first commit."""
+    found = repo.blame("nests", where, show=["id"], cells=True).to_arrow().to_pylist()
+    assert all(each["_written"]["exact"] for each in found)
+    said = {(row["id"], row["_column"]): row["_written"]["commit_message"] for row in found}
+    return {cell: message for cell, message in said.items() if message != "two columns"}
+
+
+def nests(repo: lw.Repository, **asked: Any) -> dict[int, str]:
+    found = repo.blame("nests", show=["id"], **asked).to_arrow().to_pylist()
+    return {each["id"]: each["_changed"]["commit_message"] for each in found}
+
+
+@pytest.mark.parametrize("way", ["rows", "columns"])
+def test_cells_of_one_row_that_two_sides_changed_are_of_the_commits_that_wrote_them(
+    repo: lw.Repository, way: str
+) -> None:
+    two_columns(repo)
+    nest(repo, "exp", "eggs on exp", {"eggs": "5"}, "id in (2, 3)", rewrite=way)
+    nest(repo, "main", "height on main", {"height": "7"}, "id = 2", rewrite=way)
+    repo.merge("exp", message="both")
+    assert cells(repo, "id in (2, 3)") == {
+        (2, "eggs"): "eggs on exp",
+        (2, "height"): "height on main",
+        (3, "eggs"): "eggs on exp",
+    }
+    begun = "two columns"
+    assert nests(repo) == {1: begun, 2: "both", 3: "eggs on exp", 4: begun}
+    assert nests(repo, columns=["eggs"])[2] == "eggs on exp"
+    assert nests(repo, columns=["height"])[2] == "height on main"
+
+
+def test_a_cell_that_a_merge_made_of_both_sides_is_of_the_merge(repo: lw.Repository) -> None:
+    two_columns(repo)
+    nest(repo, "exp", "on exp", {"eggs": "5", "height": "6"}, "id = 2")
+    nest(repo, "main", "on main", {"eggs": "3"}, "id = 2")
+    rule = lw.Resolve(columns={"eggs": "ours.eggs + theirs.eggs"})
+    repo.merge("exp", message="the sum", resolve=rule)
+    assert cells(repo, "id = 2") == {(2, "eggs"): "the sum", (2, "height"): "on exp"}
+
+
+def test_a_cell_is_followed_through_merges_of_merges_and_new_names(repo: lw.Repository) -> None:
+    two_columns(repo)
+    repo.branches.create("deep", "exp")
+    nest(repo, "deep", "eggs on deep", {"eggs": "5"}, "id = 2")
+    nest(repo, "exp", "height on exp", {"height": "7"}, "id = 2")
+    repo.merge("deep", branch="exp", message="deep into exp")
+    with repo.transaction("main", "another name") as changes:
+        changes.table("nests").rename_column("eggs", "laid")
+    nest(repo, "main", "id on main", {"id": "20"}, "id = 2")
+    repo.merge("exp", message="exp into main")
+    assert cells(repo, "id = 20") == {
+        (20, "id"): "id on main",
+        (20, "laid"): "eggs on deep",
+        (20, "height"): "height on exp",
+    }
+
+
 def test_a_merge_of_a_merge_leads_to_the_first_line(repo: lw.Repository) -> None:
     repo.branches.create("exp")
     added(repo, "seven on exp", 7, branch="exp")

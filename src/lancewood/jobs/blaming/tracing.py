@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lancewood.engine.comparing import (
+    ColumnPair,
     Comparison,
     DifferingRows,
     Doubt,
@@ -268,17 +269,13 @@ class _Tracing:
                     self._settle_cells(rows.at, column, version)
         rows = rows.only(np.argsort(rows.ids))
         columns = {name: column for column, name in enumerate(names)}
-        for comparison, doubt in [(each, doubt) for each in compared for doubt in each.doubts]:
-            here = np.flatnonzero(doubt.after.find(rows.ids) >= 0)
-            if not len(here):
+        for here, found in differences(compared, rows.ids, wanted):
+            at = rows.at[here]
+            if not self._is_by_cell:
+                self._settle_cells(at, 0, version)
                 continue
-            for found in differing_rows(comparison, _part(doubt, rows.ids[here]), wanted):
-                at = rows.at[np.searchsorted(rows.ids, _ids_of(comparison, found))]
-                if not self._is_by_cell:
-                    self._settle_cells(at, 0, version)
-                    continue
-                for number, pair in enumerate(found.columns):
-                    self._settle_cells(at[found.cells[:, number]], columns[pair.name], version)
+            for number, pair in enumerate(found.columns):
+                self._settle_cells(at[found.cells[:, number]], columns[pair.name], version)
         left = rows.only(np.flatnonzero(np.logical_or.reduce(self._open[rows.at], axis=1)))
         self._follow(compared[0].before.snapshot, before, left, compared, version)
 
@@ -294,6 +291,19 @@ class _Tracing:
         found, missing = located(snapshot, rows, compared)
         self._settle(missing, later)
         self._push(snapshot.manifest.version, names, found)
+
+
+def differences(
+    compared: Ranges, ids: Ids, columns: Sequence[ColumnPair]
+) -> Iterator[tuple[Ints, DifferingRows]]:
+    """Of rows that both states have, by their ascending ids, those that differ in some of the
+    columns: their positions, and what differs."""
+    for comparison in compared:
+        for doubt in comparison.doubts:
+            here = np.flatnonzero(doubt.after.find(ids) >= 0)
+            if len(here):
+                for found in differing_rows(comparison, _part(doubt, ids[here]), columns):
+                    yield np.searchsorted(ids, _ids_of(comparison, found)), found
 
 
 def _part(doubt: Doubt, ids: Ids) -> Doubt:
@@ -314,7 +324,7 @@ def located(snapshot: Snapshot, rows: Rows, compared: Ranges = ()) -> tuple[Rows
     parts = list[Rows]()
     for comparison in compared:
         numbers = [each.fragment.id for each in comparison.before.parts]
-        found, rows = _found(comparison.before.rows, numbers, rows)
+        found, rows = found_among(comparison.before.rows, numbers, rows)
         parts.append(found)
     found, rows = _in_place(snapshot, rows)
     parts.append(found)
@@ -322,12 +332,14 @@ def located(snapshot: Snapshot, rows: Rows, compared: Ranges = ()) -> tuple[Rows
         fragments = snapshot.manifest.fragments
         stretches = (stretches_of(RowFacts(snapshot, each)) for each in fragments)
         known = LiveRows.of(stretches, snapshot.manifest.name)
-        found, rows = _found(known, [each.id for each in fragments], rows)
+        found, rows = found_among(known, [each.id for each in fragments], rows)
         parts.append(found)
     return Rows.together(parts), rows
 
 
-def _found(known: LiveRows, numbers: Sequence[int], rows: Rows) -> tuple[Rows, Rows]:
+def found_among(known: LiveRows, numbers: Sequence[int], rows: Rows) -> tuple[Rows, Rows]:
+    """The rows as they are among live rows of fragments with these numbers, and those that are not
+    there."""
     is_there = known.find(rows.ids) >= 0
     here = rows.only(is_there)
     at = known.part(here.ids, np.ones(len(here), np.int64))
