@@ -316,6 +316,42 @@ def test_a_branch_that_came_to_nothing_does_not_hide_what_its_target_gave_up(
     assert seen(repo, "exp") == standing(repo, branch="exp") == [1, 2, 3, 4, 5]
 
 
+def test_a_table_whose_changes_were_reverted_stays_where_this_side_can_write_it(
+    repo: lw.Repository,
+) -> None:
+    repo.branches.create("other")
+    with repo.transaction("other", "labels alone") as changes:
+        changes.table("labels").append(rows(7))
+        changes.table("photos").compact()  # nothing to do, but photos has a branch 'other' now
+    append(repo, "exp", 4)
+    repo.revert("exp", branch="exp")
+    before = repo.at("other").pin("photos")
+    repo.merge("exp", branch="other")
+    assert repo.at("other").pin("photos") == before
+    append(repo, "other", 5)
+    append(repo, "exp", 6)
+    repo.merge("exp", branch="other")
+    assert seen(repo, "other") == [1, 2, 3, 5, 6]
+    repo.merge("other")
+    assert seen(repo, "main") == [1, 2, 3, 5, 6]
+
+
+def test_a_branch_does_not_just_move_to_a_commit_where_it_could_not_write_a_table(
+    repo: lw.Repository,
+) -> None:
+    repo.branches.create("other")
+    repo.transaction("other", "given up").table("photos").append(rows(9))
+    append(repo, "exp", 4)
+    repo.revert("exp", branch="exp")
+    append(repo, "exp", 7, table="labels")
+    repo.merge("exp", branch="other")
+    assert repo.at("other").commit.parents == (repo.at("main").hash, repo.at("exp").hash)
+    assert seen(repo, "other", "labels") == [1, 2, 3, 7]
+    append(repo, "other", 5)
+    assert seen(repo, "other") == [1, 2, 3, 5]
+    assert repo.merge("exp", branch="other").is_new is False
+
+
 def test_a_merge_that_was_taken_back_by_a_reset_can_be_done_again(repo: lw.Repository) -> None:
     append(repo, "exp", 4)
     repo.merge("exp")

@@ -170,7 +170,9 @@ class MergePlan:
         if theirs.branch != wanted and is_written_here and self._comes_from(theirs, wanted):
             return TableMerge(name, TableDone.PUBLISHED, theirs, ours, base)
         if ours is not None and same_table(self.context, ours, theirs):
-            return None if ours_changed else TableMerge(name, TableDone.TAKEN, theirs, ours, base)
+            if ours_changed or out_of_place(self.context, self.into, theirs) is not None:
+                return None
+            return TableMerge(name, TableDone.TAKEN, theirs, ours, base)
         if self._is_gone(theirs):
             its = f"its {called(theirs.branch)}, where the other commit pins it,"
             why = self.context.why_elsewhere(theirs)

@@ -266,6 +266,11 @@ class _Merging:
     def _only_moves(self, steps: Sequence[TableMerge]) -> bool:
         if self.into == MAIN or self.changes.is_squashed or self.changes.has_files:
             return False
+        ours, theirs = self.context.tree(self.tip), self.context.tree(self.theirs)
+        names = {*ours.names(), *theirs.names()}
+        differing = {each for each in names if ours.blob_hash(each) != theirs.blob_hash(each)}
+        if differing != {each.name for each in steps}:  # some stay where this branch pins them
+            return False
         return not any(each.done in (TableDone.PUBLISHED, TableDone.MERGED) for each in steps)
 
     def _moved(self, done: tuple[tuple[str, TableDone], ...], *, dry_run: bool) -> Committed | None:
