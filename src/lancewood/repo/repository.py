@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from lancewood.repo.naming.tags import Marks, Tags
     from lancewood.table.table import Table
 
+_SUBJECT = 72
+"""Characters in the first line of a message."""
+
 
 class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
     """Many tables under one history. Made by ``init`` and ``open``."""
@@ -132,10 +135,25 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
 
         Raises AlreadyExistsError for a name that is taken, NotFoundError where there is no table.
         """
-        from lancewood.repo.committing.adding import add_table
+        return self.add_all({name: uri}, branch=branch, message=message, author=author)
 
-        with self.transaction(branch, message or f"add table {name}", author=author) as changes:
-            add_table(self._context, changes, name, uri)
+    def add_all(
+        self,
+        tables: Mapping[str, str | os.PathLike[str]],
+        *,
+        branch: str | None = None,
+        message: str | None = None,
+        author: str | None = None,
+    ) -> Committed:
+        """Take several tables in, uris by name, as one commit: all of them, or none.
+
+        Raises what ``add`` raises.
+        """
+        from lancewood.repo.committing.adding import add_tables
+
+        said = message or _adding(tables)
+        with self.transaction(branch, said, author=author) as changes:
+            add_tables(self._context, changes, tables)
         return changes.result
 
     def remove(
@@ -334,3 +352,12 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
 
     def __repr__(self) -> str:
         return f"<Repository {self.uri}>"
+
+
+def _adding(tables: Mapping[str, object]) -> str:
+    """The message of a commit that adds tables."""
+    names = ", ".join(tables)
+    if len(tables) == 1:
+        return f"add table {names}"
+    subject = f"add tables {names}"
+    return subject if len(subject) <= _SUBJECT else f"add {len(tables):,} tables\n\n{names}"

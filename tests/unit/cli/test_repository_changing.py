@@ -106,9 +106,6 @@ def test_tables_come_and_go_as_commits(lw_ok: Lw, lw_run: Lw, repo: lw.Repositor
     lance.write_dataset(ROWS, "../far.lance")
     untracked = 'nothing to commit but untracked tables (use "lw add NAME")\n'
     assert lw_ok("commit", "-m", "too early").out == untracked
-    by_path = lw_run("add", "tables/labels.lance/")
-    assert by_path.code == ExitCode.USAGE
-    assert "lw add labels" in by_path.err
     told = lw_ok("add", "labels").out.splitlines()
     assert told[0].endswith("] add table labels")
     assert told[1] == " labels | new, 3 rows"
@@ -126,7 +123,50 @@ def test_tables_come_and_go_as_commits(lw_ok: Lw, lw_run: Lw, repo: lw.Repositor
     missing = lw_run("remove", "labels")
     assert missing.code == ExitCode.NOT_FOUND
     assert lw_run("add", "none").code == ExitCode.NOT_FOUND
-    assert lw_run("add", "../photos").code == ExitCode.INVALID_INPUT
+    assert lw_run("add", "../none").code == ExitCode.NOT_FOUND
+    assert lw_run("add", "../no name.lance").code == ExitCode.INVALID_INPUT
+
+
+def test_several_tables_are_added_as_one_commit_by_name_path_or_both(
+    lw_ok: Lw, lw_run: Lw, repo: lw.Repository
+) -> None:
+    for where in ("tables/labels.lance", "tables/sizes.lance", "../far.lance"):
+        lance.write_dataset(ROWS, where)
+    before = repo.at().hash
+    told = lw_ok("add", "labels", "tables/sizes.lance/", "../far.lance").out.splitlines()
+    assert told[0].endswith("] add tables labels, sizes, far")
+    assert told[1:4] == [f" {name:<6} | new, 3 rows" for name in ("far", "labels", "sizes")]
+    assert repo.at("HEAD~1").hash == before
+    assert {name: repo.at().pin(name).is_own for name in ("labels", "sizes", "far")} == {
+        "labels": True,
+        "sizes": True,
+        "far": False,
+    }
+    twice = lw_run("add", "../far.lance", "far")
+    assert twice.code == ExitCode.USAGE
+    assert "two of the tables are called 'far'" in twice.err
+
+
+def test_of_several_tables_none_is_added_or_marked_if_one_is_missing(
+    lw_run: Lw, repo: lw.Repository
+) -> None:
+    lance.write_dataset(ROWS, "../far.lance")
+    before = repo.at().hash
+    refused = lw_run("add", "../far.lance", "../missing.lance", "labels")
+    assert refused.code == ExitCode.NOT_FOUND
+    assert "missing.lance" in refused.err
+    assert repo.at().hash == before
+    assert lance.dataset("../far.lance").tags.list() == {}
+
+
+def test_a_commit_of_very_many_added_tables_names_them_below_a_short_subject(
+    lw_ok: Lw, repo: lw.Repository
+) -> None:
+    names = [f"table_of_day_{day}" for day in range(6)]
+    for name in names:
+        lance.write_dataset(ROWS, f"tables/{name}.lance")
+    lw_ok("add", *names)
+    assert repo.at().commit.message.split("\n") == ["add 6 tables", "", ", ".join(names)]
 
 
 def test_branches_are_listed_with_a_star(lw_ok: Lw, repo: lw.Repository) -> None:

@@ -6,6 +6,7 @@ branch, and keep them from other writers or from cleanup.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Annotated, Any
@@ -20,6 +21,7 @@ from lancewood.cli.repository.showing import Adopt, Author, OnBranch, Recording,
 from lancewood.repo import (
     HEADS,
     MAIN,
+    RepositoryRoot,
     View,
     below,
     checked_table,
@@ -34,30 +36,49 @@ _PREPARED_KEYS = ("table", "branch", "version", "uri")
 
 
 def add_command(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What commits call the table.")],
-    uri: Annotated[
-        str | None,
+    tables: Annotated[
+        list[str],
         typer.Argument(
-            metavar="[URI]",
-            help="Where the table is; tables/NAME.lance of the repository if left out.",
+            metavar="TABLE...",
+            help="Names of tables in tables/ of the repository, or paths and uris of tables.",
         ),
-    ] = None,
+    ],
     *,
     record: Recording,
 ) -> None:
-    """Take a table into the repository, as a commit.
+    """Take tables into the repository, as one commit: all of them, or none.
 
-    The table stays where it is, and is pinned as it stands. There is no index as in git: it is
-    committed at once.
+    A table stays where it is, and is pinned as it stands. One that is given by a path or a uri is
+    called as its directory, without .lance; lw add NAME URI calls it NAME. There is no index as in
+    git: they are committed at once.
 
     JSON keys: branch, hash, new, tables, diverged, taken_in.
     """
-    meant = own_table(name.rstrip("/"))
-    if meant is not None:
-        raise typer.BadParameter(f"{name!r} is a path: lw add {meant} takes that table in")
     with record.repository() as repo:
-        location = below(repo.root, own_table_uri(checked_table(name))) if uri is None else uri
-        record.print(repo, repo.add(name, location, **record.facts))
+        record.print(repo, repo.add_all(_locations(repo, tables), **record.facts))
+
+
+def _locations(repo: lw.Repository, given: Sequence[str]) -> dict[str, RepositoryRoot]:
+    """Where the given tables are, by name. Raises BadParameter for a name that is given twice."""
+    if len(given) == 2 and not _is_location(given[0]) and _is_location(given[1]):
+        return {given[0]: given[1]}
+    found: dict[str, RepositoryRoot] = {}
+    for each in given:
+        path = each.rstrip("/")
+        own = own_table(path) if _is_location(path) and not os.path.exists(path) else None
+        is_own = own is not None or not _is_location(path)
+        name = own or os.path.basename(path).removesuffix(".lance")
+        if name in found:
+            raise typer.BadParameter(
+                f"two of the tables are called {name!r}: add one of them by itself, as lw add NAME "
+                "URI with another name"
+            )
+        found[name] = below(repo.root, own_table_uri(checked_table(name))) if is_own else path
+    return found
+
+
+def _is_location(text: str) -> bool:
+    return "/" in text or text.endswith(".lance")
 
 
 def remove_command(

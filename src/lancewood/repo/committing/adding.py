@@ -9,10 +9,12 @@ continues there. If it is interrupted, it can be run again.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from lancewood.catalog.membership import is_member, join
-from lancewood.catalog.names import lance_branch, own_table_uri
+from lancewood.catalog.names import checked_table, lance_branch, own_table_uri
 from lancewood.catalog.opening import inside_of, pin_of, pinned_uri
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot, load_snapshot, main_location
@@ -38,14 +40,38 @@ from lancewood.store.disk_root import refuse_links
 from lancewood.store.locate import open_store, table_of_ddb
 
 
-def add_table(
-    context: RepoContext, changes: Transaction, name: str, uri: str | os.PathLike[str]
+@dataclass(frozen=True, slots=True)
+class _Addition:
+    """A table that may be added, as it stands."""
+
+    name: str
+    uri: str
+    """As the pin writes it."""
+    head: Snapshot
+    is_pinned: bool
+    """Whether the commit pins it already: the repository was received from others."""
+
+
+def add_tables(
+    context: RepoContext, changes: Transaction, tables: Mapping[str, str | os.PathLike[str]]
 ) -> None:
-    """Have a transaction pin a table as it stands.
+    """Have a transaction pin tables, which are given by name and uri, as they stand.
 
     A table elsewhere may be pinned already if the repository was received from others; it is then
-    only marked as belonging to this repository.
+    only marked as belonging to this repository. All are checked before the first is marked.
     """
+    for each in [_checked(context, changes, name, uri) for name, uri in tables.items()]:
+        if not _is_below(each.uri):
+            join(each.head, context.root, context.id, each.name)
+        if not each.is_pinned:
+            changes.pin(each.name, pin_of(each.head, each.uri))
+
+
+def _checked(
+    context: RepoContext, changes: Transaction, name: str, uri: str | os.PathLike[str]
+) -> _Addition:
+    """The table at a uri, if it may be added under this name."""
+    checked_table(name)
     written = _written_uri(context, uri)
     store = open_store(
         below(context.root, written) if _is_below(written) else written,
@@ -71,10 +97,7 @@ def add_table(
     if kind is not None:
         freed = f"set_config({{{MANIFEST_STORE_KEY!r}: None}})"
         raise _beside(kind, f"; {freed} frees one that nobody else writes to")
-    if not _is_below(written):
-        join(head, context.root, context.id, name)
-    if known is None:
-        changes.pin(name, pin_of(head, written))
+    return _Addition(name, written, head, is_pinned=known is not None)
 
 
 def _check_rows_here(context: RepoContext, head: Snapshot, name: str, uri: str) -> None:

@@ -40,7 +40,7 @@ from lancewood.jobs.publishing import reset
 from lancewood.jobs.publishing.work import load_work
 from lancewood.model.lines import has_own_ids
 from lancewood.model.refs import MAIN, BranchName, called
-from lancewood.repo.committing.adding import add_table, check_no_manifest_store
+from lancewood.repo.committing.adding import add_tables, check_no_manifest_store
 from lancewood.repo.committing.creating import begin_anew, may_branch, new_location, taken
 from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.context import RepoContext
@@ -134,7 +134,7 @@ def prepare_new(
     else:
         is_right = True
         _make_at(context, uri, schema)
-        add_table(context, changes, name, uri)
+        add_tables(context, changes, {name: uri})
     changes.commit()
     work = prepare_work(context, branch, name, onto=onto, by=by, own_ids=own_ids)
     table = _begun_anew(work)
