@@ -252,6 +252,10 @@ def _short_list(values: Sequence[Any]) -> str:
     return f"[{shown}, … {more} more]" if more > 0 else f"[{shown}]"
 
 
+MOST_COUNTED = 1_000_000
+"""Rows beyond a limit are counted up to here: they may have to be read for it."""
+
+
 class Output:
     """Prints the answer of a command, as JSON or as text."""
 
@@ -277,6 +281,18 @@ class Output:
     def document(self, document: Mapping[str, Any], text: str) -> None:
         """One answer: the document for programs, a sentence for people."""
         print(json_line(document, self._stream) if self.as_json else text, file=self._stream)
+
+    def more(self, count: int | None, option: str = "--limit", title: str | None = None) -> None:
+        """Say to people that ``count`` more follow what was shown, or some if it is None; nothing
+        for none. In a pipe it goes to stderr, so that what is shown stays what was asked for."""
+        if self.as_json or count == 0:
+            return
+        number = "" if count is None else f"{min(count, MOST_COUNTED):,} "
+        number = f"more than {number}" if count is not None and count > MOST_COUNTED else number
+        about = "" if title is None else f"{title}: "
+        sys.stdout.flush()
+        stream = self._stream if self._on_terminal else sys.stderr
+        print(f"{about}… and {number}more; {option} shows more", file=stream)
 
     def facts(self, document: Mapping[str, Any], facts: Sequence[tuple[str, Any]]) -> None:
         """One answer with several facts, each on a line of its own for people."""

@@ -63,21 +63,25 @@ class BlameOptions(ShownRows):
             names = found.arrow_schema.names
             output.rows(names, (tuple(row.values()) for row in self._rows(found)))
         else:
-            self._print(found)
+            shown = self._print(found)
+            if self.limit:
+                output.more(ask(**{**asked, "limit": None}).count() - shown)
 
-    def _print(self, found: Blame) -> None:
+    def _print(self, found: Blame) -> int:
+        """Print a line for each row or cell; how many there were."""
         names = _shown(found.arrow_schema)
         lines = (
             _line(row, names, is_cell=self.cells, short=not self.full) for row in self._rows(found)
         )
-        is_any = False
+        done = 0
         while block := list(islice(lines, _BLOCK)):
-            is_any = True
+            done += len(block)
             widths = [max(width(each[at]) for each in block) for at in (0, 1)]
             for who, by, when, what in block:
                 print(f"{padded(who, widths[0])} ({padded(by, widths[1])} {when}) {what}".rstrip())
-        if not is_any:
+        if not done and self.limit != 0:
             note("no row matches" if self.where is not None else "there are no rows")
+        return done
 
     def _rows(self, found: Blame) -> Iterator[dict[str, Any]]:
         for batch in self._cut(found.to_batches()):

@@ -59,6 +59,7 @@ class ShownConflicts(Shown):
             if self._title is not None:
                 self._output.title(self._title)
             self._output.rows(_HEAD, _after(head, lines), cut=True)
+            self._say_more()
         return self._seen
 
     def file(self, path: str, kind: FileFormat, *, force: bool = False, safe: bool = False) -> int:

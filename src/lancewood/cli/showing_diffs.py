@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from lancewood.cli.limited import Limited
 from lancewood.cli.output import Output, Shortened, cell, counted, note
 from lancewood.files.formats import FileFormat
 
@@ -25,22 +26,28 @@ class Shown:
     def __init__(self, output: Output, limit: int | None, title: str | None) -> None:
         self._output, self._limit, self._title = output, limit, title
         self._seen = 0
+        self._limited: Limited | None = None
 
     def _json_lines(self, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         about = {} if self._title is None else {"table": self._title}
         self._output.rows([*about, *names], ((*about.values(), *each) for each in rows))
+        self._limited = None
 
     def _said(self, line: str) -> str:
         return line if self._title is None else f"{self._title}: {line}"
 
     def _cut(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Not more rows than asked for."""
-        for batch in batches:
-            left = batch.num_rows if self._limit is None else self._limit - self._seen
-            if left <= 0:
-                return
-            self._seen += min(left, batch.num_rows)
-            yield batch.slice(0, left)
+        self._limited = Limited(batches, self._limit)
+        for batch in self._limited:
+            self._seen += batch.num_rows
+            yield batch
+
+    def _say_more(self) -> None:
+        """Say how many rows the limit cut off."""
+        limited, self._limited = self._limited, None
+        if limited is not None:
+            self._output.more(limited.count_rest(), title=self._title)
 
     def _plain(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
         from lancewood.files.text_forms import plain_batch
@@ -102,6 +109,7 @@ class ShownDiff(Shown):
         rows = (_in_columns(row, after, gone, earlier, short=self._output.short) for row in plain)
         if not self._print(["", *after, *gone], rows, lines) and self._limit != 0:
             note(self._said("no row differs"))
+        self._say_more()
 
     def _print(
         self, columns: list[str], rows: Iterator[tuple[Any, ...]], about: Sequence[str] = ()
@@ -130,6 +138,8 @@ class ShownDiff(Shown):
             and self._limit != 0
         ):
             note(self._said("no cell differs"))
+        if not self._output.as_json:
+            self._say_more()
 
     def file(self, kind: FileFormat, *, cells: bool, safe: bool) -> None:
         """As a file of rows or cells to stdout."""

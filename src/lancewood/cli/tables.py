@@ -27,7 +27,16 @@ from lancewood.cli.output import outcome
 from lancewood.cli.progress import task_runner
 from lancewood.cli.repository.names import TableNames, check_main_is_meant
 from lancewood.errors import InvalidInputError
-from lancewood.table import MAIN, Access, NamedVersion, Runner, called, history, open_named
+from lancewood.table import (
+    MAIN,
+    Access,
+    NamedVersion,
+    Runner,
+    called,
+    count_versions,
+    history,
+    open_named,
+)
 
 T = TypeVar("T")
 Branch: TypeAlias = Annotated[
@@ -210,6 +219,11 @@ class BranchOptions(TableOptions):
         access = self.access(names.whole(uri) or uri)
         with names.shown_in_errors():
             return history(access, branch=self.branch, limit=limit)
+
+    def count_versions(self, uri: str) -> int:
+        """How many versions of the branch there are."""
+        access = self.access(TableNames(self.storage).whole(uri) or uri)
+        return count_versions(access, branch=self.branch)
 
     def to_compare(self, uri: str) -> lw.Table:
         """A table whose versions are compared; the uri may be a name in the repository around."""

@@ -82,7 +82,7 @@ if TYPE_CHECKING:
         repair,
     )
     from lancewood.table.changes import CHANGE, ChangedRows, Changes, files_added
-    from lancewood.table.details import StoredFile, TableDetails, history
+    from lancewood.table.details import StoredFile, TableDetails, count_versions, history
     from lancewood.table.diffs import Diff, DiffCells, DiffStat, SchemaDiff
     from lancewood.table.indices import Indices
     from lancewood.table.naming import Conflicts
@@ -182,6 +182,7 @@ __all__ = [
     "check_key",
     "check_rules",
     "check_where",
+    "count_versions",
     "create",
     "diff",
     "drop",
@@ -207,7 +208,7 @@ __all__ = [
 _NAMES = {
     "lancewood.store.options": "is_secret",
     "lancewood.model.schema": "Field",
-    "lancewood.table.details": "StoredFile TableDetails history",
+    "lancewood.table.details": "StoredFile TableDetails count_versions history",
     "lancewood.data.blob_file": "BlobFile",
     "lancewood.engine.base": "FileLimits",
     "lancewood.engine.location": "BasePath",

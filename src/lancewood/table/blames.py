@@ -47,6 +47,10 @@ class Blame(Rows):
         """Rows or cells as record batches, in the order of the table, within a bounded memory."""
         return self._rows.batches()
 
+    def count(self) -> int:
+        """How many rows or cells there are, without looking who wrote them."""
+        return self._rows.count()
+
     def __repr__(self) -> str:
         head = self._rows.snapshot.manifest
         return f"<Blame of version {head.version} of {self._rows.snapshot.location.uri}>"

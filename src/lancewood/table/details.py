@@ -26,6 +26,7 @@ from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import Version
 from lancewood.model.manifest import decode_fragment
 from lancewood.model.schema import Field
+from lancewood.store.base import Store
 from lancewood.table.handle import Handle
 
 _FIRST = Version(1)
@@ -154,7 +155,19 @@ def history(
 
     Raises NotFoundError where there is no table.
     """
+    return iterate_versions(_store_of(access, branch), limit)
+
+
+def count_versions(access: Access, *, branch: str | None = None) -> int:
+    """How many versions a branch has; none is opened.
+
+    Raises NotFoundError where there is no table.
+    """
+    return len(list_versions(_store_of(access, branch)).versions)
+
+
+def _store_of(access: Access, branch: str | None) -> Store:
     location, revision = access.find()
     store = history_location(location, branch=branch, in_uri=revision).store
     require_newest(store)
-    return iterate_versions(store, limit)
+    return store

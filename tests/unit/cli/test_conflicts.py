@@ -118,6 +118,7 @@ def test_programs_get_whole_conflicts_as_json_lines() -> None:
 
 def test_a_limit_counts_conflicts(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(shown(ROWS, limit=2).splitlines()) == 3
+    assert capsys.readouterr().err == "… and 1 more; --limit shows more\n"
     assert shown(ROWS, limit=0) == ""
     assert capsys.readouterr().err == ""
 

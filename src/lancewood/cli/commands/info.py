@@ -169,6 +169,8 @@ def versions_command(
     found = given.history(uri, None if all_versions else limit)
     columns = ("version", "time", "operation", "rows", "message")
     given.output.listing(found, (_VERSION_KEYS, _version), (columns, _version_line))
+    if limit and not all_versions and not given.json:
+        given.output.more(max(0, given.count_versions(uri) - limit), "--all")
 
 
 def _version(each: lw.VersionInfo) -> tuple[Any, ...]:
@@ -206,6 +208,8 @@ def files_command(
     table = read.table(uri)
     found = table.files(None if all_fragments else limit)
     read.output.listing(found, (_FILE_KEYS, _file), (_FILE_COLUMNS, _file_line))
+    if limit and not all_fragments:
+        read.output.more(max(0, table.stats().fragments - limit), "--all")
 
 
 def _file(each: StoredFile) -> tuple[Any, ...]:

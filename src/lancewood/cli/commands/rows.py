@@ -31,11 +31,13 @@ def cat_command(
 
     JSON lines, with a key for each column.
     """
-    table = read.table(uri)
+    table, output = read.table(uri), read.output_of_rows(full=full)
     scan = table.scan(
         options.names(columns), where, limit=limit, offset=offset, with_row_id=with_row_id
     )
-    print_rows(scan, read.output_of_rows(full=full))
+    shown = print_rows(scan, output)
+    if limit and limit <= shown and not read.json:
+        output.more(table.count_rows(where) - offset - shown)
 
 
 def head_command(
@@ -52,8 +54,10 @@ def head_command(
 
     JSON lines, with a key for each column.
     """
-    table = read.table(uri)
-    print_rows(table.scan(options.names(columns), limit=rows), read.output_of_rows(full=full))
+    table, output = read.table(uri), read.output_of_rows(full=full)
+    shown = print_rows(table.scan(options.names(columns), limit=rows), output)
+    if rows:
+        output.more(table.count_rows() - shown, "--rows")
 
 
 def count_command(uri: options.UriOrName, where: options.Where = None, *, read: Reading) -> None:

@@ -25,6 +25,7 @@ import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.commands.rows import ReadableRows, print_rows
 from lancewood.cli.file_options import check_safe
+from lancewood.cli.limited import Limited
 from lancewood.cli.output import note
 from lancewood.cli.repository.names import find_repository, warnings_shown
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
@@ -140,7 +141,11 @@ def sql_command(
                 for batch in rows.to_batches():
                     sink.write(batch)
             return
-        print_rows(rows, given.output_of_rows(full=full))
+        output = given.output_of_rows(full=full)
+        print_rows(rows, output)
+        if not given.json:
+            rest = rows.count_rest()
+            output.more(None if rest and on_spark else rest)
 
 
 class _Spark:
@@ -217,26 +222,19 @@ class _Asked:
             return run_script(script, workplace, engine)
 
 
-@dataclass(frozen=True)
 class _Limited:
-    """The first rows of an answer; all of them without a limit."""
+    """The first rows of an answer, which are read once; all of them without a limit."""
 
-    found: ReadableRows
-    limit: int | None
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self.found.schema
+    def __init__(self, found: ReadableRows, limit: int | None) -> None:
+        self.schema: pa.Schema = found.schema
+        self._rows = Limited(found.to_batches(), limit)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        left = self.limit
-        if left == 0:
-            return
-        for batch in self.found.to_batches():
-            yield batch if left is None else batch.slice(0, left)
-            left = None if left is None else left - batch.num_rows
-            if left is not None and left <= 0:
-                return
+        return iter(self._rows)
+
+    def count_rest(self) -> int:
+        """How many rows the limit cut off."""
+        return self._rows.count_rest()
 
 
 def _engine(spark: _Spark | None, *, pushdown: bool = True) -> Here | OnSpark:
@@ -246,16 +244,16 @@ def _engine(spark: _Spark | None, *, pushdown: bool = True) -> Here | OnSpark:
     return OnSpark(spark.running, None, pushdown=pushdown)
 
 
-def _taken(found: Any, limit: int | None, *, as_json: bool) -> ReadableRows:
+def _taken(found: Any, limit: int | None, *, as_json: bool) -> _Limited:
     """The rows of an answer, or of a frame of Spark, which come at once."""
     is_here = isinstance(found, pa.Table | Answer)
     if as_json:
         check_keys(found.schema.names if is_here else found.columns)
     if is_here:
         return _Limited(found, limit)
-    frame = found if limit is None else found.limit(limit)
+    frame = found if limit is None else found.limit(limit + 1)
     with _in_our_words("the query"):
-        return _Limited(arrow_of(frame), None)
+        return _Limited(arrow_of(frame), limit)
 
 
 @contextmanager

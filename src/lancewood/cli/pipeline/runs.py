@@ -19,6 +19,7 @@ from lancewood.pipeline.running.runs import (
     KnownRun,
     PastReport,
     clean,
+    count_runs,
     known_run,
     known_runs,
     past_report,
@@ -57,6 +58,8 @@ def list_runs_command(
         found = known_runs(repo, pipeline, limit)
         columns = ("run", "pipeline", "state", "time", "at")
         given.output.listing(found, (_LISTED, _listed), (columns, _cells))
+        if limit and not given.json:
+            given.output.more(max(0, count_runs(repo, pipeline) - limit), "--max-count")
 
 
 def _listed(e: KnownRun) -> tuple[Any, ...]:

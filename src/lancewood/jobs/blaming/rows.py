@@ -128,6 +128,10 @@ class BlameRows:
             found = following.origins(_rows(batch), self.columns)
             yield make(batch, found, _Writers(following.lines))
 
+    def count(self) -> int:
+        """How many rows, or cells, there are."""
+        return self._scan.count() * (len(self.columns) if self.is_by_cell else 1)
+
     @property
     def _portion(self) -> int:
         if not self.is_by_cell:

@@ -78,6 +78,11 @@ def known_runs(
     return _with_history(repository, found[:limit])
 
 
+def count_runs(repository: Repository, pipeline: str | None = None) -> int:
+    """How many runs ``known_runs`` finds without a limit."""
+    return len([*_unfinished(repository, pipeline), *_published(repository, pipeline)])
+
+
 def known_run(repository: Repository, run: str, pipeline: str | None = None) -> KnownRun:
     """One of them, or a run that ended without a branch and left a report.
 
