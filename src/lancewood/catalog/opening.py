@@ -20,7 +20,7 @@ from lancewood.catalog.pin import Pin, check_uri
 from lancewood.errors import IntegrityError, InvalidInputError, LancewoodError, NotFoundError
 from lancewood.format.layout import NamingScheme, manifest_key
 from lancewood.git.names import RepositoryRoot, below
-from lancewood.model.ids import Version, is_detached
+from lancewood.model.ids import is_detached, version_words
 from lancewood.model.landing import Landing
 from lancewood.model.manifest import Manifest
 from lancewood.model.refs import BranchName, called
@@ -254,8 +254,7 @@ def _landed_twin(location: Location, pin: Pin) -> Snapshot | None:
 
 
 def _named(location: Location, pin: Pin) -> str:
-    kind = "detached version" if is_detached(pin.version) else "version"
-    return f"{kind} {Version(pin.version)} of {called(pin.branch)} of {location.uri}"
+    return f"{version_words(pin.version)} of {called(pin.branch)} of {location.uri}"
 
 
 def column_types(schema: Schema) -> tuple[tuple[str, str], ...]:

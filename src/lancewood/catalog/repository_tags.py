@@ -206,8 +206,8 @@ def protect(snapshot: Snapshot, ref: str, repository_id: str) -> bool:
     head = snapshot.manifest
     if is_detached(head.version):
         raise InvalidInputError(
-            f"version {head.version} of {snapshot.location.uri} is detached, and a tag would not "
-            "keep its files; protect the version that it landed as"
+            f"this state of {snapshot.location.uri} is detached, and a tag would not keep its "
+            "files; protect the version that it landed as"
         )
     mark = new_tag(
         protection_tag(ref),

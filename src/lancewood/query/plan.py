@@ -15,6 +15,7 @@ from typing import Protocol
 from lancewood.engine.rows import plan_scan
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
+from lancewood.model.ids import version_words
 from lancewood.model.refs import called
 from lancewood.query.diffs import SIDES, DiffCall, TableDiff
 from lancewood.query.names import AsOf, Occurrence, occurrences
@@ -161,7 +162,8 @@ def _indices(read: Read) -> Iterator[str]:
 
 def _version(snapshot: Snapshot) -> str:
     manifest = snapshot.manifest
-    return f"{manifest.version} of {called(manifest.branch)}, {snapshot.location.uri}"
+    words = version_words(manifest.version).removeprefix("version ")
+    return f"{words} of {called(manifest.branch)}, {snapshot.location.uri}"
 
 
 def _columns(read: Read) -> str:

@@ -31,7 +31,7 @@ from lancewood.errors import (
     RetryableConflictError,
 )
 from lancewood.git.hashes import Hash
-from lancewood.model.ids import Version
+from lancewood.model.ids import Version, version_words
 from lancewood.model.lines import has_own_ids
 from lancewood.model.operations import Clone, Restore
 from lancewood.model.refs import BranchName
@@ -162,9 +162,9 @@ def _whole(state: Snapshot, pin: Pin) -> Snapshot:
     lost = lost_staged_file(state.location, before, state.manifest)
     if lost is not None:
         raise NotFoundError(
-            f"{lost} of {state.location.uri}, which version {pin.version} needs that the commit "
-            "pins, is gone. Another program's cleanup removed it before the commit landed; bring "
-            "it back from a copy, or use another commit",
+            f"{lost} of {state.location.uri}, which {version_words(pin.version)} needs that the "
+            "commit pins, is gone. Another program's cleanup removed it before the commit landed; "
+            "bring it back from a copy, or use another commit",
             uri=state.location.uri,
             version=pin.version,
             file=lost,

@@ -177,16 +177,15 @@ class TableNames:
         assert self._repo is not None
         pin = view.pin(name)
         location, version = location_of(self._repo, pin), int(pin.version)
-        if is_compared and pin.landing is not None:
-            landed = view.landed(name)
-            if landed is None:
-                raise InvalidInputError(
-                    f"what the commit pins of {location} is not there on {called(pin.branch)} of "
-                    "the table, or others wrote in between, and only versions there can be "
-                    f"compared: lw status tells more, and lw diff --rows --table {name} compares "
-                    "what commits pin"
-                )
+        landed = None if pin.landing is None else view.landed(name)
+        if landed is not None:
             version = landed.version
+        elif is_compared and pin.landing is not None:
+            raise InvalidInputError(
+                f"what the commit pins of {location} is not there on {called(pin.branch)} of the "
+                "table, or others wrote in between, and only versions there can be compared: lw "
+                f"status tells more, and lw diff --rows --table {name} compares what commits pin"
+            )
         return f"{location}@{pin.branch or ''}:{version}"
 
 

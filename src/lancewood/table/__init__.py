@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from lancewood.jobs.upkeep.verify import VerifyReport
     from lancewood.model.field_keys import EXTENSION_NAME
     from lancewood.model.fragment import Fragment
+    from lancewood.model.ids import version_words
     from lancewood.model.index import Index
     from lancewood.model.operations import (
         Append,
@@ -203,6 +204,7 @@ __all__ = [
     "scanned_schema",
     "shorten",
     "translated_errors",
+    "version_words",
 ]
 
 _NAMES = {
@@ -242,6 +244,7 @@ _NAMES = {
         "Append CreateIndex DataReplacement Delete Merge Operation Overwrite Project "
         "ReserveFragments Restore Rewrite Update UpdateBases UpdateConfig"
     ),
+    "lancewood.model.ids": "version_words",
     "lancewood.model.refs": "MAIN Branch Tag called",
     "lancewood.model.transaction": "Transaction",
     "lancewood.store.checkup": "CheckStatus StoreCheck",

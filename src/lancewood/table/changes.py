@@ -158,8 +158,8 @@ def _check_comparable(*versions: Snapshot) -> None:
     for each in versions:
         if is_detached(each.manifest.version):
             raise InvalidInputError(
-                f"version {each.manifest.version} is detached, beside the history of "
-                f"{each.location.uri}: its row ids may be those of other rows there"
+                f"this state is detached, beside the history of {each.location.uri}: its row ids "
+                "may be those of other rows there"
             )
         if not each.manifest.has_stable_row_ids:
             raise UnsupportedError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ import pytest
 
 import lancewood as lw
 from lancewood.cli.failing import ExitCode
+from lancewood.errors import StorageError
+from lancewood.repo import NotLandedWarning
 
 Lw = Callable[..., Any]
 ROWS = pa.table({"id": [1, 2, 3]})
@@ -331,3 +334,53 @@ def test_the_reflog_is_that_of_git(lw_ok: Lw, repo: lw.Repository) -> None:
     newest = lw_ok("reflog", "exp", "--json").lines[0]
     assert (newest["ref"], newest["number"], newest["why"]) == ("exp", 0, "commit: more photos")
     assert lw_ok("reflog", "exp", "--json").lines[-1]["old"] is None
+
+
+_SHOWN = [
+    ["tables", "exp"],
+    ["status"],
+    ["log", "--stat"],
+    ["show", "exp"],
+    ["diff", "main", "exp", "--rows"],
+    ["table", "info", "photos@exp"],
+    ["table", "verify", "photos@exp"],
+    ["table", "export", "photos@exp", "photos.csv", "--force"],
+    ["table", "clone", "photos@exp", "copy.lance"],
+    ["sql", "SELECT id FROM photos@exp", "--explain"],
+]
+
+
+@pytest.mark.parametrize("has_landed", [True, False], ids=["landed", "waits"])
+def test_no_number_of_a_detached_state_is_shown_to_people(
+    lw_run: Lw, repo: lw.Repository, monkeypatch: pytest.MonkeyPatch, has_landed: bool
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise StorageError("away")
+
+    with monkeypatch.context() as patch:
+        if not has_landed:
+            patch.setattr("lancewood.repo.committing.transaction.land", fail)
+        changes = repo.transaction("exp", "more")
+        changes.table("photos").delete("id = 1")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotLandedWarning)
+            changes.commit()
+    numbers = [str(repo.at("exp").pin(each).version) for each in repo.at("exp").tables]
+    for command in _SHOWN:
+        told = lw_run(*command)
+        assert not [each for each in numbers if each in told.out + told.err], command
+    info = lw_run("table", "info", "photos@exp").out
+    tables = lw_run("tables", "exp").out.split()
+    landed = repo.at("exp").landed("photos")
+    if has_landed:
+        assert landed is not None
+        newest = lance.dataset("tables/photos.lance").checkout_version(("exp", None)).version
+        assert landed.version == newest
+        assert f"version         {newest}\n" in info
+        assert tables[-1] == f"tables/photos.lance@exp:{newest}"
+    else:
+        assert landed is None
+        assert "version         a detached state (the newest is" in info
+        assert tables[-1] == f"photos@{repo.at('exp').hash[:12]}"
+    read = lw_run("table", "cat", tables[-1], "--json").lines
+    assert [each["id"] for each in read] == [2, 3, 2, 3]

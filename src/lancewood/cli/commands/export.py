@@ -15,6 +15,7 @@ from lancewood.cli.tables import Reading
 from lancewood.errors import UnsupportedError
 from lancewood.files.formats import FileFormat, require_format
 from lancewood.files.sinks import STDOUT, JsonLines, check_target, writing
+from lancewood.table import version_words
 
 
 def export_command(
@@ -70,7 +71,8 @@ def export_command(
             "in JSON, which has no word for it; CSV, Parquet and Arrow keep it"
         )
     if file != STDOUT:
-        done = f"exported {counted(rows, 'row')} ({human_size(size)}) of version {table.version}"
+        exported = f"{counted(rows, 'row')} ({human_size(size)})"
+        done = f"exported {exported} of {version_words(table.version)}"
         facts = {"file": file, "format": chosen.value, "rows": rows, "bytes": size}
         read.answer(table, f"{done} to {file}", **facts)
 

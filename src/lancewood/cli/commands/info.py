@@ -12,7 +12,7 @@ import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import count, moment, note, size
 from lancewood.cli.tables import BranchOptions, Reading
-from lancewood.table import Field, StoredFile
+from lancewood.table import Field, StoredFile, version_words
 
 _VERSION_KEYS = ("version", "timestamp", "operation", "rows", "message", "properties", "damage")
 _FILE_COLUMNS = ("fragment", "kind", "rows", "bytes", "base", "path")
@@ -73,7 +73,7 @@ def _info(table: lw.Table) -> dict[str, Any]:
 def _info_facts(known: dict[str, Any], table: lw.Table) -> list[tuple[str, Any]]:
     facts: list[tuple[str, Any]] = [
         ("uri", known["uri"]),
-        ("version", f"{known['version']}{_newer(known)}"),
+        ("version", f"{_version_number(known['version'])}{_newer(known)}"),
         ("branch", known["branch"] or "main"),
         ("rows", count(known["rows"])),
         ("deleted rows", count(known["deleted_rows"])),
@@ -103,6 +103,10 @@ def _info_facts(known: dict[str, Any], table: lw.Table) -> list[tuple[str, Any]]
 def _newer(known: dict[str, Any]) -> str:
     newest = known["newest_version"]
     return "" if newest in (None, known["version"]) else f" (the newest is {newest})"
+
+
+def _version_number(version: int) -> str:
+    return version_words(version).removeprefix("version ")
 
 
 def _flags(word: int) -> str:

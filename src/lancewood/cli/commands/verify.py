@@ -11,7 +11,7 @@ from lancewood.cli import options
 from lancewood.cli.failing import ExitCode
 from lancewood.cli.output import counted
 from lancewood.cli.tables import Changing, Reading
-from lancewood.table import Problem
+from lancewood.table import Problem, version_words
 
 
 def verify_command(
@@ -81,7 +81,7 @@ def _summary(uri: str, report: lw.VerifyReport) -> str:
     checked = ", ".join(counted(number, thing) for thing, number in seen.items())
     state = "is whole" if report.ok else f"has {counted(len(report.problems), 'problem')}"
     how = ", every value decoded" if report.deep else ""
-    return f"version {report.version} of {uri} {state}: {checked} checked{how}"
+    return f"{version_words(report.version)} of {uri} {state}: {checked} checked{how}"
 
 
 def repair_command(

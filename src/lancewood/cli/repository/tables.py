@@ -99,15 +99,16 @@ def remove_command(
 def tables_command(revision: Revision = "HEAD", *, here: InRepository) -> None:
     """List the tables of a commit, and where each is read.
 
-    The uri names exactly the version that is pinned, for lw table cat and all that read. A
-    version that a transaction of the repository made has a large number of its own.
+    The uri names exactly the version that is pinned, for lw table cat and all that read. What a
+    transaction of the repository made is named by the version that it landed as, or by the commit
+    as long as it has not landed; with --json by the number that the pin has.
 
     JSON lines with keys: table, rows, fragments, branch, version, uri.
     """
     with here.repository() as repo:
         is_unborn = revision == "HEAD" and repo.head.hash is None
-        found = iter(()) if is_unborn else _rows(repo.at(revision), repo)
-        here.output.listing(found, (_TABLE_KEYS, tuple), (_TABLE_COLUMNS, _line))
+        keys, listed = (_TABLE_KEYS, _rows) if here.json else (_TABLE_COLUMNS, _lines)
+        here.output.rows(keys, () if is_unborn else listed(repo.at(revision), repo))
 
 
 def _rows(view: View, repo: lw.Repository) -> Iterator[tuple[Any, ...]]:
@@ -118,8 +119,16 @@ def _rows(view: View, repo: lw.Repository) -> Iterator[tuple[Any, ...]]:
         yield name, pin.rows, pin.fragments, branch, int(pin.version), uri
 
 
-def _line(row: Sequence[Any]) -> tuple[Any, ...]:
-    return row[0], count(row[1]), count(row[2]), row[5]
+def _lines(view: View, repo: lw.Repository) -> Iterator[tuple[Any, ...]]:
+    """The same for people: a state that a transaction made is named by the version that it landed
+    as, else by the commit."""
+    for name, rows, fragments, _, _, uri in _rows(view, repo):
+        pin = view.pin(name)
+        if pin.landing is not None:
+            found = view.landed(name)
+            at = f"{location_of(repo, pin)}@{pin.branch or ''}"
+            uri = f"{name}@{short(view.hash)}" if found is None else f"{at}:{found.version}"
+        yield name, count(rows), count(fragments), uri
 
 
 def prepare_command(

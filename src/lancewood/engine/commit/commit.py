@@ -110,8 +110,8 @@ def check_in_history(location: Location, base: Manifest) -> None:
     """Raise InvalidInputError for a version that nothing can follow, such as one of a commit."""
     if is_detached(base.version):
         raise InvalidInputError(
-            f"version {base.version} is detached: it is beside the history of {location.uri}, and "
-            "nothing can follow it there; a table of a repository's commit is written in "
+            f"this state is detached: it is beside the history of {location.uri}, and nothing can "
+            "follow it there; a table of a repository's commit is written in "
             "repo.transaction(), any other at latest()"
         )
 

@@ -378,8 +378,8 @@ class Stage:
             return self.base
         if is_detached(version):
             raise InvalidInputError(
-                f"version {version} is detached: it is beside the history of {self.location.uri}, "
-                "and nothing can follow it there"
+                f"this state is detached: it is beside the history of {self.location.uri}, and "
+                "nothing can follow it there"
             )
         staged = self.state(version)
         if staged is not None:

@@ -146,8 +146,8 @@ def check_source(source: Snapshot, *, is_branch: bool = True) -> None:
     check_writable(head, source.location.repository if is_branch else ANY_REPOSITORY)
     if is_detached(head.version):
         raise InvalidInputError(
-            f"version {head.version} of {source.location.uri} is detached, and a branch or clone "
-            "of it would not open; take a version of the history"
+            f"this state of {source.location.uri} is detached, and a branch or clone of it would "
+            "not open; take a version of the history"
         )
 
 

@@ -262,8 +262,8 @@ def _find_target(main: Location, snapshot: Snapshot, at: At) -> _Target:
     found = resolve(snapshot, at)
     if is_detached(found.manifest.version):
         raise InvalidInputError(
-            f"version {found.manifest.version} is detached, and a tag would not keep its files "
-            "from being cleaned up; tag a version of the history"
+            "this state is detached, and a tag would not keep its files from being cleaned up; tag "
+            "a version of the history"
         )
     target = _look_up(main, found, found.manifest.version)
     if target is None:
