@@ -18,10 +18,11 @@ from lancewood.cli import options
 from lancewood.cli.file_options import DifferingRows
 from lancewood.cli.option_sets import OptionSet
 from lancewood.cli.output import Output, counted, note
-from lancewood.cli.showing_conflicts import Conflicts, ShownConflicts, note_stale, show_columns
+from lancewood.cli.showing_conflicts import ShownConflicts, note_stale, show_columns
 from lancewood.files.formats import FileFormat, require_format
 from lancewood.files.sinks import STDOUT, check_target
 from lancewood.files.sources import ImportOptions, SourceFiles
+from lancewood.table import Conflicts
 
 _SIDES = ("ours", "theirs")
 _OF_COLUMNS = (*_SIDES, "drop", "keep")
@@ -166,6 +167,7 @@ class MergeOptions(Deciding):
 class ConflictOptions(MergeOptions, DifferingRows):
     """Which conflicts of a merge are shown, and how."""
 
+    columns: options.Columns = None
     output: Annotated[
         str | None,
         typer.Option(
@@ -195,6 +197,8 @@ class ConflictOptions(MergeOptions, DifferingRows):
         """Show the conflicts of a table, or write them; how many. ``title`` is the name of the
         table where several are shown."""
         output.short = not self.full
+        chosen = options.names(self.columns)
+        found = found if chosen is None else found.select(chosen)
         shown, kind = ShownConflicts(found, output, self.limit, title), self.kind
         if kind is None:
             return _shown(shown, output, title)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
 import pyarrow as pa
 
-from lancewood.errors import InvalidInputError
+from lancewood.errors import InvalidInputError, MergeConflictError
 from lancewood.model.refs import Branch, Tag
 from lancewood.table.by_name import ByName
 from lancewood.table.handle import Handle, runner_or_threads
@@ -215,13 +215,46 @@ class Conflicts(Rows):
     ``base``, ``ours`` and ``theirs``: structs of all columns, null where the row is not there.
     """
 
-    def __init__(self, uniting: Uniting) -> None:
+    def __init__(self, uniting: Uniting, columns: Sequence[str] | None = None) -> None:
         self._uniting = uniting
+        self._chosen = columns
+
+    def select(self, columns: Sequence[str]) -> Conflicts:
+        """The conflicts in some columns, with the values of these columns alone; of whole rows
+        those in which a side changed one of them. InvalidInputError is raised for a column that the
+        merged table does not have, as soon as something is read."""
+        from lancewood.engine.base import as_list
+
+        return Conflicts(self._uniting, as_list("columns", columns))
+
+    @property
+    def columns(self) -> tuple[tuple[str, str, str, str], ...]:
+        """Columns in conflict, for which rows cannot be compared yet: the name, the kind, what ours
+        did and what theirs did. A ``Resolve(schema=)`` decides them."""
+        try:
+            _ = self._uniting.columns
+        except MergeConflictError as conflict:
+            if "schema" not in conflict.facts:
+                raise
+            return tuple(conflict.facts["schema"])
+        return ()
 
     @property
     def schema(self) -> pa.Schema:
         """The schema of what comes out."""
-        return self._uniting.shape.deciding.shape.schema
+        from lancewood.jobs.uniting.conflicts import selected_schema
+
+        whole = self._uniting.shape.deciding.shape.schema
+        return whole if self._chosen is None else selected_schema(whole, self._checked())
+
+    def _checked(self) -> list[str]:
+        from lancewood.engine.schema import unknown_column
+
+        known, chosen = self._uniting.columns.schema, list(self._chosen or ())
+        for each in chosen:
+            if each not in known.by_name:
+                raise unknown_column(known, each, known.names)
+        return chosen
 
     @property
     def _row_schema(self) -> pa.Schema:
@@ -229,7 +262,13 @@ class Conflicts(Rows):
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The conflicts as record batches, within a bounded memory."""
-        return self._uniting.conflict_batches()
+        from lancewood.jobs.uniting.conflicts import selected
+
+        found = self._uniting.conflict_batches()
+        if self._chosen is None:
+            return found
+        schema, chosen = self.schema, self._checked()
+        return (selected(each, chosen, schema) for each in found)
 
     def names(self, where: str | None = None) -> list[str]:
         """The names of those that match, SQL over the columns of what comes out."""
@@ -243,8 +282,8 @@ class Conflicts(Rows):
         return found
 
     def count(self) -> int:
-        """How many there are."""
-        return sum(each.num_rows for each in self.to_batches())
+        """How many there are: rows, or columns where these have to be decided first."""
+        return len(self.columns) or sum(each.num_rows for each in self.to_batches())
 
     def decided(self) -> frozenset[str]:
         """The names of conflicts on which decisions were given or kept, also of those that are not

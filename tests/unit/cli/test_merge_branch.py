@@ -213,3 +213,25 @@ def test_options_that_do_not_go_together_are_refused(
 def test_a_branch_into_itself_and_one_that_is_not_there_are_refused(lw_run: Lw, uri: str) -> None:
     assert lw_run("table", "merge-branch", f"{uri}@exp", "exp").code == ExitCode.INVALID_INPUT
     assert lw_run("table", "merge-branch", uri, "nope").code == ExitCode.NOT_FOUND
+
+
+def test_conflicts_of_one_column_are_shown_with_its_values_alone(
+    lw_ok: Lw, lw_run: Lw, conflicting: str
+) -> None:
+    lines = lw_ok("table", "conflicts", conflicting, "exp", "-c", "views").out.splitlines()[1:]
+    assert sorted(each.split()[:2] for each in lines) == [["id=2", "views"]]
+    (found,) = lw_ok("table", "conflicts", conflicting, "exp", "-c", "views", "--json").lines
+    assert found["_columns"] == ["views"]
+    assert [found[side] for side in ("base", "ours", "theirs")] == [
+        {"views": 20},
+        {"views": 21},
+        {"views": 25},
+    ]
+    both = lw_ok("table", "conflicts", conflicting, "exp", "-c", "label,views", "--json").lines
+    assert sorted(each["_kind"] for each in both) == ["delete/update", "update/update"]
+    none = lw_run("table", "conflicts", conflicting, "exp", "-c", "id", "--exit-code")
+    assert (none.code, none.out) == (0, "")
+    assert "no row is in conflict" in none.err
+    wrong = lw_run("table", "conflicts", conflicting, "exp", "-c", "lable")
+    assert wrong.code == ExitCode.INVALID_INPUT
+    assert "label" in wrong.err

@@ -435,3 +435,18 @@ def test_dictionaries_with_nulls_are_merged(tmp_path: Path, version: Any) -> Non
     scene.on().merge(texts("z", "y", None, "x"), on="k")
     scene.merge()
     assert scene.rows() == [(0, 1, "z"), (1, 1, "y"), (2, 1, None), (3, 1, "x")]
+
+
+def test_conflicts_are_counted_while_columns_are_in_conflict(tmp_path: Path) -> None:
+    table = lw.create(tmp_path / "t.lance", pa.table({"id": [1, 2], "size": [10, 20]}))
+    table = table.branches.create("exp")
+    table.cast_column("size", pa.string())
+    main = lw.open(tmp_path / "t.lance").cast_column("size", pa.float64())
+    main.update({"size": "11.0"}, where="id = 1")
+    found = lw.open(tmp_path / "t.lance").branches.conflicts("exp")
+    assert [each[0] for each in found.columns] == ["size"]
+    assert found.count() == 1
+    ours = lw.open(tmp_path / "t.lance").branches.conflicts(
+        "exp", resolve=lw.Resolve(schema="ours")
+    )
+    assert (ours.columns, ours.count()) == ((), 0)

@@ -227,12 +227,7 @@ def _decide(
 
 def _left(found: Conflicts) -> int | None:
     """How many conflicts are left; None if columns are to be decided first."""
-    try:
-        return found.count()
-    except MergeConflictError as conflict:
-        if "schema" not in conflict.facts:
-            raise
-        return None
+    return None if found.columns else found.count()
 
 
 def _said_left(left: int) -> str:

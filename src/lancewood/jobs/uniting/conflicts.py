@@ -207,6 +207,42 @@ class ConflictShape:
         ]
 
 
+def selected_schema(whole: pa.Schema, columns: Sequence[str]) -> pa.Schema:
+    """The schema of conflicts of which the sides have some of their columns."""
+    fields = [
+        pa.field(each.name, pa.struct([part for part in each.type if part.name in columns]))
+        if each.name in SIDES
+        else each
+        for each in whole
+    ]
+    return pa.schema(fields, whole.metadata)
+
+
+def selected(batch: pa.RecordBatch, columns: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
+    """The conflicts in some columns; of those of whole rows the ones in which a side has another
+    value there than the base. ``schema`` is ``selected_schema`` of these columns."""
+    arrays = {name: batch.column(name) for name in schema.names}
+    cells = arrays[COLUMNS].to_pylist()
+    names = [[each for each in row or () if each in columns] for row in cells]
+    arrays[COLUMNS] = pa.array(names, schema.field(COLUMNS).type)
+    for name in SIDES:
+        side, fields = arrays[name], list(schema.field(name).type)
+        parts = [side.field(each.name) for each in fields]
+        values = pa.RecordBatch.from_arrays(parts, schema=pa.schema(fields))
+        arrays[name] = as_struct(SideRows(values, _valid(side)), fields)
+    found = pa.RecordBatch.from_arrays([*arrays.values()], schema=schema)
+    base, ours, theirs = (found.column(each) for each in SIDES)
+    kept = [
+        bool(here) if row else _is_changed(*(each[at].as_py() for each in (base, ours, theirs)))
+        for at, (row, here) in enumerate(zip(cells, names, strict=True))
+    ]
+    return found.filter(pa.array(kept, pa.bool_()))
+
+
+def _is_changed(base: Any, *sides: Any) -> bool:
+    return base is None or any(each is not None and each != base for each in sides)
+
+
 @dataclass
 class Left:
     """What is left to decide of a merge, counted."""
