@@ -19,7 +19,7 @@ from lancewood.cli.file_options import DifferingRows
 from lancewood.cli.option_sets import OptionSet
 from lancewood.cli.output import Output, counted, note
 from lancewood.cli.showing_conflicts import ShownConflicts, note_stale, show_columns
-from lancewood.files.formats import FileFormat, require_format
+from lancewood.files.formats import STDIN, FileFormat, require_format
 from lancewood.files.sinks import STDOUT, check_target
 from lancewood.files.sources import ImportOptions, SourceFiles
 from lancewood.table import Conflicts
@@ -236,7 +236,16 @@ def _shown(shown: ShownConflicts, output: Output, title: str | None) -> int:
 def read_decisions(path: str) -> pa.Table:
     """The decisions in a file."""
     files = SourceFiles([path], ImportOptions(table=_DECISIONS))
+    shown = [pa.field(each, pa.string()) for each in files.schema.names if _is_of_side(each)]
+    if shown and path != STDIN:
+        # What is only shown may look like numbers in one row and not in another.
+        files = SourceFiles([path], ImportOptions(table=pa.schema([*_DECISIONS, *shown])))
     return files.reader(lambda rows, size: None).read_all()
+
+
+def _is_of_side(name: str) -> bool:
+    side, dot, _ = name.partition(".")
+    return bool(dot) and side in ("key", "base", *_SIDES)
 
 
 def _schema(texts: Sequence[str] | None) -> str | dict[str, str] | None:

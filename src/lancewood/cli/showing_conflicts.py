@@ -65,16 +65,31 @@ class ShownConflicts(Shown):
     def file(self, path: str, kind: FileFormat, *, force: bool = False, safe: bool = False) -> int:
         """As a file, with a column to decide them in."""
         with self._found.to_reader() as reader:
-            schema = reader.schema.insert(min(1, len(reader.schema)), _TAKE)
+            is_flat = kind is FileFormat.CSV
+            shown = _flat(pa.RecordBatch.from_pylist([], reader.schema)).schema
+            schema = shown if is_flat else reader.schema
+            schema = schema.insert(min(1, len(schema)), _TAKE)
             with writing(path, kind, schema, force=force, safe=safe) as sink:
                 for batch in self._cut(reader):
                     empty = pa.nulls(batch.num_rows, _TAKE.type)
-                    sink.write(
-                        pa.RecordBatch.from_arrays(
-                            [batch.column(0), empty, *batch.columns[1:]], schema=schema
-                        )
-                    )
+                    first, *others = _flat(batch).columns if is_flat else batch.columns
+                    sink.write(pa.RecordBatch.from_arrays([first, empty, *others], schema=schema))
         return self._seen
+
+
+def _flat(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Conflicts with a column for each column of a side, as ``ours.label``, and no list."""
+    found: dict[str, pa.Array] = {}
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if pa.types.is_struct(column.type):
+            parts = zip(column.type, column.flatten(), strict=True)
+            found.update({f"{name}.{part.name}": values for part, values in parts})
+        elif pa.types.is_list(column.type):
+            texts = [None if each is None else ", ".join(each) for each in column.to_pylist()]
+            found[name] = pa.array(texts, pa.string())
+        else:
+            found[name] = column
+    return pa.RecordBatch.from_arrays([*found.values()], names=[*found])
 
 
 def show_columns(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from lancewood.cli.output import Output
 from lancewood.cli.showing_conflicts import ShownConflicts, show_columns
 from lancewood.errors import AlreadyExistsError, NotFoundError
 from lancewood.files.formats import FileFormat
+from lancewood.jobs.uniting.resolving import Resolve
 
 PHOTO = pa.struct([("id", pa.int64()), ("label", pa.string()), ("seen", pa.timestamp("us"))])
 SCHEMA = pa.schema(
@@ -236,3 +238,28 @@ def test_decisions_that_are_not_there_are_not_found() -> None:
 def test_options_that_cannot_be_are_refused(given: dict[str, Any], told: str) -> None:
     with pytest.raises(typer.BadParameter, match=told.replace("(", r"\(")):
         Deciding(**given)
+
+
+def test_a_csv_of_conflicts_has_a_column_for_each_column_and_no_json(tmp_path: Path) -> None:
+    path = tmp_path / "decide.csv"
+    ShownConflicts(Found(ROWS), Output(as_json=False), None).file(str(path), FileFormat.CSV)
+    assert not {"{", "["} & set(path.read_text())
+    with path.open(newline="") as file:
+        head, first, second, _ = csv.reader(file)
+    sides = [f"{side}.{name}" for side in ("base", "ours", "theirs") for name in PHOTO.names]
+    assert head == ["_conflict", "take", "_kind", "_rowid", "_columns", "key.id", *sides]
+    told = dict(zip(head, first, strict=True))
+    assert [told[each] for each in ("key.id", "base.label", "ours.label", "theirs.label")] == [
+        *("3", "cat", "lion", "kitten")
+    ]
+    assert told["_columns"] == "label"
+    assert dict(zip(head, second, strict=True))["ours.label"] == ""
+
+
+def test_columns_of_sides_in_a_file_give_no_value_and_are_not_guessed_at(tmp_path: Path) -> None:
+    path = tmp_path / "decide.csv"
+    many = "".join(f"{each:016},,{each},,{each}\n" for each in range(5000))
+    path.write_text(f"_conflict,take,ours.label,label,key.id\n{many}9000000000000012,,a b,{{}},7\n")
+    found = Resolve(decisions=read_decisions(str(path))).decisions
+    assert found.schema.names == ["_conflict", "take", "label"]
+    assert found.to_pylist() == [{"_conflict": "9000000000000012", "take": None, "label": "{}"}]

@@ -43,7 +43,8 @@ _TAKES = (*SIDES, DELETE)
 _SHOWN = frozenset({KIND, ROW_ID, COLUMNS})
 _SHOWN_WHOLE = frozenset({KEY, *SIDES})
 """What conflicts are shown with: decisions may carry it along, and it decides nothing. The latter
-are structs, or objects of JSON in a file of text: the columns of a table may have these names."""
+are structs, or objects of JSON in a file of text: the columns of a table may have these names. In
+CSV they are a column for each field, as ``ours.label``, and no column of a table has a dot."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -164,7 +165,7 @@ def _as_decisions(data: Any) -> pa.Table:
 
 def _is_shown(name: str, column: Any) -> bool:
     """Whether a column of decisions is what conflicts are shown with, and no value."""
-    if name in _SHOWN:
+    if name in _SHOWN or (name.partition(".")[0] in _SHOWN_WHOLE and "." in name):
         return True
     if name not in _SHOWN_WHOLE:
         return False
