@@ -102,6 +102,8 @@ _TYPED = {
     "use_index=False": "--exact",
     "options={'with_position': True}": "--option with_position=true",
     "replace=True": "--replace",
+    "indices.extend()": "lw table index extend",
+    "indices.create()": "create",
     "name= gives": "--name gives",
     "sub_vectors is for": "--sub-vectors is for",
     "which add_columns makes": "which lw table add-columns makes",

@@ -3,16 +3,17 @@ which they can be decided."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from lancewood.cli.failing import as_typed
 from lancewood.cli.output import Output, Shortened, cell, counted, note
 from lancewood.cli.showing_diffs import Shown
 from lancewood.files.formats import FileFormat
 from lancewood.files.sinks import writing
-from lancewood.table import Merged
+from lancewood.table import Merged, stale_note
 
 _HEAD = ("row", "column", "base", "ours", "theirs", "conflict")
 _OF_COLUMNS = ("column", "kind", "ours", "theirs")
@@ -128,25 +129,13 @@ def decided_words(counts: Merged) -> list[str]:
 
 def note_stale(count: int) -> None:
     """Say that so many decisions are on conflicts that are not there."""
-    if count:
-        whose = "its conflict is" if count == 1 else "their conflicts are"
-        note(f"{counted(count, 'decision')} did not apply: {whose} not there any more")
+    note_all(stale_note(count))
 
 
-def note_uncovered(table: str, names: Sequence[str]) -> None:
-    """Say which indices do not cover what came; nothing for none."""
-    if names:
-        listed = ", ".join(names)
-        note(f"indices{table} that do not cover what came: {listed}: lw table index extend does it")
-
-
-def note_left_out(table: str, names: Sequence[str]) -> None:
-    """Say which indices, or parts of them, stayed on their branch; nothing for none."""
-    if names:
-        note(
-            f"indices{table} whose parts did not come: {', '.join(names)}: lw table index extend "
-            "covers the rows by an index that is here, create builds another one"
-        )
+def note_all(notes: Iterable[str]) -> None:
+    """Print what a merge says is left to do, with commands in place of methods."""
+    for each in notes:
+        note(as_typed(each))
 
 
 def _lines(row: Mapping[str, Any], short: bool) -> Iterator[tuple[Any, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -135,6 +136,11 @@ class Published:
     is_dry_run: bool = False
     """True: this is what would have been done."""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is left to do, as sentences: indices that stayed on the branch, with the way out."""
+        return left_out_note(self.left_out_indices)
+
 
 @dataclass(frozen=True, slots=True)
 class Merged:
@@ -171,6 +177,43 @@ class Merged:
     """False: the target held the branch already."""
     is_dry_run: bool = False
     """True: this is what would have been done."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is left to do or to know, as sentences: decisions that did not apply, and indices
+        that cover less than before, with the way out."""
+        return (
+            *stale_note(self.stale),
+            *uncovered_note(self.uncovered_indices),
+            *left_out_note(self.left_out_indices),
+        )
+
+
+def stale_note(count: int) -> tuple[str, ...]:
+    """That so many decisions are on conflicts that are not there; nothing for none."""
+    whose = "its conflict is" if count == 1 else "their conflicts are"
+    decisions = f"{count:,} decision{'' if count == 1 else 's'}"
+    return (f"{decisions} did not apply: {whose} not there any more",) if count else ()
+
+
+def uncovered_note(names: Sequence[str], table: str | None = None) -> tuple[str, ...]:
+    """Which indices do not cover what came, and the way out; nothing for none."""
+    of, listed = _of(table), ", ".join(names)
+    said = f"indices{of} that do not cover what came: {listed}: indices.extend() does it"
+    return (said,) if names else ()
+
+
+def left_out_note(names: Sequence[str], table: str | None = None) -> tuple[str, ...]:
+    """Which indices, or parts of them, stayed on their branch; nothing for none."""
+    said = (
+        f"indices{_of(table)} whose parts did not come: {', '.join(names)}: indices.extend() "
+        "covers the rows by an index that is here, indices.create() builds another one"
+    )
+    return (said,) if names else ()
+
+
+def _of(table: str | None) -> str:
+    return "" if table is None else f" of {table}"
 
 
 Counts: TypeAlias = (

@@ -93,6 +93,25 @@ class Committed:
     is_dry_run: bool = False
     """True if this is only what would have been done."""
 
+    @property
+    def uncovered_indices(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Of each table that was merged by rows: indices that do not cover what came; extend
+        them."""
+        found = ((table, each.uncovered_indices) for table, each in self.merged)
+        return tuple((table, names) for table, names in found if names)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is left to do or to know, as sentences: decisions that did not apply, and indices
+        that cover less than before, with the way out. ``lw merge`` prints them."""
+        from lancewood.jobs.counts import left_out_note, stale_note, uncovered_note
+
+        return (
+            *stale_note(self.stale),
+            *(e for table, names in self.uncovered_indices for e in uncovered_note(names, table)),
+            *(e for table, names in self.left_out_indices for e in left_out_note(names, table)),
+        )
+
 
 class Refusals:
     """The tables that refuse, and why."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         Published,
         RowCounts,
         ShallowClone,
+        stale_note,
     )
     from lancewood.jobs.indexing.listing import IndexInfo
     from lancewood.jobs.merging.source import Choices, Matched, NotMatched, NotMatchedBySource
@@ -203,6 +204,7 @@ __all__ = [
     "repair",
     "scanned_schema",
     "shorten",
+    "stale_note",
     "translated_errors",
     "version_words",
 ]
@@ -226,7 +228,7 @@ _NAMES = {
     "lancewood.format.type_text": "parse_column parse_type",
     "lancewood.jobs.counts": (
         "ColumnCounts CompactionCounts Counts DeepClone DetachCounts IndexCounts Merged MoveCounts "
-        "Published RowCounts ShallowClone"
+        "Published RowCounts ShallowClone stale_note"
     ),
     "lancewood.jobs.indexing.listing": "IndexInfo",
     "lancewood.jobs.merging.source": "Choices Matched NotMatched NotMatchedBySource",

@@ -431,3 +431,15 @@ def test_what_was_decided_about_a_merge_into_another_branch_is_its_own(
     assert lw_ok("resolve", "exp", "--list").err == "nothing was decided\n"
     lw_ok("merge", "main", "--into", "exp")
     assert rows("exp") == [(1, "lion", 11), (2, "wolf", 25), (3, "barn owl", 30), (9, "auk", 90)]
+
+
+def test_what_python_notes_of_a_merge_is_told_with_commands(
+    lw_ok: Lw, conflicting: lw.Repository
+) -> None:
+    with conflicting.transaction("exp", "an index") as changes:
+        changes.table("photos").indices.create("id", kind="BTREE", name="by_id")
+    told = lw_ok("merge", "exp", "--theirs").err.splitlines()
+    assert told == [
+        "indices of photos whose parts did not come: by_id: lw table index extend covers the rows "
+        "by an index that is here, create builds another one"
+    ]

@@ -422,3 +422,36 @@ def test_a_dropped_column_comes_back_with_its_values_where_rows_changed_since(
         changes.table("birds").append(pa.table({"id": [4], "name": ["jay"]}))
     assert repo.revert(dropped).done == MERGED
     assert rows(repo) == [(1, "gull", 0), (2, "owl", 0), (3, "tit", 0), (4, "jay", None)]
+
+
+def test_a_merge_tells_which_indices_cover_less_and_what_to_do(repo: lw.Repository) -> None:
+    with repo.transaction("main", "an index") as changes:
+        changes.table("birds").indices.create("id", kind="BTREE", name="by_id")
+    repo.branches.create("later", at="main")
+    with repo.transaction("later", "another index, and rows") as changes:
+        birds = changes.table("birds")
+        birds.append(pa.table({"id": [77], "name": ["roc"], "seen": [0]}))
+        birds.indices.create("name", kind="BTREE", name="by_name")
+    update(repo, "main", "id = 1", seen="7")
+    update(repo, "later", "id = 1", name="'gull'")
+    decided = lw.Resolve(decisions={"_conflict": ["0" * 16], "take": ["ours"]})
+    done = repo.merge("later", resolve={"birds": decided})
+    assert done.uncovered_indices == (("birds", ("by_id",)),)
+    assert done.left_out_indices == (("birds", ("by_name",)),)
+    assert done.notes == (
+        "1 decision did not apply: its conflict is not there any more",
+        "indices of birds that do not cover what came: by_id: indices.extend() does it",
+        "indices of birds whose parts did not come: by_name: indices.extend() covers the rows by "
+        "an index that is here, indices.create() builds another one",
+    )
+    table = lw.open(repo.path / "tables/birds.lance")
+    table.indices.extend("by_id")
+    assert {each.name: each.rows_uncovered for each in table.latest().indices.list()} == {
+        "by_id": 0
+    }
+
+
+def test_a_merge_that_leaves_nothing_to_do_has_no_notes(repo: lw.Repository) -> None:
+    update(repo, "exp", "id = 1", name="'gull'")
+    update(repo, "main", "id = 1", seen="7")
+    assert repo.merge("exp").notes == ()

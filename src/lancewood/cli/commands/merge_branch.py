@@ -10,7 +10,7 @@ import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.merge_options import ConflictOptions, MergeOptions
 from lancewood.cli.paging import paged
-from lancewood.cli.showing_conflicts import in_words, note_left_out, note_stale, note_uncovered
+from lancewood.cli.showing_conflicts import in_words, note_all
 from lancewood.cli.tables import Planned, TableOptions, counts_of, stands
 from lancewood.table import MAIN
 
@@ -71,9 +71,7 @@ def merge_branch_command(
         uncovered_indices=list(counts.uncovered_indices),
         left_out_indices=list(counts.left_out_indices),
     )
-    note_stale(counts.stale)
-    note_uncovered("", counts.uncovered_indices)
-    note_left_out("", counts.left_out_indices)
+    note_all(counts.notes)
 
 
 def conflicts_command(

@@ -8,7 +8,7 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.showing_conflicts import note_left_out
+from lancewood.cli.showing_conflicts import note_all
 from lancewood.cli.tables import Planned, counts_of, stands
 from lancewood.table import MAIN
 
@@ -69,4 +69,4 @@ def publish_command(
         adopted_files=counts.adopted_files,
         left_out_indices=left,
     )
-    note_left_out("", left)
+    note_all(counts.notes)

@@ -30,7 +30,7 @@ from lancewood.cli.repository.showing import (
     stat_lines,
     taken_in_lines,
 )
-from lancewood.cli.showing_conflicts import in_words, note_left_out, note_stale, note_uncovered
+from lancewood.cli.showing_conflicts import in_words, note_all
 from lancewood.repo import Committed, Hash
 
 _COUNTED = ("inserted", "updated", "deleted", "joined", "resolved")
@@ -95,7 +95,7 @@ def merge_command(
         here.output.document(
             {**_merged_facts(done), "merged": name, "fast_forward": moved}, summary
         )
-        _note_rest(done)
+        note_all(done.notes)
 
 
 def _merged_text(
@@ -138,7 +138,7 @@ def revert_command(
         stay = "which stay as they are: lw table index create and drop change them"
         summary = _text(repo, done, f"revert {revision} on {done.branch}", revision, stay)
         move.output.document(_merged_facts(done), summary)
-        _note_rest(done)
+        note_all(done.notes)
 
 
 def cherry_pick_command(revision: OneRevision, *, decide: MergeOptions, move: Moving) -> None:
@@ -157,7 +157,7 @@ def cherry_pick_command(revision: OneRevision, *, decide: MergeOptions, move: Mo
         stay = "which are built anew: lw table index create"
         summary = _text(repo, done, f"pick {revision} for {done.branch}", revision, stay)
         move.output.document(_merged_facts(done), summary)
-        _note_rest(done)
+        note_all(done.notes)
 
 
 def reset_command(
@@ -212,20 +212,10 @@ def _facts(done: Committed) -> dict[str, Any]:
 
 def _merged_facts(done: Committed) -> dict[str, Any]:
     rows = {name: {word: getattr(each, word) for word in _COUNTED} for name, each in done.merged}
-    uncovered = {name: each.uncovered_indices for name, each in done.merged}
     return {
         **_facts(done),
         "rows": rows,
         "stale": done.stale,
-        "uncovered_indices": {name: list(each) for name, each in uncovered.items() if each},
+        "uncovered_indices": {name: list(each) for name, each in done.uncovered_indices},
         "left_out_indices": {name: list(each) for name, each in done.left_out_indices},
     }
-
-
-def _note_rest(done: Committed) -> None:
-    """Say which decisions did not apply, and which indices have to be extended or built."""
-    note_stale(done.stale)
-    for name, each in done.merged:
-        note_uncovered(f" of {name}", each.uncovered_indices)
-    for name, left_out in done.left_out_indices:
-        note_left_out(f" of {name}", left_out)
