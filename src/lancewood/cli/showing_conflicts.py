@@ -120,6 +120,8 @@ def in_words(counts: Merged) -> str:
 def decided_words(counts: Merged) -> list[str]:
     """What was put together, and what was decided; nothing for none."""
     found = []
+    if counts.rewritten:
+        found.append(f"{counted(counts.rewritten, 'row')} with columns written in place")
     if counts.joined:
         found.append(f"{counts.joined:,} with cells of both")
     if counts.resolved:

@@ -153,8 +153,7 @@ class Merged:
     """The versions that both come from, as ``main:7``; several after merges in both directions."""
     inserted: int = 0
     updated: int = 0
-    """Rows that ours had and that came with other cells. Of a column that the branch wrote anew in
-    place, and that ours left alone, all rows of the fragment count: their values are not read."""
+    """Rows that ours had and that came with other cells."""
     deleted: int = 0
     joined: int = 0
     """Updated rows that have cells of both sides."""
@@ -177,6 +176,10 @@ class Merged:
     """False: the target held the branch already."""
     is_dry_run: bool = False
     """True: this is what would have been done."""
+    rewritten: int = 0
+    """Rows with a column that the branch wrote anew in place, and that ours left alone: it came as
+    the file that it is in. Which of the rows have other values is not known, since these are not
+    read."""
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -93,7 +93,14 @@ def test_a_branch_with_work_of_its_own_gets_what_main_has(lw_ok: Lw, repo: lw.Re
     assert (done["branch"], done["merged"], done["new"]) == ("exp", "main", True)
     assert done["done"] == {"photos": "merged"}
     assert done["rows"] == {
-        "photos": {"inserted": 0, "updated": 1, "deleted": 0, "joined": 1, "resolved": 0}
+        "photos": {
+            "inserted": 0,
+            "updated": 1,
+            "deleted": 0,
+            "rewritten": 0,
+            "joined": 1,
+            "resolved": 0,
+        }
     }
     assert rows("exp")[0] == (1, "lion", 11)
     assert rows()[0] == (1, "lion", 10)

@@ -129,7 +129,8 @@ def test_different_columns_that_both_wrote_anew_go_together(uri: str) -> None:
     table.branches.create("trial").update({"a": "id + 1"}, rewrite="columns")
     table = table.update({"b": "id + 2"}, rewrite="columns").delete("id = 4")
     merged = table.branches.merge("trial", resolve=lw.Resolve(deletes="win"))
-    assert (counted(merged).updated, counted(merged).written_rows) == (8, 0)
+    told = counted(merged)
+    assert (told.updated, told.rewritten, told.written_rows) == (0, 8, 0)
     assert judged(merged) == [
         {"id": each, "a": each + 1, "b": each + 2} for each in range(9) if each != 4
     ]
@@ -328,3 +329,15 @@ def test_rows_in_conflict_and_rows_that_are_put_together_have_all_of_their_colum
     labels = {7: "theirs", 27: "theirs", 47: "theirs", 31: "ours", 51: "ours", 11: "oursother"}
     for each in judged(merged):
         assert (each["label"], each["v"][0]) == (labels.get(each["id"], "-"), each["id"])
+
+
+def test_rows_with_columns_written_in_place_are_counted_apart_from_updated_ones(
+    table: lw.Table,
+) -> None:
+    trial = table.branches.create("trial").update({"a": "7"}, "id < 4", rewrite="columns")
+    trial.update({"a": "5"}, "id IN (6, 9)", rewrite="rows").append(rows(20))
+    table = table.append(rows(30))
+    merged = table.branches.merge("trial")
+    told = counted(merged)
+    assert (told.inserted, told.updated, told.rewritten, told.written_rows) == (1, 2, 4, 0)
+    assert [each["id"] for each in judged(merged) if each["a"]] == [0, 1, 2, 3, 6, 9]

@@ -39,7 +39,7 @@ def merge_branch_command(
     and the options decide them, the first that says something about one. The branch stays as it is.
 
     JSON keys: uri, version, branch, dry_run, branch_version, into, bases, merged, fast_forward,
-    inserted, updated, deleted, joined, resolved, stale, adopted_files, written_rows,
+    inserted, updated, deleted, rewritten, joined, resolved, stale, adopted_files, written_rows,
     uncovered_indices, left_out_indices.
     """
     table = write.to_write(uri, is_main_meant=into is not None)
@@ -63,6 +63,7 @@ def merge_branch_command(
         inserted=counts.inserted,
         updated=counts.updated,
         deleted=counts.deleted,
+        rewritten=counts.rewritten,
         joined=counts.joined,
         resolved=counts.resolved,
         stale=counts.stale,

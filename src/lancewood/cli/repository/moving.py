@@ -33,7 +33,7 @@ from lancewood.cli.repository.showing import (
 from lancewood.cli.showing_conflicts import in_words, note_all
 from lancewood.repo import Committed, Hash
 
-_COUNTED = ("inserted", "updated", "deleted", "joined", "resolved")
+_COUNTED = ("inserted", "updated", "deleted", "rewritten", "joined", "resolved")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +73,9 @@ def merge_command(
     JSON keys: branch, hash, new, tables, diverged, taken_in, done, dry_run, rows, stale,
     uncovered_indices, left_out_indices, merged, fast_forward. In done each table has how it came:
     published, taken, restored, removed, merged. In rows each one that was merged by rows has
-    inserted, updated, deleted, joined, resolved; stale are decisions on conflicts that are not
-    there; what taken_in names has table, versions, message. By table, uncovered_indices do not
-    cover what came, and left_out_indices are those of the branch that have to be built here.
+    inserted, updated, deleted, rewritten, joined, resolved; stale are decisions on conflicts that
+    are not there; what taken_in names has table, versions, message. By table, uncovered_indices do
+    not cover what came, and left_out_indices are those of the branch that have to be built here.
     """
     with here.repository() as repo, conflicts_told(here):
         target = into or repo.head.branch

@@ -79,6 +79,8 @@ class Gathered:
     inserted: int = 0
     """Rows that ours did not have."""
     updated: int = 0
+    rewritten: int = 0
+    """Rows with columns that theirs wrote anew in place, and whose values are not read."""
     deleted: int = 0
     joined: int = 0
     resolved: int = 0
@@ -100,7 +102,9 @@ class Gathered:
         self._taken.append((*theirs, rows.counts, *ours, rows.changes))
         self._leave(ours, rows.counts)
         self.inserted += int(rows.counts[~ours.there].sum())
-        self.updated += int(rows.counts[ours.there & rows.changes].sum())
+        is_changed = ours.there & rows.changes
+        self.updated += int(rows.counts[is_changed & ~rows.unread].sum())
+        self.rewritten += int(rows.counts[is_changed & rows.unread].sum())
 
     def drop(self, met: Met, rows: MetRows) -> None:
         """Rows of ours go."""
@@ -111,7 +115,7 @@ class Gathered:
         """Fragments of ours get columns of theirs."""
         for each in grafts:
             self.grafts[each.ours] = each
-            self.updated += each.rows if each.changes else 0
+            self.rewritten += each.rows if each.changes else 0
 
     def decide(self, met: Met, rows: MetRows, done: UnitedPortion) -> None:
         """Rows that a task decided."""
@@ -123,7 +127,8 @@ class Gathered:
             fates = done.fates[begin : begin + len(ids)]
             begin += len(ids)
             ones = np.ones(len(ids), np.int64)
-            single = MetRows(ids, ones, found, ones.astype(np.bool_))
+            every = ones.astype(np.bool_)
+            single = MetRows(ids, ones, found, every, ~every)
             self.take(met, single.at(fates == Fate.THEIRS))
             self.drop(met, single.at((fates == Fate.GONE) & single.ours.there))
             written = single.at(fates == Fate.WRITTEN)

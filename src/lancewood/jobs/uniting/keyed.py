@@ -238,7 +238,7 @@ def _rivals(met: Met, theirs: _Keys, ours: _Keys) -> Rivals | None:
     nowhere = Placed(np.full(len(there), NOWHERE), np.zeros(len(there), np.int64))
     ones = np.ones(len(there), np.int64)
     places = (theirs.places.at(there), ours.places.at(here), *(nowhere for _ in met.states[_BASE:]))
-    rows = MetRows(ours.ids[here], ones, places, ones.astype(np.bool_))
+    rows = MetRows(ours.ids[here], ones, places, ones.astype(np.bool_), ~ones.astype(np.bool_))
     return Rivals(rows, (there, here), (theirs, ours))
 
 
@@ -276,9 +276,10 @@ class _Groups:
         ids = np.zeros(self.count, np.uint64)
         for chosen in (slice(None), found.theirs.there, found.ours.there):
             ids[self.numbers[chosen]] = found.firsts[chosen]
-        changes = np.zeros(self.count, np.bool_)
+        changes, unread = np.zeros((2, self.count), np.bool_)
         np.logical_or.at(changes, self.numbers, found.changes)
-        return MetRows(ids, np.ones(self.count, np.int64), places, changes)
+        np.logical_or.at(unread, self.numbers, found.unread)
+        return MetRows(ids, np.ones(self.count, np.int64), places, changes, unread)
 
     def _placed(self, places: Placed) -> Placed:
         parts, offsets = np.full(self.count, NOWHERE), np.zeros(self.count, np.int64)

@@ -76,6 +76,9 @@ class MetRows:
     """In theirs, in ours, and in each of the bases."""
     changes: _Mask
     """Whether more differs in theirs than the cells of columns that ours has not."""
+    unread: _Mask
+    """Whether theirs is only known to have written columns of the rows anew, in place: which of the
+    rows have other values was not read."""
 
     @property
     def theirs(self) -> Placed:
@@ -107,6 +110,7 @@ class MetRows:
             np.concatenate((one.counts, other.counts)),
             tuple(Placed(*map(np.concatenate, zip(*each, strict=True))) for each in pairs),
             np.concatenate((one.changes, other.changes)),
+            np.concatenate((one.unread, other.unread)),
         )
 
     def singles(self) -> MetRows:
@@ -117,12 +121,14 @@ class MetRows:
             ones,
             tuple(places.each(self.counts) for places in self.places),
             np.repeat(self.changes, self.counts),
+            np.repeat(self.unread, self.counts),
         )
 
     def at(self, chosen: _Chosen) -> MetRows:
         """Some of the stretches."""
         places = tuple(each.at(chosen) for each in self.places)
-        return MetRows(self.firsts[chosen], self.counts[chosen], places, self.changes[chosen])
+        marks = self.changes[chosen], self.unread[chosen]
+        return MetRows(self.firsts[chosen], self.counts[chosen], places, *marks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +234,9 @@ class Meeting:
         firsts, counts = firsts[wanted], counts[wanted]
         found = _Places(sides, compared, firsts)
         doubts = _doubt_of(sides[0], firsts), _doubt_of(sides[1], firsts)
-        met = MetRows(firsts, counts, found.places, _changes(sides[0], doubts[0], self.ours))
+        changes = _changes(sides[0], doubts[0], self.ours)
+        in_place = (doubts[0] != NOWHERE) & _in_place(found.states, found.places)
+        met = MetRows(firsts, counts, found.places, changes, in_place)
         is_both = groups[2][wanted]
         taken, gone, both, added, vanished, alone = (met.at(each[wanted]) for each in groups)
         return Met(
@@ -325,6 +333,18 @@ def _changes(theirs: Comparison, doubts: Ints, ours: Snapshot) -> _Mask:
     """Which stretches differ in more than columns that ours has not."""
     changes = [changes_rows(each.columns, ours) for each in theirs.doubts]
     return np.array([*changes, True])[doubts]
+
+
+def _in_place(states: Sequence[State], places: Sequence[Placed]) -> _Mask:
+    """Which stretches are in theirs where they are in the first base."""
+    ids = [
+        np.array([NOWHERE, *(part.fragment.id for part in states[at].parts)], np.int64)[
+            places[at].parts + 1
+        ]
+        for at in (0, 2)
+    ]
+    same: _Mask = (ids[0] == ids[1]) & (places[0].offsets == places[2].offsets)
+    return same & places[0].there
 
 
 class _Places:

@@ -351,6 +351,7 @@ class Preparing:
             self.stale,
             is_fast_forward=uniting.is_fast_forward,
             is_dry_run=dry_run,
+            rewritten=found.rewritten,
         )
 
     @property

@@ -512,5 +512,5 @@ def _sent(states: Sequence[State], rows: MetRows) -> UnitingPortion:
             parts[there], _ = renumbered
         places.append(Placed(parts, placed.offsets))
         fragments.append(sending.fragments(with_ids=False))
-    sent = MetRows(rows.firsts, rows.counts, tuple(places), rows.changes)
+    sent = MetRows(rows.firsts, rows.counts, tuple(places), rows.changes, rows.unread)
     return UnitingPortion(tuple(fragments), sent)
