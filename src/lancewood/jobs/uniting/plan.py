@@ -221,8 +221,6 @@ class Uniting:
         theirs, ours = met.both_in
         is_doubtful = (theirs != NOWHERE) | (ours != NOWHERE)
         is_known = chosen & is_doubtful & met.both.base.there & (not self.base.others)
-        if (chosen & ~is_known).any():
-            yield None, chosen & ~is_known
         here = len(met.sides[1].doubts) + 1
         pairs = (theirs + 1) * here + ours + 1
         groups = dict[frozenset[str], Mask]()
@@ -230,6 +228,8 @@ class Uniting:
             names = self._names_in(met, *divmod(pair, here))
             groups[names] = groups.get(names, False) | (is_known & (pairs == pair))
         yield from groups.items()
+        if (chosen & ~is_known).any():
+            yield None, chosen & ~is_known
 
     def _names_in(self, met: Met, theirs: int, ours: int) -> frozenset[str]:
         """The merged columns in which the rows of two doubts may differ, each given by its position
