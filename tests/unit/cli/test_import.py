@@ -270,7 +270,7 @@ REFUSALS: dict[str, tuple[list[str], int, str]] = {
     "a cast that loses": (["new.lance", "a.csv", "--cast", "name:int8"], 5, "a.csv"),
     "not parquet": (["new.lance", "fake.parquet"], 5, "fake.parquet cannot be read"),
     "not arrow": (["new.lance", "fake.arrow"], 5, "fake.arrow cannot be read"),
-    "not json": (["new.lance", "fake.json"], 5, "fake.json cannot be read"),
+    "not json": (["new.lance", "fake.json"], 5, "fake.json is not UTF-8"),
     "an empty csv": (["new.lance", "empty.csv"], 5, "empty.csv cannot be read"),
     "an empty json": (["new.lance", "empty.json"], 5, "holds no row"),
     "columns that occur twice": (["new.lance", "twice.csv"], 5, "two columns 'a'"),

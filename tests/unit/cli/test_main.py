@@ -310,7 +310,13 @@ def test_names_and_options_are_completed(lw_run: Lw, monkeypatch: pytest.MonkeyP
         *("cleanup", "clone"),
     ]
     found = completions(lw_run, monkeypatch, "lw table import x y --m")
-    assert found == ["--mode", "--max-rows-per-file", "--message", "--manifest-store"]
+    assert found == [
+        "--mode",
+        "--max-rows-per-file",
+        "--merge-schema",
+        "--message",
+        "--manifest-store",
+    ]
     assert completions(lw_run, monkeypatch, "lw table import x y --mode a") == ["append"]
 
 

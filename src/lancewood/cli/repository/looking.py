@@ -63,7 +63,6 @@ _ELSEWHERE = (
 )
 _UNTRACKED = ("Untracked tables:", ['use "lw add NAME" to take them in'])
 _Changes: TypeAlias = Callable[[Commit], Sequence[TableChange]]
-_MAX_COUNT = "--max-count"
 _LOG_KEYS = ("hash", "parents", "author", "email", "time", "message", "branches", "tags")
 _REFLOG_KEYS = ("ref", "number", "old", "new", "name", "email", "time", "why")
 
@@ -242,7 +241,7 @@ def log_command(
         try:
             found = repo.log(
                 *tips,
-                limit=limit if here.json else None,
+                limit=limit,
                 skip=skip,
                 first_parent=first_parent,
                 table=table,
@@ -259,19 +258,9 @@ def log_command(
             here.output.rows(keys, (_log_facts(each, decorations, changes) for each in found))
             return
         with paged(here.output):
-            shown = islice(found, limit)
             _print_log(
-                shown, decorations, changes, graph=graph, oneline=oneline, first_parent=first_parent
+                found, decorations, changes, graph=graph, oneline=oneline, first_parent=first_parent
             )
-            here.output.more(_count_rest(found, where) if limit else 0, _MAX_COUNT)
-
-
-def _count_rest(commits: Iterator[Commit], where: str | None) -> int | None:
-    """How many commits follow; None if it would take too long to know how many, since states of a
-    table have to be compared for each."""
-    if where is None:
-        return sum(1 for _ in commits)
-    return 0 if next(commits, None) is None else None
 
 
 def _log_facts(
@@ -338,14 +327,12 @@ def reflog_command(
     JSON lines with keys: ref, number, old, new, name, email, time, why.
     """
     with here.repository() as repo:
-        entries = iter(repo.reflog(ref))
-        found = islice(entries, limit)
+        found = islice(repo.reflog(ref), limit)
         if here.json:
             here.output.rows(_REFLOG_KEYS, _reflog_facts(ref, found))
             return
         for number, each in enumerate(found):
             print(f"{short(each.new)} {ref}@{{{number}}}: {plain(each.why)}")
-        here.output.more(sum(1 for _ in entries) if limit else 0, _MAX_COUNT)
 
 
 def _reflog_facts(ref: str, entries: Iterator[LogEntry]) -> Iterator[tuple[Any, ...]]:

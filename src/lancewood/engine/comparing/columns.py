@@ -57,7 +57,7 @@ def paired_columns(
     """The columns that are the same in both, in the order of the later version. ``common`` is the
     version that both come from, if it is known."""
     mine, theirs = (_origins(common, each) for each in (one, other))
-    merged = _merged(one, other, mine, theirs)
+    merged = {} if common is None else _merged(one, other, mine, theirs)
     ids = paired(one.schema, other.schema, mine, theirs, merged)
     known = one.schema.by_id
     return tuple(

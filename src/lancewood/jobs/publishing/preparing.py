@@ -139,7 +139,10 @@ def publishing(work: Work, uuid: str, properties: Mapping[str, str]) -> Transact
 
 
 def _rewritten(work: Work) -> dict[str, str]:
-    """The record of columns that the branch cast; none where its versions do not tell."""
+    """The record of columns that the branch cast; none where its versions do not tell, or where it
+    left the columns alone."""
+    if same_fields(work.first.manifest.fields, work.head.manifest.fields):
+        return {}
     found = related_columns(work.first, work.head)
     return {} if found.unknown else recorded(found.ids)
 

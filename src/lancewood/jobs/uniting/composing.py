@@ -92,7 +92,8 @@ class Union:
     @property
     def properties(self) -> dict[str, str]:
         """What its transaction says for those who follow rows and columns through it."""
-        return {MARKS_PROPERTY: "exact", **recorded(self.rewritten)}
+        has_columns = self.head.fields is not None
+        return {MARKS_PROPERTY: "exact", **(recorded(self.rewritten) if has_columns else {})}
 
     def judge(self, theirs: Transaction, version: Version) -> None:
         """Raise RetryableConflictError if a version that landed may have changed what the merge is
