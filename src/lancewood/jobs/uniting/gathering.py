@@ -96,6 +96,11 @@ class Gathered:
     _left: list[tuple[npt.NDArray[Any], ...]] = field(default_factory=list)
     """Stretches: fragment of ours, offset, count."""
 
+    @property
+    def changes_rows(self) -> bool:
+        """Whether rows of ours come, go, or may have other cells."""
+        return bool(self.inserted or self.updated or self.rewritten or self.deleted)
+
     def take(self, met: Met, rows: MetRows) -> None:
         """Rows of theirs are taken as they are."""
         ours, theirs = _by_id(met.states[1], rows.ours), _by_id(met.states[0], rows.theirs)

@@ -133,7 +133,7 @@ class RowMerges:
         self.used[uniting.table] = found.used
         self.left_out[uniting.table] = preparing.left_out_indices
         union = preparing.union({})
-        if union.head == HeadChanges() and not (found.inserted or found.updated or found.deleted):
+        if union.head == HeadChanges() and not found.changes_rows:
             preparing.discard()
             return None
         if is_merge:
