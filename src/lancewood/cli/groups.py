@@ -19,7 +19,8 @@ STARTED_AT: ContextVar[str | None] = ContextVar("started_at", default=None)
 VERBS: dict[str, CommandEntry] = {
     "init": CommandEntry("repository.commits:init_command", "Make an empty repository."),
     "add": CommandEntry(
-        "repository.tables:add_command", "Take a table into the repository, as a commit."
+        "repository.tables:add_command",
+        "Take tables into the repository, as one commit: all of them, or none.",
     ),
     "remove": CommandEntry(
         "repository.tables:remove_command", "Take a table out of the repository, as a commit."
