@@ -533,6 +533,27 @@ def test_rows_from_an_old_handle_keep_every_cell_or_are_refused(
         assert rows_of(lw.open(uri)) == change.expected(right), name
 
 
+@pytest.mark.parametrize("nesting", ["struct", "list"])
+def test_rows_from_a_handle_behind_a_merge_that_renamed_and_cast_are_refused(
+    nesting: str, uri: str
+) -> None:
+    """The merge is one operation: the column has another name, and a field of it another id."""
+    kind, path = (STRUCT, "s.x") if nesting == "struct" else (LISTED, "s.item.x")
+
+    def data(number: int) -> pa.Table:
+        cell = struct_of(number) if nesting == "struct" else [struct_of(number)]
+        return pa.table({"id": [number], "s": pa.array([cell], kind)})
+
+    old = lw.create(uri, data(1))
+    branch = old.branches.create("b")
+    old.append(data(2))
+    branch.rename_column("s", "t").cast_column(path.replace("s", "t"), pa.string())
+    newest = old.latest().branches.merge("b")
+    with pytest.raises(lw.RetryableConflictError, match="dropped, or renamed and replaced"):
+        old.append(data(9))
+    assert lw.open(uri).version == newest.version
+
+
 # What rules decide about rows that are put together
 
 
@@ -661,6 +682,22 @@ def test_a_field_in_a_list_that_came_cast_by_a_merge_keeps_its_cells_in_the_next
     two = two.branches.merge("one").rename_column("l", "m")
     one.drop_columns(["l.item.y"])
     assert [row["m"] for row in rows_of(two.branches.merge("one"))] == [[{"x": 1}], [{"x": 2}]]
+
+
+def test_the_way_of_a_column_does_not_lead_through_a_life_of_its_branch_before_a_reset(
+    uri: str,
+) -> None:
+    """The column was cast on the branch, which gave it another id, until the branch began anew."""
+    main = lw.create(uri, pa.table({"id": [1, 2, 3], "a": [10, 20, 30]}))
+    main.branches.create("b").cast_column("a", pa.string()).rename_column("a", "b")
+    main.append(pa.table({"id": [4], "a": [40]}))
+    main.branches.reset("b", force=True)
+    lw.open(uri).rename_column("a", "c")
+    branch = merged(uri, into="b").compact()
+    main = lw.open(uri).update({"c": "11"}, "id = 1").rename_column("c", "d").compact()
+    branch.update({"c": "22"}, "id = 2")
+    right = [(1, 11), (2, 22), (3, 30), (4, 40)]
+    assert rows_of(merged(uri, into="b")) == [{"id": i, "d": d} for i, d in right]
 
 
 def test_a_column_that_was_published_and_renamed_is_the_same_column(uri: str) -> None:
@@ -871,6 +908,46 @@ def test_nulls_that_a_side_forbade_after_a_criss_cross_are_no_conflict(into: str
     target = lw.open(uri, branch=None if into == "main" else "x")
     found = target.branches.merge("x" if into == "main" else "main")
     assert rows_of(found) == [{"id": i, "a": a} for i, a in ((1, 11), (2, 20), (3, 30), (4, 40))]
+
+
+@pytest.mark.parametrize("into", ["main", "one"])
+def test_a_column_that_only_one_of_two_bases_has_and_both_sides_renamed_is_a_conflict(
+    into: str, uri: str
+) -> None:
+    main = lw.create(uri, pa.table({"id": [1, 2]}))
+    one = main.branches.create("one")
+    two = main.branches.create("two")
+    one = one.add_columns({"c": "id * 10"})
+    two = two.branches.merge("one").rename_column("c", "d")
+    main = main.append(pa.table({"id": [3]}))
+    one = one.rename_column("c", "e").branches.merge("main")
+    main = main.branches.merge("two")
+    target, other = (main, "one") if into == "main" else (one, "main")
+    with pytest.raises(lw.MergeConflictError, match=r"'c': renamed to \w here, renamed"):
+        target.branches.merge(other)
+
+
+# Rows of ours in files that lack what theirs cast
+
+
+@pytest.mark.parametrize("change", ["compact", "update"])
+def test_rows_that_theirs_has_without_a_cast_column_keep_their_cells_of_it(
+    change: str, uri: str
+) -> None:
+    """A file of the branch came to main before the branch had the column: a cast of it on main
+    writes nothing for these rows, and the branch has written them anew."""
+    main = lw.create(uri, pa.table({"id": [1, 2], "a": [10, 20]}))
+    branch = main.branches.create("b")
+    main.add_columns({"c": "id * 100"})
+    branch = branch.append(pa.table({"id": [3, 4], "a": [30, 40]}))
+    main = main.latest().branches.merge("b")
+    branch = branch.branches.merge("main")
+    branch = branch.compact() if change == "compact" else branch.update({"c": "777"}, "id = 3")
+    main.cast_column("c", pa.string())
+    merged = branch.branches.merge("main")
+    third = None if change == "compact" else "777"
+    cells = {1: "100", 2: "200", 3: third, 4: None}
+    assert rows_of(merged) == [{"id": i, "a": 10 * i, "c": c} for i, c in cells.items()]
 
 
 # Comparing versions on both sides of a change

@@ -68,14 +68,14 @@ class ColumnWatch:
     ) -> Iterator[str]:
         """Why what was written does not fit the next schema."""
         paths = {_path(each, now) for each in now.values()}
-        added = {_path(now[each], now) for each in now.keys() - before.keys()}
+        grown = {FieldId(now[each].parent_id) for each in now.keys() - before.keys()}
         for number, old in self._used.items():
             new = now.get(number)
             if new is None and number in dropped:
                 path = dropped[number]
                 if path in paths:
                     yield f"column {old.name!r} was replaced by another of that name"
-                elif number in before and any(each[:-1] == path[:-1] for each in added):
+                elif number in before and _above(before[number], before, now) in grown:
                     yield f"column {old.name!r} was dropped, or renamed and replaced"
                 elif number in self._indexed:
                     yield f"the indexed column {old.name!r} was dropped"
@@ -96,6 +96,14 @@ def _path(field: schema_pb2.Field, schema: _Fields) -> tuple[str, ...]:
         names.append(above.name)
         field = above
     return tuple(reversed(names))
+
+
+def _above(field: schema_pb2.Field, before: _Fields, now: _Fields) -> FieldId:
+    """The id of the nearest field around one that is still there; that of no field for a column."""
+    above = FieldId(field.parent_id)
+    while above in before and above not in now:
+        above = FieldId(before[above].parent_id)
+    return above
 
 
 class IdReuse:
