@@ -28,6 +28,7 @@ from lancewood.model.ids import FieldId, Version, is_detached
 from lancewood.model.lines import Reached, held_by, line_of
 from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, Manifest
 from lancewood.model.operations import (
+    Clone,
     Merge,
     MissingTransaction,
     Overwrite,
@@ -174,8 +175,9 @@ class _Way:
     def lineage(self) -> Lineage | None:
         """The lineage by the transactions in between; None if they do not all say what they did.
 
-        A version comes from the one before it, or from the one that it restores. So the way leads
-        back to what both come from, and from there on.
+        A version comes from the one before it, from the one that it restores, or, if its branch was
+        reset, from one of another branch. So the way leads back to what both come from, and from
+        there on.
         """
         end = landed(self.until) if is_detached(self.until.manifest.version) else self.until
         if end is None:
@@ -234,9 +236,13 @@ def _transactions(
 
 
 def _parent(version: Version, made_by: Transaction) -> Version:
-    """The version that one continues."""
-    restored = [each.version for each in made_by.operations if isinstance(each, Restore)]
-    return restored[-1] if restored else Version(version - 1)
+    """The version that one continues: what it restored, or where its branch was reset to."""
+    for each in reversed(made_by.operations):
+        if isinstance(each, Restore):
+            return each.version
+        if isinstance(each, Clone):
+            return each.ref_version
+    return Version(version - 1)
 
 
 def _lineage(schema: Schema, steps: Sequence[Transaction]) -> Lineage | None:
