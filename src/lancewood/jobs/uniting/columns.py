@@ -108,13 +108,18 @@ def unite_columns(
 
 def with_columns_first(bases: Bases[Snapshot], ours: Snapshot, theirs: Snapshot) -> Bases[Snapshot]:
     """Several bases, first one with the columns that all of them add up to, as far as the two sides
-    differ in them: what a side took back since must not come again.
+    differ in them or both have them no more: what a side took back since must not come again, and
+    what both renamed is one column.
 
     Raises UnsupportedError if none of them has those columns.
     """
-    sides = [_described(each) for each in (ours, theirs)]
-    names = [name for name in {**sides[0], **sides[1]} if sides[0].get(name) != sides[1].get(name)]
+    mine, yours = _described(ours), _described(theirs)
     whole = combined(bases.each(_described))
+    names = [
+        name
+        for name in {**mine, **yours, **whole}
+        if mine.get(name) != yours.get(name) or (name in whole and name not in mine)
+    ]
 
     def has_them(base: Snapshot) -> bool:
         known = _described(base)

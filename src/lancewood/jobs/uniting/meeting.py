@@ -191,7 +191,10 @@ class Meeting:
     kept: frozenset[FieldId] = frozenset()
     """Fields of one side that the other one dropped, and that stay: they count as new."""
     with_ours: bool = True
-    """Whether rows that only ours changed are asked for as well."""
+    """Whether rows that only ours has are asked for as well."""
+    converts: bool = False
+    """Whether rows of ours are written anew, so that those that only ours changed are asked for,
+    too: theirs kept them although a column was cast there which no file of them holds."""
 
     def whole(self, asked: Ids = _NO_IDS) -> Met:
         """All rows that theirs changed; those that are asked for by their ids, which a side must
@@ -222,7 +225,7 @@ class Meeting:
         theirs = self._there.rows(ids)
         if self.with_ours or self._crossing:
             sides = (theirs, *(each.rows(ids) for each in compared[1:]))
-            firsts, counts = _stretches(sides, asked)
+            firsts, counts = _stretches(sides, asked, converts=self.converts)
         else:
             firsts, counts = _all_touched(theirs)
             sides = (theirs, self._here.rows(ids, (firsts, counts)))
@@ -265,6 +268,8 @@ class Meeting:
         is_alone = (ours == _KEPT) & ~is_crossed
         is_lost = (theirs == _DELETED) & (ours == _DELETED) & ~is_crossed
         is_both = (((theirs != _KEPT) & (ours != _KEPT)) | is_crossed) & ~is_lost
+        if self.converts:
+            is_both |= ours == _DOUBTFUL
         for each in below:
             is_lost |= (each == _INSERTED) & (theirs == _KEPT) & is_alone
         return (
@@ -276,14 +281,17 @@ class Meeting:
         )
 
 
-def _stretches(sides: Sequence[Comparison], asked: Ids) -> tuple[Ids, Ints]:
-    """Rows that theirs changed, that ours inserted, in which bases differ, or that are asked for,
-    so that all of a stretch are in one place of each state: first ids, and how many."""
+def _stretches(sides: Sequence[Comparison], asked: Ids, *, converts: bool) -> tuple[Ids, Ints]:
+    """Rows that theirs changed, that ours inserted (with ``converts`` or changed), in which bases
+    differ, or that are asked for, so that all of a stretch are in one place of each state: first
+    ids, and how many."""
     edges = _edges(rows for side in sides for rows in _touched(side))
     cuts = distinct(np.concatenate((edges, asked, asked + np.uint64(1))))
     firsts, counts = cuts[:-1], np.diff(cuts).astype(np.int64)
     theirs, ours, *others = (_made_of(side, firsts) for side in sides)
     wanted = (theirs != _KEPT) | (ours == _INSERTED) | np.isin(firsts, asked)
+    if converts:
+        wanted |= ours == _DOUBTFUL
     for each in others:
         wanted |= each != _KEPT
     return cut_at(_edges(_placed_in(sides)), firsts[wanted], counts[wanted])

@@ -151,7 +151,13 @@ class Uniting:
         """The rows that theirs changed."""
         with_ours = self._converts or self._key is not None
         meeting = Meeting(
-            self.bases, self.ours, self.theirs, self.base.below, self.columns.kept, with_ours
+            self.bases,
+            self.ours,
+            self.theirs,
+            self.base.below,
+            self.columns.kept,
+            with_ours,
+            self._converts,
         )
         if self._key is None:
             return map(self._looked_at, meeting.ranges())
