@@ -97,6 +97,8 @@ def prepare(
     newest = load_snapshot(location)
     net = _net(work)
     if net is None:
+        if work.keeps_ids:
+            _check_apart(work, newest)
         return None, newest
     check_open(newest.manifest)
     copies = Copies(

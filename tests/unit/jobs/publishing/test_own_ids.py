@@ -97,6 +97,18 @@ def test_a_branch_into_which_the_target_was_merged_is_not_published(table: lw.Ta
     assert lw.open(table.uri, branch="exp").append(rows(11)).count_rows() == 5, "it stays open"
 
 
+def test_a_branch_that_took_back_what_the_target_merged_of_it_is_not_published(
+    table: lw.Table,
+) -> None:
+    """Since the fork it did nothing, as it stands; the target still has what it took back."""
+    exp = table.branches.create("exp").append(rows(10))
+    main = table.append(rows(20)).branches.merge("exp")
+    exp.checkout(version=exp.version - 1).restore()
+    with pytest.raises(lw.IncompatibleConflictError, match="both hold work of branch 'exp'"):
+        main.branches.publish("exp")
+    assert lw.open(table.uri).version == main.version
+
+
 def test_branches_that_merged_the_same_are_published_once(table: lw.Table) -> None:
     third = table.branches.create("third").append(rows(10))
     for each in ("one", "other"):
