@@ -27,6 +27,8 @@ class Node:
     shape: Shape = "value"
     parent: Number | None = None
     casts: int = 0
+    life: int = 0
+    """Another one each time that it is brought back after it was dropped."""
 
 
 Cells: TypeAlias = Mapping[Number, Any]
@@ -185,6 +187,8 @@ def _nodes(
         assert kept is not None
         if old is None:
             yield number, kept
+        elif kept.life != old.life:
+            found.doubts.append(f"{kept.name} was dropped, and came back")
         elif kept.casts != old.casts:
             found.doubts.append(f"{kept.name} was dropped and cast")
         elif _rewritten(number, base, holder):
@@ -245,12 +249,17 @@ def _cell(number: Number, three: tuple[Cells | None, ...], key: int, found: Brou
 
 
 def are_twins(base: State, ours: State, theirs: State) -> bool:
-    """Whether both sides have a column that the base has not, under different names.
+    """Whether both sides have a column that the base has not, under different names, or one that
+    came back on one of them.
 
-    It was picked, and renamed since: whether it is one column or two, no cell is lost.
+    It was picked, or dropped, and renamed since: whether it is one column or two, no cell is lost.
     """
-    new = (ours.nodes.keys() & theirs.nodes.keys()) - base.nodes.keys()
-    return any(ours.nodes[each].name != theirs.nodes[each].name for each in new)
+    both = ours.nodes.keys() & theirs.nodes.keys()
+    return any(
+        ours.nodes[each].life != theirs.nodes[each].life
+        or (each not in base.nodes and ours.nodes[each].name != theirs.nodes[each].name)
+        for each in both
+    )
 
 
 def losses(ours: State, theirs: State, found: State) -> Iterator[str]:

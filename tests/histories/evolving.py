@@ -41,6 +41,7 @@ from lancewood.model.schema import Schema
 MAIN = "main"
 BRANCHES = (MAIN, "one", "two")
 INT = pa.int64()
+_PRIMARY = {"lance-schema:unenforced-primary-key": "true"}
 _CASTS = {
     "int64": [pa.int32(), pa.float64(), pa.string()],
     "int32": [INT, pa.float64(), pa.string()],
@@ -55,6 +56,7 @@ _VERBS = {
     "update_from_an_old_handle": 2,
     "upsert": 3,
     "delete": 1,
+    "insert_again": 2,
     "compact": 1,
     "add": 3,
     "drop": 3,
@@ -96,9 +98,11 @@ class EvolvingBranches:
         random: Random,
         *,
         by_pylance: bool,
+        has_key: bool = False,
         shapes: Sequence[Shape] = ("value", "struct", "list"),
     ) -> None:
         self.uri, self.random, self.by_pylance, self.shapes = uri, random, by_pylance, shapes
+        self.has_key = has_key
         self.done: Counter[str] = Counter()
         self.steps = list[str]()
         self._hashes: dict[str, str] = {}
@@ -120,7 +124,7 @@ class EvolvingBranches:
     def _create(self, state: State) -> None:
         # structs that are null are not in files of 2.0, nor fields of them that pylance casts there
         version = self.random.choice(["2.1", "2.2"] if self.shapes else ["2.0", "2.1", "2.2"])
-        data = self._data(state, _arrow(state), state.rows)
+        data = self._data(state, _arrow(state, has_key=self.has_key), state.rows)
         lw.create(self.uri, data, max_rows_per_file=2, file_version=version, fsync=False)
         self._note(MAIN, state)
         for name in BRANCHES[1:]:
@@ -198,6 +202,24 @@ class EvolvingBranches:
             self.write(branch, lambda table: table.delete(where))
         left = {key: row for key, row in self.state(branch).rows.items() if key not in keys}
         self._settle(branch, replace(self.state(branch), rows=left))
+
+    def insert_again(self, branch: str) -> None:
+        """A row is deleted and inserted again with other cells, which is one row by its key."""
+        before = self.state(branch)
+        if not self.has_key or not before.rows:
+            return
+        key = self.random.choice([*before.rows])
+        cells = self._cells(before)
+        own = {each for each in cells if key in self._own(branch, before, before.top(each))}
+        row = {**before.rows[key], **{each: cells[each] for each in own}}
+        left = {each: cells for each, cells in before.rows.items() if each != key}
+        after = replace(before, rows={**left, key: row})
+        data = self._data(after, self.ours(branch).schema, {key: row})
+        self.steps[-1] += f", {data.to_pylist()}"
+        self.write(branch, lambda table: table.delete(f"{KEY} = {key}"))
+        self._settle(branch, replace(before, rows=left))
+        self.write(branch, lambda table: table.append(data))
+        self._settle(branch, after)
 
     def compact(self, branch: str) -> None:
         if self._is_theirs():
@@ -382,7 +404,9 @@ class EvolvingBranches:
             """What was restored may have the row ids of others, bases that differ in columns are
             not put together, and where a branch began anew the way of a column may be lost."""
             is_plain = type(refusal) in (lw.IncompatibleConflictError, lw.UnsupportedError)
-            return is_plain and (is_crossed or self.done["restore"] + self.done["reset"] > 0)
+            if is_crossed:
+                return is_plain or "both sides changed the columns" in str(refusal)
+            return is_plain and self.done["restore"] + self.done["reset"] > 0
 
         step = partial(self._merge, branch, other, commit)
         self._bring(branch, commit, "merged", step, may_be_refused)
@@ -613,7 +637,7 @@ class EvolvingRepository(EvolvingBranches):
         self.repo = lw.Repository.init(self.uri)
         self.commits: dict[str, list[tuple[str, int, int]]] = {each: [] for each in BRANCHES}
         """By branch: commits of one step, with the states that they made, and those before."""
-        data = self._data(state, _arrow(state), state.rows)
+        data = self._data(state, _arrow(state, has_key=self.has_key), state.rows)
         with self.repo.transaction(MAIN, "begin") as changes:
             changes.create_table("t", data, max_rows_per_file=2)
         self._note(MAIN, state)
@@ -652,7 +676,19 @@ class EvolvingRepository(EvolvingBranches):
             self._settle(branch, ours)
             return
         assert not right.refusals, f"{verb} although {right.refusals}"
-        self._settle(branch, self._checked(branch, right, ours, other))
+        self._settle(
+            branch, self._with_new_lives(branch, self._checked(branch, right, ours, other))
+        )
+
+    def _with_new_lives(self, branch: str, after: State) -> State:
+        """The state with a new life for each column that was dropped on the branch and is back."""
+        before = {
+            number for _, commit in self.lives[branch] for number in self.states[commit].nodes
+        }
+        for number in before & {*after.nodes} - {*self.state(branch).nodes}:
+            node = replace(after.nodes[number], life=next(self._numbers))
+            after = after.with_node(number, node)
+        return after
 
     def ours(self, branch: str) -> lw.Table:
         return self.repo.at(branch).table("t")
@@ -683,14 +719,16 @@ class EvolvingRepository(EvolvingBranches):
 
 
 def evolving(uri: str, seed: int) -> EvolvingBranches:
-    """The history of a seed: of a table alone or in a repository, by pylance as well or not."""
-    kind = EvolvingRepository if seed // len(SHAPES) % 3 == 1 else EvolvingBranches
-    shapes, by_pylance = SHAPES[seed % len(SHAPES)], seed // len(SHAPES) % 3 == 2
-    return kind(uri, Random(seed), by_pylance=by_pylance, shapes=shapes)
+    """The history of a seed: of a table alone or in a repository, by pylance as well or not, with
+    a primary key or without."""
+    at, shapes = seed // len(SHAPES), SHAPES[seed % len(SHAPES)]
+    kind = EvolvingRepository if at % 3 == 1 else EvolvingBranches
+    has_key = at % 2 == 1
+    return kind(uri, Random(seed), by_pylance=at % 3 == 2, has_key=has_key, shapes=shapes)
 
 
-def _arrow(state: State) -> pa.Schema:
-    fields = [pa.field(KEY, INT)]
+def _arrow(state: State, *, has_key: bool = False) -> pa.Schema:
+    fields = [pa.field(KEY, INT, not has_key, _PRIMARY if has_key else None)]
     for number in state.below(None):
         node = state.nodes[number]
         inner = pa.struct([(state.nodes[n].name, state.nodes[n].kind) for n in state.below(number)])
