@@ -66,8 +66,8 @@ def test_every_commit_opens_whatever_call_of_a_cleanup_goes_wrong(
         cleanup(DiskStore(world.home("photos")))
         check(world)
         versions = [each.version for each in lw.open(world.home("photos")).versions()]
-        # 4 is held, if the handle was on it when the cleanup came to its end; 5, the first step of a
-        # commit, if a cleanup that was stopped had taken what shows that the last one has landed.
+        # 4 is held if the handle was on it when the cleanup came to its end. 5, the first step of a
+        # commit, is if a stopped cleanup had taken what shows that the last one has landed.
         assert set(versions) - {4, 5} == {1, 3, 6}, (attempt.at, versions)
         assert lw.open(world.home("photos")).count_rows() == 18
     assert outcomes == {"done", "dead" if mode == "kill" else "failed"}
