@@ -634,6 +634,26 @@ def test_a_column_that_came_by_a_merge_and_was_renamed_is_the_same_column(
     assert found.schema.field("cc").type == (pa.int32() if how == "cast" else pa.int64())
 
 
+@pytest.mark.parametrize("change", ["rename", "cast"])
+def test_a_column_that_the_merge_itself_renamed_is_the_same_column_afterwards(
+    change: str, uri: str
+) -> None:
+    """It has one name in what was merged, and another one in what came of it: nobody had it where
+    both began."""
+    main = lw.create(uri, pa.table({"id": [1, 2]}))
+    one, two = main.branches.create("one"), main.branches.create("two")
+    one = one.add_columns({"c": "id * 10"})
+    two = two.branches.merge("one")
+    two = two.cast_column("c", pa.string()) if change == "cast" else two
+    one = one.rename_column("c", "d").add_columns({"e": "id"}).branches.merge("two")
+    kind = pa.string() if change == "cast" else pa.int64()
+    two = two.append(pa.table({"id": [3], "c": pa.array([30]).cast(kind)}))
+    cells = pa.array([10, 20, 30]).cast(kind).to_pylist()
+    new = zip((1, 2, 3), cells, (1, 2, None), strict=True)
+    right = [{"id": i, "d": d, "e": e} for i, d, e in new]
+    assert rows_of(one.branches.merge("two")) == right
+
+
 @pytest.mark.parametrize("into", ["main", "b"])
 def test_a_field_of_a_struct_that_came_by_a_merge_and_was_renamed_is_the_same_field(
     into: str, uri: str

@@ -26,7 +26,12 @@ schema does not have is absent."""
 COLUMNS_PROPERTY = "lancewood.columns"
 """In transactions that compose several changes: the ids of fields whose values were written anew,
 with their earlier ids, as ``5=1 7=2``."""
+MERGED_COLUMNS_PROPERTY = "lancewood.merged_columns"
+"""In transactions that merge another state: the ids of fields, and those that they have there, as
+``5=1 7=``, which is nowhere there. Ids that are the same are left out. Without it fields of one
+name are the same."""
 _is_rewritten = re.compile(r"([0-9]{1,9})=([0-9]{1,9})").fullmatch
+_is_merged = re.compile(r"([0-9]{1,9})=([0-9]{0,9})").fullmatch
 _UNHELD = -1_000
 """Ids from here downwards are in no data file, so that fields with them are read as null."""
 
@@ -93,6 +98,29 @@ def rewritten_in(properties: Mapping[str, str]) -> Lineage | None:
     if not all(found):
         return None
     return {FieldId(int(each[1])): FieldId(int(each[2])) for each in found if each}
+
+
+def recorded_merge(lineage: Lineage, merged: Schema, after: Schema) -> dict[str, str]:
+    """The property that records which fields of a merged state a version has; none where their
+    names tell."""
+    if lineage == by_names(merged, after):
+        return {}
+    pairs = (
+        f"{new}={lineage.get(new, '')}" for new in sorted(after.by_id) if lineage.get(new) != new
+    )
+    return {MERGED_COLUMNS_PROPERTY: " ".join(pairs)}
+
+
+def merged_in(properties: Mapping[str, str], merged: Schema, after: Schema) -> Lineage:
+    """The lineage of a version back to a state that its transaction merged."""
+    text = properties.get(MERGED_COLUMNS_PROPERTY)
+    pairs = [] if text is None else [_is_merged(each) for each in text.split()]
+    if text is None or not all(pairs):
+        return by_names(merged, after)
+    known = {int(each[1]): each[2] for each in pairs if each}
+    found = ((new, known.get(new, str(new))) for new in after.by_id)
+    texts = {str(each): each for each in merged.by_id}
+    return {new: texts[old] for new, old in found if old in texts}
 
 
 def by_names(earlier: Schema, later: Schema) -> Lineage:

@@ -11,15 +11,18 @@ from lancewood.model.ids import FieldId
 from lancewood.model.schema import Field, Schema
 from lancewood.rules.lineage import (
     COLUMNS_PROPERTY,
+    MERGED_COLUMNS_PROPERTY,
     Evidence,
     Lineage,
     as_in,
     by_names,
     composed,
     is_held,
+    merged_in,
     one_step,
     paired,
     recorded,
+    recorded_merge,
     related,
     reversed_,
     rewritten_in,
@@ -128,6 +131,30 @@ def test_what_a_merge_brought_is_the_same_under_other_ids_and_names() -> None:
     other = schema(*BASE.fields, leaf(9, "renamed"), leaf(10, "n"))
     known = unchanged(BASE)
     assert paired(one, other, known, known, ids(_9=7)) == {**known, **ids(_9=7)}
+
+
+def test_the_record_of_merged_fields_comes_back_as_it_was() -> None:
+    merged = Schema((leaf(0, "k"), leaf(3, "c"), leaf(4, "same")))
+    after = Schema((leaf(0, "k"), leaf(3, "e"), leaf(7, "d"), leaf(4, "same")))
+    lineage = {FieldId(0): FieldId(0), FieldId(7): FieldId(3), FieldId(4): FieldId(4)}
+    record = recorded_merge(lineage, merged, after)
+    assert record == {MERGED_COLUMNS_PROPERTY: "3= 7=3"}
+    assert merged_in(record, merged, after) == lineage
+
+
+def test_no_merged_fields_are_recorded_where_names_tell() -> None:
+    merged = Schema((leaf(0, "k"), leaf(3, "c")))
+    after = Schema((leaf(0, "k"), leaf(7, "c")))
+    lineage = by_names(merged, after)
+    assert recorded_merge(lineage, merged, after) == {}
+    assert merged_in({}, merged, after) == lineage
+
+
+@pytest.mark.parametrize("text", ["x", "1=2=3", "-1=2", "1=2,3=4", "1"])
+def test_a_record_of_merged_fields_that_cannot_be_read_leaves_it_to_names(text: str) -> None:
+    merged, after = Schema((leaf(1, "a"),)), Schema((leaf(5, "a"),))
+    found = merged_in({MERGED_COLUMNS_PROPERTY: text}, merged, after)
+    assert found == by_names(merged, after)
 
 
 def test_lineages_are_followed_over_several_stretches_and_back() -> None:

@@ -22,6 +22,7 @@ from lancewood.engine.snapshot import (
     load_snapshot,
     main_location,
 )
+from lancewood.engine.versions import load_transaction
 from lancewood.errors import NotFoundError
 from lancewood.format.schema import decode_schema
 from lancewood.model.ids import FieldId, Version, is_detached
@@ -46,6 +47,7 @@ from lancewood.rules.lineage import (
     as_in,
     by_names,
     composed,
+    merged_in,
     one_step,
     related,
     reversed_,
@@ -80,9 +82,8 @@ def merged_columns(held: Snapshot, holder: Snapshot) -> Lineage:
     """The lineage of columns that came to a version by merges of another line, back to a version of
     that line: from ids of ``holder`` to those of ``held``. Empty where no merge is known.
 
-    A column has one name on both sides in the version that a merge made of it. So it is followed
-    from the merge that brought it, on either line, and through what was merged if that had the
-    column by a merge as well.
+    A column is followed from the merge that brought it, on either line, and through what was merged
+    if that had the column by a merge as well.
     """
     own, there = landed(held), landed(holder)
     if own is None or there is None or is_detached(there.manifest.version):
@@ -99,7 +100,9 @@ def merged_columns(held: Snapshot, holder: Snapshot) -> Lineage:
             break
         is_direct = line_of(merged.manifest).id == line
         to_held = _either_way(own, merged) if is_direct else merged_columns(own, merged)
-        came = composed(related_columns(after, there).ids, by_names(merged.schema, after.schema))
+        made_by = load_transaction(after.location.store, after.manifest)
+        at_merge = merged_in(made_by.properties, merged.schema, after.schema)
+        came = composed(related_columns(after, there).ids, at_merge)
         known = {*found.values()}
         for new, old in composed(came, to_held).items():
             if new not in found and old not in known:

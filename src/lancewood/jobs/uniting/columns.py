@@ -5,7 +5,7 @@ and transactions only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -58,13 +58,14 @@ class UnitedColumns:
     @property
     def rewritten(self) -> Lineage:
         """From ids of the united schema to those of ours, for fields of ours that get others."""
-        pairs = (
-            pair
-            for each in self.columns
-            if each.ours is not None
-            for pair in zip(each.field.walk(), each.ours.walk(), strict=False)
-        )
-        return {new.id: old.id for new, old in pairs if is_held(old.id) and new.id != old.id}
+        pairs = (_same(each.field, each.ours) for each in self.columns)
+        return {new: old for each in pairs for new, old in each if new != old}
+
+    @property
+    def of_theirs(self) -> Lineage:
+        """From ids of the united schema to those of theirs, whatever their types are."""
+        pairs = (_same(each.field, each.theirs) for each in self.columns)
+        return {new: old for each in pairs for new, old in each}
 
     @property
     def schema(self) -> Schema:
@@ -108,18 +109,16 @@ def unite_columns(
 
 def with_columns_first(bases: Bases[Snapshot], ours: Snapshot, theirs: Snapshot) -> Bases[Snapshot]:
     """Several bases, first one with the columns that all of them add up to, as far as the two sides
-    differ in them or both have them no more: what a side took back since must not come again, and
-    what both renamed is one column.
+    differ in them: what a side took back since must not come again. So it is with columns that
+    neither has any more, if both may have renamed them: they are one column then.
 
     Raises UnsupportedError if none of them has those columns.
     """
     mine, yours = _described(ours), _described(theirs)
     whole = combined(bases.each(_described))
-    names = [
-        name
-        for name in {**mine, **yours, **whole}
-        if mine.get(name) != yours.get(name) or (name in whole and name not in mine)
-    ]
+    names = [name for name in {**mine, **yours} if mine.get(name) != yours.get(name)]
+    if mine.keys() - yours.keys() and yours.keys() - mine.keys():
+        names += [name for name in whole if name not in mine and name not in yours]
 
     def has_them(base: Snapshot) -> bool:
         known = _described(base)
@@ -158,6 +157,16 @@ def combined(bases: Bases[Mapping[str, V]]) -> Mapping[str, V]:
         return found
 
     return bases.joined(join)
+
+
+def _same(united: Field, side: Field | None) -> Iterator[tuple[FieldId, FieldId]]:
+    """The ids of a field and of those below it, with the ids that a side has for them."""
+    if side is None or not is_held(side.id):
+        return
+    yield united.id, side.id
+    if united.logical_type == side.logical_type:
+        for one, other in zip(united.children, side.children, strict=False):
+            yield from _same(one, other)
 
 
 def _described(state: Snapshot) -> Mapping[str, Field]:

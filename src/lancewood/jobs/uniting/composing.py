@@ -77,6 +77,8 @@ class Union:
     """The first row id of a space above an id; called if rows come with ids above ours' mark."""
     rewritten: Lineage = field(default_factory=dict)
     """From ids of the merged schema to those of ours, for fields that get other ones."""
+    of_theirs: Mapping[str, str] = field(default_factory=dict)
+    """The record of which fields of theirs the merged schema has."""
     moves_on: bool = False
     """Whether ours hands out ids of such a space from now on, even if none came."""
     brought: int = 0
@@ -92,8 +94,8 @@ class Union:
     @property
     def properties(self) -> dict[str, str]:
         """What its transaction says for those who follow rows and columns through it."""
-        has_columns = self.head.fields is not None
-        return {MARKS_PROPERTY: "exact", **(recorded(self.rewritten) if has_columns else {})}
+        ours = {} if self.head.fields is None else recorded(self.rewritten)
+        return {MARKS_PROPERTY: "exact", **ours, **self.of_theirs}
 
     def judge(self, theirs: Transaction, version: Version) -> None:
         """Raise RetryableConflictError if a version that landed may have changed what the merge is

@@ -64,7 +64,7 @@ from lancewood.model.manifest import Manifest
 from lancewood.model.patch import HeadChanges
 from lancewood.model.refs import MAIN, called
 from lancewood.model.schema import Field
-from lancewood.rules.lineage import Lineage, as_in
+from lancewood.rules.lineage import Lineage, as_in, recorded_merge
 from lancewood.rules.three_way import favoured_map
 from lancewood.rules.uniting_columns import UnitedColumn
 
@@ -170,7 +170,7 @@ class Uniting:
         side = LOSERS.get(self.resolve.rows or "")
         if rivals is None or side is None or len(self.bases) > 1:
             return met
-        lost = rivals.lost_by(side)
+        lost = rivals.lost_by(side, met.keyed)
         if lost is None:
             return met
         changed, inserted = lost
@@ -379,6 +379,7 @@ class Preparing:
             self.discard()
             raise
         ours, theirs = self.uniting.ours, self.uniting.theirs
+        columns = self.uniting.columns
         copies = Copies(
             main_location(ours).store,
             theirs,
@@ -391,11 +392,12 @@ class Preparing:
             self.gathered,
             adopted,
             head,
-            self.uniting.columns.theirs_ids,
+            columns.theirs_ids,
             copies,
             self.runner,
             self._fresh_ids,
-            self.uniting.columns.rewritten,
+            columns.rewritten,
+            recorded_merge(columns.of_theirs, theirs.schema, columns.schema),
             moves_on,
         )
 
