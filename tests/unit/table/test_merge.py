@@ -252,6 +252,22 @@ def test_two_rows_that_got_one_key_are_a_conflict(tmp_path: Path) -> None:
     assert scene.rows() == [(3, 32, "z"), (4, 20, "y"), (5, 10, "x")]
 
 
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+def test_a_row_that_loses_its_key_does_not_take_back_one_that_was_inserted_again(
+    tmp_path: Path, side: str
+) -> None:
+    """Both sides give key 9 to a row, the one that loses had key 3, and the other side deleted that
+    row and inserted it again."""
+    scene = Scene(tmp_path, rows_of(FIRST, **KEY))
+    loser, winner = ("main", "exp") if side == "theirs" else ("exp", "main")
+    scene.on(loser).update({"k": "9"}, "k = 3", rewrite="rows")
+    scene.on(winner).delete("k = 3").append(rows_of([(3, 33, "again")], **KEY)).update(
+        {"k": "9"}, "k = 2", rewrite="rows"
+    )
+    refused = scene.refused(resolve=lw.Resolve(deletes="lose", rows=side))
+    assert refused["keys"] == [{"k": 9}]
+
+
 @pytest.mark.parametrize("brought", [lw.Resolve(deletes="lose"), "side"])
 @pytest.mark.parametrize(("deleting", "changing"), [("main", "exp"), ("exp", "main")])
 def test_a_deleted_row_does_not_come_back_beside_another_one_that_got_its_key(

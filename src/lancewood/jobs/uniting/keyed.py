@@ -202,9 +202,12 @@ class Rivals:
     """Which they are among the rows of theirs and of ours that got a key."""
     sides: tuple[_Keys, _Keys]
 
-    def lost_by(self, side: int) -> tuple[Ids, Ids] | None:
+    def lost_by(self, side: int, keyed: MetRows) -> tuple[Ids, Ids] | None:
         """The rows of a side that do not get their key: those that keep the one that they had, and
-        those that it inserted, which go. None if another row of the side has that key by now."""
+        those that it inserted, which go. None if another row has that key by now: one of the side,
+        or, for one of the rows that are one by their key, the other side's."""
+        if np.isin(_addresses(self.rows.places[side]), _addresses(keyed.places[side])).any():
+            return None
         found, at = self.sides[side], self.at[side]
         count = len(found.changed.ids)
         back, gone = at[at < count], at[at >= count]
@@ -253,6 +256,11 @@ def _got_keys(
         Placed(*map(np.concatenate, zip(changed.places, places, strict=True))),
         [pa.concat_arrays(each) for each in zip(changed.after, keys, strict=True)],
     )
+
+
+def _addresses(rows: Placed) -> Ints:
+    addresses: Ints = (rows.parts[rows.there] << 32) + rows.offsets[rows.there]
+    return addresses
 
 
 def _places(rows: LiveRows) -> Placed:
