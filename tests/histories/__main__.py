@@ -1,5 +1,5 @@
 """``python -m tests.histories``: histories until the time is over, or until one fails; between
-them some of branches with indices, and of columns on branches.
+them some of branches with indices, of columns on branches, and of rows whose keys move.
 
 What fails is made as short as possible, and printed with the steps that lead to it. Exits with 0 if
 nothing failed, with 1 otherwise.
@@ -20,6 +20,7 @@ from typing import ClassVar
 from tests.histories.branched import IndexedBranches
 from tests.histories.evolving import evolving
 from tests.histories.machine import Histories, run_histories
+from tests.histories.moving_keys import MovingKeys
 
 _ROUND = 20
 """Histories from one seed; the next round has the next seed."""
@@ -63,6 +64,14 @@ def _evolve(seed: int, steps: int) -> None:
     _Counted.histories += 1
 
 
+def _move_keys(seed: int, steps: int) -> None:
+    with TemporaryDirectory(prefix="lancewood-histories-") as directory:
+        history = MovingKeys(f"{directory}/t.lance", Random(seed))
+        history.run(steps)
+    _Counted.done.update({f"{verb} of keys": count for verb, count in history.done.items()})
+    _Counted.histories += 1
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.histories", description=__doc__)
     parser.add_argument("--minutes", type=float, default=1.0, help="how long to run")
@@ -79,6 +88,7 @@ def main() -> int:
             _branch(seed, asked.steps)
             for each in range(_ROUND * seed, _ROUND * (seed + 1)):
                 _evolve(each, asked.steps)
+                _move_keys(each, asked.steps)
         except Exception:
             traceback.print_exc(file=sys.stdout)
             print(f"again with --seed {seed} --steps {asked.steps}")

@@ -171,6 +171,10 @@ def bring(base: State, ours: State, theirs: State) -> Brought:
                 found.doubts.append(f"row {key} was deleted and changed")
             continue
         rows[key] = {number: _cell(number, three, key, found) for number in left.leaves()}
+        for top in left.below(None) if None not in three else ():
+            cells = [{each: row.get(each) for each in left.below(top)} for row in three if row]
+            if cells[0] not in cells[1:] and cells[1] != cells[2]:
+                found.doubts.append(f"row {key} has two new values of {nodes[top].name}")
     found.state = replace(left, rows=rows)
     return found
 

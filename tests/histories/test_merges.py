@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.breadth import daily
 from tests.histories.merges import MAIN, MergedHistory
+from tests.histories.moving_keys import MovingKeys
 from tests.histories.three_way import STRATEGIES
 
 import lancewood as lw
@@ -29,6 +30,13 @@ def test_every_merge_is_what_plain_dicts_say(seed: int, tmp_path: Path) -> None:
         by_pylance=seed % 4 > 1,
         changes_columns=seed % 3 == 1,
     ).run(_MERGES)
+
+
+@pytest.mark.parametrize("seed", range(daily(2, of=200)))
+def test_no_merge_leaves_a_key_twice_or_loses_a_row_whose_key_moved(
+    seed: int, tmp_path: Path
+) -> None:
+    MovingKeys(str(tmp_path / "t.lance"), Random(seed)).run(30)
 
 
 def lose_a_row(table: lw.Table) -> lw.Table:

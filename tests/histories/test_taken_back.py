@@ -11,22 +11,30 @@ from typing import Any
 
 import pytest
 from tests.histories.evolving import evolving
-from tests.histories.merges import MergedHistory
+from tests.histories.moving_keys import MovingKeys
 
 import lancewood as lw
 from lancewood.engine.schema import merged_columns
 from lancewood.jobs.uniting import column_checks, keyed, plan
 from lancewood.jobs.uniting.bases import Bases
 from lancewood.jobs.uniting.compared import comparing
+from lancewood.jobs.uniting.meeting import Meeting
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import Field
-from lancewood.rules.lineage import Evidence, Lineage, as_in, related, unheld
+from lancewood.rules.lineage import (
+    Evidence,
+    Lineage,
+    as_in,
+    by_names,
+    merged_in,
+    related,
+    unheld,
+)
 from lancewood.rules.uniting_columns import _Uniting
 
 Patch = pytest.MonkeyPatch
 _STEPS = 40
-_MERGES = 15
-_HISTORIES = 12
+_HISTORIES = 3
 """So many histories, from the first one that is known to miss it."""
 
 
@@ -88,6 +96,21 @@ def versions_between_are_not_asked(patch: Patch) -> None:
     replace_everywhere(patch, related, by_ends)
 
 
+def merges_do_not_say_which_columns_they_brought(patch: Patch) -> None:
+    """A column that a merge renamed is another one in what was merged."""
+    replace_everywhere(patch, merged_in, lambda properties, merged, after: by_names(merged, after))
+
+
+def rows_that_theirs_kept_are_not_converted(patch: Patch) -> None:
+    """Rows of ours are left under the old id of a column where no file of theirs held it."""
+    patch.setattr(plan, "Meeting", lambda *arguments: Meeting(*arguments[:-1]))
+
+
+def losers_of_a_key_take_back_theirs(patch: Patch) -> None:
+    """A row that does not get its key has its earlier one again, whoever has that by now."""
+    patch.setattr(keyed, "_addresses", lambda rows: [])
+
+
 def merged_columns_are_not_followed(patch: Patch) -> None:
     """A column that came by a merge and was renamed afterwards is another one."""
     replace_everywhere(patch, merged_columns, lambda held, holder: {})
@@ -132,8 +155,8 @@ def evolve(uri: str, seed: int) -> None:
     evolving(uri, seed).run(_STEPS)
 
 
-def merge(uri: str, seed: int) -> None:
-    MergedHistory(uri, Random(seed), has_key=True, by_pylance=False).run(_MERGES)
+def move_keys(uri: str, seed: int) -> None:
+    MovingKeys(uri, Random(seed)).run(_STEPS)
 
 
 TAKEN_BACK: dict[Callable[[Patch], None], tuple[Callable[[str, int], None], int]] = {
@@ -141,11 +164,14 @@ TAKEN_BACK: dict[Callable[[Patch], None], tuple[Callable[[str, int], None], int]
     fields_of_structs_go_by_id: (evolve, 1),
     fields_of_structs_go_by_name: (evolve, 1),
     versions_between_are_not_asked: (evolve, 0),
-    merged_columns_are_not_followed: (evolve, 44),
+    merged_columns_are_not_followed: (evolve, 179),
     dropped_fields_are_not_compared: (evolve, 5),
     bases_are_one: (evolve, 52),
-    rows_inserted_again_are_not_compared: (evolve, 0),
-    keys_of_others_are_not_looked_for: (merge, 0),
+    merges_do_not_say_which_columns_they_brought: (evolve, 624),
+    rows_that_theirs_kept_are_not_converted: (evolve, 72),
+    rows_inserted_again_are_not_compared: (evolve, 37),
+    keys_of_others_are_not_looked_for: (move_keys, 45),
+    losers_of_a_key_take_back_theirs: (move_keys, 8),
 }
 """Who notices, and from which seed on."""
 
