@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
@@ -254,7 +254,7 @@ def test_two_rows_that_got_one_key_are_a_conflict(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("side", ["ours", "theirs"])
 def test_a_row_that_loses_its_key_does_not_take_back_one_that_was_inserted_again(
-    tmp_path: Path, side: str
+    tmp_path: Path, side: Literal["ours", "theirs"]
 ) -> None:
     """Both sides give key 9 to a row, the one that loses had key 3, and the other side deleted that
     row and inserted it again."""
