@@ -22,7 +22,6 @@ from lancewood.engine.snapshot import (
     load_snapshot,
     main_location,
 )
-from lancewood.engine.versions import load_transaction
 from lancewood.errors import NotFoundError
 from lancewood.format.schema import decode_schema
 from lancewood.model.ids import FieldId, Version, is_detached
@@ -100,7 +99,7 @@ def merged_columns(held: Snapshot, holder: Snapshot) -> Lineage:
             break
         is_direct = line_of(merged.manifest).id == line
         to_held = _either_way(own, merged) if is_direct else merged_columns(own, merged)
-        made_by = load_transaction(after.location.store, after.manifest)
+        made_by = Descent(after).transaction(after.manifest.version)
         at_merge = merged_in(made_by.properties, merged.schema, after.schema)
         came = composed(related_columns(after, there).ids, at_merge)
         known = {*found.values()}
