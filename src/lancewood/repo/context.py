@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 SECTION, ID = "lancewood", "id"
 """Where git's configuration has the repository's identity."""
-_FETCHES = ("fetch", "pull", "clone")
+_FETCHES = ("fetch", "pull")
 """How the reasons begin that git writes into the log of a ref that it brought from elsewhere."""
 EXCLUSIVE = "exclusive"
 """The setting that reserves the tables for the repository's own transactions."""
@@ -222,10 +222,8 @@ class RepoContext:
         that pins it, from a copy of the repository. None if no log of a ref says so."""
         for ref in self.git.refs.logged_names():
             for entry in self.git.refs.log(ref):
-                verb, _, rest = entry.why.partition(" ")
-                if verb.rstrip(":") in _FETCHES and self._pins(entry.new, pin):
-                    words = (each.rstrip(":") for each in rest.split() if each[0] != "-")
-                    source = next(words, "another repository")
+                source = _fetched_from(entry.why)
+                if source is not None and self._pins(entry.new, pin):
                     return (
                         f"git fetch brought this commit from {source}, and no tables: those are "
                         "below the repository where it was made; merge the branch there, or copy "
@@ -252,6 +250,17 @@ class RepoContext:
             stores=self.memory.stores,
         )
         return found.written_by(self.id)
+
+
+def _fetched_from(why: str) -> str | None:
+    """Where a line in the log of a ref says that git brought a commit from: ``fetch origin: storing
+    head``, ``clone: from ../shop``. None if the line tells of something else."""
+    if why.startswith("clone: from "):
+        return why.removeprefix("clone: from ")
+    verb, *arguments = why.rpartition(": ")[0].split() or [""]
+    if verb not in _FETCHES:
+        return None
+    return next((each for each in arguments if each[0] != "-"), "another repository")
 
 
 def near(name: str, known: Collection[str]) -> str:
