@@ -40,8 +40,9 @@ the newest of branch exp, `@exp:12` and `@:12` versions of exp and of main, `@ta
 that is itself a table wins. Where a command writes from an older version, its change is put on top
 of the newest one or refused, as with any other writer who was slower.
 
-**Output.** On a terminal there are tables, and long values are cut. In a pipe there is plain
-text: two spaces between columns, bare figures, whole values. `NO_COLOR` is honoured. A progress bar
+**Output.** On a terminal there are tables, in a pipe there is plain text: two spaces between
+columns, bare figures. Long values are cut in both; `--full`, `--json`, `--csv` and files have them
+whole. `NO_COLOR` is honoured. A progress bar
 goes to stderr, and only where a person looks. What would act on a terminal, in whatever name,
 value or message it stands, is spelled out: `\\x1b`, `\\u202e`.
 
