@@ -83,12 +83,13 @@ def _plain(text: str) -> str:
     return re.sub(r"[<>\x00-\x1f\x7f]", "", text).strip() or "unknown"
 
 
-def checked_message(message: object) -> str:
-    """A commit message; raises InvalidInputError if it is empty or no text."""
+def checked_message(message: object, of: str = "a commit") -> str:
+    """The message of a commit or an annotated tag; raises InvalidInputError if it is empty or no
+    text."""
     if not isinstance(message, str) or not message.strip():
-        raise InvalidInputError(f"a commit needs a message, got {message!r}")
+        raise InvalidInputError(f"{of} needs a message, got {message!r}")
     if "\0" in message:
-        raise InvalidInputError("a commit message cannot hold a NUL")
+        raise InvalidInputError(f"the message of {of} cannot hold a NUL")
     return message
 
 

@@ -60,8 +60,9 @@ class Related:
         if self.unknown:
             names = ", ".join(map(repr, self.unknown))
             raise UnsupportedError(
-                f"{what}: column {names} was dropped, or was renamed and cast, and the versions in "
-                "between are gone or do not say which; give both sides the same columns first",
+                f"{what}: {names} may have been dropped, or renamed and cast, and the versions in "
+                "between are gone or do not say which; rename, cast or drop columns until both "
+                "sides have the same ones, and try again",
                 columns=list(self.unknown),
             )
 
@@ -170,7 +171,7 @@ def paired(
 
 
 def unheld(wanted: Field) -> Field:
-    """A field that no file holds: nullable, and under ids that are never given."""
+    """A nullable copy of ``wanted`` under ids that no data file uses, so that it reads as null."""
     children = tuple(map(unheld, wanted.children))
     number = wanted.id if wanted.id <= _UNHELD else FieldId(_UNHELD - wanted.id)
     return replace(wanted, id=number, nullable=True, children=children)
@@ -228,8 +229,10 @@ class _Matching:
             walked = self.evidence.walked()
             if walked is not None:
                 known = {each.id: each for each in left.values()}
-                found = ((each.id, known.get(walked.get(each.id, each.id))) for each in others)
-                pairs |= {new: old for new, old in found if old is not None and new in walked}
+                found = (
+                    (each.id, known.get(walked[each.id])) for each in others if each.id in walked
+                )
+                pairs |= {new: old for new, old in found if old is not None}
                 left = self._left(earlier, pairs.values())
             named = {each.name for each in others if each.id not in pairs} & left.keys()
             if walked is None and left.keys() - named and len(others) > len(named):

@@ -57,8 +57,8 @@ def test_what_head_does_not_see_is_not_written_unless_it_is_named(lw_run: Lw, ve
     ran = lw_run(*command, TABLE, *options)
     assert ran.code == ExitCode.INVALID_INPUT
     assert ran.err == (
-        f"lw: {TABLE} is in a repository whose HEAD is on branch 'exp', where no commit has what "
-        "is written to main of the table. Say which of the two is meant: "
+        f"lw: {TABLE} is in a repository whose HEAD is on branch 'exp': a write to main of the "
+        "table would not show up there. Say which of the two is meant: "
         f"lw table {verb} {TABLE}@exp …, or lw table {verb} {TABLE}@main …\n"
     )
     assert lw.open(TABLE).version == before

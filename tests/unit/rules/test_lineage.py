@@ -103,7 +103,7 @@ def test_what_nobody_knows_is_refused_by_name() -> None:
     found = related(BASE, later, Evidence(is_renamed=lambda older: True, walked=lambda: None))
     assert found.unknown == ("s.x",)
     with pytest.raises(
-        UnsupportedError, match=r"t\.lance cannot be merged: column 's\.x' was drop"
+        UnsupportedError, match=r"t\.lance cannot be merged: 's\.x' may have been dropped"
     ):
         found.check("t.lance cannot be merged")
 

@@ -117,8 +117,8 @@ def check_main_is_meant(
     command = COMMAND.get()
     prepare = "" if branch in table.branches.list() else f"lw prepare {name} and then "
     raise InvalidInputError(
-        f"{uri} is in a repository whose HEAD is on branch {branch!r}, where no commit has what is "
-        f"written to main of the table. Say which of the two is meant: {prepare}"
+        f"{uri} is in a repository whose HEAD is on branch {branch!r}: a write to main of the "
+        f"table would not show up there. Say which of the two is meant: {prepare}"
         f"{command} {uri}@{branch} …, or {command} {uri}@{MAIN} …",
         table=uri,
         branch=branch,

@@ -21,8 +21,9 @@ _MOST_STATES = 128
 
 @dataclass(frozen=True, eq=False)
 class Bases(Generic[T]):
-    """A first base, and further ones, each with what it and the first come from. A state, or a
-    group of them, that is below several others is one object."""
+    """The merge bases of two states; each base after the first carries the merge bases that it
+    shares with the first. A state, or a group of them, that is below several others is one
+    object."""
 
     first: T
     others: tuple[tuple[T, Bases[T]], ...] = ()

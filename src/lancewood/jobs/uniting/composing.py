@@ -172,12 +172,17 @@ class Union:
         had before: its values would be read as null."""
         before = {*self.rewritten.values()}
         for each in newest.fragments if before else ():
-            now = changed.get(each.id, each)
-            if each.id not in removed and any(before & {*file.fields} for file in now.files):
+            if each.id in removed:
+                continue
+            files = changed.get(each.id, each).files
+            held = before & {number for file in files for number in file.fields}
+            if held:
+                fields = self.ours.schema.by_id
+                names = ", ".join(sorted(repr(fields[number].name) for number in held))
                 raise UnsupportedError(
-                    f"a column was written anew on {called(self.theirs.manifest.branch)}, and not "
-                    f"the rows of fragment {each.id}, which would lose it; cast the column on the "
-                    "target in the same way, and merge again",
+                    f"{names} was written anew on {called(self.theirs.manifest.branch)}, and rows "
+                    f"of fragment {each.id} here would lose it; cast it here in the same way, and "
+                    "merge again",
                     fragment=each.id,
                 )
 

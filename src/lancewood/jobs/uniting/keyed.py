@@ -104,8 +104,9 @@ class _Changed(NamedTuple):
 
 
 def paired_by_key(met: Met, columns: KeyColumns, lost: Ids = _NO_IDS) -> tuple[Met, Rivals | None]:
-    """The same, with rows that are one by their key in ``keyed``; and different ones that got one
-    key, which are in ``rivals``. ``lost`` are those that do not keep the key that they got."""
+    """Pair rows that have different ids but one primary key (``keyed``), and collect different
+    rows that claim one key (``rivals``). ``lost`` are ids of rows that do not keep the key that
+    they got."""
     is_new = ~met.taken.ours.there & ~met.taken.base.there
     is_partial = ~np.logical_and.reduce([each.there for each in met.both.places])
     fresh, added = met.taken.at(is_new).singles(), met.added.singles()

@@ -416,7 +416,8 @@ def _result(sides: Sides, decided: Decided) -> SideRows:
 
 
 def _kept_away(sides: Sides, decided: Decided, deciding: Deciding) -> Decided:
-    """Put those rows in conflict that would be there although other rows have their keys."""
+    """Turn a row into a key conflict if the merge would restore it while another row holds its
+    key."""
     is_back = _result(sides, decided).there & (decided.fates != Fate.CONFLICT)
     rows, stays = np.flatnonzero(is_back), ~is_back[decided.fates == Fate.WRITTEN]
     conflicts = [decided.conflicts, deciding.rivals(sides.take(rows)).conflicts]

@@ -105,7 +105,7 @@ class Tags(NamedCommits):
 
         ref = tag_ref(name)
         refs = self._context.git.refs
-        text = None if message is None else checked_message(message)
+        text = None if message is None else checked_message(message, "an annotated tag")
         commit = self._context.commit(at)
         if refs.read(ref) is not None:
             raise self._taken(name)
