@@ -648,6 +648,19 @@ def test_a_closed_branch_is_refused_before_a_file_is_written(tmp_path: Path) -> 
     assert counts_of(branch.latest().move_fragments([0], base="cold"), lw.MoveCounts).fragments == 1
 
 
+def test_a_branch_that_was_begun_anew_stays_open_if_its_published_version_is_restored(
+    tmp_path: Path,
+) -> None:
+    table = lw.create(tmp_path / "t", rows(0, 10), fsync=False)
+    branch = table.branches.create("exp").append(rows(10, 20))
+    table = table.branches.publish("exp")
+    closed = branch.latest().version
+    began = table.branches.reset("exp")
+    restored = began.restore(closed).append(rows(20, 21))
+    assert restored.count_rows() == 21
+    assert dataset(restored).count_rows() == 21
+
+
 def test_a_branch_with_work_is_not_reset_unless_that_is_given_up(tmp_path: Path) -> None:
     table = fresh(tmp_path)
     branch = table.branches.create("exp").append(rows(100, 105))

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from lancewood.errors import InvalidInputError, UnsupportedError
+from lancewood.model.closing import PUBLISHED_KEY, RENAMED_KEY
 from lancewood.model.exclusive import EXCLUSIVE_KEY
 from lancewood.model.file_version import version_name
 from lancewood.model.ids import Version
@@ -162,9 +163,9 @@ def _restored_config(
     return operation.config if kept == config else kept
 
 
-_NOT_RESTORED = (EXCLUSIVE_KEY, MANIFEST_STORE_KEY, LINE_KEY)
-"""The keys of a configuration that say who may write to the table, and how, and what its line
-is."""
+_NOT_RESTORED = (EXCLUSIVE_KEY, MANIFEST_STORE_KEY, LINE_KEY, PUBLISHED_KEY, RENAMED_KEY)
+"""The keys of a configuration that say who may write to the table, and how, what its line is, and
+that a branch is closed: a version of before a reset may be one that was published."""
 _CHANGE_FRAGMENTS = (Delete, Update, Rewrite, Merge, Project, DataReplacement)
 _Rule: TypeAlias = Callable[[Manifest, Any], ManifestPatch]
 
