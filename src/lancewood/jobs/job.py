@@ -19,13 +19,21 @@ from typing import Generic, Protocol, TypeVar
 
 from lancewood.engine.commit import CommitPolicy
 from lancewood.engine.location import NewFile
+from lancewood.engine.schema import related_columns
 from lancewood.engine.snapshot import Snapshot
-from lancewood.errors import CommitUnknownError, LancewoodError, RetryableConflictError
+from lancewood.errors import (
+    CommitUnknownError,
+    IncompatibleConflictError,
+    LancewoodError,
+    RetryableConflictError,
+)
 from lancewood.jobs.runner import Runner
 from lancewood.model.applied import AppliedBatch
 from lancewood.model.fragment import Fragment
 from lancewood.model.operations import Operation, operation_text
 from lancewood.model.transaction import Transaction, commit_properties
+from lancewood.rules.lineage import moved_names
+from lancewood.rules.three_way import same_fields
 from lancewood.store.retry import JOBS, Retry
 
 T = TypeVar("T")
@@ -98,7 +106,9 @@ def execute(
     for execution in range(limit):
         if execution:
             commit_options.retry.pause(execution)
-            snapshot = snapshot.newest()
+            newest = snapshot.newest()
+            _check_names(snapshot, newest)
+            snapshot = newest
         if not commit_options.policy.may_be_closed:
             snapshot.check_open()
         snapshot.check_new(commit_options.policy.applied)
@@ -129,6 +139,24 @@ def execute(
         f"fewer are active. The last conflict: {last.message}",
         **{**last.facts, "attempts": limit, "seconds": seconds},
     ) from last
+
+
+def _check_names(snapshot: Snapshot, newest: Snapshot) -> None:
+    """Raise IncompatibleConflictError if the newest version has a name for another column than the
+    version that the change was asked of: what the change says by names would be about that one."""
+    if same_fields(snapshot.manifest.fields, newest.manifest.fields):
+        return
+    followed = related_columns(snapshot, newest)
+    moved = moved_names(snapshot.schema, newest.schema, followed.ids)
+    names = sorted({*moved, *followed.unknown})
+    if names:
+        before, now = snapshot.manifest.version, newest.manifest.version
+        raise IncompatibleConflictError(
+            f"version {now} of {newest.location.uri} gives other columns the names "
+            f"{', '.join(map(repr, names))} than version {before}, of which the change was asked; "
+            f"look at version {now}, and run it again there",
+            columns=names,
+        )
 
 
 class Job(ABC, Generic[R]):

@@ -52,8 +52,16 @@ class Related:
 
     ids: Lineage
     unknown: tuple[str, ...] = ()
-    """Earlier fields that are gone or were renamed and cast: which of the two nobody knows. Dotted
-    names."""
+    """Earlier fields of which nobody knows what became of them: they are gone, or were renamed, and
+    perhaps cast. Dotted names."""
+    by_name: frozenset[FieldId] = frozenset()
+    """Later fields that are called like their earlier ones, and of which nothing else is known: a
+    merge may say that they came from elsewhere."""
+
+    @property
+    def certain(self) -> Lineage:
+        """The lineage without what is known by its name alone."""
+        return {new: old for new, old in self.ids.items() if new not in self.by_name}
 
     def check(self, what: str) -> None:
         """Raise UnsupportedError, which begins with ``what``, if some of the lineage is unknown."""
@@ -71,7 +79,7 @@ def related(earlier: Schema, later: Schema, evidence: Evidence) -> Related:
     """The lineage from a later schema back to an earlier one."""
     matching = _Matching(evidence)
     matching.level(earlier.fields, later.fields, ())
-    return Related(matching.ids, tuple(matching.unknown))
+    return Related(matching.ids, tuple(matching.unknown), frozenset(matching.by_name))
 
 
 def one_step(earlier: Schema, later: Schema, rewritten: Lineage | None = None) -> Lineage | None:
@@ -146,28 +154,71 @@ def reversed_(lineage: Lineage) -> Lineage:
     return {old: new for new, old in lineage.items()}
 
 
+def shared(ones: Related, others: Related, merged: Lineage) -> Lineage:
+    """The lineage between two states that come from a third: from ids of the second state to those
+    of the first. What is certain counts first, then which columns one of them ``merged`` from the
+    other, and last what is known by its name alone."""
+    certain = composed(others.certain, reversed_(ones.certain))
+    by_name = composed(others.ids, reversed_(ones.ids))
+    found, taken = dict[FieldId, FieldId](), set[FieldId]()
+    for new, old in (*certain.items(), *merged.items(), *by_name.items()):
+        if new not in found and old not in taken:
+            found[new] = old
+            taken.add(old)
+    return found
+
+
 def paired(
     one: Schema,
     other: Schema,
-    ones: Lineage,
-    others: Lineage,
-    merged: Lineage | None = None,
-    *,
-    only_new: bool = False,
+    known: Lineage,
+    unnamed: tuple[Set[FieldId], Set[FieldId]] = (frozenset(), frozenset()),
 ) -> Lineage:
-    """The lineage between two schemas that come from a third: from ids of ``other`` to those of
-    ``one``. What the third does not have may have come to one from the other, as ``merged`` says.
-    What has no relative by that is the same by its name, below the same parent; with ``only_new``
-    only what the third does not have."""
-    old = (frozenset(ones), frozenset(others)) if only_new else (frozenset(), frozenset())
-    common = composed(others, reversed_(ones))
-    known = {*common.values()}
-    for new, older in (merged or {}).items():
-        if new not in common and older not in known:
-            common[new] = older
-    matching = _Matching(_BY_ENDS, trusted=common, unnamed=old)
+    """The lineage from ids of ``other`` to those of ``one``: what is ``known`` of it, and what else
+    has the same name below the same parent, but for fields that are ``unnamed``, of one and of
+    other."""
+    matching = _Matching(_BY_ENDS, trusted=known, unnamed=unnamed)
     matching.level(one.fields, other.fields, ())
     return matching.ids
+
+
+def moved_names(earlier: Schema, later: Schema, lineage: Lineage) -> tuple[str, ...]:
+    """Dotted names that both schemas have, for different fields, of which one is in the other
+    schema under another name."""
+    olds, news = dict(_named(earlier.fields)), dict(_named(later.fields))
+    kept = {*lineage.values()}
+    return tuple(
+        name
+        for name, new in news.items()
+        if name in olds
+        and lineage.get(new) != olds[name]
+        and (new in lineage or olds[name] in kept)
+    )
+
+
+def untold_names(one: Schema, other: Schema, known: Lineage, old: Lineage) -> tuple[str, ...]:
+    """Dotted names of fields of which names do not tell what they are in the other schema: each has
+    some that are nowhere in the other, or an id has another name there. ``known`` fields, and
+    those that ``old`` relates, from ids of other to those of one, are left out."""
+    ones, others = (
+        {name: number for name, number in _named(schema.fields) if number not in told}
+        for schema, told in (
+            (one, {*known.values(), *old.values()}),
+            (other, {*known, *old}),
+        )
+    )
+    numbers = {number: name for name, number in others.items()}
+    found = {name for name, number in ones.items() if numbers.get(number, name) != name}
+    if ones.keys() - others.keys() and others.keys() - ones.keys():
+        found |= ones.keys() ^ others.keys()
+    return tuple(sorted(found))
+
+
+def _named(fields: Iterable[Field], above: str = "") -> Iterator[tuple[str, FieldId]]:
+    """The fields by their dotted names."""
+    for each in fields:
+        yield above + each.name, each.id
+        yield from _named(each.children, f"{above}{each.name}.")
 
 
 def unheld(wanted: Field) -> Field:
@@ -217,6 +268,7 @@ class _Matching:
     """Earlier and later fields that are not matched by their names."""
     ids: dict[FieldId, FieldId] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
+    by_name: set[FieldId] = field(default_factory=set)
 
     def level(
         self, earlier: Sequence[Field], later: Sequence[Field], path: tuple[str, ...]
@@ -227,19 +279,19 @@ class _Matching:
         others = [each for each in later if each.id not in pairs]
         if left and others and not self._is_plain(left, others):
             walked = self.evidence.walked()
-            if walked is not None:
+            if walked is None:
+                self.unknown += (".".join((*path, each)) for each in self._lost(left, others))
+            else:
                 known = {each.id: each for each in left.values()}
                 found = (
                     (each.id, known.get(walked[each.id])) for each in others if each.id in walked
                 )
                 pairs |= {new: old for new, old in found if old is not None}
                 left = self._left(earlier, pairs.values())
-            named = {each.name for each in others if each.id not in pairs} & left.keys()
-            if walked is None and left.keys() - named and len(others) > len(named):
-                self.unknown += [".".join((*path, name)) for name in left if name not in named]
         for each in others:
             if each.id not in pairs and each.name in left and self._may_be_named(left, each):
                 pairs[each.id] = left.pop(each.name)
+                self.by_name.add(each.id)
         for each in later:
             older = pairs.get(each.id)
             if older is not None:
@@ -270,6 +322,15 @@ class _Matching:
     def _left(earlier: Sequence[Field], taken: Iterable[Field]) -> dict[str, Field]:
         ids = {each.id for each in taken}
         return {each.name: each for each in earlier if each.id not in ids}
+
+    def _lost(self, left: Mapping[str, Field], others: Sequence[Field]) -> list[str]:
+        """Earlier fields of which their names do not tell what became of them: those that may have
+        another name now, and those whose id is that of a field of another name."""
+        names = {each.name for each in others}
+        lost = [name for name in left if name not in names and not names <= left.keys()]
+        ids = {each.id: each.name for each in others}
+        moved = (name for name, each in left.items() if ids.get(each.id, name) != name)
+        return [*dict.fromkeys((*lost, *moved))]
 
     @staticmethod
     def _is_plain(left: Mapping[str, Field], others: Sequence[Field]) -> bool:

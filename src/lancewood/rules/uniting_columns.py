@@ -37,7 +37,7 @@ from lancewood.rules.columns_side_by_side import (
     shape_of,
     side_by_side,
 )
-from lancewood.rules.lineage import Lineage, as_in, is_held, paired, reversed_, unchanged
+from lancewood.rules.lineage import Lineage, as_in, composed, is_held, paired, reversed_, unchanged
 
 Side: TypeAlias = Literal["ours", "theirs"]
 ColumnDecision: TypeAlias = Literal["ours", "theirs", "drop", "keep"]
@@ -141,9 +141,9 @@ def unite_schemas(
     """
     _check_decisions(decisions, (base, ours, theirs))
     highest = max((each.id for each in theirs.walk()), default=-1)
-    sides = _Sides(
-        lineages, paired(theirs, ours, lineages.theirs, lineages.ours, only_new=True), ours, theirs
-    )
+    known = composed(lineages.ours, lineages.by_base)
+    old = frozenset(lineages.theirs), frozenset(lineages.ours)
+    sides = _Sides(lineages, paired(theirs, ours, known, old), ours, theirs)
     uniting = _Uniting(sides, decisions, _NewIds(first_id, max(first_id, highest + 1)))
     metadata = uniting.maps((), base.metadata, ours.metadata, theirs.metadata)
     threes = side_by_side(base.fields, ours.fields, theirs.fields, lineages)

@@ -14,6 +14,7 @@ from lancewood.rules.lineage import (
     MERGED_COLUMNS_PROPERTY,
     Evidence,
     Lineage,
+    Related,
     as_in,
     by_names,
     composed,
@@ -26,6 +27,7 @@ from lancewood.rules.lineage import (
     related,
     reversed_,
     rewritten_in,
+    shared,
     unchanged,
 )
 
@@ -123,14 +125,15 @@ def test_new_fields_of_two_sides_are_the_same_by_their_names_alone() -> None:
     one = schema(*BASE.fields, leaf(7, "n"), leaf(8, "m"))
     other = schema(replace(BASE.fields[0], name="m"), *BASE.fields[1:], leaf(7, "k"), leaf(8, "n"))
     known = unchanged(BASE)
-    assert paired(one, other, known, known) == {**known, **ids(_8=7)}
+    assert paired(one, other, known) == {**known, **ids(_8=7)}
 
 
 def test_what_a_merge_brought_is_the_same_under_other_ids_and_names() -> None:
     one = schema(*BASE.fields, leaf(7, "n"))
     other = schema(*BASE.fields, leaf(9, "renamed"), leaf(10, "n"))
     known = unchanged(BASE)
-    assert paired(one, other, known, known, ids(_9=7)) == {**known, **ids(_9=7)}
+    both = shared(Related(known), Related(known), ids(_9=7))
+    assert paired(one, other, both) == {**known, **ids(_9=7)}
 
 
 def test_the_record_of_merged_fields_comes_back_as_it_was() -> None:

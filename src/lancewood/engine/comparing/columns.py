@@ -15,7 +15,16 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import Field
-from lancewood.rules.lineage import Lineage, paired, reversed_, unchanged
+from lancewood.rules.lineage import (
+    Lineage,
+    Related,
+    composed,
+    paired,
+    reversed_,
+    shared,
+    unchanged,
+    untold_names,
+)
 
 _Place: TypeAlias = tuple[str, int, int] | None
 """File, its size, and column; None for a field that no file holds. A file that was moved to another
@@ -58,10 +67,10 @@ def paired_columns(
     version that both come from, if it is known."""
     mine, theirs = (_origins(common, each) for each in (one, other))
     merged = {} if common is None else _merged(one, other, mine, theirs)
-    ids = paired(one.schema, other.schema, mine, theirs, merged)
+    ids = paired(one.schema, other.schema, shared(mine, theirs, merged))
     known = one.schema.by_id
     return tuple(
-        _paired(known[ids[each.id]], mine, each, theirs, ids)
+        _paired(known[ids[each.id]], mine.ids, each, theirs.ids, ids)
         for each in other.schema.fields
         if each.id in ids
     )
@@ -80,27 +89,32 @@ def _places(fragment: Fragment, ids: Sequence[FieldId]) -> Iterator[_Place]:
     return (found.get(each) for each in ids)
 
 
-def _origins(common: Snapshot | None, later: Snapshot) -> Lineage:
-    """The lineage of a version back to the one that both come from."""
+def _origins(common: Snapshot | None, later: Snapshot) -> Related:
+    """The lineage of a version back to the one that both come from. Raises UnsupportedError where
+    it is not known."""
     if common is None:
-        return {}
-    return unchanged(later.schema) if common is later else related_columns(common, later).ids
+        return Related({})
+    if common is later:
+        return Related(unchanged(later.schema))
+    found = related_columns(common, later)
+    found.check(f"the columns of {common.location.uri} cannot be followed")
+    return found
 
 
-def _merged(one: Snapshot, other: Snapshot, mine: Lineage, theirs: Lineage) -> Lineage:
+def _merged(one: Snapshot, other: Snapshot, mine: Related, theirs: Related) -> Lineage:
     """The lineage of columns that both have, and not from the version that both come from: one
-    merged them from the other. Those that are alike in both are the same without a look."""
-    born, there = (
-        {
-            (each.id, each.name, each.logical_type)
-            for each in side.schema.walk()
-            if each.id not in ids
-        }
-        for side, ids in ((one, mine), (other, theirs))
-    )
-    if not born or not there or born <= there or there <= born:
+    merged them from the other. Raises UnsupportedError where a merge is gone, and names do not
+    tell."""
+    news, olds = theirs.certain.keys(), mine.certain.keys()
+    if news >= other.schema.by_id.keys() or olds >= one.schema.by_id.keys():
         return {}
-    return merged_columns(one, other) or reversed_(merged_columns(other, one))
+    there, back = merged_columns(one, other), merged_columns(other, one)
+    found = {**reversed_(back or {}), **(there or {})}
+    if there is None or back is None:
+        certain = composed(theirs.certain, reversed_(mine.certain))
+        untold = untold_names(one.schema, other.schema, found, certain)
+        Related({}, untold).check(f"the columns of {one.location.uri} cannot be followed")
+    return found
 
 
 def _paired(

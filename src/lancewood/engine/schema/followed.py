@@ -25,7 +25,7 @@ from lancewood.engine.snapshot import (
 from lancewood.errors import NotFoundError
 from lancewood.format.schema import decode_schema
 from lancewood.model.ids import FieldId, Version, is_detached
-from lancewood.model.lines import Reached, held_by, line_of
+from lancewood.model.lines import Vector, held_by, line_of
 from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, Manifest
 from lancewood.model.operations import (
     Clone,
@@ -57,7 +57,7 @@ from lancewood.rules.lineage import (
 _MOST_VERSIONS = 1_000
 """If the versions are further apart, their transactions are not read."""
 _MOST_MERGES = 64
-"""So many merges of one line into another are looked at, the oldest first."""
+"""Number of merges of one line into another that are looked at, the newest first."""
 
 
 def related_columns(since: Snapshot, until: Snapshot) -> Related:
@@ -72,33 +72,40 @@ def find_earlier(since: Snapshot, until: Snapshot, columns: Schema) -> Mapping[s
     A column that was cast has its earlier type; a newer one is left out, and a newer field inside
     another one is read as null.
     """
-    ids, earlier = related_columns(since, until).ids, since.schema.by_id
+    followed = related_columns(since, until)
+    followed.check(f"what changed in {until.location.uri} cannot be told")
+    ids, earlier = followed.ids, since.schema.by_id
     found = {each.name: as_in(each, ids, earlier) for each in columns.fields}
     return {name: each for name, each in found.items() if each is not None}
 
 
-def merged_columns(held: Snapshot, holder: Snapshot) -> Lineage:
+def merged_columns(held: Snapshot, holder: Snapshot) -> Lineage | None:
     """The lineage of columns that came to a version by merges of another line, back to a version of
-    that line: from ids of ``holder`` to those of ``held``. Empty where no merge is known.
+    that line: from ids of ``holder`` to those of ``held``. Empty where there was no merge; None
+    where a merge is gone that might tell.
 
-    A column is followed from the merge that brought it, on either line, and through what was merged
-    if that had the column by a merge as well.
+    The newest merge counts first: it says of all columns which they are there. A column is followed
+    from the merge on, on either line, and through what was merged if that had the column by a merge
+    as well.
     """
     own, there = landed(held), landed(holder)
     if own is None or there is None or is_detached(there.manifest.version):
         return {}
     line, found = line_of(own.manifest).id, dict[FieldId, FieldId]()
     reached = held_by(there.manifest).get(line)
-    wanted = Version(1)
     for _ in range(_MOST_MERGES):
-        if reached is None or wanted > reached.version:
-            break
-        after = first_holding(there, line, wanted)
-        taken, merged = held_by(after.manifest).get(line), _merged_in(after)
-        if taken is None or merged is None:
-            break
+        if reached is None:
+            return found
+        after = first_holding(there, line, reached.version)
+        before = _held_before(after)
+        merged = None if before is None else _merged_in(after, before)
+        is_restored = held_by(after.manifest)[line] != reached
+        if before is None or merged is None or is_restored:
+            return None
         is_direct = line_of(merged.manifest).id == line
         to_held = _either_way(own, merged) if is_direct else merged_columns(own, merged)
+        if to_held is None:
+            return None
         made_by = Descent(after).transaction(after.manifest.version)
         at_merge = merged_in(made_by.properties, merged.schema, after.schema)
         came = composed(related_columns(after, there).ids, at_merge)
@@ -106,18 +113,29 @@ def merged_columns(held: Snapshot, holder: Snapshot) -> Lineage:
         for new, old in composed(came, to_held).items():
             if new not in found and old not in known:
                 found[new] = old
-        wanted = Version(taken.version + 1)
-    return found
+        # What is in what was merged is told; it may lack what an older state had.
+        is_newer = is_direct and own.manifest.version >= merged.manifest.version
+        if is_newer or own.schema.by_id.keys() <= {*to_held.values()}:
+            return found
+        reached = before.get(line)
+    return None
 
 
-def _merged_in(after: Snapshot) -> Snapshot | None:
+def _held_before(after: Snapshot) -> Vector | None:
+    """What the version before one held of other lines; nothing before the first of a line. None
+    where it is gone."""
+    if after.manifest.version <= line_of(after.manifest).first:
+        return {}
+    try:
+        return held_by(load_snapshot(after.location, version=after.manifest.version - 1).manifest)
+    except NotFoundError:
+        return None
+
+
+def _merged_in(after: Snapshot, before: Vector) -> Snapshot | None:
     """The state that a version merged: of all that it took over, the one that holds the others.
     None where that is gone, or not to be told."""
-    own, version = line_of(after.manifest).id, after.manifest.version
-    before: Mapping[str, Reached] = {}
-    if version > 1:
-        with suppress(NotFoundError):
-            before = held_by(load_snapshot(after.location, version=version - 1).manifest)
+    own = line_of(after.manifest).id
     came = {
         line: reached
         for line, reached in held_by(after.manifest).items()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from lancewood.engine.comparing import paired_columns
-from lancewood.engine.schema import next_field_id, related_columns
+from lancewood.engine.schema import next_field_id
 from lancewood.engine.snapshot import Snapshot, common_version
 from lancewood.errors import UnsupportedError
 from lancewood.format.schema import encode_schema
@@ -20,7 +20,7 @@ from lancewood.model.ids import FieldId
 from lancewood.model.operations import FieldMessages
 from lancewood.model.schema import Field, Schema
 from lancewood.rules.columns_side_by_side import Lineages
-from lancewood.rules.lineage import Lineage, is_held
+from lancewood.rules.lineage import Lineage, is_held, moved_names
 from lancewood.rules.three_way import same_fields
 from lancewood.rules.uniting_columns import (
     LostColumn,
@@ -112,7 +112,8 @@ def with_columns_first(bases: Bases[Snapshot], ours: Snapshot, theirs: Snapshot)
     differ in them: what a side took back since must not come again. So it is with columns that
     neither has any more, if both may have renamed them: they are one column then.
 
-    Raises UnsupportedError if none of them has those columns.
+    Raises UnsupportedError if none of them has those columns, and if a name means one column in a
+    base and another one in a side: names do not tell then what the bases add up to.
     """
     mine, yours = _described(ours), _described(theirs)
     whole = combined(bases.each(_described))
@@ -124,9 +125,17 @@ def with_columns_first(bases: Bases[Snapshot], ours: Snapshot, theirs: Snapshot)
         known = _described(base)
         return all(known.get(name) == whole.get(name) for name in names)
 
-    if has_them(bases.first):
+    reused = {
+        name
+        for base in (bases.all if bases.others else ())
+        for side in (ours, theirs)
+        for name in moved_names(base.schema, side.schema, _lineage(base, side))
+    }
+    if reused:
+        names = [*reused]
+    elif has_them(bases.first):
         return bases
-    if len(bases.others) == 1 and not bases.steps and has_them(bases.others[0][0]):
+    elif len(bases.others) == 1 and not bases.steps and has_them(bases.others[0][0]):
         ((other, low),) = bases.others
         return Bases(other, ((bases.first, low),))
     raise UnsupportedError(
@@ -183,10 +192,5 @@ def _lineage(base: Snapshot | None, side: Snapshot) -> Lineage:
     of another branch. Raises UnsupportedError where it is unknown."""
     if base is None:
         return {}
-    common = common_version(base, side)
-    if common is not None:
-        for each in (base, side):
-            if each is not common:
-                related_columns(common, each).check(f"{common.location.uri} cannot be merged")
-    pairs = paired_columns(base, side, common)
+    pairs = paired_columns(base, side, common_version(base, side))
     return {new: old for each in pairs for new, old in each.ids.items()}
