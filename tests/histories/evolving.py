@@ -90,7 +90,7 @@ SHAPES: tuple[tuple[Shape, ...], ...] = ((), ("struct",), ("list",), ("value", "
 class EvolvingBranches:
     """One table with its branches, and what each of them must hold."""
 
-    verbs = _VERBS
+    verbs: Mapping[str, int] = _VERBS
 
     def __init__(
         self,
@@ -332,12 +332,21 @@ class EvolvingBranches:
         state = self.state(branch)
         structs = [each for each, node in state.nodes.items() if node.shape == "struct"]
         for struct in self.random.sample(structs, len(structs)):
-            one, other, *_ = self.random.sample(state.below(struct), 2)
-            first, second = state.nodes[one].name, state.nodes[other].name
-            self._rename(branch, one, f"r{next(self._numbers)}")
-            self._rename(branch, other, first)
-            self._rename(branch, one, second)
+            self._swap(branch, state.below(struct))
             return
+
+    def swap_columns(self, branch: str) -> None:
+        """Two columns have each other's name."""
+        self._swap(branch, self.state(branch).below(None))
+
+    def _swap(self, branch: str, numbers: Sequence[Number]) -> None:
+        if len(numbers) < 2:
+            return
+        nodes = self.state(branch).nodes
+        one, other, *_ = self.random.sample(numbers, 2)
+        self._rename(branch, one, f"r{next(self._numbers)}")
+        self._rename(branch, other, nodes[one].name)
+        self._rename(branch, one, nodes[other].name)
 
     def _rename(self, branch: str, number: Number, name: str, *, by_pylance: bool = False) -> None:
         state = self.state(branch)
@@ -716,6 +725,13 @@ class EvolvingRepository(EvolvingBranches):
     def _note(self, branch: str, state: State, held: frozenset[int] = frozenset()) -> None:
         super()._note(branch, state, held)
         self._hashes[branch] = self.revisions[self.heads[branch]] = self._head(branch)
+
+
+def swapping(uri: str, seed: int) -> EvolvingBranches:
+    """The history of a seed in which columns often have each other's name."""
+    history = evolving(uri, seed)
+    history.verbs = {**history.verbs, "swap_columns": 6}
+    return history
 
 
 def evolving(uri: str, seed: int) -> EvolvingBranches:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.breadth import daily
-from tests.histories.evolving import BRANCHES, SHAPES, evolving
+from tests.histories.evolving import BRANCHES, SHAPES, evolving, swapping
 
 import lancewood as lw
 from lancewood.table.naming import Branches
@@ -22,6 +22,11 @@ _STEPS = 40
 @pytest.mark.parametrize("seed", _SEEDS)
 def test_every_cell_of_every_column_is_where_plain_dicts_say(seed: int, tmp_path: Path) -> None:
     evolving(str(tmp_path / "t.lance"), seed).run(_STEPS)
+
+
+@pytest.mark.parametrize("seed", range(daily(len(SHAPES), of=200)))
+def test_so_they_are_where_columns_have_each_others_names(seed: int, tmp_path: Path) -> None:
+    swapping(str(tmp_path / "t.lance"), seed).run(_STEPS)
 
 
 def test_most_merges_are_made_and_of_most_the_model_is_sure(tmp_path: Path) -> None:
