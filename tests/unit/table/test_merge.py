@@ -290,6 +290,20 @@ def test_a_deleted_row_does_not_come_back_beside_another_one_that_got_its_key(
     assert scene.rows() == [(2, 10, "x"), (3, 7, "z")]
 
 
+def test_nor_does_one_that_the_other_side_inserted_again(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, rows_of(FIRST, **KEY))
+    scene.on("main").delete("k = 2").update({"k": "2"}, "k = 1", rewrite="rows")
+    scene.on("exp").delete("k IN (1, 2)").append(rows_of([(2, 7, "y")], **KEY))
+    assert scene.refused(resolve=lw.Resolve(deletes="lose"))["keys"] == [{"k": 2}]
+    decisions = [
+        {"_conflict": each["_conflict"], "take": "ours"}
+        for each in scene.on().branches.conflicts("exp").to_arrow().to_pylist()
+    ]
+    assert len(decisions) == 2
+    scene.merge(resolve=decisions)
+    assert scene.rows() == [(2, 10, "x"), (3, 30, "z")]
+
+
 ONE_KEY: dict[str, tuple[Step, Step, list[Any], list[Any]]] = {
     "changed here, inserted there": (
         update("k = 1", k="4", a="11"),

@@ -155,27 +155,32 @@ def _with_keys_got(
 def _with_key_taken(met: Met, columns: KeyColumns, got: Sequence[Sequence[pa.Array]]) -> Met:
     """Move rows into ``key_taken`` that one side deleted, and that would have the key of another
     one if they came back; ``got`` are keys that rows of theirs and ours got."""
-    both = met.both
-    here, there = both.ours.there, both.theirs.there
-    is_deleted = (here != there) & both.base.there
-    rows = both.at(is_deleted).singles()
-    is_taken = np.zeros(len(rows), np.bool_)
+    both, keyed = met.both, met.keyed
+    from_both, from_keyed = (
+        (rows.ours.there != rows.theirs.there) & rows.base.there for rows in (both, keyed)
+    )
+    rows = both.at(from_both).singles()
+    back = MetRows.joined(rows, keyed.at(from_keyed))
+    is_taken = np.zeros(len(back), np.bool_)
     for side, other in ((_THEIRS, _OURS), (_OURS, _THEIRS)):
-        at = np.flatnonzero(rows.places[side].there)
-        keys = columns.read(met.states[side], side, rows.places[side].at(at))
+        at = np.flatnonzero(back.places[side].there)
+        keys = columns.read(met.states[side], side, back.places[side].at(at))
         is_taken[at] = KeyIndex(got[other]).find(keys) >= 0
     if not is_taken.any():
         return met
-    counts = both.counts[is_deleted]
+    stays = ~is_taken[: len(rows)]
+    counts = both.counts[from_both]
     theirs, ours = (
-        np.concatenate((each[~is_deleted], np.repeat(each[is_deleted], counts)[~is_taken]))
+        np.concatenate((each[~from_both], np.repeat(each[from_both], counts)[stays]))
         for each in met.both_in
     )
+    from_keyed[from_keyed] = is_taken[len(rows) :]
     return replace(
         met,
-        both=MetRows.joined(both.at(~is_deleted), rows.at(~is_taken)),
+        both=MetRows.joined(both.at(~from_both), rows.at(stays)),
         both_in=(theirs, ours),
-        key_taken=rows.at(is_taken),
+        keyed=keyed.at(~from_keyed),
+        key_taken=back.at(is_taken),
     )
 
 
