@@ -5,7 +5,6 @@ One name and one meaning each, in ``import`` and wherever else files come in. Do
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, TypeAlias
@@ -14,7 +13,8 @@ import typer
 
 from lancewood.cli import options
 from lancewood.cli.option_sets import OptionSet
-from lancewood.files.formats import FileFormat
+from lancewood.errors import InvalidInputError
+from lancewood.files.formats import FileFormat, checked_encoding
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,12 +85,9 @@ class FileOptions(OptionSet):
     def __post_init__(self) -> None:
         if self.encoding is not None:
             try:
-                codecs.lookup(self.encoding)
-            except LookupError:
-                raise typer.BadParameter(
-                    f"--encoding {self.encoding!r} is not known; it is a name such as utf-8, "
-                    "latin-1, windows-1252, utf-16"
-                ) from None
+                checked_encoding(self.encoding)
+            except InvalidInputError as cause:
+                raise typer.BadParameter(f"--{cause}") from None
         found = self._delimiter
         if found is not None and (len(found) != 1 or not found.isascii() or found in '"\r\n\0'):
             raise typer.BadParameter(

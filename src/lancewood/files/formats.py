@@ -5,6 +5,7 @@ They share the protocol of a source, access to its bytes, and the errors for wha
 
 from __future__ import annotations
 
+import codecs
 import io
 import math
 import os
@@ -108,6 +109,18 @@ class RowSource(Protocol):
         ...
 
 
+def checked_encoding(name: str) -> str:
+    """The name that Python has for an encoding of texts; raises InvalidInputError."""
+    try:
+        "".encode(name)
+        return codecs.lookup(name).name
+    except (LookupError, ValueError):
+        raise InvalidInputError(
+            f"encoding {name!r} is not known; it is a name such as utf-8, latin-1, windows-1252, "
+            "utf-16"
+        ) from None
+
+
 @contextmanager
 def reading(name: str, hint: str = "", encoding: str | None = None) -> Iterator[None]:
     """Turn errors of Arrow and the disk into ones that name the file."""
@@ -122,7 +135,9 @@ def reading(name: str, hint: str = "", encoding: str | None = None) -> Iterator[
     except UnicodeError as cause:
         if encoding is None:
             raise _not_utf_8(name, cause) from cause
-        raise InvalidInputError(f"{name} is not {encoding}: {cause}", file=name) from cause
+        known = codecs.lookup(encoding).name
+        hint = f"; try {known}-le or {known}-be" if "BOM" in str(cause) else ""
+        raise InvalidInputError(f"{name} is not {encoding}: {cause}{hint}", file=name) from cause
     except OSError as cause:
         if cause.errno is None:  # from Arrow, for truncated bytes, not from the disk
             raise InvalidInputError(f"{name} cannot be read: {cause}", file=name) from cause

@@ -3,8 +3,8 @@
 The columns come first, with guessed types, then the rows. An array is cut into its elements while
 it is read, so that neither form is ever in memory whole.
 
-Arrow reads the blocks, but its reader crashes on a null row and on deep nesting, and it rounds long
-integers. Each block is checked for these first; whether it is JSON at all is left to Arrow.
+Arrow reads the blocks, once ``json_guards`` has looked at each. Its reader rounds long integers, so
+that numbers are checked here; whether a block is JSON at all is left to Arrow.
 """
 
 from __future__ import annotations
@@ -34,20 +34,14 @@ from lancewood.files.formats import (
     reading,
     stdin_bytes,
 )
+from lancewood.files.json_guards import check_rows
 from lancewood.files.text_forms import json_read_type
 
 _LARGEST = 256 << 20
-_DEEPEST = 100
 _MARK = b"\xef\xbb\xbf"
-_OPEN, _CLOSE = b"{}"
-_NO_MARKS = bytes(each for each in range(256) if each not in b"{}[]n")
 _ZONED = "^.{11}.*[Z+-]"
 """A timestamp whose time of day is followed by a zone."""
 _skip_blanks = re.compile(r"[ \t\r\n]*").match
-_escapes = re.compile(rb"\\.", re.DOTALL)
-_strings = re.compile(rb'"[^"]*+"')
-_innermost = re.compile(rb"\{n*+\}|\[n*+\]")
-_has_null_between = re.compile(rb"\}[ \t\r]*+n").search
 _may_be_beyond = re.compile(rb"[0-9][eE]\+?[0-9]{3}|[0-9]{309}").search
 _may_be_beyond_narrow = re.compile(rb"[0-9][eE]\+?[0-9]|[0-9]{5}").search
 _has_long_number = re.compile(rb"[:,\[\s]-?[0-9]{16,}\s*[,}\]]").search
@@ -259,44 +253,6 @@ class _Array:
         return InvalidInputError(
             f"{self._name} cannot be read: {what}, at {near!r}", file=self._name
         )
-
-
-def check_rows(block: bytes, name: str) -> None:
-    """Raise InvalidInputError for a null row, and for one that is nested too deeply."""
-    if _is_simple(block):
-        return
-    bare = _escapes.sub(b"", block) if b"\\" in block else block
-    # Keep the brackets and the n of each null, then remove the innermost brackets again and again.
-    marks = _strings.sub(b"", bare).translate(None, _NO_MARKS)
-    for _ in range(_DEEPEST):
-        fewer = _innermost.sub(b"", marks)
-        if len(fewer) == len(marks):
-            break
-        marks = fewer
-    if marks[:1] == b"n":
-        raise InvalidInputError(
-            f"{name} cannot be read: a row is null, each must be an object", file=name
-        )
-    if marks.count(b"{") + marks.count(b"[") > _DEEPEST or _innermost.search(marks):
-        raise InvalidInputError(
-            f"{name} cannot be read: a row is nested more than {_DEEPEST} deep", file=name
-        )
-
-
-def _is_simple(block: bytes) -> bool:
-    """Whether each line is an object with few brackets, which is the usual case and quick to check.
-
-    A line that begins with { after one that ended with } begins a row, unless the JSON is broken.
-    """
-    for line in block.split(b"\n"):
-        bare = line.strip()
-        if bare and not (
-            bare[0] == _OPEN
-            and bare[-1] == _CLOSE
-            and bare.count(b"{") + bare.count(b"[") <= _DEEPEST
-        ):
-            return False
-    return not _has_null_between(block)
 
 
 def find_inexact(block: bytes, floats: Mapping[str, pa.DataType]) -> tuple[str, str] | None:

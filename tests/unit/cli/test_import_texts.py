@@ -138,11 +138,26 @@ def test_file_of_another_encoding_is_refused_with_the_option_that_reads_it(
 
 def test_encoding_that_is_none_or_not_that_of_the_file_is_told(lw_run: Lw, tmp_path: Path) -> None:
     (file,) = write(tmp_path, "name,n\ncafé,1\n")
-    unknown = lw_run("table", "import", tmp_path / "t.lance", file, "--encoding", "klingon")
-    assert "--encoding 'klingon' is not known" in unknown.err
+    for name in ("klingon", "rot13", "hex", "undefined"):
+        unknown = lw_run("table", "import", tmp_path / "t.lance", file, "--encoding", name)
+        assert unknown.code == 2
+        assert f"--encoding {name!r} is not known" in unknown.err
     other = lw_run("table", "import", tmp_path / "t.lance", file, "--encoding", "ascii")
     assert other.code == 5
     assert "is not ascii" in other.err
+
+
+@pytest.mark.parametrize(("suffix", "text"), [("csv", "a\n1\n"), ("json", '{"a": 1}\n')])
+def test_utf_16_without_its_mark_is_refused_with_the_names_to_try(
+    lw_run: Lw, lw_ok: Lw, tmp_path: Path, suffix: str, text: str
+) -> None:
+    file, uri = tmp_path / f"f.{suffix}", tmp_path / "t.lance"
+    file.write_bytes(text.encode("utf-16-be"))
+    refused = lw_run("table", "import", uri, file, "--encoding", "UTF16")
+    assert refused.code == 5
+    assert "try utf-16-le or utf-16-be" in refused.err
+    lw_ok("table", "import", uri, file, "--encoding", "utf-16-be")
+    assert stored(uri) == [{"a": 1}]
 
 
 def test_word_for_null_is_asked_about_with_the_option_that_reads_it(
