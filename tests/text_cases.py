@@ -40,7 +40,7 @@ CASES: dict[str, tuple[str, bytes, Rows]] = {
     "blank lines between": ("csv", b"a,b\n\nx,1\n\n\ny,2\n", [{A: "x", B: 1}, {A: "y", B: 2}]),
     "JSON lines": (
         "json",
-        b'{"a": "x", "b": 1}\n\n{"b": 2}\n{"a": "\\u00e9", "b": null}\n',
+        b'{"a": "x", "b": 1}\n\n{"b": 2, "c": 0}\n{"a": "\\u00e9", "b": null}\n',
         [{A: "x", B: 1}, {A: None, B: 2}, {A: "é", B: None}],
     ),
 }
@@ -58,8 +58,44 @@ BROKEN: dict[str, tuple[str, bytes, str]] = {
         b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff\x4b\xd4\x49\xe2\x02\x00",
         "compressed with gzip",
     ),
+    "quotes that take in lines": ("csv", b'a,b\n"y,2\nz,3\n"w,4\n', "its record begins in line 2"),
+    "a number of several lines": ("csv", b'a,b\ny,"1\nz,2"\n', "column 'b' has a line end"),
     "a key twice": ("json", b'{"a": "x", "a": "y"}\n', "key 'a' twice"),
     "bytes in JSON that are no UTF-8": ("json", b'{"a": "caf\xe9"}\n', "0xe9"),
+    "a key in another case": ("json", b'{"A": "y"}\n', "has the key 'A', and the schema has 'a'"),
+    "keys of something else": ("json", b'{"price": 1}\n', "has the key 'price', and none"),
     "a fraction for a number": ("json", b'{"b": 1.5}\n', "does not parse"),
 }
 """What is not: format, bytes, and what is said of it."""
+TYPES = {
+    "price": ("DECIMAL(10,2)", "decimal128(10, 2)"),
+    "ratio": ("FLOAT", "float"),
+    "size": ("DOUBLE", "double"),
+    "seen": ("TIMESTAMP_NTZ", "timestamp[us]"),
+    "day": ("DATE", "date32"),
+}
+"""Columns that can lose something of a value: Spark's type, and that of ``lw table import``."""
+KEPT = [
+    {
+        "price": 1.23,
+        "ratio": 0.1,
+        "size": 1e300,
+        "seen": "2024-01-01 10:00:00",
+        "day": "2024-01-31",
+    },
+    {"price": 17, "ratio": 3.4e38, "size": -17, "seen": "2024-01-01", "day": None},
+    dict.fromkeys(TYPES),
+]
+"""Values that stay what they are."""
+LOST: dict[str, tuple[str, str]] = {
+    "1.239": ("price", "column 'price' has more decimal places than the 2 of its type"),
+    "1239e-3": ("price", "column 'price' has more decimal places than the 2 of its type"),
+    "1e39": ("ratio", "column 'ratio' has a number too large for its type"),
+    "-1e999": ("size", "column 'size' has a number too large for its type"),
+    "2024-01-01 10:00:00.123456789": (
+        "seen",
+        "column 'seen' has nanoseconds, and its type ends with microseconds",
+    ),
+    "2024-01-31 10:00": ("day", "column 'day' has a time of day, and its type is a date"),
+}
+"""Texts that a column would not keep: the column, and what is said of the row."""

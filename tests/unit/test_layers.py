@@ -34,7 +34,7 @@ MAY_IMPORT = {
     ),
     "items": "model store engine git catalog repo spark",
     "files": "",
-    "pipeline": "table repo spark",
+    "pipeline": "table repo spark files",
     "cli": "table repo query spark items files pipeline",
     "testing": "proto model format store engine git catalog jobs table repo external",
 }

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from tests.spark.pipeline.frames_scene import Scene, target
-from tests.text_cases import AWKWARD, BROKEN, CASES, ONE_COLUMN
+from tests.text_cases import AWKWARD, BROKEN, CASES, KEPT, LOST, ONE_COLUMN, TYPES
 from typer.testing import CliRunner
 
 import lancewood as lw
 from lancewood.cli.main import app
+from lancewood.errors import InvalidInputError
 
 TABLES = [(AWKWARD, "a STRING, b LONG"), (ONE_COLUMN, "a STRING")]
 SOME = "[quarantine]\nmost_rows = 10\n"
@@ -83,6 +85,37 @@ def test_what_cannot_be_read_is_told_and_nothing_of_it_is_a_good_row(
     assert any(why in reason for reason, _, _ in bad), bad
 
 
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_value_that_its_column_would_not_keep_is_told_as_import_tells_it(
+    scene: Scene, kind: str
+) -> None:
+    def written(row: Mapping[str, object]) -> str:
+        if kind == "csv":
+            return ",".join("" if each is None else str(each) for each in row.values())
+        numbers = {"price", "ratio", "size"}
+        texts = (f'"{n}": {v if n in numbers else json.dumps(v)}' for n, v in row.items())
+        return "{" + ", ".join(texts).replace("None", "null") + "}"
+
+    lost = [written({**KEPT[0], column: text}) for text, (column, _) in LOST.items()]
+    head = [",".join(TYPES)] if kind == "csv" else []
+    scene.write(f"f.{kind}", "\n".join([*head, *map(written, KEPT), *lost]) + "\n")
+    schema = ", ".join(f"{name} {sql}" for name, (sql, _) in TYPES.items())
+    good, bad = read(scene, source(kind, f"f.{kind}", schema=schema))
+    assert [reason for reason, _, _ in bad] == sorted(reason for _, reason in LOST.values())
+    casts = [word for name, (_, kind) in TYPES.items() for word in ("--cast", f"{name}:{kind}")]
+    scene.write(f"kept.{kind}", "\n".join([*head, *map(written, KEPT)]) + "\n")
+    assert imported(scene.folder, f"kept.{kind}", *casts) == good
+    for at, line in enumerate(lost):
+        scene.write(f"{at}.{kind}", "\n".join([*head, line]) + "\n")
+        words = [
+            "table",
+            "import",
+            str(scene.folder / "lost.lance"),
+            str(scene.folder / f"{at}.{kind}"),
+        ]
+        assert CliRunner().invoke(app, [*words, *casts]).exit_code != 0, line
+
+
 @pytest.mark.parametrize(("rows", "schema"), TABLES)
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "tsv"])
 def test_exported_table_comes_back_as_it_was(
@@ -138,6 +171,61 @@ def test_without_line_ends_in_quotes_files_are_cut_and_columns_go_by_name_all_th
     misfit = "the header of the file has p, q, and the schema has a, b"
     open_quote = "a quote is never closed in its line, and the source says multiLine = false"
     assert bad == [(open_quote, 302, 'q,"'), (misfit, 1, "p,q"), (misfit, 2, "1,2")]
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "row"),
+    [
+        ('b,a\n1,"x, y"\n "2",z\n', "ignoreLeadingWhiteSpace = true", {"a": "z", "b": 2}),
+        ('b,a\n1, "x, y"\n2,z\n', "ignoreLeadingWhiteSpace = true", {"a": "x, y", "b": 1}),
+        ("b,a\n#note\n1,#x\n2,y\n", 'comment = "#"', {"a": "#x", "b": 1}),
+    ],
+)
+def test_values_stay_in_their_columns_where_these_come_in_another_order(
+    scene: Scene, data: str, options: str, row: dict[str, Any]
+) -> None:
+    scene.write("f.csv", data)
+    good, bad = read(scene, source("csv", "f.csv", options))
+    assert row in good
+    assert (len(good), bad) == (2, [])
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+@pytest.mark.parametrize("encoding", ["UTF-16", "utf-16-le"])
+def test_wide_file_that_spark_cuts_is_read_whole(scene: Scene, kind: str, encoding: str) -> None:
+    name = "spark.sql.files.maxPartitionBytes"
+    before = scene.spark.conf.get(name)
+    lines = [
+        f"{n},\u0a0a{n}" if kind == "csv" else f'{{"b": {n}, "a": "\u0a0a{n}"}}' for n in range(300)
+    ]
+    text = "\n".join([*(["b,a"] if kind == "csv" else []), *lines])
+    (scene.folder / f"f.{kind}").write_bytes(text.encode(encoding))
+    scene.spark.conf.set(name, "1000")
+    try:
+        good, bad = read(
+            scene, source(kind, f"f.{kind}", f'encoding = "{encoding}", multiLine = false')
+        )
+    finally:
+        scene.spark.conf.set(name, before)
+    assert bad == []
+    assert [(row["b"], row["a"]) for row in good] == [(n, f"\u0a0a{n}") for n in range(300)]
+
+
+def test_what_is_no_encoding_of_texts_is_refused_with_names_of_some(scene: Scene) -> None:
+    scene.write("f.csv", "a,b\nx,1\n")
+    for encoding in ("rot13", "hex", "utf-99"):
+        with (
+            scene.frames(source("csv", "f.csv", f'encoding = "{encoding}"')) as frames,
+            pytest.raises(InvalidInputError, match=f"encoding '{encoding}' is not known"),
+        ):
+            frames.check()
+
+
+def test_quote_that_takes_in_the_rest_of_a_file_is_more_bad_rows_than_ten(scene: Scene) -> None:
+    scene.write("f.csv", 'a,b\nx,1\n"open,2\n' + "".join(f"y,{n}\n" for n in range(3, 50)))
+    good, bad = read(scene, source("csv", "f.csv"))
+    assert good == [{"a": "x", "b": 1}]
+    assert sorted(line for _, line, _ in bad) == list(range(3, 51))
 
 
 def test_file_with_another_header_is_bad_as_a_whole_and_the_others_are_not(scene: Scene) -> None:

@@ -13,13 +13,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancewood.pipeline.frames.line_records import UTF_8, Decoder, Records, not_text
+from lancewood.pipeline.frames.line_records import UTF_8, Decoder, Records
+from lancewood.pipeline.frames.lossless import Notation, lost, suspicious
 
 NEVER_CLOSED = "a quote is never closed"
 _STRAY = "a quote stands inside of a value that is not quoted as a whole"
@@ -30,7 +32,8 @@ _RETURN = "a carriage return stands outside of quotes"
 class CsvForm:
     """How a file of a source is written, and the columns that it has to have."""
 
-    names: tuple[str, ...]
+    columns: pa.Schema
+    """The columns with their types; ``null`` is a type that no table can hold."""
     has_header: bool = False
     separator: str = ","
     quote: str = '"'
@@ -40,20 +43,37 @@ class CsvForm:
     encoding: str = UTF_8
     line_end: str = "\n"
     is_stripped: bool = False
-    """Whether blanks around names of the header are no part of them."""
+    """Whether blanks before a value, and before its quote, are no part of it."""
+    notation: Notation = field(default_factory=Notation)
+    no_values: frozenset[str] = frozenset()
+    """Texts that stand for null, infinity or no number, whatever the column."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """The headers of files, by uri, for tasks that do not see their first lines."""
 
     @property
+    def names(self) -> list[str]:
+        return list(self.columns.names)
+
+    @property
     def whole_record(self) -> str | None:
-        """A pattern of RE2 for a line that is a record, or blank; None if there is none."""
+        """Pattern of RE2 that matches a line which is a record, or blank; None if there is none."""
         separator, quote = re.escape(self.separator), re.escape(self.quote)
         if len(self.separator) > 1:
             return None
         if not self.quote:
-            return r"^[^\r]*\r?$"
-        one = f"{self._quoted}[ \t]*|[^{quote}{separator}\r][^{separator}\r]*|"
-        return f"^(?:{one})(?:{separator}(?:{one}))*\r?$"
+            return r"^[^\r\n]*\r?$"
+        blanks = "".join(f"\\x{ord(each):02x}" for each in self.blanks)
+        skipped = f"[{blanks}]*" if blanks else ""
+        bare = f"[^{quote}{separator}\\r\\n{blanks}][^{separator}\\r\\n]*"
+        one = f"{skipped}(?:{self._quoted}[ \t]*|{bare}|)"
+        return f"^{one}(?:{separator}{one})*\r?$"
+
+    @cached_property
+    def blanks(self) -> str:
+        """The characters that Spark skips before a value, and before its quote."""
+        kept = f"\r\n{self.separator}{self.quote}"
+        found = "".join(chr(each) for each in range(33) if chr(each) not in kept)
+        return found if self.is_stripped else ""
 
     @property
     def _quoted(self) -> str:
@@ -68,7 +88,7 @@ class CsvForm:
 
     @property
     def rest_of_quoted(self) -> re.Pattern[str]:
-        """From inside of quotes on: what is left of them, with the quote that closes them."""
+        """Pattern that, from inside a quoted value, matches through its closing quote."""
         quote = re.escape(self.quote)
         # Not a step back: where two quotes end a line, none of them closes.
         return re.compile(f"{self._inside}+{quote}")
@@ -79,42 +99,85 @@ class CsvForm:
         return text.removesuffix("\r")
 
     def unquoted(self, text: str) -> str:
-        found = text.strip(" \t") if text.strip(" \t")[:1] == self.quote else text
-        if self.quote and found[:1] == self.quote and found[-1:] == self.quote:
+        """A value without its quotes."""
+        found = text.strip(" \t" + self.blanks)
+        if not self.quote or found[:1] != self.quote:
+            found = text
+        elif found[-1:] == self.quote:
             escape = self.escape or self.quote
             found = found[1:-1].replace(escape + self.quote, self.quote)
         return found.strip() if self.is_stripped else found
+
+
+class _Fields:
+    """The fields of one record, cut from its lines: what decides where a record ends, and where
+    its columns are."""
+
+    def __init__(self, form: CsvForm) -> None:
+        self._form, self._blanks = form, form.blanks
+        self._closing = form.rest_of_quoted if form.quote else None
+        self.restart()
+
+    def restart(self) -> None:
+        self.values: list[str] = []
+        """The fields as they are written, without separators."""
+        self.problem: str | None = None
+        self._open: list[str] = []
+
+    def add(self, line: str) -> bool:
+        """Cut one more line; False if a quote is open where it ends."""
+        form, begin, at = self._form, 0, 0
+        end = len(line) - line.endswith("\r")
+        while True:
+            is_quoted = bool(self._open)
+            if not is_quoted and self._closing is not None:
+                while line[at : at + 1] and line[at] in self._blanks:
+                    at += 1
+                if line.startswith(form.quote, at):
+                    is_quoted, at = True, at + 1
+            if is_quoted:
+                assert self._closing is not None
+                closed = self._closing.match(line, at)
+                if closed is None:
+                    self._open.append(line[begin:])
+                    return False
+                at = closed.end()
+            cut = line.find(form.separator, at)
+            stop = end if cut < 0 else cut
+            between = line[at:stop]
+            if is_quoted and between.strip(" \t"):
+                self.problem = self.problem or _STRAY
+            elif "\r" in between or "\n" in between:
+                self.problem = self.problem or _RETURN
+            self.values.append(form.line_end.join([*self._open, line[begin:stop]]))
+            self._open = []
+            if cut < 0:
+                return True
+            begin = at = cut + len(form.separator)
 
 
 class CsvReader:
     """The records of one file, or of a block of it in which every line is a record."""
 
     def __init__(self, form: CsvForm, file: str, start: int, *, is_whole: bool) -> None:
-        self._form, self._is_whole, self._knows_lines = form, is_whole, is_whole or not start
+        self._form, self._is_whole, self._knows_lines = form, is_whole, not start
         self._decoder = Decoder(form.encoding, form.line_end, is_at_start=not start)
         self._pattern = form.whole_record
-        self._closing = form.rest_of_quoted if form.quote else None
+        self._suspicious = suspicious(form.columns.types, form.notation)
+        columns = enumerate(form.columns)
+        self._one_line = [(at, each) for at, each in columns if _is_of_one_line(each.type)]
         self._needs_header = form.has_header and not start
-        self._is_at_start = not start
-        self._is_left_out = False
         self._problem: str | None = None
         self._order: tuple[int, ...] | None = None
         self._line = 0
         self._open: list[str] = []
         self._open_problem: str | None = None
-        self._open_line = 0
+        self._fields = _Fields(form)
         if form.has_header and start:
-            self._take_header(form.headers[file])
+            self._fields.add(form.headers[file])
+            self._take_header()
 
     def read(self, lines: pa.Array) -> Iterator[Records]:
-        if self._is_at_start:
-            self._is_at_start = False
-            why = not_text(lines[0].as_py())
-            if why is not None:
-                self._is_left_out = True
-                yield _one_bad("", None, why)
-        if self._is_left_out:
-            return
         head = 0 if self._form.encoding == UTF_8 else len(lines)
         if head:
             yield self._by_lines(lines.to_pylist())
@@ -131,9 +194,7 @@ class CsvReader:
         for text, problem in self._decoder.rest():
             self._take(found, text, problem)
         if self._open:
-            text = self._form.line_end.join(self._open)
-            found.add(text, self._open_line, self._open_problem or NEVER_CLOSED)
-            self._open = []
+            self._found(found, NEVER_CLOSED)
         yield found
 
     def _at_once(self, lines: pa.Array) -> Records | None:
@@ -154,10 +215,22 @@ class CsvReader:
         if len(form.names) != 1:
             is_row = pc.not_equal(pc.utf8_trim_whitespace(texts), "")
             texts, numbers = texts.filter(is_row), numbers.filter(is_row)
-        none = pa.nulls(len(texts), pa.string())
         if not self._knows_lines:
             numbers = pa.nulls(len(texts), pa.int64())
-        return Records(texts, none, none, numbers)
+        none = pa.nulls(len(texts), pa.string())
+        return Records(texts, none, self._losses(texts), numbers)
+
+    def _losses(self, texts: Any) -> pa.Array:
+        """What is wrong with values of records that are whole."""
+        problems: list[str | None] = [None] * len(texts)
+        if self._suspicious is not None:
+            suspects = pc.match_substring_regex(texts, self._suspicious)
+            for at in np.flatnonzero(suspects.to_numpy(zero_copy_only=False)):
+                self._fields.restart()
+                self._fields.add(texts[at].as_py())
+                problems[at] = self._fault([texts[at].as_py()])
+            self._fields.restart()
+        return pa.array(problems, pa.string())
 
     def _by_lines(self, lines: Sequence[bytes]) -> Records:
         found = Records()
@@ -171,66 +244,47 @@ class CsvReader:
         if not self._open:
             if self._form.comment and text.startswith(self._form.comment):
                 return
-            self._open_line, self._open_problem = self._line, None
-        is_closed, stray = self._scan(text, is_open=bool(self._open))
+            self._open_problem = None
+            self._fields.restart()
         self._open.append(text)
-        self._open_problem = self._open_problem or problem or stray
-        if not is_closed and self._is_whole:
-            return
-        if not is_closed:
-            self._open_problem = (
-                f"{NEVER_CLOSED} in its line, and the source says multiLine = false"
-            )
-        record = self._form.line_end.join(self._open).removesuffix("\r")
-        self._open = []
-        self._found(found, record)
+        self._open_problem = self._open_problem or problem
+        if self._fields.add(text):
+            self._found(found)
+        elif not self._is_whole:
+            self._found(found, f"{NEVER_CLOSED} in its line, and the source says multiLine = false")
 
-    def _scan(self, text: str, *, is_open: bool) -> tuple[bool, str | None]:
-        """Whether no quote is open where the line ends, and what is wrong with it before."""
-        form, at, stray = self._form, 0, None
-        end = len(text) - 1 if text.endswith("\r") else len(text)
-        while True:
-            if not is_open and self._closing is not None and text.startswith(form.quote, at):
-                is_open, at = True, at + 1
-            was_quoted = is_open
-            if is_open:
-                assert self._closing is not None
-                closed = self._closing.match(text, at)
-                if closed is None:
-                    return False, stray
-                at, is_open = closed.end(), False
-            cut = text.find(form.separator, at)
-            between = text[at : end if cut < 0 else cut]
-            if was_quoted and between.strip(" \t"):
-                stray = stray or _STRAY
-            elif "\r" in between:
-                stray = stray or _RETURN
-            if cut < 0:
-                return True, stray
-            at = cut + len(form.separator)
-
-    def _found(self, found: Records, record: str) -> None:
+    def _found(self, found: Records, open_quote: str | None = None) -> None:
+        """The lines that have come are a record. If it is bad, each line is a bad row: a quote too
+        many takes in lines that were records."""
+        lines, self._open = self._open, []
+        record = self._form.line_end.join(lines).removesuffix("\r")
+        first = self._line - len(lines) + 1
         if not record.strip() and (len(self._form.names) != 1 or self._needs_header):
             return
-        line = self._open_line if self._knows_lines else None
+        problem = self._open_problem or self._fields.problem or open_quote
         if self._needs_header:
             self._needs_header = False
-            self._take_header(record)
-            if self._problem is not None or self._open_problem is not None:
-                self._problem = self._problem or f"its header {self._open_problem}"
-                found.add(record, line, self._problem)
+            self._take_header()
+            if problem is not None:
+                self._problem = self._problem or f"its header {problem}"
+            if self._problem is None:
+                return
+        problem = self._problem or problem or self._fault(lines)
+        if problem is not None:
+            if len(lines) > 1 and self._problem is None:
+                problem += f"; its record begins in line {first}"
+            for at, text in enumerate(lines, first):
+                found.add(text.removesuffix("\r"), at if self._knows_lines else None, problem)
             return
-        problem, ordered = self._problem or self._open_problem, None
-        if problem is None and self._order is not None:
-            fields = self._fields(record)
-            if len(fields) == len(self._order):
-                ordered = self._form.separator.join(fields[each] for each in self._order)
-        found.add(record, line, problem, ordered)
+        ordered = None
+        if self._order is not None:
+            ordered = self._form.separator.join(self._fields.values[at] for at in self._order)
+        found.add(record, first if self._knows_lines else None, None, ordered)
 
-    def _take_header(self, record: str) -> None:
+    def _take_header(self) -> None:
         """Where the columns are; what is wrong with the file if they are others."""
         wanted = self._form.names
-        names = [self._form.unquoted(each) for each in self._fields(record)]
+        names = [self._form.unquoted(each) for each in self._fields.values]
         order = order_of(names, wanted)
         if order is None:
             self._problem = (
@@ -240,19 +294,29 @@ class CsvReader:
         elif order != tuple(range(len(order))):
             self._order = order
 
-    def _fields(self, record: str) -> list[str]:
-        """The values of a record as they are written."""
-        form, begin, at = self._form, 0, 0
-        found: list[str] = []
-        while True:
-            if self._closing is not None and record.startswith(form.quote, at):
-                closed = self._closing.match(record, at + 1)
-                at = len(record) if closed is None else closed.end()
-            cut = record.find(form.separator, at)
-            if cut < 0:
-                return [*found, record[begin:]]
-            found.append(record[begin:cut])
-            begin = at = cut + len(form.separator)
+    def _fault(self, lines: Sequence[str]) -> str | None:
+        """What is wrong with the fields of a record, as far as Spark does not refuse it."""
+        form, values, is_one_line = self._form, self._fields.values, len(lines) == 1
+        if len(values) != len(form.names):
+            if is_one_line and self._order is None:
+                return None
+            return f"has {len(values)} values, and the schema has {len(form.names)} columns"
+        if is_one_line and not (self._suspicious and re.search(self._suspicious, lines[0])):
+            return None
+        for at, column in self._one_line:
+            value = values[at if self._order is None else self._order[at]]
+            if form.line_end in value:
+                return f"column {column.name!r} has a line end"
+            text = form.unquoted(value)
+            loss = lost(text, column.type, form.notation)
+            if loss is not None and text not in form.no_values:
+                return f"column {column.name!r} {loss}"
+        return None
+
+
+def _is_of_one_line(kind: pa.DataType) -> bool:
+    """Whether no text of such a value has a line end."""
+    return bool(pa.types.is_primitive(kind) or pa.types.is_decimal(kind))
 
 
 def order_of(found: Sequence[str], wanted: Sequence[str]) -> tuple[int, ...] | None:
@@ -266,9 +330,3 @@ def order_of(found: Sequence[str], wanted: Sequence[str]) -> tuple[int, ...] | N
         if len(found) == len(wanted) == len(places) == len({*order}) and -1 not in order:
             return order
     return None
-
-
-def _one_bad(text: str, line: int | None, problem: str) -> Records:
-    found = Records()
-    found.add(text, line, problem)
-    return found

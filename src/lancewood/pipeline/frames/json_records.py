@@ -1,7 +1,8 @@
 """The records of a JSON file: one object each, checked for what Spark's parser passes over.
 
-Spark reads the first object of a line and leaves the rest, and of equal keys it takes the last.
-Arrow's reader tells both for many lines at once; where it finds fault, Python looks at each.
+Spark reads the first object of a line and leaves the rest, of equal keys it takes the last, it
+leaves out keys that differ from a column in case, and it rounds numbers. Arrow's reader tells for
+many lines at once that nothing of this can be; where it finds fault, Python looks at each.
 """
 
 from __future__ import annotations
@@ -9,58 +10,52 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancewood.pipeline.frames.line_records import UTF_8, Decoder, Records, not_text
+from lancewood.files.json_guards import DEEPEST, is_simple
+from lancewood.pipeline.frames.line_records import UTF_8, Decoder, Records
+from lancewood.pipeline.frames.lossless import Notation, Numeral, lost, parts, suspicious
 
 NO_JSON = "does not parse as json with this schema"
-_DEEPEST = 100
-_OBJECT = r"^\s*\{.*\}\s*$"
-"""A line that begins and ends as an object does: where all do, each has at least one."""
-_NULL_BETWEEN = r"\}[ \t\r]*n"
-"""Arrow's reader crashes on a null row, and on deep nesting."""
 _skip_blanks = re.compile(r"[ \t\r\n]*").match
 
 
 @dataclass(frozen=True)
 class JsonForm:
-    """How a file of a source is written."""
+    """How a file of a source is written, and the columns that are read from it."""
 
+    columns: pa.Schema
+    """The columns with their types; ``null`` is a type that no table can hold."""
     is_whole: bool = False
     """Whether a document may span lines, or be an array of objects."""
     is_lenient: bool = False
     """Whether the source allows what is not strict JSON: comments, single quotes, …"""
     encoding: str = UTF_8
     line_end: str = "\n"
+    notation: Notation = field(default_factory=Notation)
 
 
 class JsonReader:
     """The records of one file, or of one block of it."""
 
     def __init__(self, form: JsonForm, file: str, start: int) -> None:
-        self._form, self._is_at_start, self._knows_lines = form, not start, not start
+        self._form, self._knows_lines = form, not start
         self._decoder = Decoder(form.encoding, form.line_end, is_at_start=not start)
-        self._is_left_out = False
+        self._kind, self._names = pa.struct(form.columns), {*form.columns.names}
+        self._has_nested = _names(self._kind) > self._names
+        self._lossy = [each for each in form.columns if suspicious([each.type], form.notation)]
+        self._suspicious = suspicious(form.columns.types, form.notation)
         self._line = 0
         self._whole: list[str] = []
         self._problem: str | None = None
 
     def read(self, lines: pa.Array) -> Iterator[Records]:
-        if self._is_at_start:
-            self._is_at_start = False
-            why = not_text(lines[0].as_py())
-            if why is not None:
-                self._is_left_out = True
-                found = Records()
-                found.add("", None, why)
-                yield found
-        if self._is_left_out:
-            return
         if not self._line:
             yield self._by_lines([lines[0].as_py()])
             lines = lines.slice(1)
@@ -72,7 +67,7 @@ class JsonReader:
         found = Records()
         for text, problem in self._decoder.rest():
             self._take(found, text, problem)
-        if self._form.is_whole and not self._is_left_out:
+        if self._form.is_whole:
             self._documents(found, self._form.line_end.join(self._whole), None, self._problem)
         yield found
 
@@ -84,21 +79,38 @@ class JsonReader:
             return None
         try:
             texts: Any = lines.cast(pa.string())
-            if not _are_objects(texts):
-                return None
             block = "\n".join(texts.to_pylist()).encode()
+            if not is_simple(block):
+                return None
             read = pyarrow.json.ReadOptions(use_threads=False, block_size=len(block) + 1)
             rows = pyarrow.json.read_json(pa.BufferReader(block), read_options=read)
         except pa.ArrowException:
             return None
-        if rows.num_rows != len(texts):
+        if rows.num_rows != len(texts) or not self._are_columns(rows):
             return None
         numbers: Any = pa.array(np.arange(self._line + 1, self._line + 1 + len(texts)))
         self._line += len(texts)
         if not self._knows_lines:
             numbers = pa.nulls(len(texts), pa.int64())
+        problems: list[str | None] = [None] * len(texts)
+        if self._suspicious is not None:
+            suspects = pc.match_substring_regex(texts, self._suspicious)
+            for at in np.flatnonzero(suspects.to_numpy(zero_copy_only=False)):
+                found = Records()
+                self._documents(found, texts[at].as_py(), None, None)
+                problems[at] = found.problems[0]
         none = pa.nulls(len(texts), pa.string())
-        return Records(texts, none, none, numbers)
+        return Records(texts, none, pa.array(problems, pa.string()), numbers)
+
+    def _are_columns(self, rows: pa.Table) -> bool:
+        """Whether every row has a value in one of the columns, and no key differs from a column in
+        case alone."""
+        names = _names(self._kind)
+        others = {each.casefold() for each in _names(pa.struct(rows.schema)) - names}
+        if not others.isdisjoint(each.casefold() for each in names):
+            return False
+        valid = [pc.is_valid(rows[each]) for each in self._names if each in rows.schema.names]
+        return bool(valid) and bool(pc.all(reduce(pc.or_, valid)).as_py())
 
     def _by_lines(self, lines: Sequence[bytes]) -> Records:
         found = Records()
@@ -126,25 +138,42 @@ class JsonReader:
         except _TwoKeys as twice:
             found.add(text, line, f"has the key {twice.args[0]!r} twice")
         except RecursionError:
-            found.add(text, line, f"is nested more than {_DEEPEST} deep")
+            found.add(text, line, f"is nested more than {DEEPEST} deep")
         except _TwoDocuments:
             found.add(text, line, "has more than one JSON value in a line")
         except ValueError:
             found.add(text, line, None if self._form.is_lenient else NO_JSON)
         else:
-            for each in records:
-                found.add(each, line)
+            for record, value in records:
+                found.add(record, line, self._fault(value))
 
-    def _objects(self, text: str) -> Iterator[str]:
-        """The text of each object: of a line or an array; of a file, one after the other."""
+    def _fault(self, value: Any) -> str | None:
+        """What Spark would lose of an object without a word."""
+        if not isinstance(value, dict):
+            return None
+        if self._has_nested or not value.keys() <= self._names:
+            other = _in_other_case(value, self._kind)
+            if other is not None:
+                return other
+        if value and self._names and value.keys().isdisjoint(self._names):
+            return f"has the key {next(iter(value))!r}, and none that the schema has"
+        for column in self._lossy:
+            loss = lost(value.get(column.name), column.type, self._form.notation)
+            if loss is not None:
+                return f"column {column.name!r} {loss}"
+        return None
+
+    def _objects(self, text: str) -> Iterator[tuple[str, Any]]:
+        """The text and the value of each object: of a line or an array; of a file, one after the
+        other."""
         at = 0
         while True:
             at = _next(text, at)
+            value, end = _scan(text, at)
             if text[at : at + 1] == "[":
                 yield from _elements(text, at)
-            _, end = _scan(text, at)
-            if text[at : at + 1] != "[":
-                yield text[at:end]
+            else:
+                yield text[at:end], value
             at = _next(text, end)
             if at == len(text):
                 return
@@ -152,14 +181,20 @@ class JsonReader:
                 raise _TwoDocuments
 
 
-def _are_objects(texts: Any) -> bool:
-    """Whether each line looks like one object, or more, and none is nested deeply."""
-    depth = pc.add(pc.count_substring(texts, "{"), pc.count_substring(texts, "["))
-    return bool(
-        pc.max(depth).as_py() <= _DEEPEST
-        and pc.all(pc.match_substring_regex(texts, _OBJECT)).as_py()
-        and not pc.any(pc.match_substring_regex(texts, _NULL_BETWEEN)).as_py()
-    )
+def _names(kind: pa.DataType) -> set[str]:
+    """The names of all fields of a type, nested ones included."""
+    own = {each.name for each in kind} if pa.types.is_struct(kind) else set()
+    return own.union(*(_names(kind.field(at).type) for at in range(kind.num_fields)))
+
+
+def _in_other_case(value: Any, kind: pa.DataType) -> str | None:
+    """What is to be said of the first key that differs from a field in case alone."""
+    if isinstance(value, dict) and pa.types.is_struct(kind):
+        names = {each.name.casefold(): each.name for each in kind}
+        for key in value.keys() - {each.name for each in kind}:
+            if key.casefold() in names:
+                return f"has the key {key!r}, and the schema has {names[key.casefold()]!r}"
+    return next((key for each in parts(value, kind) if (key := _in_other_case(*each))), None)
 
 
 class _TwoKeys(Exception):
@@ -170,15 +205,17 @@ class _TwoDocuments(Exception):
     """A line has something after its first value."""
 
 
-def _object(pairs: list[tuple[str, Any]]) -> None:
-    seen = set()
-    for key, _ in pairs:
-        if key in seen:
-            raise _TwoKeys(key)
-        seen.add(key)
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise _TwoKeys(next(key for at, key in enumerate(keys) if key in keys[:at]))
+    return found
 
 
-_scan = json.JSONDecoder(object_pairs_hook=_object, parse_int=str, parse_float=str).raw_decode
+_scan = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=Numeral, parse_float=Numeral
+).raw_decode
 
 
 def _next(text: str, at: int) -> int:
@@ -187,14 +224,14 @@ def _next(text: str, at: int) -> int:
     return blanks.end()
 
 
-def _elements(text: str, at: int) -> Iterator[str]:
-    """The texts of the elements of an array that is known to be whole once all were taken."""
+def _elements(text: str, at: int) -> Iterator[tuple[str, Any]]:
+    """The texts and values of the elements of an array that is known to be whole."""
     at = _next(text, at + 1)
     if text[at : at + 1] == "]":
         return
     while True:
-        _, end = _scan(text, at)
-        yield text[at:end]
+        value, end = _scan(text, at)
+        yield text[at:end], value
         at = _next(text, end)
         if text[at : at + 1] != ",":
             return

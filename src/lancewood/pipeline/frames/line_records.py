@@ -8,6 +8,7 @@ the text of a record.
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -26,18 +27,18 @@ FILE = "_lancewood_file"
 TEXT, ORDERED, PROBLEM, LINE = (
     f"_lancewood_{each}" for each in ("text", "ordered", "problem", "line")
 )
-"""Columns of the records: the text of a record; the same with its columns in the order of the
-schema, null where they are; why it is bad, null where nothing is known; its first line, from 1 on,
-null where that is unknown."""
+"""Columns of the records: the text of a record; that text with its columns in the order of the
+schema, null if they are in that order already; why the record is bad, null where nothing is known;
+its first line, from 1 on, null where that is unknown."""
 UTF_8 = "utf-8"
-_ONLY_TEXTS = {
-    b"\x1f\x8b": "gzip, and its name does not end in .gz",
-    b"BZh": "bzip2, and its name does not end in .bz2",
-    b"\x28\xb5\x2f\xfd": "zstd, and its name does not end in .zst",
-    b"\xfd7zXZ": "xz, which Spark does not read",
-    b"PK\x03\x04": "zip, which Spark does not read",
+_COMPRESSED = {
+    rb"\x1f\x8b": "gzip, and its name does not end in .gz",
+    rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)": "bzip2, and its name does not end in .bz2",
+    rb"\x28\xb5\x2f\xfd": "zstd, and its name does not end in .zst",
+    rb"\xfd7zXZ": "xz, which Spark does not read",
+    rb"PK\x03\x04": "zip, which Spark does not read",
 }
-"""What files begin with that hold no lines, and what they are compressed with."""
+"""Patterns of how compressed files begin, and what they are compressed with."""
 _WIDE = ("utf-16", "utf-32")
 
 
@@ -98,13 +99,18 @@ class ToRecords:
                         yield from _with(carried, reader.end())
                     if self.is_whole and start:
                         raise FormatError(
-                            f"{file} came to a task from byte {start} on, without what is before"
+                            f"{file} came to a task from byte {start} on, without what is before: "
+                            "raise spark.sql.files.openCostInBytes above the size of the file, or "
+                            "say multiLine = false if no value has a line end"
                         )
-                    reader, before = self.reader(*now), now
+                    before = now
                     carried = part.drop_columns([VALUE, START, LENGTH, SIZE]).slice(0, 1)
-                assert reader is not None
-                assert carried is not None
-                yield from _with(carried, reader.read(part.column(VALUE)))
+                    why = None if start else not_text(part.column(VALUE)[0].as_py())
+                    reader = self.reader(*now) if why is None else None
+                    if why is not None:
+                        yield from _with(carried, iter([Records([""], [None], [why], [None])]))
+                if reader is not None and carried is not None:
+                    yield from _with(carried, reader.read(part.column(VALUE)))
         if reader is not None and carried is not None:
             yield from _with(carried, reader.end())
 
@@ -135,14 +141,15 @@ def _with(carried: pa.RecordBatch, found: Iterator[Records]) -> Iterator[pa.Reco
 
 def not_text(first: bytes) -> str | None:
     """Why a file that begins with these bytes cannot be read as text; None if it can."""
-    for magic, what in _ONLY_TEXTS.items():
-        if first.startswith(magic):
+    for begin, what in _COMPRESSED.items():
+        if re.match(begin, first):
             return f"the file is compressed with {what}"
     return None
 
 
 def is_wide(encoding: str) -> bool:
-    """Whether a line end of this encoding is more than one byte."""
+    """Whether a line end of this encoding is more than one byte, so that cutting a file at the
+    byte ``\\n`` cuts characters, too."""
     return encoding.startswith(_WIDE)
 
 
@@ -158,15 +165,16 @@ class Decoder:
     def __post_init__(self) -> None:
         self._wide = codecs.getincrementaldecoder(self.encoding)("replace")
         self._left = ""
+        self._problem: str | None = None
 
     def texts(self, lines: Sequence[bytes]) -> Iterator[tuple[str, str | None]]:
         if is_wide(self.encoding):
             # Cutting at the byte of a line end has cut characters, too: put it back.
-            for each in lines:
-                self._left += self._wide.decode(each + self.line_end.encode())
+            self._left += "".join(self._characters(each + self.line_end.encode()) for each in lines)
             *whole, self._left = self._left.split(self.line_end)
             for text in whole:
-                yield self._begun(text), "is not " + self.encoding if "\ufffd" in text else None
+                wrong = "is not " + self.encoding if "\ufffd" in text else None
+                yield self._begun(text), self._problem or wrong
             return
         for each in lines:
             try:
@@ -181,7 +189,19 @@ class Decoder:
         """The last line, where it could not be known for one before."""
         left, self._left = self._left, ""
         if left:
-            yield self._begun(left), None
+            yield self._begun(left), self._problem
+
+    def _characters(self, data: bytes) -> str:
+        try:
+            return self._wide.decode(data)
+        except UnicodeError:
+            little, big = f"{self.encoding}-le", f"{self.encoding}-be"
+            self._problem = (
+                f"is in a file of {self.encoding} without a byte order mark: try "
+                f'encoding = "{little}" or "{big}"'
+            )
+            self._wide = codecs.getincrementaldecoder(little)("replace")
+            return self._wide.decode(data)
 
     def _begun(self, text: str) -> str:
         if self.is_at_start:

@@ -12,13 +12,13 @@ is no larger than what opening one costs; the lines of larger ones are brought t
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lancewood.errors import InvalidInputError
+from lancewood.errors import UnsupportedError
+from lancewood.files.formats import checked_encoding
 from lancewood.pipeline.definition.model import Source
 from lancewood.pipeline.definition.parameters import plain_options
 from lancewood.pipeline.frames.csv_records import CsvForm, CsvReader
@@ -36,11 +36,15 @@ from lancewood.pipeline.frames.line_records import (
     VALUE,
     LineReader,
     ToRecords,
+    is_wide,
 )
+from lancewood.pipeline.frames.lossless import Notation
 from lancewood.pipeline.frames.refusals import spark_errors
 from lancewood.spark.tasks import is_connect
+from lancewood.spark.types.new_table import arrow_schema
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
 
@@ -57,11 +61,17 @@ _DROP = "DROPMALFORMED"
 _CSV, _JSON = "csv", "json"
 _PARSED = frozenset([_CSV, _JSON, "xml"])
 _NULL = "\ue000null\ue000"
-"""What nothing between two separators is for Spark's parser, so that a quoted "" is a text."""
+"""Stands for an empty unquoted value, so that only it is null and ``""`` is an empty text."""
 _CSV_DEFAULTS = {"escape": '"', "nullValue": _NULL, "emptyValue": ""}
 _JSON_DEFAULTS = {"allowSingleQuotes": "false"}
-_OF_FILES = frozenset(["linesep", "encoding", "charset", "multiline", "wholetext", "header"])
+_OF_FILES = frozenset(
+    ["linesep", "encoding", "charset", "multiline", "wholetext", "header", "comment"]
+)
 """Options about files, which the parser of records is not given."""
+_NO_VALUES = ("nullvalue", "emptyvalue", "nanvalue", "positiveinf", "negativeinf")
+"""Options of CSV whose texts stand for something else than they say."""
+_POINTS = (",", "\u066b")
+"""What stands before the places of a decimal where it is no point."""
 _LENIENT = (
     *("allowcomments", "allowunquotedfieldnames", "allowsinglequotes"),
     *("allownumericleadingzeros", "allowbackslashescapinganycharacter"),
@@ -172,10 +182,10 @@ def rows_of(spark: SparkSession, lines: DataFrame, source: Source) -> DataFrame:
     directories = {each.name.casefold() for each in carried}
     fields = [each for each in schema.fields if each.name.casefold() not in directories]
     own = _said(source).get(CORRUPT_OPTION.casefold(), CORRUPT).casefold()
-    names = tuple(each.name for each in fields if each.name.casefold() != own)
+    columns = _columns([each for each in fields if each.name.casefold() != own])
     mode = FAIL if source.schema is None else KEEP
     mode = _said(source).get(MODE, mode).upper()
-    records = _records(spark, lines, source, names, carried)
+    records = _records(spark, lines, source, columns, carried)
     record = _parsed(source, fields, own, mode)
     rows = records.withColumn(_ROW, F.when(F.col(PROBLEM).isNull(), record))
     unparsed = F.col(_ROW).getField(CORRUPT) if _has_own(source, mode) else F.lit(None)
@@ -184,7 +194,7 @@ def rows_of(spark: SparkSession, lines: DataFrame, source: Source) -> DataFrame:
         rows = rows.where(~is_bad)
     elif not keeps_corrupt(source):
         # Spark's words for what it refuses itself.
-        told = F.concat(F.lit("Malformed records are detected in "), FILE, F.lit(": it "), PROBLEM)
+        told = F.concat(F.lit("Malformed records are detected in "), FILE, F.lit(": "), PROBLEM)
         raised = F.raise_error(told).cast("boolean")
         rows = rows.where(F.when(F.col(PROBLEM).isNotNull(), raised).otherwise(F.lit(True)))
     columns = [
@@ -249,12 +259,12 @@ def _records(
     spark: SparkSession,
     lines: DataFrame,
     source: Source,
-    names: tuple[str, ...],
+    columns: pa.Schema,
     carried: list[StructField],
 ) -> DataFrame:
     from pyspark.sql import types as T
 
-    make, is_whole = _reader(source, names, lines)
+    make, is_whole = _reader(source, columns, lines)
     text = T.StringType()
     new = {TEXT: text, ORDERED: text, PROBLEM: text, LINE: T.LongType()}
     schema = T.StructType([T.StructField(name, kind) for name, kind in new.items()] + carried)
@@ -316,20 +326,28 @@ def _listed(frame: DataFrame) -> list[tuple[int, int]] | None:
 
 
 def _reader(
-    source: Source, names: tuple[str, ...], lines: DataFrame
+    source: Source, columns: pa.Schema, lines: DataFrame
 ) -> tuple[Callable[[str, int], LineReader], bool]:
-    """What makes records of lines, and whether it takes files as a whole."""
+    """What makes records of lines, and whether it takes files as a whole: where records span lines,
+    and where Spark would cut characters."""
     said = _said(source)
-    encoding = _encoding(said.get("encoding", said.get("charset", UTF_8)))
+    encoding = checked_encoding(said.get("encoding", said.get("charset", UTF_8)))
+    time_format = said.get("timestampformat", said.get("timestampntzformat"))
+    notation = Notation(
+        _point(lines.sparkSession, said.get("locale")),
+        has_date_format="dateformat" in said,
+        has_time_format=time_format is not None and "SSSSSSS" not in time_format,
+    )
     line_end = said.get("linesep", "\n")
     is_said = said.get("multiline", "").casefold()
     if _kind(source) == _JSON:
         is_whole = is_said == "true"
         is_lenient = any(said.get(each, "").casefold() == "true" for each in _LENIENT)
-        return partial(JsonReader, JsonForm(is_whole, is_lenient, encoding, line_end)), is_whole
+        json_form = JsonForm(columns, is_whole, is_lenient, encoding, line_end, notation)
+        return partial(JsonReader, json_form), is_whole or is_wide(encoding)
     is_whole = is_said != "false"
     form = CsvForm(
-        names=names,
+        columns=columns,
         has_header=said.get("header", "").casefold() == "true",
         separator=said.get("sep", said.get("delimiter", ",")).replace("\\t", "\t"),
         quote=said.get("quote", '"'),
@@ -338,19 +356,39 @@ def _reader(
         encoding=encoding,
         line_end=line_end,
         is_stripped=said.get("ignoreleadingwhitespace", "").casefold() == "true",
+        notation=notation,
+        no_values=frozenset(said[each] for each in _NO_VALUES if each in said),
     )
-    if form.has_header and not is_whole:
+    if form.has_header and not is_whole and not is_wide(encoding):
         form = _with_headers(form, lines)
-    return partial(CsvReader, form, is_whole=is_whole), is_whole
+    return partial(CsvReader, form, is_whole=is_whole), is_whole or is_wide(encoding)
 
 
-def _encoding(name: str) -> str:
-    try:
-        return codecs.lookup(name).name
-    except LookupError:
-        raise InvalidInputError(
-            f"encoding {name!r} is not known; it is a name such as UTF-8, ISO-8859-1, windows-1252"
-        ) from None
+def _columns(fields: list[StructField]) -> pa.Schema:
+    """The columns as a table would have them; those that none can hold are of type ``null``."""
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    found = []
+    for each in fields:
+        try:
+            kind = arrow_schema(StructType([each])).types[0]
+        except UnsupportedError:
+            kind = pa.null()
+        found.append(pa.field(each.name, kind))
+    return pa.schema(found)
+
+
+def _point(spark: SparkSession, locale: str | None) -> str:
+    """What stands before the places of a decimal in the texts of a locale: Spark knows."""
+    from pyspark.sql import functions as F
+
+    if locale is None:
+        return "."
+    options = {"locale": locale, "sep": "\u0001"}
+    tried = [F.from_csv(F.lit(f"1{each}5"), "d DECIMAL(2, 1)", options).d for each in _POINTS]
+    (row,) = spark.range(1).select(*tried).collect()
+    return next((each for each, found in zip(_POINTS, row, strict=True) if found), ".")
 
 
 def _with_headers(form: CsvForm, lines: DataFrame) -> CsvForm:
