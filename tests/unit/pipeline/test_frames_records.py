@@ -281,6 +281,16 @@ def test_json_that_spark_would_not_keep_is_told_alone_and_among_many() -> None:
         assert [each[2] for each in among] == [None] * 20 + [problem] + [None] * 20
 
 
+def test_file_of_one_document_that_cannot_be_read_is_a_bad_row_for_each_line() -> None:
+    form = JsonForm(JSON, is_whole=True)
+    data = b'[{"a": "x"},\n{"a": "y"},\n{"a": "z", "a": "w"}]\n'
+    assert records(JsonReader(form, "f", 0), data, 2) == [
+        ('[{"a": "x"},', None, "has the key 'a' twice", 1),
+        ('{"a": "y"},', None, "has the key 'a' twice", 2),
+        ('{"a": "z", "a": "w"}]', None, "has the key 'a' twice", 3),
+    ]
+
+
 def test_number_is_judged_by_its_value_not_by_its_digits() -> None:
     columns = pa.schema([("d", pa.decimal128(10, 2)), ("f", pa.float32())])
     form = CsvForm(columns, no_values=frozenset(["9.999"]))

@@ -127,25 +127,34 @@ class JsonReader:
             self._documents(found, text, self._line if self._knows_lines else None, problem)
 
     def _documents(self, found: Records, text: str, line: int | None, problem: str | None) -> None:
-        """The record of a line, or the records of its array; of a file if documents span lines."""
-        if problem is not None:
-            found.add(text, line, problem)
-            return
+        """The record of a line, or the records of its array; of a file if documents span lines.
+
+        Each line of a file that cannot be read is a bad row: nobody knows how many rows it has.
+        """
         if not text.strip():
             return
+        records: list[tuple[str, Any]] = []
         try:
-            records = list(self._objects(text))
+            if problem is None:
+                records = list(self._objects(text))
         except _TwoKeys as twice:
-            found.add(text, line, f"has the key {twice.args[0]!r} twice")
+            problem = f"has the key {twice.args[0]!r} twice"
         except RecursionError:
-            found.add(text, line, f"is nested more than {DEEPEST} deep")
+            problem = f"is nested more than {DEEPEST} deep"
         except _TwoDocuments:
-            found.add(text, line, "has more than one JSON value in a line")
+            problem = "has more than one JSON value in a line"
         except ValueError:
-            found.add(text, line, None if self._form.is_lenient else NO_JSON)
-        else:
-            for record, value in records:
-                found.add(record, line, self._fault(value))
+            if self._form.is_lenient:
+                found.add(text, line)
+                return
+            problem = NO_JSON
+        for record, value in records:
+            found.add(record, line, self._fault(value))
+        if problem is not None and not self._form.is_whole:
+            found.add(text, line, problem)
+        elif problem is not None:
+            for number, each in enumerate(text.split(self._form.line_end), 1):
+                found.add(each, number, problem)
 
     def _fault(self, value: Any) -> str | None:
         """What Spark would lose of an object without a word."""

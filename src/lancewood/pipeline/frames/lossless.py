@@ -90,9 +90,9 @@ def _lost_of_text(text: str, kind: pa.DataType, notation: Notation) -> str | Non
     elif pa.types.is_timestamp(kind) or pa.types.is_time(kind):
         if not notation.has_time_format and re.search(_NANOSECONDS, text):
             return "has nanoseconds, and its type ends with microseconds"
-    elif pa.types.is_date(kind):
-        if not notation.has_date_format and re.search(_TIME_OF_DAY, text):
-            return "has a time of day, and its type is a date"
+    elif pa.types.is_date(kind) and not notation.has_date_format:
+        has_time = re.search(_TIME_OF_DAY, text)
+        return "has a time of day, and its type is a date" if has_time else None
     return None
 
 
