@@ -305,6 +305,13 @@ def test_number_is_judged_by_its_value_not_by_its_digits() -> None:
     ]
 
 
+def test_record_of_several_lines_that_loses_digits_is_one_bad_row() -> None:
+    form = CsvForm(pa.schema([("a", pa.string()), ("d", pa.decimal128(10, 2))]))
+    assert records(csv_reader(form), b'"x\ny",1.239\n') == [
+        ('"x\ny",1.239', None, "column 'd' has more decimal places than the 2 of its type", 1)
+    ]
+
+
 def test_dates_and_times_in_a_format_of_their_own_are_left_to_it() -> None:
     columns = pa.schema([("d", pa.date32()), ("t", pa.timestamp("us"))])
     data = b"2024-01-3 Dec 5,17.0020240101\n"

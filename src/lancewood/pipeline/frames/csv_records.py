@@ -228,7 +228,7 @@ class CsvReader:
             for at in np.flatnonzero(suspects.to_numpy(zero_copy_only=False)):
                 self._fields.restart()
                 self._fields.add(texts[at].as_py())
-                problems[at] = self._fault([texts[at].as_py()])
+                problems[at] = self._loss(texts[at].as_py())
             self._fields.restart()
         return pa.array(problems, pa.string())
 
@@ -254,8 +254,8 @@ class CsvReader:
             self._found(found, f"{NEVER_CLOSED} in its line, and the source says multiLine = false")
 
     def _found(self, found: Records, open_quote: str | None = None) -> None:
-        """The lines that have come are a record. If it is bad, each line is a bad row: a quote too
-        many takes in lines that were records."""
+        """The lines that have come are a record. If they cannot be one, each line is a bad row: a
+        quote too many takes in lines that were records."""
         lines, self._open = self._open, []
         record = self._form.line_end.join(lines).removesuffix("\r")
         first = self._line - len(lines) + 1
@@ -269,7 +269,7 @@ class CsvReader:
                 self._problem = self._problem or f"its header {problem}"
             if self._problem is None:
                 return
-        problem = self._problem or problem or self._fault(lines)
+        problem = self._problem or problem or self._misfit(is_one_line=len(lines) == 1)
         if problem is not None:
             if len(lines) > 1 and self._problem is None:
                 problem += f"; its record begins in line {first}"
@@ -279,7 +279,8 @@ class CsvReader:
         ordered = None
         if self._order is not None:
             ordered = self._form.separator.join(self._fields.values[at] for at in self._order)
-        found.add(record, first if self._knows_lines else None, None, ordered)
+        number = first if self._knows_lines else None
+        found.add(record, number, self._loss(record), ordered)
 
     def _take_header(self) -> None:
         """Where the columns are; what is wrong with the file if they are others."""
@@ -294,24 +295,32 @@ class CsvReader:
         elif order != tuple(range(len(order))):
             self._order = order
 
-    def _fault(self, lines: Sequence[str]) -> str | None:
-        """What is wrong with the fields of a record, as far as Spark does not refuse it."""
-        form, values, is_one_line = self._form, self._fields.values, len(lines) == 1
+    def _misfit(self, *, is_one_line: bool) -> str | None:
+        """Why the fields cannot be those of one record, as far as Spark does not see that."""
+        form, values = self._form, self._fields.values
         if len(values) != len(form.names):
             if is_one_line and self._order is None:
                 return None
             return f"has {len(values)} values, and the schema has {len(form.names)} columns"
-        if is_one_line and not (self._suspicious and re.search(self._suspicious, lines[0])):
-            return None
-        for at, column in self._one_line:
-            value = values[at if self._order is None else self._order[at]]
-            if form.line_end in value:
+        for at, column in () if is_one_line else self._one_line:
+            if form.line_end in self._value(at):
                 return f"column {column.name!r} has a line end"
-            text = form.unquoted(value)
+        return None
+
+    def _loss(self, record: str) -> str | None:
+        """What the columns would lose of the fields of a record."""
+        form = self._form
+        if self._suspicious is None or len(self._fields.values) != len(form.names):
+            return None
+        for at, column in self._one_line if re.search(self._suspicious, record) else ():
+            text = form.unquoted(self._value(at))
             loss = lost(text, column.type, form.notation)
             if loss is not None and text not in form.no_values:
                 return f"column {column.name!r} {loss}"
         return None
+
+    def _value(self, column: int) -> str:
+        return self._fields.values[column if self._order is None else self._order[column]]
 
 
 def _is_of_one_line(kind: pa.DataType) -> bool:
