@@ -173,7 +173,7 @@ def test_quote_too_many_makes_a_bad_row_of_each_line_that_it_takes_in() -> None:
         (b"PK,1", True),
         (bz2.compress(b"x,1\n"), False),
         (bz2.compress(b""), False),
-        (gzip.compress(b"x,1\n"), False),
+        (gzip.compress(b"x,1\n", mtime=0), False),
     ],
 )
 def test_compressed_file_is_known_by_what_no_text_begins_with(begin: bytes, is_text: bool) -> None:
