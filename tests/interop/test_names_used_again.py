@@ -205,3 +205,15 @@ def test_columns_of_several_bases_are_not_told_by_names_that_are_used_again(
     changed("x", lambda table: table.append(rows(10, b=10, a=100)))
     with pytest.raises(lw.IncompatibleConflictError, match="merged crosswise before"):
         repo.merge("x" if into == "main" else "main", branch=into)
+
+
+def test_a_deleted_row_has_null_of_a_column_that_was_made_anew_without_nulls(
+    tmp_path: Path,
+) -> None:
+    table = lw.create(tmp_path / "t.lance", rows(1, 2, a=10), fsync=False)
+    since = table.add_columns(pa.schema([("c", pa.int64())]))
+    kind = pa.schema([pa.field("id", pa.int64()), pa.field("c", pa.int64(), nullable=False)])
+    values = pa.table({"id": [1, 2], "c": [7, 14]}, schema=kind)
+    table = since.drop_columns(["c"]).add_columns(values, on="id").delete("id = 1")
+    deleted = table.changes(since.version).deleted.to_arrow().to_pylist()
+    assert [(each["id"], each["c"]) for each in deleted] == [(1, None)]

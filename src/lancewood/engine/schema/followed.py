@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 
 from lancewood.engine.base import WORKERS, in_order
@@ -70,13 +70,13 @@ def find_earlier(since: Snapshot, until: Snapshot, columns: Schema) -> Mapping[s
     """What to read at ``since`` for columns of ``until``, by their names there.
 
     A column that was cast has its earlier type; a newer one is left out, and a newer field inside
-    another one is read as null.
+    another one is read as null. Any may be null there, whatever it may be now.
     """
     followed = related_columns(since, until)
     followed.check(f"what changed in {until.location.uri} cannot be told")
     ids, earlier = followed.ids, since.schema.by_id
     found = {each.name: as_in(each, ids, earlier) for each in columns.fields}
-    return {name: each for name, each in found.items() if each is not None}
+    return {name: replace(each, nullable=True) for name, each in found.items() if each is not None}
 
 
 def merged_columns(held: Snapshot, holder: Snapshot) -> Lineage | None:
