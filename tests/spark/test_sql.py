@@ -7,13 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pytest
 from tests.breadth import EVERY_CASE
-from tests.spark.needs import COLLATIONS, needs
 from tests.spark.ways import PYTHON, by_way
-from tests.sql_meanings import MEANINGS, REFUSED
 from tests.sql_scene import Queries, make_tables
 
 import lancewood as lw
@@ -21,11 +18,8 @@ from lancewood.errors import InvalidInputError, NotFoundError
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from lancewood.query.functions import LOWER_APART, UPPER_APART
-from lancewood.spark import explain_sql, sql
-from lancewood.spark.abilities import DOUBLED_QUOTES, STRICT_SQL, release_of
-from lancewood.spark.running.failures import quiet
-from lancewood.spark.tasks import arrow_of, frame_of
+from lancewood.spark import sql
+from lancewood.spark.tasks import arrow_of
 
 pytestmark = [
     pytest.mark.spark,
@@ -79,7 +73,8 @@ def test_queries_with_traps_answer_as_if_everything_were_read(
     spark: Any, tables: dict[str, str]
 ) -> None:
     for query in traps():
-        wanted = rows(sql(spark, query, tables=tables, pushdown=False))
+        with by_way(spark, PYTHON):
+            wanted = rows(sql(spark, query, tables=tables))
         assert rows(sql(spark, query, tables=tables)) == wanted, query
         assert wanted, f"shows nothing: {query}"
 
@@ -91,58 +86,13 @@ def test_random_queries_answer_as_if_everything_were_read(
     for _ in range(QUERIES):
         query = queries.draw()
         try:
-            wanted = rows(sql(spark, query, tables=tables, pushdown=False))
+            with by_way(spark, PYTHON):
+                wanted = rows(sql(spark, query, tables=tables))
         except InvalidInputError:  # an ambiguous name
             continue
-        assert rows(sql(spark, query, tables=tables)) == wanted, (
-            f"{query}\n{explain_sql(spark, query, tables=tables)}"
-        )
+        assert rows(sql(spark, query, tables=tables)) == wanted, query
         done += 1
     assert done > QUERIES // 2
-
-
-def test_queries_mean_the_same_in_process(spark: Any, tables: dict[str, str]) -> None:
-    queries = Queries(2, spark=True)
-    drawn = [queries.draw() for _ in range(QUERIES // 2)]
-    for query in (*(MEANINGS if EVERY_CASE else MEANINGS[::6]), *drawn):
-        if "''" in query and not DOUBLED_QUOTES.is_in(release_of(spark)):
-            continue
-        try:
-            wanted = arrow_of(sql(spark, query, tables=tables))
-        except InvalidInputError:  # an ambiguous name
-            continue
-        found = lw.sql(query, tables=tables).to_arrow()
-        assert sorted_rows(found) == sorted_rows(wanted), query
-        assert found.schema.types == wanted.schema.types, query
-        assert found.schema.names == wanted.schema.names, query
-
-
-@needs(STRICT_SQL)
-def test_queries_fail_in_process_where_they_fail_in_spark(
-    spark: Any, tables: dict[str, str]
-) -> None:
-    for query in REFUSED if EVERY_CASE else REFUSED[::3]:
-        with pytest.raises(lw.LancewoodError):
-            lw.sql(query, tables=tables).to_arrow()
-        with pytest.raises(Exception, match=r"\w"), quiet():
-            arrow_of(sql(spark, query, tables=tables))
-
-
-@needs(COLLATIONS)
-def test_letters_have_one_upper_and_lower_case_or_are_refused(spark: Any) -> None:
-    """Every letter there is, in both engines."""
-    letters = [chr(each) for each in range(1, 0x110000) if not 0xD800 <= each < 0xE000]
-    step = 1 if EVERY_CASE else 7
-    frame = frame_of(spark, pa.table({"c": letters[::step]}), "c string")
-    told = arrow_of(frame.selectExpr("c", "upper(c) AS upper", "lower(c) AS lower"))
-    database = duckdb.connect()
-    for word, apart in (("upper", UPPER_APART), ("lower", LOWER_APART)):
-        query = (
-            f"SELECT c FROM told WHERE {word} <> {word}(c) AND NOT regexp_matches(c, '[{apart}]')"
-        )
-        database.register("told", told)
-        assert database.sql(query).fetchall() == []
-    database.close()
 
 
 def test_what_is_not_needed_is_not_read(spark: Any, tmp_path: Path) -> None:
@@ -161,17 +111,6 @@ def test_what_is_not_needed_is_not_read(spark: Any, tmp_path: Path) -> None:
     shutil.rmtree(location / "data")
     both = "SELECT count(*) AS n, (SELECT count(*) FROM t@:1 WHERE 1 = 1) AS m FROM t"
     assert rows(sql(spark, both, tables=tables)) == ["(8, 9)"]
-
-
-def test_a_limit_takes_all_that_a_worker_gives(spark: Any, tables: dict[str, str]) -> None:
-    """A worker of Spark's that is left with rows is ended, and another has to start."""
-    for where in ("", "WHERE k >= 0"):
-        with by_way(spark, PYTHON):
-            frame = sql(spark, f"SELECT id, k FROM photos {where} LIMIT 2", tables=tables)
-        assert len(rows(frame)) == 2
-        plan = frame._jdf.queryExecution().sparkPlan().toString().splitlines()
-        worker = next(at for at, line in enumerate(plan) if "MapInArrow" in line)
-        assert "Exchange" in plan[worker - 1], plan
 
 
 def test_a_frame_keeps_its_version_and_leaves_no_view_behind(spark: Any, tmp_path: Path) -> None:

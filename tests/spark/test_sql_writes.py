@@ -27,7 +27,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from lancewood.spark import sql
 from lancewood.spark.abilities import STRICT_SQL
-from lancewood.spark.scripts import OnSpark
+from lancewood.spark.dialect.scripts import OnSpark
 from lancewood.spark.tasks import arrow_of
 
 CASES = chosen()

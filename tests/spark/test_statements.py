@@ -6,13 +6,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.query.statements.texts import KNOWN
+from tests.unit.spark.dialect.texts import KNOWN
 
 from lancewood.errors import InvalidInputError
-from lancewood.query.settings import Settings
 from lancewood.query.statements.model import Passed
-from lancewood.query.statements.script import parse_script
 from lancewood.spark.abilities import release_here, shown
+from lancewood.spark.dialect.script import parse_script
+from lancewood.spark.dialect.settings import Settings
 
 _OURS = ("@", "BRANCH", " TAG ", "RESTORE", "OPTIMIZE", "INTO 'a", "ADD COLUMN a AS")
 """What only we have in texts, or Delta and Iceberg."""

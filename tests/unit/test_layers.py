@@ -90,6 +90,7 @@ INNER_ROOMS = {
         "diffing": "reading merging types",
         "streaming": "reading types",
         "source": "columnar reading streaming types writing",
+        "dialect": "columns diffing merging reading running types writing",
     },
     "items": {"plain": "", "spark": "plain"},
     "pipeline": {

@@ -1,20 +1,15 @@
-"""SQL over tables at revisions: what a query names and needs of tables, and DuckDB to answer it.
+"""SQL over tables at revisions, in DuckDB's words, answered by DuckDB in this process.
 
 How a text is answered, in order:
 
-1. ``text`` parses it: tokens and sqlglot's tree, in Spark's dialect (``settings`` say which one).
-2. ``names`` finds the tables in the tree, and which revision each is asked at, and ``diffs`` what
-   is to be compared; ``sources`` finds the version that is meant, each once. ``plan`` does all, and
-   reports on it (``--explain``).
-3. ``reads`` says what is read of each table: which columns; ``joins`` which conditions and limits
-   may be asked before tables are joined, ``predicates`` how those are said to a scan.
-4. An engine answers: Spark in ``lancewood.spark.querying``, with the text as it was written; or
-   DuckDB in ``answer``, with a text of our own. That is compiled from the outside in:
-   ``relations`` (SELECT, joins, WITH, UNION; ``clauses`` looks at single ones), ``scopes`` (what a
-   name means), ``expressions``, and what they are made of: ``literals``, ``functions`` and
-   ``aggregates``. Every piece is ``typed`` in the ``kinds`` that Spark would give it; what is not
-   known to mean the same in Spark is refused (``typed.only_spark``).
+1. ``names`` finds the tables that it names, by DuckDB's own ``tokens`` and parser, and ``sources``
+   the version that each of them means, each once. The text stays as it was written, except where
+   a revision stands.
+2. ``relation`` gives each version to DuckDB, in ``columns`` of types that it has. DuckDB's
+   optimizer asks for columns and offers ``conditions``, of which a scan takes those that it decides
+   exactly, and gains from.
+3. ``answer`` reads what DuckDB computes, in a ``database`` that reaches nothing else.
 
-The SQL is Spark's on both engines. A text may also be a script that changes tables
-(``statements``): ``here`` runs it in this process, ``lancewood.spark.scripts`` on Spark.
+A text may also be a script that changes tables (``statements``): ``here`` runs it in this process,
+``lancewood.spark.dialect`` has the same statements in Spark's words.
 """

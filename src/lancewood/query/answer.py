@@ -1,293 +1,201 @@
-"""A query answered in this process, by DuckDB on scans of the tables.
-
-``reads`` has decided what is read of each table; DuckDB gets it as a stream of batches, as often as
-it asks, and a text in which every name and cast is ours (``relations``). It may open no file except
-those of its own temporary directory.
-"""
+"""An answer: a query with the versions of its tables, computed by DuckDB as often as it is read."""
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from lancewood.engine.rows import plan_scan
-from lancewood.errors import InvalidInputError, LancewoodError, UnsupportedError
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import InvalidInputError, LancewoodError
+from lancewood.model.ids import version_words
+from lancewood.model.refs import called
+from lancewood.query.columns import usual_type
+from lancewood.query.database import cursor, in_our_words
 from lancewood.query.diffs import TableDiff
-from lancewood.query.kinds import NULL, seen_column
-from lancewood.query.names import Occurrence
-from lancewood.query.plan import QueryPlan, plan_query
-from lancewood.query.readable import check_read
-from lancewood.query.reads import Read
-from lancewood.query.relations import Given, Relation, Relations
-from lancewood.query.scopes import FromSource, NotReadError, ScopeColumn
-from lancewood.query.settings import Settings
+from lancewood.query.names import NamedTables, name_tables
+from lancewood.query.relation import Relation
 from lancewood.query.sources import Sources
-from lancewood.query.text import shown
-from lancewood.query.typed import FAILED, only_spark
 from lancewood.table.scan import Rows
 
+Args: TypeAlias = Mapping[str, Any] | Sequence[Any] | None
+"""Values for `$name` (a mapping), or for `$1` and `?` (a list)."""
+
 _BATCH_ROWS = 65_536
-_MEMORY = "60%"
+_MOST_COLUMNS = 20
 
 
 def answer(
-    planned: QueryPlan, args: Mapping[str, Any] | None = None, *, pushdown: bool = True
+    query: str,
+    sources: Sources,
+    args: Args = None,
+    *,
+    pushdown: bool = True,
+    may_be_unused: bool = False,
 ) -> Answer:
-    """The answer to a planned query."""
-    if args is not None and not isinstance(args, Mapping):
-        raise InvalidInputError(f"args takes a mapping for :name, got a {type(args).__name__}")
-    _check_text(planned)
-    if pushdown:
-        with suppress(NotReadError, InvalidInputError):
-            return Answer(planned, planned.reads, dict(args or {}))
-    return Answer(planned, planned.whole_reads, dict(args or {}))
+    """The answer to a query. ``may_be_unused`` allows values in `args` that it does not name.
+
+    Raises NotFoundError for an unknown table or revision, InvalidInputError for what is no query,
+    and for what DuckDB refuses.
+    """
+    with cursor() as own:
+        named = name_tables(query, sources, own)
+    given = checked_args(args)
+    if may_be_unused and isinstance(given, dict):
+        given = {name: value for name, value in given.items() if name in named.parameters} or None
+    return Answer(named, given, pushdown=pushdown)
+
+
+def checked_args(args: Args) -> Args:
+    """The values for a query; raises InvalidInputError for what is neither mapping nor list."""
+    if args is None or isinstance(args, Mapping):
+        return None if args is None else dict(args)
+    if isinstance(args, Sequence) and not isinstance(args, str | bytes):
+        return list(args)
+    raise InvalidInputError(
+        f"args takes a mapping for $name, or a list for $1 and ?, got a {type(args).__name__}"
+    )
 
 
 class Answer(Rows):
     """The rows of an answer, computed anew by each method that returns rows; always of the versions
     that were resolved when it was made."""
 
-    def __init__(
-        self, planned: QueryPlan, reads: Mapping[Occurrence, Read], args: Mapping[str, Any]
-    ) -> None:
-        self._planned = planned
-        self._inputs = [_Input(f"t{at}", each) for at, each in enumerate(reads.values())]
-        given = {
-            id(occurrence.node): Given(
-                each.relation, FromSource(occurrence.exposed, each.columns())
-            )
-            for occurrence, each in zip(reads, self._inputs, strict=True)
-        }
-        compiled = Relations(given, planned.settings, args)
-        check_read(planned.query.tree)
-        try:
-            self._relation: Relation = compiled.compile(planned.query.tree)
-        except RecursionError:
-            raise InvalidInputError(f"{shown(planned.query.sql)} nests too deeply") from None
+    def __init__(self, named: NamedTables, args: Args, *, pushdown: bool = True) -> None:
+        self._named = named
+        self._args = args
+        self._pushdown = pushdown
+        with self._opened() as (own, _):
+            found = self._asked(own).limit(0).to_arrow_table().schema
+        self._schema = pa.schema([pa.field(each.name, usual_type(each.type)) for each in found])
 
     @property
     def schema(self) -> pa.Schema:
-        return pa.schema([pa.field(name, kind) for name, kind in self._relation.columns])
+        """The columns of the answer."""
+        return self._schema
 
     @property
     def _row_schema(self) -> pa.Schema:
-        return self.schema
+        return self._schema
 
-    def explain(self) -> str:
-        """What is read of the tables, as text."""
-        return self._planned.explain()
+    def sees(self, table: Snapshot) -> bool:
+        """Whether the query reads any version of the table on this branch, under any name."""
+        return self._named.sees(table.location.uri)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as record batches, with bounded memory."""
-        schema = self.schema
-        with _translated_failures(self._inputs), _connected() as connection:
-            for each in self._inputs:
-                if each.is_read:
-                    connection.register(each.name, each)
-            reader = connection.sql(self._relation.sql).to_arrow_reader(_BATCH_ROWS)
-            for batch in reader:
-                arrays = [
-                    _given_back(array, field.type)
-                    for array, field in zip(batch.columns, schema, strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        with self._opened() as (own, _):
+            reader = self._asked(own).to_arrow_reader(_BATCH_ROWS)
+            try:
+                for batch in reader:
+                    if batch.num_rows:
+                        arrays = [
+                            array.cast(each.type)
+                            for array, each in zip(batch.columns, self._schema, strict=True)
+                        ]
+                        yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+            finally:
+                reader.close()
+
+    def wrapped(self, wrap: Callable[[str], str]) -> Answer:
+        """The answer to a query around this one, over the same versions."""
+        named = replace(self._named, sql=wrap(self._named.sql))
+        return Answer(named, self._args, pushdown=self._pushdown)
+
+    def explain(self) -> str:
+        """What DuckDB asks of each table, as text: its version, the columns, the conditions that a
+        scan takes over, and the indices that it uses."""
+        with self._opened() as (own, relations):
+            text = f"EXPLAIN (FORMAT json) {self._named.sql}"
+            found = own.execute(text, self._args).fetchall()[0][1]
+            scans = list(_scans(json.loads(found)))
+            lines = (_lines(each, scans) for each in relations)
+            return "\n".join(line for each in lines for line in each)
 
     def __repr__(self) -> str:
-        names = ", ".join(name for name, _ in self._relation.columns)
-        return f"<Answer with the columns {names}>"
+        return f"<Answer with the columns {', '.join(self._schema.names)}>"
 
+    def _asked(self, own: Any) -> Any:
+        if self._args is None:
+            return own.sql(self._named.sql)
+        return own.sql(self._named.sql, params=self._args)
 
-class InProcess:
-    """The surroundings of a query without a session: no tables, only the time."""
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[Any, list[Relation]]]:
+        """A cursor that knows the tables. Failures in the block become errors of ours: the one that
+        a scan raised, of which DuckDB keeps the text alone, or else one about what DuckDB says."""
+        import duckdb
 
-    def moment(self, expression: str) -> datetime:
-        """The time that an expression means; raises InvalidInputError."""
-        takes = "TIMESTAMP AS OF takes a moment, such as '2026-11-15 12:00:00'"
-        try:
-            asked = f"SELECT CAST(({expression}) AS TIMESTAMP) AS at"
-            settings = Settings()
-            planned = plan_query(asked, Sources({}, None, None, None, settings), settings, self)
-            found: datetime | None = answer(planned).to_arrow()["at"][0].as_py()
-        except InvalidInputError as cause:
-            raise InvalidInputError(f"{takes}, got {expression}: {cause}") from cause
-        if found is None:
-            raise InvalidInputError(f"{takes}, and {expression} is NULL")
-        return found
-
-    def has_table(self, name: str) -> bool:
-        return False
-
-
-@dataclass(eq=False)
-class _Input:
-    """What is read of a table, as DuckDB requests it."""
-
-    name: str
-    read: Read
-    failure: Exception | None = None
-
-    @property
-    def is_read(self) -> bool:
-        return self.read.known_rows is None
-
-    @property
-    def relation(self) -> str:
-        return self.name if self.is_read else f"range({self.read.known_rows})"
-
-    def columns(self) -> list[ScopeColumn]:
-        """All columns of the table; those that are not read do not exist in DuckDB."""
-        places = {name: at for at, name in enumerate(self._names)}
-        return [
-            ScopeColumn(
-                each.name,
-                f"c{places[each.name]}" if each.name in places and self.is_read else None,
-                seen_column(each),
-            )
-            for each in self.read.source.arrow_schema
+        relations = [
+            Relation(number, name, source, self._pushdown)
+            for number, (name, source) in enumerate(self._named.tables.items())
         ]
-
-    @property
-    def _names(self) -> Sequence[str]:
-        """The columns, without those whose type DuckDB lacks: naming one is an error."""
-        names = self.read.columns
-        schema = self.read.source.arrow_schema
-        return [
-            each.name
-            for each in schema
-            if (names is None or each.name in names) and seen_column(each) is not None
-        ]
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        names = self._names
-        found, batches = self._rows()
-        kinds = [seen_column(found.field(name)) for name in names]
-        fields = [pa.field(f"c{at}", kind) for at, kind in enumerate(kinds)]
-        schema = pa.schema(fields or [pa.field("c0", pa.bool_())])
-        reader = pa.RecordBatchReader.from_batches(schema, self._batches(batches, names, schema))
-        return reader.__arrow_c_stream__(requested_schema)
-
-    def _rows(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """What is read, and its schema."""
-        source = self.read.source
-        if isinstance(source, TableDiff):
-            return source.arrow_schema, source.batches(self._names)
-        plan = plan_scan(
-            source,
-            columns=self._names or source.arrow_schema.names[:1],
-            where=self.read.where,
-            parameters=dict(self.read.parameters) or None,
-            limit=self.read.limit,
-        )
-        return plan.schema, plan.batches()
-
-    def _batches(
-        self, batches: Iterator[pa.RecordBatch], names: Sequence[str], schema: pa.Schema
-    ) -> Iterator[pa.RecordBatch]:
         try:
-            for batch in batches:
-                if names:
-                    arrays = [
-                        _handed_over(name, array, field.type)
-                        for name, array, field in zip(names, batch.columns, schema, strict=True)
-                    ]
-                else:
-                    arrays = [pa.repeat(pa.scalar(True), batch.num_rows)]
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-        except Exception as error:  # DuckDB would keep only its message
-            self.failure = error
-            raise
+            with cursor() as own:
+                for relation in relations:
+                    relation.register(own)
+                yield own, relations
+        except (duckdb.Error, pa.ArrowException, OSError, ValueError, TypeError) as error:
+            if isinstance(error, LancewoodError):
+                raise
+            for relation in relations:
+                failure = relation.failure or relation.refusal(str(error))
+                if failure is not None:
+                    raise failure from error
+            raise in_our_words(error) from error
 
 
-def _handed_over(name: str, array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A column of a scan in the type that it has in a query."""
-    if array.type.equals(kind):
-        return array
-    if isinstance(array.type, pa.BaseExtensionType):
-        array = array.storage
-    try:
-        return array.cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as cause:
-        raise UnsupportedError(
-            f"column {name!r} of {array.type} holds a value that cannot become {kind}: {cause}; "
-            "leave the column out of the query",
-            column=name,
-        ) from cause
+def _scans(plan: Any) -> Iterator[list[str]]:
+    """The columns that each scan of a plan of DuckDB's reads, as numbers and fields of structs."""
+    pending = [plan]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, list):
+            pending.extend(reversed(node))
+            continue
+        columns = node.get("extra_info", {}).get("Projections")
+        if columns is not None and str(node.get("name", "")).endswith("SCAN"):
+            yield [columns] if isinstance(columns, str) else list(columns)
+        pending.extend(reversed(node.get("children", ())))
 
 
-def _given_back(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    if kind == NULL:
-        return pa.nulls(len(array))
-    return array if array.type.equals(kind) else array.cast(kind)
+def _lines(relation: Relation, scans: Sequence[Sequence[str]]) -> Iterator[str]:
+    """What is asked of one table."""
+    yield relation.name
+    if isinstance(relation.source, TableDiff):
+        yield f"  from     version {_version(relation.source.one)}"
+        yield f"  to       version {_version(relation.source.other)}"
+    else:
+        yield f"  version  {_version(relation.source)}"
+    columns: dict[str, None] = {}
+    is_scanned = False
+    for number, dot, fields in (each.partition(".") for names in scans for each in names):
+        is_scanned = is_scanned or number in relation.schema.names
+        if number in relation.fields:
+            columns[f"{relation.fields[number].name}{dot}{fields}"] = None
+    accepted = list(relation.accepted.values())
+    if is_scanned and not columns and not accepted and relation.rows is not None:
+        yield f"  rows     {relation.rows}, from the manifest; no data file is read"
+        return
+    every = len(relation.source.arrow_schema)
+    yield f"  columns  {_listed(list(columns))} ({len(columns)} of {every})"
+    yield f"  where    {' AND '.join(accepted) or 'all rows'}"
+    yield from (f"  index    {line}" for line in relation.index_lines())
+    rest = [each for each in dict.fromkeys(relation.offered) if each not in accepted]
+    if rest:
+        yield f"  DuckDB   decides {' AND '.join(rest)}"
 
 
-def _check_text(planned: QueryPlan) -> None:
-    """Raise UnsupportedError where the tree does not show the text as Spark reads it."""
-    query = planned.query
-    if query.is_piped:
-        raise only_spark("|>")
-    if query.has_long_comment:
-        raise only_spark("a comment that goes on in the next line, by a backslash")
-    if any("\\" in query.sql[each.start : each.end] for each in query.texts):
-        raise only_spark("a text with a backslash", "Spark and others read it differently")
-    if any(
-        each.token_type.name == "HEX_STRING" and query.sql[each.start] == "0"
-        for each in query.tokens
-    ):
-        raise InvalidInputError("bytes are written X'1F', not 0x1F")
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST_COLUMNS} more" * (len(names) > _MOST_COLUMNS)
+    return f"{', '.join(names[:_MOST_COLUMNS])}{more}" or "none"
 
 
-@contextmanager
-def _connected() -> Iterator[Any]:
-    import duckdb
-
-    with tempfile.TemporaryDirectory(prefix="lancewood-sql-") as directory:
-        connection = duckdb.connect(
-            config={
-                "enable_external_access": "false",
-                "autoinstall_known_extensions": "false",
-                "autoload_known_extensions": "false",
-                "memory_limit": _MEMORY,
-                "temp_directory": directory,
-            }
-        )
-        try:
-            connection.execute("SET TimeZone = 'UTC'")
-            connection.execute("SET lock_configuration = true")
-            yield connection
-        finally:
-            connection.close()
-
-
-@contextmanager
-def _translated_failures(inputs: Sequence[_Input]) -> Iterator[None]:
-    """Raise our own errors for failures of DuckDB, or of a scan below it."""
-    import duckdb
-
-    try:
-        yield
-    except (duckdb.Error, pa.ArrowException, OSError) as error:
-        for each in inputs:
-            if isinstance(each.failure, LancewoodError):
-                raise each.failure from error
-        text = str(error).strip().partition("\n")[0]
-        _, ours, failure = text.partition(FAILED)
-        if ours:
-            raise InvalidInputError(failure) from None
-        if isinstance(error, duckdb.OutOfMemoryException):
-            raise UnsupportedError(
-                f"the query needs more memory than it may take here: {text}; ask for less, or "
-                "with lw sql --spark"
-            ) from error
-        message = text.partition(": ")[2] or text
-        if isinstance(error, duckdb.DataError):
-            raise InvalidInputError(f"the query fails on a value: {message}") from error
-        raise UnsupportedError(
-            f"DuckDB does not answer the query: {message}; ask with lw sql --spark, or with "
-            "lancewood.spark.sql"
-        ) from error
+def _version(snapshot: Snapshot) -> str:
+    manifest = snapshot.manifest
+    words = version_words(manifest.version).removeprefix("version ")
+    return f"{words} of {called(manifest.branch)}, {snapshot.location.uri}"

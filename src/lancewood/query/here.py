@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -15,16 +16,22 @@ import pyarrow as pa
 from lancewood.engine.base import Addresses
 from lancewood.engine.snapshot import Access, Snapshot
 from lancewood.engine.write import WriteRequest, create_table, rows_to_overwrite
+from lancewood.errors import InvalidInputError
 from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.merging.addressed import RowChanges
-from lancewood.query.answer import Answer, InProcess, answer
-from lancewood.query.plan import QueryPlan, Surroundings, plan_query
-from lancewood.query.settings import Settings
+from lancewood.query.answer import Answer, Args, answer, checked_args
+from lancewood.query.database import cursor
+from lancewood.query.identifiers import Identifiers
+from lancewood.query.names import moment
 from lancewood.query.sources import Source, Sources
+from lancewood.query.statements import parsing, queries
+from lancewood.query.statements.model import Column, Delete, Insert, Merge, Update
 from lancewood.query.statements.queries import (
+    CHANGE,
     DELETED,
     INSERTED,
     REFUSED,
+    ROW,
     UPDATED,
     ChangeQuery,
     matched_twice,
@@ -45,22 +52,24 @@ def sql(
     tables: Mapping[str, Source] | None = None,
     repository: Repository | str | os.PathLike[str] | None = None,
     revision: str | None = None,
-    args: Mapping[str, Any] | None = None,
+    args: Args = None,
     storage_options: Mapping[str, str] | None = None,
     pushdown: bool = True,
 ) -> Answer:
-    """The answer to a query, whose tables may be named with revisions; computed by DuckDB in this
-    process. Statements that change tables are run, too.
+    """The answer to a query in DuckDB's SQL, whose tables may be named with revisions; computed by
+    DuckDB in this process. Statements that change tables are run, too.
 
     ``tables`` maps names to uris and handles, ``repository`` has the tables of a commit, HEAD's or
     that of ``revision``. Where neither is given, a quoted name may be a uri: ``SELECT * FROM
-    'photos.lance@v1.0'``. Revisions, and diffs of two of them, are written as for
-    ``lancewood.spark.sql``, and the SQL is Spark's, too. ``args`` are values for ``:name``.
+    'photos.lance@v1.0'``. A name in the query may carry its own revision: ``photos@exp``,
+    ``photos@v1.0``, ``photos@:12``, ``photos AT (VERSION => 12)``, ``photos AT (TIMESTAMP =>
+    '2026-11-15')``; others go in double quotes. ``FROM diff('photos', 'v1.0', 'exp')`` has the rows
+    that differ between two revisions, as ``Table.diff`` gives them. ``args`` are values for
+    ``$name`` (a mapping), or for ``$1`` and ``?`` (a list).
 
     Every version is resolved now, and once for the same name and revision; rows are read and
     computed on demand, with bounded memory. ``pushdown=False`` reads all of every table, for the
-    same answer. Raises NotFoundError, InvalidInputError for what is not a query, and
-    UnsupportedError for what only Spark can answer, or answers differently.
+    same answer. Raises NotFoundError, and InvalidInputError for what DuckDB refuses.
 
     INSERT, UPDATE, DELETE, MERGE INTO, CREATE TABLE and the like are done before this returns, each
     by the verb of ``Table`` and as one commit, on ``photos@exp`` as well. In a repository, what
@@ -69,11 +78,13 @@ def sql(
     each statement, with the columns statement, table, inserted, updated, deleted, version, commit.
     """
     engine = Here(args, pushdown=pushdown)
-    script = parse_script(query, engine.settings)
+    script = parse_script(query)
     if is_query(script):
-        sources = Sources(tables, repository, revision, storage_options, engine.settings)
-        return engine.answer(plan_query(query, sources, engine.settings, engine.surroundings))
-    workplace = Workplace(tables, repository, revision, storage_options, engine.settings)
+        sources = Sources(tables, repository, revision, storage_options, Identifiers())
+        return answer(query, sources, args, pushdown=pushdown)
+    if args is not None and not isinstance(args, Mapping):
+        raise InvalidInputError("statements take values for $name, not a list for $1 and ?")
+    workplace = Workplace(tables, repository, revision, storage_options, Identifiers())
     found = run_script(script, workplace, engine)
     return Report(found.report) if found.rows is None else found.rows
 
@@ -83,10 +94,7 @@ class Report(Answer):
 
     def __init__(self, rows: pa.Table) -> None:
         self._rows = rows
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self._rows.schema
+        self._schema = rows.schema
 
     def explain(self) -> str:
         """Nothing is read for it any more."""
@@ -99,28 +107,63 @@ class Report(Answer):
         return f"<Report {self._rows.to_pylist()}>"
 
 
+class DuckDBDialect:
+    """Statements in DuckDB's SQL."""
+
+    identifiers = Identifiers()
+
+    def delete_query(self, statement: Delete) -> ChangeQuery:
+        return queries.delete_query(statement)
+
+    def update_query(self, statement: Update, table: pa.Schema) -> ChangeQuery:
+        return queries.update_query(statement, table)
+
+    def merge_query(self, statement: Merge, table: pa.Schema, source: Sequence[str]) -> ChangeQuery:
+        return queries.merge_query(statement, table, source)
+
+    def replace_query(
+        self, statement: Insert, names: Sequence[str], table: pa.Schema
+    ) -> ChangeQuery:
+        return queries.replace_query(statement, names, table)
+
+    def insert_query(self, statement: Insert, table: pa.Schema) -> str:
+        return queries.values_query(statement, table) if statement.values else statement.query
+
+    def column_query(self, values: Sequence[str], exposed: str) -> ChangeQuery:
+        return queries.column_query(values, exposed)
+
+    def computed(self, value: str, kind: str | None) -> str:
+        return f"({value}\n)" if kind is None else f"CAST(({value}\n) AS {kind})"
+
+    def arrow_type(self, sql: str) -> pa.DataType:
+        return parsing.arrow_type(sql)
+
+    def arrow_schema(self, columns: Sequence[Column], primary_key: Sequence[str]) -> pa.Schema:
+        return parsing.arrow_schema(columns, primary_key)
+
+
 class Here:
     """DuckDB answers, threads of this process write."""
 
+    dialect = DuckDBDialect()
     runner = None
 
-    def __init__(self, args: Mapping[str, Any] | None = None, *, pushdown: bool = True) -> None:
-        self._args = args
+    def __init__(self, args: Args = None, *, pushdown: bool = True) -> None:
+        self._args = checked_args(args)
         self._pushdown = pushdown
 
-    @property
-    def settings(self) -> Settings:
-        return Settings()
+    def moment(self, sql: str) -> datetime:
+        with cursor() as own:
+            return moment(sql, own)
 
-    @property
-    def surroundings(self) -> Surroundings:
-        return InProcess()
+    def planned(self, sql: str, sources: Sources) -> Answer:
+        return answer(sql, sources, self._args, pushdown=self._pushdown, may_be_unused=True)
 
-    def answer(self, planned: QueryPlan) -> Answer:
-        return answer(planned, self._args, pushdown=self._pushdown)
+    def answer(self, planned: Answer) -> Answer:
+        return planned
 
-    def passed(self, text: str, planned: Callable[[], QueryPlan]) -> Answer:
-        return self.answer(planned())
+    def passed(self, text: str, sources: Callable[[], Sources]) -> Answer:
+        return self.planned(text, sources())
 
     def names(self, rows: Answer) -> Sequence[str]:
         return list(rows.schema.names)
@@ -136,6 +179,7 @@ class Here:
         dry_run: bool,
         message: str | None,
     ) -> Table:
+        rows = rows.wrapped(lambda sql: queries.cast_query(sql, names, table.schema))
         given = stored_reader(rows.to_batches(), names, rows.schema, table.schema)
         how: dict[str, Any] = {"serializable": serializable, "dry_run": dry_run, "message": message}
         if overwrite:
@@ -207,6 +251,9 @@ def _scan_order(snapshot: Snapshot, addresses: Any) -> Any:
 def row_changes(query: ChangeQuery, rows: pa.Table, table: pa.Schema) -> RowChanges:
     """The answer to a query for changes, as changes. Raises InvalidInputError if a row of the table
     is matched by two of the source, and if new rows do not meet REPLACE WHERE."""
+    expected = [ROW, CHANGE, *(f"__lancewood_{at}" for at in range(len(query.values)))]
+    if rows.schema.names != expected:
+        raise InvalidInputError("a value that is set is one value, and not several")
     rows = rows.combine_chunks()
     change = rows.column(1).to_numpy()
     address = rows.column(0)
@@ -221,7 +268,7 @@ def row_changes(query: ChangeQuery, rows: pa.Table, table: pa.Schema) -> RowChan
     else:
         found = numbers[has_address]
         if len(np.unique(found)) < len(found):
-            raise matched_twice()
+            raise matched_twice("MERGE" if query.inserted or query.on else "UPDATE or MERGE")
     values = {name: rows.column(2 + at) for at, name in enumerate(query.values)}
 
     def chosen(which: int, names: Sequence[str]) -> pa.Table:

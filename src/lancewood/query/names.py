@@ -1,200 +1,355 @@
-"""Where a query names tables, at which revisions, and which part of its text that is.
+"""Which tables a query names, at which revisions; and the query as DuckDB takes it.
 
-Takes into account that WITH hides names; which tables exist does not matter here.
+DuckDB's own parser says where tables, AT clauses and calls of `diff` stand. The text is changed
+there and nowhere else, so aliases, scopes and what WITH defines are DuckDB's business.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise, zip_longest
 from typing import Any
 
-from lancewood.errors import InvalidInputError
-from lancewood.query.diffs import NAME, DiffCall, is_diff, read_call
-from lancewood.query.settings import Settings
-from lancewood.query.text import SPAN, Query
+from lancewood.errors import InvalidInputError, NotFoundError
+from lancewood.query.database import in_our_words
+from lancewood.query.diffs import NAME, TAKES, DiffCall, Readable, TableDiff
+from lancewood.query.sources import Sources
+from lancewood.query.tokens import (
+    Edit,
+    Token,
+    edited,
+    places,
+    quoted,
+    shown,
+    tokens,
+    with_revisions_quoted,
+)
+
+_NOWHERE = 1 << 63
+"""From here on, a place in DuckDB's tree says that there is none."""
+_ITS_OWN = frozenset({"main", "temp", "memory", "system", "information_schema", "pg_catalog"})
+_MOST_DIGITS = 18
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_bare_path = re.compile(r"\b(?:from|join)\s+([\w.~:-]*/[^\s,;()'\"]*)", re.IGNORECASE).search
 
 
 @dataclass(frozen=True)
-class AsOf:
-    """What follows AS OF."""
+class NamedTables:
+    """A query whose tables are found."""
 
-    is_moment: bool
     sql: str
-    """The expression as it was written."""
-    node: Any
+    """The query for DuckDB."""
+    tables: Mapping[str, Readable]
+    """What is meant by each name in `sql`."""
+    parameters: frozenset[str] = frozenset()
+    """The names of the values that it takes."""
+
+    def sees(self, uri: str) -> bool:
+        """Whether the query reads any version of the table at a uri."""
+        states = (
+            state
+            for found in self.tables.values()
+            for state in ((found.one, found.other) if isinstance(found, TableDiff) else (found,))
+        )
+        return any(state.location.uri == uri for state in states)
 
 
-@dataclass(frozen=True, eq=False)
-class Occurrence:
-    """A table, named once in the text of a query."""
+def name_tables(query: str, sources: Sources, cursor: Any) -> NamedTables:
+    """Find every table that a query names, each version once.
 
-    node: Any
-    name: str
-    revision: str | None
-    """The text after the ``@``."""
-    as_of: AsOf | None
-    start: int
-    end: int
-    """The span of the table and its revision in the text, without an alias."""
-    alias_at: int | None
-    """Where an alias can be inserted, if the query has none."""
-    call: DiffCall | None = None
-    """What is compared, if it is no table but a diff."""
-
-    @property
-    def written(self) -> str:
-        """The table and revision as written: ``photos@exp``."""
-        if self.call is not None:
-            return self.call.sql
-        base = self.name if self.revision is None else f"{self.name}@{self.revision}"
-        if self.as_of is None:
-            return base
-        return f"{base} {'TIMESTAMP' if self.as_of.is_moment else 'VERSION'} AS OF {self.as_of.sql}"
-
-    @property
-    def exposed(self) -> str:
-        """The name that qualifies its columns."""
-        alias = self.node.args.get("alias")
-        return str(alias.name) if alias is not None and alias.name else self.name
-
-
-def occurrences(query: Query, settings: Settings) -> Iterator[Occurrence]:
-    """Every single word that may be the name of a table of ours, and every diff, in the order of
-    the text.
-
-    Qualified names, those that WITH defines, and those in a hint, which are aliases, are left to
-    Spark. Raises InvalidInputError for a revision of something that has none.
+    Raises NotFoundError for an unknown table or revision, InvalidInputError for what is no query.
     """
-    from sqlglot import exp
+    text = with_revisions_quoted(query)
+    kind = statement_kind(text, query, cursor)
+    naming = _Naming(text, sources, cursor)
+    if kind == "MULTI":  # a PIVOT that reads its columns from values has no tree
+        naming.name_words()
+    else:
+        naming.name_nodes(_tree(text, cursor))
+    found = tokens(text)
+    parameters = {two.text for one, two in pairwise(found) if one.text == "$"}
+    return NamedTables(edited(text, naming.edits), naming.tables, frozenset(parameters))
 
-    found: dict[int, Occurrence] = {}
-    for node in query.tree.find_all(exp.Table):
-        if SPAN in node.meta and is_diff(node):
-            called = _diff(query, node)
-            found.setdefault(called.start, called)
-        if not isinstance(node.this, exp.Identifier) or SPAN not in node.meta:
-            continue
-        if isinstance(node.find_ancestor(exp.Hint, exp.Query), exp.Hint):
-            continue
-        text = str(node.this.this)
-        name, at, revision = text.partition("@")
-        is_dotted = bool(node.args.get("db"))
-        version = node.args.get("version")
-        if is_dotted:
-            if version is None and (not at or not name):
+
+def statement_kind(text: str, query: str, cursor: Any) -> str:
+    """SELECT, or MULTI for a PIVOT statement; raises InvalidInputError for any other statement."""
+    import duckdb
+
+    try:
+        found = cursor.extract_statements(text)
+    except duckdb.Error as error:
+        raise _not_parsed(query, error) from None
+    if len(found) != 1:
+        what = "no statement" if not found else f"{len(found)} statements"
+        raise InvalidInputError(f"{shown(query)} holds {what}, where one query is expected")
+    kind = str(found[0].type.name)
+    if kind not in ("SELECT", "MULTI"):
+        raise InvalidInputError(
+            f"{shown(query)} is no query, but a statement {kind.replace('_', ' ')}: only SELECT, "
+            "FROM, WITH, VALUES, PIVOT, DESCRIBE and SUMMARIZE are queries; the statements that "
+            "change tables are in docs/sql.md",
+            found=kind,
+        )
+    return kind
+
+
+def is_no_query(error: InvalidInputError) -> bool:
+    """Whether a text was refused because it is a statement of another kind."""
+    return "found" in error.facts
+
+
+def _not_parsed(query: str, error: Exception) -> InvalidInputError:
+    path = _bare_path(query)
+    if path is not None:
+        return InvalidInputError(
+            f"cannot read {shown(query)} as SQL: a path stands in quotes: FROM '{path[1]}'"
+        )
+    reason = str(in_our_words(error)).partition(": ")[2]
+    return InvalidInputError(f"cannot read {shown(query)} as SQL: {reason}", sql=query)
+
+
+def _tree(text: str, cursor: Any) -> Any:
+    found = json.loads(cursor.execute("SELECT json_serialize_sql(?)", [text]).fetchone()[0])
+    if found["error"]:
+        raise InvalidInputError(f"cannot read {shown(text)} as SQL: {found['error_message']}")
+    return found
+
+
+def nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    """All objects of a tree, the outer ones first."""
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, dict):
+            yield node
+            pending.extend(node.values())
+        elif isinstance(node, list):
+            pending.extend(node)
+
+
+@dataclass
+class _Naming:
+    text: str
+    sources: Sources
+    cursor: Any
+    edits: list[Edit] = field(default_factory=list)
+    tables: dict[str, Readable] = field(default_factory=dict)
+
+    def name_nodes(self, tree: Any) -> None:
+        every = list(nodes(tree))
+        self._check_reads_only(every)
+        defined = {
+            str(entry["key"]).lower()
+            for node in every
+            for entry in (node.get("cte_map") or {}).get("map", ())
+        }
+        places_of = places(
+            self.text,
+            [
+                at
+                for node in every
+                for at in (node.get("query_location", _NOWHERE),)
+                for at in (at, at + node.get("query_location_length", 0))
+                if at < _NOWHERE
+            ],
+        )
+        for node in every:
+            start = node.get("query_location", _NOWHERE)
+            end = start + node.get("query_location_length", 0)
+            span = (places_of[start], places_of[end]) if start < _NOWHERE else None
+            if node.get("type") == "BASE_TABLE":
+                self._name_table(node, span, defined)
+            elif node.get("type") == "SHOW_REF" and node["qualified_name"]["path"]:
+                self._name_table({**node, "at_clause": None}, None, defined)
+            elif node.get("type") == "TABLE_FUNCTION":
+                function = str(node["function"]["function_name"]).lower()
+                if function == NAME and span is not None:
+                    self._name_diff(node, span)
+
+    def name_words(self) -> None:
+        """Every word that may be a table of ours; one that is a column as well does no harm."""
+        found = tokens(self.text)
+        for token, after in zip_longest(found, found[1:]):
+            if token.word == NAME.upper() and after is not None and after.text == "(":
+                raise InvalidInputError(
+                    "PIVOT without the values of its columns takes no diff(…): name the values, "
+                    "PIVOT … ON _change IN ('inserted', 'updated')"
+                )
+            if token.kind in ("word", "name", "text"):
+                name, _, revision = token.text.partition("@")
+                known = self.sources.known_as(name) if name else None
+                if known is not None:
+                    self._put(token.text, self.sources.version(known, revision or None))
+
+    def _check_reads_only(self, every: list[dict[str, Any]]) -> None:
+        for node in every:
+            kind = str(node.get("type", ""))
+            if kind.endswith("_QUERY_NODE"):
+                raise InvalidInputError(
+                    f"a query changes nothing, and WITH holds {kind.partition('_')[0]}: write it "
+                    "as a statement of its own"
+                )
+
+    def _name_table(
+        self, node: dict[str, Any], span: tuple[int, int] | None, defined: set[str]
+    ) -> None:
+        *above, written = (str(part) for part in node["qualified_name"]["path"])
+        if above:
+            if above[0].lower() not in _ITS_OWN or "@" in written:
+                raise _qualified(".".join((*above, written)), above)
+            return
+        name, at, revision = written.partition("@")
+        if at and not (name and revision):
+            raise InvalidInputError(f"{written!r} is no table: write photos@exp, as photos@v1.0")
+        known = self.sources.known_as(name)
+        clause = node.get("at_clause")
+        if known is None:
+            if written.lower() not in defined:
+                raise self.sources.unknown(name)
+            if clause is not None:
+                raise InvalidInputError(
+                    f"{written!r} is defined by WITH in this query, and has no versions"
+                )
+            return
+        if clause is None:
+            self._put(written, self.sources.version(known, revision or None))
+            return
+        assert span is not None
+        start, end = span[0], self._closing(span[0], "AT")
+        key = " ".join(self.text[start:end].split())
+        at_value = self._at(clause, start, end)
+        self._put(key, self.sources.version(known, revision or None, at_value))
+        columns = ", ".join(map(quoted, node.get("column_name_alias") or ()))
+        alias = quoted(str(node["alias"] or name)) + (f"({columns})" if columns else "")
+        self.edits.append((start, end, f"{quoted(key)} AS {alias}"))
+
+    def _at(self, clause: dict[str, Any], start: int, end: int) -> int | str | datetime:
+        """The value of an AT clause, whose table begins at `start`."""
+        found = [each for each in tokens(self.text) if start <= each.start < end]
+        arrow = max(at for at, each in enumerate(found) if each.text == "=>")
+        sql = self.text[found[arrow].end : found[-1].start].strip()
+        if clause["unit"] == "TIMESTAMP":
+            return moment(sql, self.cursor)
+        value = _constant(clause["expr"])
+        if value is None:
+            raise InvalidInputError(
+                "AT (VERSION => …) takes the number of a version, of which the first is 1, or a "
+                f"text such as 'v1.0', got {sql}"
+            )
+        return value
+
+    def _name_diff(self, node: dict[str, Any], span: tuple[int, int]) -> None:
+        start, end = span[0], self._closing(span[0])
+        call = _call(node, " ".join(self.text[start:end].split()))
+        known = self.sources.known_as(call.table)
+        if known is None:
+            raise self.sources.unknown(call.table)
+        one, *more = (
+            self.sources.landed(known, None, each)
+            if isinstance(each, int)
+            else self.sources.landed(known, each)
+            for each in call.revisions
+        )
+        other = more[0] if more else self.sources.landed(known, None)
+        self._put(call.sql, TableDiff.of(one, other, call.on).without_others())
+        alias = "" if node.get("alias") else f" AS {NAME}"
+        self.edits.append((start, end, f"{quoted(call.sql)}{alias}"))
+
+    def _put(self, name: str, found: Readable) -> None:
+        for other, before in self.tables.items():
+            if other.lower() == name.lower() and other != name and before is not found:
+                raise InvalidInputError(
+                    f"{other!r} and {name!r} differ only in upper and lower case, which are the "
+                    "same in SQL: make a tag with another name for one of them"
+                )
+        if not any(other.lower() == name.lower() for other in self.tables):
+            self.tables[name] = found
+
+    def _closing(self, start: int, word: str | None = None) -> int:
+        """The end of the first parentheses from a place on, or of those that follow a word."""
+        depth, opened = 0, word is None
+        before: Token | None = None
+        for token in tokens(self.text):
+            if token.start < start or token.kind != "sign":
+                before = token
                 continue
-            written = ".".join(str(each.this) for each in node.parts)
-            if name == "lance":
-                raise InvalidInputError(
-                    f"{written} is no name: a path stands in quotes, FROM '{written}'"
-                )
-            raise InvalidInputError(
-                f"{written!r} has a revision, and only tables of Lancewood have those, by one name "
-                "without a dot: give it a name in tables=",
-            )
-        if not at and _is_defined_by_with(node, text, settings):
-            if version is not None:
-                raise InvalidInputError(
-                    f"{text!r} is defined by WITH in this query, and has no versions"
-                )
-            continue
-        occurrence = _occurrence(query, node, name, revision if at else None, version)
-        found.setdefault(occurrence.start, occurrence)
-    yield from (found[start] for start in sorted(found))
+            if token.text == "(":
+                opened = opened or (before is not None and before.word == word and not depth)
+                depth += 1
+            depth -= token.text == ")"
+            if token.text == ")" and not depth and opened:
+                return token.end
+            before = token
+        raise AssertionError("the parser has seen the parentheses")
 
 
-def with_names(
-    query: Query, names: Mapping[Occurrence, str], escaped: Callable[[str], str] = str
-) -> str:
-    """The text with other names in place of tables and revisions, and everything else as it was
-    written, except for what ``escaped`` makes of it. A table keeps its exposed name."""
-    edits = []
-    for each, name in names.items():
-        edits.append((each.start, each.end, name))
-        if each.alias_at is not None:
-            alias = each.name.replace("`", "``")
-            edits.append((each.alias_at, each.alias_at, f" AS `{alias}`"))
-    parts, at = [], 0
-    for start, end, text in sorted(edits):
-        parts += [escaped(query.sql[at:start]), text]
-        at = end
-    return "".join([*parts, escaped(query.sql[at:])])
+def moment(sql: str, cursor: Any) -> datetime:
+    """The time that an expression without columns means; raises InvalidInputError."""
+    import duckdb
+
+    takes = "AT (TIMESTAMP => …) takes a moment, such as '2026-11-15 12:00:00'"
+    try:
+        asked = f"SELECT epoch_us(CAST(({sql}\n) AS TIMESTAMPTZ))"
+        found = cursor.execute(asked).fetchone()[0]
+    except duckdb.Error as error:
+        raise InvalidInputError(f"{takes}, got {sql}: {in_our_words(error)}") from None
+    if found is None:
+        raise InvalidInputError(f"{takes}, and {sql} is NULL")
+    try:
+        return _EPOCH + timedelta(microseconds=found)
+    except OverflowError:
+        raise InvalidInputError(f"{takes}, and {sql} is beyond all calendars") from None
 
 
-def _occurrence(
-    query: Query, node: Any, name: str, revision: str | None, version: Any
-) -> Occurrence:
-    first, last = node.meta[SPAN]
-    as_of = None
-    if version is not None:
-        if str(version.args.get("kind")) != "AS OF" or version.expression is None:
-            raise InvalidInputError(
-                f"{name!r}: only AS OF says which version is meant, not {version.args.get('kind')}"
-            )
-        start, last = version.meta[SPAN]
-        words = start + (4 if query.tokens[start].text.upper() == "FOR" else 3)
-        expression = query.sql[query.tokens[words].start : query.tokens[last - 1].end + 1]
-        as_of = AsOf(str(version.this) == "TIMESTAMP", expression, version.expression)
-    end = query.tokens[last - 1].end + 1
-    alias_at = None
-    if node.args.get("alias") is None:
-        alias_at = _after_sample(query, last, end) if node.args.get("sample") else end
-    return Occurrence(node, name, revision, as_of, query.tokens[first].start, end, alias_at)
+def _constant(node: dict[str, Any]) -> int | str | None:
+    """A text, or a number from 1 on; None for anything else."""
+    literal = node.get("literal") or {}
+    text = str(literal.get("text", ""))
+    if node.get("class") != "CONSTANT":
+        return None
+    if literal.get("kind") == "STRING":
+        return text
+    is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and int(text) > 0
+    return int(text) if literal.get("kind") == "INTEGER" and is_number else None
 
 
-def _diff(query: Query, node: Any) -> Occurrence:
-    first, last = node.meta[SPAN]
-    start, end = query.tokens[first].start, query.tokens[last - 1].end + 1
-    call = read_call(node, " ".join(query.sql[start:end].split()))
-    alias_at = None
-    if node.args.get("alias") is None:
-        alias_at = _after_sample(query, last, end) if node.args.get("sample") else end
-    return Occurrence(node, NAME, None, None, start, end, alias_at, call)
+def _call(node: dict[str, Any], sql: str) -> DiffCall:
+    """The arguments of `diff`; raises InvalidInputError for any that it does not take."""
+    given: list[int | str] = []
+    on: tuple[str, ...] | None = None
+    for argument in node["function"]["arguments"]:
+        value, name = _constant(argument["expression"]), str(argument["name"]).lower()
+        if value is None or name not in ("", "on") or (name and on is not None):
+            raise InvalidInputError(f"{sql}: {TAKES}")
+        if name:
+            on = tuple(each.strip() for each in str(value).split(","))
+            if not all(on):
+                raise InvalidInputError(f"{sql}: on takes names of columns, such as on => 'id'")
+        elif on is not None:
+            raise InvalidInputError(f"{sql}: {TAKES}; on comes last")
+        else:
+            given.append(value)
+    if not 2 <= len(given) <= 3 or not isinstance(given[0], str):
+        raise InvalidInputError(f"{sql}: {TAKES}")
+    if not given[0] or "@" in given[0]:
+        raise InvalidInputError(
+            f"{sql}: {given[0]!r} is not the name of a table alone; revisions are the arguments "
+            "after it"
+        )
+    if node.get("with_ordinality", "WITHOUT_ORDINALITY") != "WITHOUT_ORDINALITY":
+        raise InvalidInputError(f"{sql}: rows that differ have no numbers, as WITH ORDINALITY asks")
+    return DiffCall(given[0], tuple(given[1:]), on, sql)
 
 
-def _after_sample(query: Query, at: int, end: int) -> int:
-    """The position after TABLESAMPLE (…) REPEATABLE (…), where Spark takes an alias."""
-    while at < len(query.tokens):
-        word = query.tokens[at]
-        if word.token_type.name != "TABLE_SAMPLE" and word.text.upper() != "REPEATABLE":
-            return end
-        at, depth = at + 1, 0
-        while at < len(query.tokens):
-            kind = query.tokens[at].token_type.name
-            depth += (kind == "L_PAREN") - (kind == "R_PAREN")
-            at += 1
-            if depth == 0:
-                break
-        end = query.tokens[at - 1].end + 1
-    return end
-
-
-def _is_defined_by_with(node: Any, name: str, settings: Settings) -> bool:
-    """Whether a surrounding WITH defines the name, as Spark looks it up."""
-    return defined_by_with(node, name, settings) is not None
-
-
-def defined_by_with(node: Any, name: str, settings: Settings) -> Any:
-    """The CTE that a name means at a position of a query; None if there is none."""
-    from sqlglot import exp
-
-    wanted = settings.folded(name)
-    inside, above = node, node.parent
-    while above is not None:
-        clause = above.args.get("with_")
-        if clause is not None and clause is not inside:
-            for each in clause.expressions:
-                if settings.folded(str(each.alias)) == wanted:
-                    return each
-        if isinstance(above, exp.With):
-            for each in above.expressions:
-                is_itself = each is inside
-                if is_itself and not above.args.get("recursive"):
-                    break
-                if settings.folded(str(each.alias)) == wanted:
-                    return each
-                if is_itself:
-                    break
-        inside, above = above, above.parent
-    return None
+def _qualified(whole: str, above: list[str]) -> InvalidInputError | NotFoundError:
+    if "lance" in whole.partition("@")[0].split("."):
+        return InvalidInputError(f"{whole} is no name: a path stands in quotes, FROM '{whole}'")
+    return NotFoundError(
+        f"table {whole!r} not found: tables have one name without a dot; give it one in tables=, "
+        f"or in a repository write {whole.rpartition('.')[2]}@{above[-1]} for a revision",
+        name=whole,
+    )

@@ -22,7 +22,7 @@ from lancewood.engine.snapshot import TAG, Snapshot, resolve
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.model.revision import ByName, OnBranch, parse_revision
 from lancewood.model.schema import ROW_ADDRESS
-from lancewood.query.settings import Settings
+from lancewood.query.identifiers import Identifiers
 from lancewood.repo.looking.view import View
 from lancewood.repo.repository import Repository
 from lancewood.table.by_uri import open as open_table
@@ -57,7 +57,7 @@ class Sources:
         repository: Repository | str | os.PathLike[str] | None,
         revision: str | None,
         storage_options: Mapping[str, str] | None,
-        settings: Settings,
+        identifiers: Identifiers,
     ) -> None:
         self._tables = _checked(tables)
         self._takes_uris = tables is None and repository is None
@@ -70,7 +70,7 @@ class Sources:
             raise InvalidInputError(f"revision takes a text such as 'v1.0', got {revision!r}")
         self._revision = revision
         self._storage_options = storage_options
-        self._settings = settings
+        self._identifiers = identifiers
         self._views: dict[str, View] = {}
         self._pinned: dict[tuple[str, int], View] = {}
         """The commits by the versions that they pin."""
@@ -89,11 +89,11 @@ class Sources:
         Raises InvalidInputError where several names differ only in case, and none matches exactly.
         """
         for known in (tuple(self._put), tuple(self._tables), self._in_repository):
-            near = self._settings.near(name, known)
+            near = self._identifiers.near(name, known)
             if len(near) > 1:
                 raise InvalidInputError(
                     f"table {name!r} may be {' or '.join(map(repr, near))}: write one of them "
-                    "exactly so, in backticks",
+                    "exactly so",
                     table=name,
                 )
             if near:
@@ -278,6 +278,6 @@ def _can_be_of_a_table(revision: str) -> bool:
 
 def _twice(name: str, revision: str) -> InvalidInputError:
     return InvalidInputError(
-        f"{name}@{revision} and AS OF each say which version is meant; only a branch can stand "
-        "before AS OF with a number or a moment"
+        f"{name}@{revision} says which version is meant, and so does AT or AS OF: only a branch "
+        "can stand before the number of a version or a moment"
     )

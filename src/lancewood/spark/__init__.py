@@ -16,11 +16,11 @@ from lancewood.spark.session import session
 if TYPE_CHECKING:
     from lancewood.jobs.counts import RowCounts
     from lancewood.spark.columns.add import add_columns
+    from lancewood.spark.dialect.querying import explain_sql
+    from lancewood.spark.dialect.scripts import sql
     from lancewood.spark.diffing.conflicts import conflicts
     from lancewood.spark.diffing.diff import diff
-    from lancewood.spark.querying import explain_sql
     from lancewood.spark.reading.read import count, read
-    from lancewood.spark.scripts import sql
     from lancewood.spark.searching import search
     from lancewood.spark.source.metadata import metadata
     from lancewood.spark.write_frame import write
@@ -49,9 +49,9 @@ _NAMES = {
     "lancewood.spark.columns.add": "add_columns",
     "lancewood.spark.diffing.conflicts": "conflicts",
     "lancewood.spark.diffing.diff": "diff",
-    "lancewood.spark.querying": "explain_sql",
+    "lancewood.spark.dialect.querying": "explain_sql",
     "lancewood.spark.reading.read": "count read",
-    "lancewood.spark.scripts": "sql",
+    "lancewood.spark.dialect.scripts": "sql",
     "lancewood.spark.searching": "search",
     "lancewood.spark.source.metadata": "metadata",
     "lancewood.spark.write_frame": "write",

@@ -31,19 +31,21 @@ from lancewood.cli.repository.names import find_repository, warnings_shown
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
 from lancewood.files.formats import FileFormat
 from lancewood.files.sinks import STDOUT, writing
-from lancewood.query.answer import Answer, InProcess
-from lancewood.query.answer import answer as answer_here
+from lancewood.query.answer import Answer
 from lancewood.query.here import Here
-from lancewood.query.plan import QueryPlan, Surroundings, plan_query
-from lancewood.query.settings import Settings
+from lancewood.query.identifiers import Identifiers
 from lancewood.query.sources import Sources
+from lancewood.query.statements import script as in_process
 from lancewood.query.statements.model import Begin, Commit, Explain, Rollback
-from lancewood.query.statements.script import is_query, parse_script
+from lancewood.query.statements.script import is_query
 from lancewood.query.statements.sequence import Outcome, Script, run_script
 from lancewood.query.statements.workplace import Workplace
-from lancewood.spark.querying import OfSession, answer, session_settings
+from lancewood.spark.dialect import script as on_spark
+from lancewood.spark.dialect.plan import plan_query
+from lancewood.spark.dialect.querying import OfSession
+from lancewood.spark.dialect.scripts import OnSpark
+from lancewood.spark.dialect.settings import Settings
 from lancewood.spark.running.failures import as_our_error, quiet
-from lancewood.spark.scripts import OnSpark
 from lancewood.spark.session import session
 from lancewood.spark.tasks import arrow_of
 
@@ -105,11 +107,11 @@ def sql_command(
 
     Tables are those of the repository, as HEAD has them, and those of --table. A name may carry a
     revision: photos@exp (a branch, a tag, a commit), photos@main~1, photos@:12 and photos@exp:12
-    (versions of the table), photos VERSION AS OF 12, photos TIMESTAMP AS OF '2026-11-15'. Where
+    (versions of the table), photos AT (VERSION => 12), photos AT (TIMESTAMP => '2026-11-15'). Where
     there is no repository and no --table, a quoted name may be a path: 'photos.lance@v1'.
 
-    The SQL is Spark's. DuckDB answers in this process, and what it has not, or means otherwise, is
-    refused: that is for --spark, whose answer has to fit into memory.
+    The SQL is DuckDB's, which answers in this process. With --spark it is Spark's, with photos
+    VERSION AS OF 12, and Spark answers; what it says has to fit into memory.
 
     INSERT, UPDATE, DELETE, MERGE INTO, CREATE TABLE, ALTER TABLE, CREATE BRANCH and their like
     change tables, photos@exp among them: each is one commit, and in a repository all that stands
@@ -122,17 +124,19 @@ def sql_command(
         raise typer.BadParameter("--csv and --json are two forms: give one of them")
     check_safe(safe, FileFormat.CSV if csv else None)
     asked = _Asked(_text(query, file), _tables(table) or None, _repository(), at, given.storage)
-    script = parse_script(asked.text, Settings())
-    on_spark = _Spark(master) if spark or master is not None else None
+    session = _Spark(master) if spark or master is not None else None
+    if session is not None and not pushdown:
+        raise typer.BadParameter("--no-pushdown is about DuckDB: Spark decides what it reads")
+    script = asked.script(session)
     with warnings_shown(), asked.noted():
         if explain:
-            plan = asked.explained(script, on_spark)
+            plan = asked.explained(script, session)
             given.output.document({"plan": plan}, plan or "no table of ours is read")
             return
         if is_query(script):
-            found = asked.answer(on_spark, pushdown=pushdown)
+            found = asked.answer(session, pushdown=pushdown)
         else:
-            found = asked.run(on_spark, pushdown=pushdown)
+            found = asked.run(session, pushdown=pushdown)
             if isinstance(found, pa.Table) and not given.json and not csv:
                 found = _for_people(found)
         rows = _taken(found, limit, as_json=given.json)
@@ -145,7 +149,7 @@ def sql_command(
         print_rows(rows, output)
         if not given.json:
             rest = rows.count_rest()
-            output.more(None if rest and on_spark else rest)
+            output.more(None if rest and session else rest)
 
 
 class _Spark:
@@ -189,36 +193,48 @@ class _Asked:
                 error.add_note("there is no repository around; --table NAME=URI names a table")
             raise
 
+    def script(self, spark: _Spark | None) -> Script:
+        """The statements, or one query; what is wrong in them is told before Spark starts."""
+        if spark is None:
+            return in_process.parse_script(self.text)
+        return on_spark.parse_script(self.text, Settings())
+
     def answer(self, spark: _Spark | None, *, pushdown: bool) -> Any:
         """The rows of a query; what can be wrong in it is told before Spark starts."""
-        plan = self._plan(Settings(), spark or InProcess())
         if spark is None:
-            return answer_here(plan, pushdown=pushdown)
-        settings = session_settings(spark.running)
-        plan = plan if settings == plan.settings else self._plan(settings, spark)
-        return answer(spark.running, plan, pushdown=pushdown)
+            return Here(pushdown=pushdown).planned(self.text, self._sources(Identifiers()))
+        plan_query(self.text, self._sources(Settings()), Settings(), spark)
+        engine = OnSpark(spark.running, None)
+        return engine.answer(engine.planned(self.text, self._sources(engine.settings)))
 
     def run(self, spark: _Spark | None, *, pushdown: bool) -> Any:
         """What a script answers: the rows of its last query, or a table of what it did."""
-        engine = _engine(spark, pushdown=pushdown)
-        found = self._outcome(parse_script(self.text, engine.settings), engine)
+        found = self._outcome(spark, self.script(spark), pushdown=pushdown)
         return found.report if found.rows is None else found.rows
 
     def explained(self, script: Script, spark: _Spark | None) -> str:
         """What a query reads, or each statement would do to the tables as they are."""
+        if is_query(script) and spark is not None:
+            plan = plan_query(self.text, self._sources(Settings()), Settings(), spark)
+            return plan.explain()
         if is_query(script):
-            return self._plan(Settings(), spark or InProcess()).explain()
-        engine = _engine(spark)
-        plans = [self._outcome((each,), engine).report["plan"] for each in _explaining(script)]
+            return Here().planned(self.text, self._sources(Identifiers())).explain()
+        plans = [self._outcome(spark, (each,)).report["plan"] for each in _explaining(script)]
         return "\n".join(line for each in plans for line in each.to_pylist())
 
-    def _plan(self, settings: Settings, surroundings: Surroundings) -> QueryPlan:
-        sources = Sources(self.tables, self.repository, self.at, self.storage, settings)
-        return plan_query(self.text, sources, settings, surroundings)
+    def _sources(self, identifiers: Identifiers) -> Sources:
+        return Sources(self.tables, self.repository, self.at, self.storage, identifiers)
 
-    def _outcome(self, script: Script, engine: Here | OnSpark) -> Outcome[Any]:
-        workplace = Workplace(self.tables, self.repository, self.at, self.storage, engine.settings)
-        with nullcontext() if isinstance(engine, Here) else _in_our_words("the script"):
+    def _outcome(
+        self, spark: _Spark | None, script: Script, *, pushdown: bool = True
+    ) -> Outcome[Any]:
+        """What a script did, in this process, or on Spark, which starts now."""
+        engine: Here | OnSpark = Here(pushdown=pushdown)
+        if spark is not None:
+            engine = OnSpark(spark.running, None)
+        identifiers = engine.dialect.identifiers
+        workplace = Workplace(self.tables, self.repository, self.at, self.storage, identifiers)
+        with nullcontext() if spark is None else _in_our_words("the script"):
             return run_script(script, workplace, engine)
 
 
@@ -235,13 +251,6 @@ class _Limited:
     def count_rest(self) -> int:
         """How many rows the limit cut off."""
         return self._rows.count_rest()
-
-
-def _engine(spark: _Spark | None, *, pushdown: bool = True) -> Here | OnSpark:
-    """Who runs a script: this process, or Spark, which starts now."""
-    if spark is None:
-        return Here(pushdown=pushdown)
-    return OnSpark(spark.running, None, pushdown=pushdown)
 
 
 def _taken(found: Any, limit: int | None, *, as_json: bool) -> _Limited:

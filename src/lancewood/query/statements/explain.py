@@ -17,9 +17,11 @@ from lancewood.query.statements.model import (
     CreateTable,
     Delete,
     DeleteRow,
+    DoNothing,
     DropColumns,
     DropRef,
     Existing,
+    Fail,
     Insert,
     InsertAll,
     InsertColumns,
@@ -60,11 +62,14 @@ def _first(statement: Change, facts: Facts) -> Iterator[str]:
             yield from _creating(statement, facts)
         case Delete(target, where):
             yield f"delete {_rows(where)} of {_of(target, facts)}{_where(where)}"
+            yield _with(statement.using)
         case Update(target, assignments, where):
             yield f"update {_rows(where)} of {_of(target, facts)}{_where(where)}: "
             yield _set(assignments)
+            yield _with(statement.source)
         case Merge(target, source, on):
-            yield f"merge the rows of {_line(source)} into {_of(target, facts)}, on {_line(on)}:"
+            same = f"the same {', '.join(statement.using)}" if statement.using else _line(on)
+            yield f"merge the rows of {_line(source)} into {_of(target, facts)}, on {same}:"
         case AddColumns(target, columns, unless_there):
             yield f"add to {_of(target, facts)}: {', '.join(map(_column, columns))}"
             yield ", unless they are there" if unless_there else ""
@@ -101,7 +106,8 @@ def _of(target: Target | None, facts: Facts) -> str:
 
 
 def _inserting(insert: Insert, target: str) -> str:
-    rows = f"the rows of {_line(insert.query)}"
+    query = insert.query or f"{len(insert.values)} VALUES"
+    rows = f"the rows of {_line(query)}"
     if insert.columns is not None:
         rows += f" as {', '.join(insert.columns)}"
     if insert.by_name:
@@ -152,6 +158,10 @@ def _done(action: Action) -> str:
             return "update the row: all columns"
         case DeleteRow():
             return "delete the row"
+        case DoNothing():
+            return "leave the row as it is"
+        case Fail(message):
+            return "fail" if message is None else f"fail with {_line(message)}"
         case InsertColumns(assignments):
             return f"insert a row: {_set(assignments)}"
         case InsertAll():
@@ -164,6 +174,10 @@ def _set(assignments: Sequence[Assignment]) -> str:
 
 def _rows(where: str | None) -> str:
     return "all rows" if where is None else "rows"
+
+
+def _with(tables: str | None) -> str:
+    return "" if tables is None else f", with the rows of {_line(tables)}"
 
 
 def _where(where: str | None) -> str:

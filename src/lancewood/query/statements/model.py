@@ -1,7 +1,7 @@
 """What a script can say: one small value for each statement that changes tables.
 
-Conditions, values and queries are SQL text in Spark's dialect, exactly as it was written; that it
-is SQL was checked, which tables and columns exist was not.
+Conditions, values and queries are SQL text of the dialect of the script, exactly as it was written;
+that it is SQL was checked, which tables and columns exist was not.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ class Insert(Written):
 
     target: Target
     query: str
-    """The query, or ``VALUES``, with a ``WITH`` that stood before the statement."""
+    """The query, or ``VALUES``, with a ``WITH`` that stood before the statement; empty where
+    ``values`` are given."""
     columns: tuple[str, ...] | None = None
     """Which columns the query gives, in its order; None for all of the table's."""
     by_name: bool = False
@@ -92,6 +93,8 @@ class Insert(Written):
     mode: InsertMode = InsertMode.APPEND
     where: str | None = None
     """The condition of ``REPLACE WHERE``."""
+    values: tuple[tuple[str | None, ...], ...] = ()
+    """Rows of expressions; None is ``DEFAULT``, of which a column has none but null."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,10 @@ class Delete(Written):
     target: Target
     where: str | None = None
     alias: str | None = None
+    using: str | None = None
+    """Other tables for the condition, as they stand after ``USING``."""
+    queries: str = ""
+    """``WITH`` and its queries, if they stand before the statement."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +147,7 @@ class Assignment:
     path: Path
     """Without the name or alias of the table."""
     value: str
+    """An expression; the word ``NULL`` for ``DEFAULT``."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +158,10 @@ class Update(Written):
     assignments: tuple[Assignment, ...]
     where: str | None = None
     alias: str | None = None
+    source: str | None = None
+    """Other tables for values and condition, as they stand after ``FROM``."""
+    queries: str = ""
+    """``WITH`` and its queries, if they stand before the statement."""
 
 
 class When(Enum):
@@ -171,12 +183,28 @@ class SetColumns:
 
 @dataclass(frozen=True)
 class SetAll:
-    """``UPDATE SET *``: every column from the one of that name in the source."""
+    """``UPDATE SET *``: every column from one of the source."""
+
+    by_name: bool = True
+    """Whether that is the one of the same name; else the one at the same place."""
 
 
 @dataclass(frozen=True)
 class DeleteRow:
     """``DELETE``."""
+
+
+@dataclass(frozen=True)
+class DoNothing:
+    """``DO NOTHING``: the row stays, whatever clauses follow."""
+
+
+@dataclass(frozen=True)
+class Fail:
+    """``ERROR``: the statement fails if there is such a row."""
+
+    message: str | None = None
+    """An expression for the message."""
 
 
 @dataclass(frozen=True)
@@ -188,10 +216,13 @@ class InsertColumns:
 
 @dataclass(frozen=True)
 class InsertAll:
-    """``INSERT *``: every column from the one of that name in the source."""
+    """``INSERT *``: every column from one of the source."""
+
+    by_name: bool = True
+    """Whether that is the one of the same name; else the one at the same place."""
 
 
-Action: TypeAlias = SetColumns | SetAll | DeleteRow | InsertColumns | InsertAll
+Action: TypeAlias = SetColumns | SetAll | DeleteRow | DoNothing | Fail | InsertColumns | InsertAll
 
 
 @dataclass(frozen=True)
@@ -209,14 +240,18 @@ class Merge(Written):
 
     target: Target
     source: str
-    """A query for the rows of the source: ``SELECT * FROM`` what was written after ``USING``, with
-    a ``WITH`` that stood before the statement."""
+    """A query for the rows of the source: ``SELECT * FROM`` what was written after ``USING``."""
     on: str
+    """The condition; empty where ``using`` is given."""
     clauses: tuple[MergeClause, ...]
     alias: str | None = None
     """The target's."""
     source_alias: str | None = None
     """What qualifies the columns of the source: its alias, or the name of a table without one."""
+    using: tuple[str, ...] = ()
+    """The columns of ``USING (…)``, which are equal in both."""
+    queries: str = ""
+    """``WITH`` and its queries, if they stand before the statement."""
 
     def of(self, when: When) -> tuple[MergeClause, ...]:
         """The clauses about these rows, in their order."""

@@ -1,49 +1,51 @@
 """Statements as queries: which rows of a table change, and what they become.
 
-The engine that answers queries decides conditions and computes values, so that both mean what they
-mean in a SELECT, subqueries included. The table stands in FROM under a name that nobody else has,
-with the address of each row as one more column. The answer has the columns ``ROW``, ``CHANGE`` and
-one for each value.
+DuckDB decides conditions and computes values, so that both mean what they mean in a SELECT,
+subqueries included; a value is cast to the type of its column, as DuckDB does it. The table stands
+in FROM under a name that nobody else has, with the address of each row as one more column. The
+answer has the columns ``ROW``, ``CHANGE`` and one for each value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.types as pt
 
-from lancewood.errors import InvalidInputError
+from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.model.schema import ROW_ADDRESS
-from lancewood.query.readable import unread
-from lancewood.query.settings import Settings
+from lancewood.query.database import FAILED
+from lancewood.query.identifiers import Identifiers
 from lancewood.query.statements.model import (
     Assignment,
     Delete,
     DeleteRow,
+    DoNothing,
+    Fail,
     Insert,
     InsertAll,
     InsertColumns,
     Merge,
     MergeClause,
-    Path,
     SetAll,
     SetColumns,
     Update,
     When,
 )
-from lancewood.query.text import parse_query
+from lancewood.query.statements.parsing import column_types, parsed_expression
+from lancewood.query.tokens import literal, quoted
 
 TARGET = "__lancewood_target"
 """The name under which the table is asked that is changed."""
-SOURCE = "__lancewood_source"
-ROW, CHANGE, HERE = "__lancewood_row", "__lancewood_change", "__lancewood_here"
-"""The address of a row of the table, null for a new one; what becomes of it; whether the source has
-it."""
+ROW, CHANGE = "__lancewood_row", "__lancewood_change"
+"""The address of a row of the table, null for a new one; what becomes of it."""
 KEPT, INSERTED, UPDATED, DELETED, REFUSED = range(5)
 """The values of ``CHANGE``. Kept are rows of the table that match, and that no clause changes;
 refused are new rows that do not meet the condition of REPLACE WHERE."""
+
+_SOURCE, _ONCE, _CLAUSE = "__lancewood_source", "__lancewood_once", "__lancewood_clause"
+_NAMES = Identifiers()
 
 
 @dataclass(frozen=True)
@@ -70,59 +72,90 @@ def delete_query(statement: Delete) -> ChangeQuery:
     """The rows that are deleted."""
     exposed = quoted(statement.alias or statement.target.name)
     return ChangeQuery(
-        f"SELECT {_address(exposed)} AS {ROW}, {DELETED} AS {CHANGE} "
-        f"FROM {TARGET} AS {exposed}{_where(statement.where)}"
+        f"{statement.queries} SELECT {exposed}.{ROW_ADDRESS} AS {ROW}, {DELETED} AS {CHANGE} "
+        f"FROM {TARGET} AS {exposed}{_others(statement.using)}{_where(statement.where)}",
+        deletes_repeatedly=True,
     )
 
 
-def update_query(statement: Update, table: pa.Schema, settings: Settings) -> ChangeQuery:
+def update_query(statement: Update, table: pa.Schema) -> ChangeQuery:
     """The rows that are updated, with their new values."""
     exposed = quoted(statement.alias or statement.target.name)
-    values = _assigned(statement.assignments, exposed, table, settings)
-    listed = "".join(f", {sql} AS {_value(at)}" for at, sql in enumerate(values.values()))
+    values = _Columns(table).assigned(statement.assignments)
     return ChangeQuery(
-        f"SELECT {_address(exposed)} AS {ROW}, {UPDATED} AS {CHANGE}{listed} "
-        f"FROM {TARGET} AS {exposed}{_where(statement.where)}",
+        f"{statement.queries} SELECT {exposed}.{ROW_ADDRESS} AS {ROW}, {UPDATED} AS {CHANGE}"
+        f"{_listed(values.values())} "
+        f"FROM {TARGET} AS {exposed}{_others(statement.source)}{_where(statement.where)}",
         updated=tuple(values),
     )
-
-
-def merge_query(
-    statement: Merge, table: pa.Schema, source: Sequence[str], settings: Settings
-) -> ChangeQuery:
-    """The rows that a merge changes; ``source`` are the columns of its source."""
-    return _MergeQuery(statement, table, source, settings).made()
 
 
 def column_query(values: Sequence[str], exposed: str) -> ChangeQuery:
     """The values of expressions for every row."""
     name = quoted(exposed)
-    listed = "".join(f", ({sql}\n) AS {_value(at)}" for at, sql in enumerate(values))
     return ChangeQuery(
-        f"SELECT {_address(name)} AS {ROW}, {UPDATED} AS {CHANGE}{listed} FROM {TARGET} AS {name}"
+        f"SELECT {name}.{ROW_ADDRESS} AS {ROW}, {UPDATED} AS {CHANGE}{_listed(values)} "
+        f"FROM {TARGET} AS {name}"
     )
 
 
-def replace_query(statement: Insert, names: Sequence[str]) -> ChangeQuery:
+def replace_query(statement: Insert, names: Sequence[str], table: pa.Schema) -> ChangeQuery:
     """The rows that give way, and those that come instead; ``names`` are the columns of those."""
     exposed = quoted(statement.target.name)
-    nothing = "".join(f", NULL AS {_value(at)}" for at in range(len(names)))
-    listed = "".join(f", {exposed}.{quoted(each)}" for each in names)
-    columns = ", ".join(map(quoted, names))
+    columns = _Columns(table)
+    nothing = _listed("NULL" for _ in names)
+    listed = _listed(columns.cast(f"{exposed}.{quoted(each)}", each) for each in names)
     return ChangeQuery(
-        f"SELECT {_address(exposed)} AS {ROW}, {DELETED} AS {CHANGE}{nothing} "
+        f"SELECT {exposed}.{ROW_ADDRESS} AS {ROW}, {DELETED} AS {CHANGE}{nothing} "
         f"FROM {TARGET} AS {exposed}{_where(statement.where)} UNION ALL "
-        f"SELECT CAST(NULL AS BIGINT), CASE WHEN ({statement.where}\n) THEN {INSERTED} "
-        f"ELSE {REFUSED} END{listed} FROM ({statement.query}\n) AS {exposed}({columns})",
+        f"SELECT CAST(NULL AS UBIGINT), CASE WHEN ({statement.where}\n) THEN {INSERTED} "
+        f"ELSE {REFUSED} END{listed} "
+        f"FROM ({statement.query}\n) AS {exposed}({', '.join(map(quoted, names))})",
         inserted=tuple(names),
     )
 
 
-def matched_twice() -> InvalidInputError:
-    """The error for a row of the table that several rows of the source match."""
+def values_query(statement: Insert, table: pa.Schema) -> str:
+    """The rows of VALUES, each value in the type of its column."""
+    names = statement.columns or tuple(table.names)
+    rows = statement.values
+    if not rows[0]:  # DEFAULT VALUES
+        names, rows = tuple(table.names), ((None,) * len(table.names),)
+    if len(names) != len(rows[0]):
+        raise not_as_many(statement, len(rows[0]), names)
+    found = [_NAMES.column(each, table.names, "the table") for each in names]
+    columns = _Columns(table)
+    listed = (
+        ", ".join(
+            columns.cast(value or "NULL", name) for value, name in zip(row, found, strict=True)
+        )
+        for row in rows
+    )
+    return f"VALUES {', '.join(f'({each})' for each in listed)}"
+
+
+def cast_query(query: str, names: Sequence[str], table: pa.Schema) -> str:
+    """The rows of a query, each value in the type of the column of the table that it is for."""
+    columns = _Columns(table)
+    places = [f"c{at}" for at in range(len(names))]
+    listed = ", ".join(
+        f"{columns.cast(place, name)} AS {quoted(name)}"
+        for place, name in zip(places, names, strict=True)
+    )
+    return f"SELECT {listed} FROM ({query}\n) AS {_SOURCE}({', '.join(places)})"
+
+
+def merge_query(statement: Merge, table: pa.Schema, source: Sequence[str]) -> ChangeQuery:
+    """The rows that a merge changes; ``source`` are the columns of its source."""
+    return _MergeQuery(statement, table, source).made()
+
+
+def matched_twice(word: str) -> InvalidInputError:
+    """The error for a row of the table that several rows of the source change."""
     return InvalidInputError(
-        "MERGE: several rows of the source match the same row of the table, and it is not known "
-        "which of them it should become; narrow ON, or keep one row of the source for each"
+        f"{word}: several rows of the source match the same row of the table, and it is not known "
+        "which of them it should become; narrow the condition, or keep one row of the source for "
+        "each"
     )
 
 
@@ -134,313 +167,264 @@ def not_replaced(rows: int) -> InvalidInputError:
     )
 
 
-def quoted(name: str) -> str:
-    """A name in backticks."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def column_named(name: str, names: Sequence[str], settings: Settings, where: str) -> str:
-    """The column that a name means; raises InvalidInputError for none, and for several."""
-    found = settings.near(name, names)
-    if len(found) == 1:
-        return found[0]
-    what = f"may be {' or '.join(map(repr, found))}" if found else "is not there"
-    raise InvalidInputError(
-        f"column {name!r} {what}: {where} has {', '.join(map(repr, names)) or 'none'}", column=name
+def not_as_many(statement: Insert, given: int, names: Sequence[str]) -> InvalidInputError:
+    """The error for an INSERT with more or fewer values than columns."""
+    return InvalidInputError(
+        f"INSERT INTO {statement.target.written} gives {given} values for {len(names)} columns: "
+        f"{', '.join(names)}; name the columns that are given",
+        table=statement.target.name,
     )
 
 
-def _address(exposed: str) -> str:
-    return f"CAST({exposed}.{ROW_ADDRESS} AS BIGINT)"
+class _Columns:
+    """The columns of the table that is changed, and their types in DuckDB."""
+
+    def __init__(self, table: pa.Schema) -> None:
+        self._table = table
+        self._types = column_types(table)
+
+    def cast(self, value: str, name: str) -> str:
+        """A value in the type of a column; raises UnsupportedError where DuckDB has no such
+        type."""
+        kind = self._types.get(name)
+        if kind is None:
+            raise UnsupportedError(
+                f"column {name!r} is {self._table.field(name).type}, whose values cannot be given "
+                "in SQL: leave it out, or write it with Table.append, Table.merge or Table.update",
+                column=name,
+            )
+        return f"CAST(({value}\n) AS {kind})"
+
+    def assigned(self, assignments: Sequence[Assignment]) -> dict[str, str]:
+        """The new value of each column that is set."""
+        found: dict[str, str] = {}
+        for each in assignments:
+            name = _NAMES.column(each.path[0], self._table.names, "the table")
+            found[name] = self.cast(each.value, name)
+        return found
 
 
-def _value(at: int) -> str:
-    return f"__lancewood_{at}"
+@dataclass(frozen=True)
+class _Clause:
+    """A clause of a merge: when it acts, what it does, the values that it sets."""
+
+    when: When
+    condition: str | None
+    change: int
+    values: Mapping[str, str]
+    failure: str | None = None
+
+
+class _MergeQuery:
+    """The query for one merge: a SELECT for each kind of rows, in which names mean what they mean
+    in the clauses about them. Rows that are not matched have the columns of one side alone."""
+
+    def __init__(self, statement: Merge, table: pa.Schema, source: Sequence[str]) -> None:
+        self._statement = statement
+        self._table = table
+        self._source = source
+        self._columns = _Columns(table)
+        self._target_name = statement.alias or statement.target.name
+        self._source_name = statement.source_alias or _SOURCE
+        self._target, self._from = quoted(self._target_name), quoted(self._source_name)
+
+    def made(self) -> ChangeQuery:
+        clauses = [self._clause(each) for each in self._statement.clauses]
+        updated = _changed(clauses, UPDATED)
+        inserted = _changed(clauses, INSERTED)
+        values = tuple(dict.fromkeys((*updated, *inserted)))
+        queries = self._statement.queries
+        head = f"{queries}," if queries else "WITH"
+        kinds = [each for each in When if self._statement.of(each)]
+        selects = " UNION ALL ".join(self._select(each, clauses, values) for each in kinds)
+        sql = f"{head} {_ONCE} AS MATERIALIZED ({self._statement.source}\n) {selects}"
+        return ChangeQuery(sql, updated, inserted, self._key(clauses))
+
+    def _select(self, when: When, clauses: Sequence[_Clause], values: Sequence[str]) -> str:
+        own = [(at, each) for at, each in enumerate(clauses) if each.when is when]
+        updated = _changed(clauses, UPDATED)
+        acts = "".join(
+            f" WHEN {'true' if each.condition is None else f'({each.condition}{chr(10)})'} "
+            f"THEN {at if each.failure is None else f'CAST(error({each.failure}) AS INTEGER)'}"
+            for at, each in own
+        )
+        changes = "".join(f" WHEN {at} THEN {each.change}" for at, each in own)
+        address = (
+            f"{self._target}.{ROW_ADDRESS}"
+            if when is not When.NOT_MATCHED
+            else "CAST(NULL AS UBIGINT)"
+        )
+        new = [at for at, each in own if each.change == INSERTED]
+        if new and when is not When.NOT_MATCHED:
+            address = f"CASE WHEN {_CLAUSE} NOT IN ({', '.join(map(str, new))}) THEN {address} END"
+        return (
+            f"SELECT {address} AS {ROW}, CASE {_CLAUSE}{changes} END AS {CHANGE}"
+            f"{_listed(self._value(own, name, updated) for name in values)} "
+            f"FROM {self._joined(when)}, "
+            f"LATERAL (SELECT CASE{acts} END AS {_CLAUSE}) AS {_CLAUSE}s "
+            f"WHERE {_CLAUSE} IS NOT NULL AND {CHANGE} <> {KEPT}"
+        )
+
+    def _joined(self, when: When) -> str:
+        statement = self._statement
+        target, source = f"{TARGET} AS {self._target}", f"{_ONCE} AS {self._from}"
+        using = f"USING ({', '.join(map(quoted, statement.using))})"
+        how = using if statement.using else f"ON ({statement.on}\n)"
+        if when is When.MATCHED:
+            return f"{target} JOIN {source} {how}"
+        if when is When.NOT_MATCHED:
+            return f"{source} ANTI JOIN {target} {how}"
+        return f"{target} ANTI JOIN {source} {how}"
+
+    def _clause(self, clause: MergeClause) -> _Clause:
+        when, condition, action = clause.when, clause.condition, clause.action
+        match action:
+            case DeleteRow():
+                return _Clause(when, condition, DELETED, {})
+            case DoNothing():
+                return _Clause(when, condition, KEPT, {})
+            case Fail(message):
+                text = literal(f"{FAILED}{when.value.upper()} … THEN ERROR")
+                if message is not None:
+                    text += f" || ': ' || ({message}\n)"
+                return _Clause(when, condition, KEPT, {}, text)
+            case SetColumns(assignments):
+                return _Clause(when, condition, UPDATED, self._columns.assigned(assignments))
+            case InsertColumns(assignments):
+                return _Clause(when, condition, INSERTED, self._inserted(assignments))
+            case SetAll(by_name) | InsertAll(by_name):
+                change = UPDATED if isinstance(action, SetAll) else INSERTED
+                return _Clause(when, condition, change, dict(self._all(clause, by_name=by_name)))
+
+    def _inserted(self, assignments: Sequence[Assignment]) -> dict[str, str]:
+        """The values of a new row, whose columns are the table's where none are named."""
+        if not assignments or assignments[0].path:
+            return self._columns.assigned(assignments) or {
+                name: self._columns.cast("NULL", name) for name in self._table.names
+            }
+        if len(assignments) != len(self._table.names):
+            raise InvalidInputError(
+                f"MERGE: INSERT gives {len(assignments)} values for {len(self._table.names)} "
+                f"columns: {', '.join(self._table.names)}; name the columns that are given"
+            )
+        return {
+            name: self._columns.cast(each.value, name)
+            for name, each in zip(self._table.names, assignments, strict=True)
+        }
+
+    def _all(self, clause: MergeClause, *, by_name: bool) -> Iterator[tuple[str, str]]:
+        """Columns of the table from those of the source."""
+        if clause.when is When.NOT_MATCHED_BY_SOURCE:
+            raise InvalidInputError(
+                "WHEN NOT MATCHED BY SOURCE: the source has no such row; name columns and values"
+            )
+        names = self._table.names
+        if not by_name and len(names) != len(self._source):
+            raise InvalidInputError(
+                f"MERGE: the source has {len(self._source)} columns for {len(names)} of the table: "
+                f"{', '.join(names)}; write BY NAME, or name columns and values"
+            )
+        for at, given in enumerate(self._source):
+            name = _NAMES.column(given, names, "the table") if by_name else names[at]
+            yield name, self._columns.cast(f"{self._from}.{quoted(given)}", name)
+
+    def _value(self, own: Sequence[tuple[int, _Clause]], name: str, updated: Sequence[str]) -> str:
+        """The value of a column by the clause that acts: its own, the old one of a row that is
+        updated otherwise, or null."""
+        old = f"{self._target}.{quoted(name)}"
+        whens = ""
+        for at, each in own:
+            if name in each.values:
+                whens += f" WHEN {at} THEN {each.values[name]}"
+            elif each.change == UPDATED and name in updated:
+                whens += f" WHEN {at} THEN {old}"
+        return f"CASE {_CLAUSE}{whens} END" if whens else self._columns.cast("NULL", name)
+
+    def _key(self, clauses: Sequence[_Clause]) -> tuple[str, ...] | None:
+        """The columns of the table that are compared with columns of the source, if new rows get
+        just these values, and nothing else is compared."""
+        new = self._statement.of(When.NOT_MATCHED)
+        pairs = self._pairs()
+        if pairs is None or not any(each.change == INSERTED for each in clauses):
+            return None
+        for clause in new:
+            action = clause.action
+            if isinstance(action, InsertAll):
+                given = dict(self._all(clause, by_name=action.by_name))
+                if any(
+                    given.get(name) != self._columns.cast(f"{self._from}.{quoted(theirs)}", name)
+                    for name, theirs in pairs.items()
+                ):
+                    return None
+            elif isinstance(action, InsertColumns):
+                names = [each.path[0] if each.path else "" for each in action.assignments]
+                names = names if all(names) else list(self._table.names)
+                values = {
+                    _NAMES.folded(name): each.value
+                    for name, each in zip(names, action.assignments, strict=False)
+                }
+                for name, theirs in pairs.items():
+                    value = values.get(_NAMES.folded(name))
+                    if value is None or self._side(parsed_expression(value)) not in (
+                        (False, theirs),
+                        (None, theirs),
+                    ):
+                        return None
+        return tuple(pairs)
+
+    def _pairs(self) -> dict[str, str] | None:
+        """Columns of the table and of the source that are equal in rows that match; None if they
+        match by something else."""
+        found: dict[str, str] = {}
+        for each in self._statement.using:
+            found[_NAMES.column(each, self._table.names, "the table")] = _NAMES.column(
+                each, self._source, "the source"
+            )
+        if found:
+            return found
+        tree = parsed_expression(self._statement.on)
+        is_and = tree.get("type") == "CONJUNCTION_AND"
+        for equal in tree["children"] if is_and else [tree]:
+            if equal.get("type") != "COMPARE_EQUAL":
+                return None
+            sides = [self._side(equal[each]) for each in ("left", "right")]
+            both = {is_table: name for is_table, name in sides if name is not None}
+            if set(both) != {True, False} or both[True] in found:
+                return None
+            found[both[True]] = both[False]
+        return found
+
+    def _side(self, node: Mapping[str, object]) -> tuple[bool | None, str | None]:
+        """Whether a column is the table's (None for a bare name), and which; no name for anything
+        else."""
+        parts = node.get("column_names")
+        if node.get("class") != "COLUMN_REF" or not isinstance(parts, list):
+            return None, None
+        if len(parts) == 1:
+            return None, _NAMES.find(str(parts[0]), self._source)
+        here, there = _NAMES.folded(self._target_name), _NAMES.folded(self._source_name)
+        qualifier = _NAMES.folded(str(parts[0]))
+        if len(parts) != 2 or here == there or qualifier not in (here, there):
+            return None, None
+        is_table = qualifier == here
+        return is_table, _NAMES.find(str(parts[1]), self._table.names if is_table else self._source)
+
+
+def _changed(clauses: Sequence[_Clause], change: int) -> tuple[str, ...]:
+    """The columns that some clauses set."""
+    return tuple(
+        dict.fromkeys(name for each in clauses if each.change == change for name in each.values)
+    )
+
+
+def _listed(values: Iterable[str]) -> str:
+    return "".join(f", {sql} AS __lancewood_{at}" for at, sql in enumerate(values))
+
+
+def _others(tables: str | None) -> str:
+    return "" if tables is None else f", {tables}\n"
 
 
 def _where(condition: str | None) -> str:
     # A comment at the end of the condition ends with its line.
     return "" if condition is None else f" WHERE ({condition}\n)"
-
-
-def _assigned(
-    assignments: Sequence[Assignment], exposed: str, table: pa.Schema, settings: Settings
-) -> dict[str, str]:
-    """The new value of each column that is set; structs of which only fields are set, whole."""
-    whole: dict[str, str] = {}
-    parts: dict[str, dict[Path, str]] = {}
-    for each in assignments:
-        path = path_in(each.path, table, settings)
-        name, below = path[0], path[1:]
-        if name in whole or below in parts.get(name, {}) or (not below and name in parts):
-            raise InvalidInputError(
-                f"column {'.'.join(each.path)!r} is set twice", column=".".join(each.path)
-            )
-        if below:
-            parts.setdefault(name, {})[below] = each.value
-        else:
-            whole[name] = f"({each.value}\n)"
-    for name, fields in parts.items():
-        old = f"{exposed}.{quoted(name)}"
-        whole[name] = _with_fields(old, table.field(name).type, fields)
-    return whole
-
-
-def path_in(path: Path, table: pa.Schema, settings: Settings) -> Path:
-    """A path in the table's own spelling; raises InvalidInputError if there is no such column."""
-    found: list[str] = []
-    names, where = table.names, "the table"
-    kind: pa.DataType | None = None
-    for part in path:
-        found.append(column_named(part, names, settings, where))
-        kind = (table if kind is None else kind).field(found[-1]).type
-        names = [each.name for each in kind] if pt.is_struct(kind) else []
-        where = ".".join(found)
-    return tuple(found)
-
-
-def _with_fields(old: str, kind: pa.StructType, fields: Mapping[Path, str]) -> str:
-    """A struct with other values in some of its fields; the others of a null one are null."""
-    listed = []
-    for each in kind:
-        here = {path[1:]: value for path, value in fields.items() if path[0] == each.name}
-        value = f"{old}.{quoted(each.name)}"
-        if () in here:
-            value = f"({here[()]}\n)"
-        elif here:
-            value = _with_fields(value, each.type, here)
-        text = each.name.replace("\\", "\\\\").replace("'", "\\'")
-        listed.append(f"'{text}', {value}")
-    return f"named_struct({', '.join(listed)})"
-
-
-@dataclass(frozen=True)
-class _Case:
-    """A clause of a merge, with the values that it sets."""
-
-    condition: str
-    change: int
-    values: Mapping[str, str]
-
-
-class _MergeQuery:
-    """The query for one merge."""
-
-    def __init__(
-        self, statement: Merge, table: pa.Schema, source: Sequence[str], settings: Settings
-    ) -> None:
-        self._statement = statement
-        self._table = table
-        self._source = source
-        self._settings = settings
-        self._target_name = statement.alias or statement.target.name
-        self._source_name = statement.source_alias or SOURCE
-        self._target = quoted(self._target_name)
-        self._from = quoted(self._source_name)
-
-    def made(self) -> ChangeQuery:
-        statement = self._statement
-        cases = [self._case(each) for each in statement.clauses]
-        updated = _columns(cases, UPDATED)
-        inserted = _columns(cases, INSERTED)
-        values = tuple(dict.fromkeys((*updated, *inserted)))
-        sql = self._sql(cases, values)
-        return ChangeQuery(sql, updated, inserted, self._key(cases), self._deletes_repeatedly())
-
-    def _sql(self, cases: Sequence[_Case], values: Sequence[str]) -> str:
-        whens = "".join(f" WHEN {each.condition} THEN {each.change}" for each in cases)
-        if self._statement.of(When.MATCHED):  # they are looked at, to see that none matches twice
-            whens += f" WHEN {self._is_there} AND {self._is_given} THEN {KEPT}"
-        listed = "".join(
-            f", {self._value(cases, name)} AS {_value(at)}" for at, name in enumerate(values)
-        )
-        inner = (
-            f"SELECT {_address(self._target)} AS {ROW}, "
-            f"CASE{whens} END AS {CHANGE}{listed} "
-            f"FROM {self._joined()}"
-        )
-        return f"SELECT * FROM ({inner}) WHERE {CHANGE} IS NOT NULL"
-
-    def _joined(self) -> str:
-        statement = self._statement
-        given = f"(SELECT *, true AS {HERE} FROM ({statement.source}\n)) AS {self._from}"
-        table = f"{TARGET} AS {self._target}"
-        on = f"ON ({statement.on}\n)"
-        if statement.of(When.NOT_MATCHED_BY_SOURCE):
-            how = "FULL OUTER" if statement.of(When.NOT_MATCHED) else "LEFT OUTER"
-            return f"{table} {how} JOIN {given} {on}"
-        how = "LEFT OUTER" if statement.of(When.NOT_MATCHED) else "INNER"
-        return f"{given} {how} JOIN {table} {on}"
-
-    @property
-    def _is_there(self) -> str:
-        return f"{self._target}.{ROW_ADDRESS} IS NOT NULL"
-
-    @property
-    def _is_given(self) -> str:
-        return f"{self._from}.{HERE} IS NOT NULL"
-
-    def _case(self, clause: MergeClause) -> _Case:
-        condition = {
-            When.MATCHED: f"{self._is_there} AND {self._is_given}",
-            When.NOT_MATCHED: f"{self._target}.{ROW_ADDRESS} IS NULL",
-            When.NOT_MATCHED_BY_SOURCE: f"{self._from}.{HERE} IS NULL",
-        }[clause.when]
-        if clause.condition is not None:
-            condition = f"{condition} AND ({self._alone(clause.condition, clause.when)}\n)"
-        action = clause.action
-        if isinstance(action, DeleteRow):
-            return _Case(condition, DELETED, {})
-        change = INSERTED if isinstance(action, InsertAll | InsertColumns) else UPDATED
-        if isinstance(action, SetAll | InsertAll):
-            return _Case(condition, change, dict(self._all()))
-        assert isinstance(action, SetColumns | InsertColumns)
-        given = [
-            Assignment(each.path, self._alone(each.value, clause.when))
-            for each in action.assignments
-        ]
-        return _Case(condition, change, _assigned(given, self._target, self._table, self._settings))
-
-    def _alone(self, sql: str, when: When) -> str:
-        """An expression in which a bare name means the side that such rows have."""
-        if when is When.MATCHED:
-            return sql
-        table = _Side("target", self._target_name, self._table.names)
-        source = _Side("source", self._source_name, self._source)
-        own, other = (source, table) if when is When.NOT_MATCHED else (table, source)
-        return _qualified(sql, own, other, when, self._settings)
-
-    def _all(self) -> Iterator[tuple[str, str]]:
-        """Every column of the table from the one of that name in the source."""
-        for name in self._table.names:
-            theirs = column_named(name, self._source, self._settings, "the source of the merge")
-            yield name, f"({self._from}.{quoted(theirs)}\n)"
-
-    def _value(self, cases: Sequence[_Case], name: str) -> str:
-        """The value of a column, by the clause that acts. Rows that are updated by a clause which
-        does not set it keep theirs; that is asked for only if another one does set it."""
-        changes = {each.change for each in cases if name in each.values}
-        old = f"{self._target}.{quoted(name)}"
-
-        def given(each: _Case) -> str:
-            kept = old if each.change == UPDATED and UPDATED in changes else "NULL"
-            return each.values.get(name, kept)
-
-        values = {given(each) for each in cases if each.change in changes}
-        if len(values) == 1 and self._is_plain(*values):
-            return values.pop()
-        whens = (f" WHEN {each.condition} THEN {given(each)}" for each in cases)
-        return f"CASE{''.join(whens)} END"
-
-    def _is_plain(self, value: str) -> bool:
-        """Whether a value is one of the source's columns, which no row fails to give."""
-        return any(value == f"({self._from}.{quoted(each)}\n)" for each in self._source)
-
-    def _deletes_repeatedly(self) -> bool:
-        matched = self._statement.of(When.MATCHED)
-        return (
-            len(matched) == 1
-            and isinstance(matched[0].action, DeleteRow)
-            and matched[0].condition is None
-        )
-
-    def _key(self, cases: Sequence[_Case]) -> tuple[str, ...] | None:
-        """The columns of the table that ON compares with columns of the source, if new rows get
-        just these values, and ON says nothing else."""
-        if not any(each.change == INSERTED for each in cases):
-            return None
-        pairs = self._pairs()
-        if pairs is None:
-            return None
-        for each in cases:
-            if each.change == INSERTED and not all(
-                self._names_source(each.values.get(name), theirs) for name, theirs in pairs.items()
-            ):
-                return None
-        return tuple(pairs)
-
-    def _pairs(self) -> dict[str, str] | None:
-        """Columns of the table and of the source that ON says are equal; None if it is not that."""
-        from sqlglot import exp
-
-        condition = parse_query(f"SELECT ({self._statement.on}\n)", self._settings).tree
-        condition = condition.expressions[0].unnest()
-        if unread(condition) is not None:
-            return None
-        found: dict[str, str] = {}
-        for each in condition.flatten() if isinstance(condition, exp.And) else [condition]:
-            equal = each.unnest()
-            if not isinstance(equal, exp.EQ):
-                return None
-            sides = [self._side(one.unnest()) for one in (equal.this, equal.expression)]
-            both = dict(one for one in sides if one is not None)
-            if len(sides) != 2 or set(both) != {True, False} or both[True] in found:
-                return None
-            found[both[True]] = both[False]
-        return found
-
-    def _side(self, node: object) -> tuple[bool, str] | None:
-        """Whether a column is the table's, and which; None for anything else."""
-        from sqlglot import exp
-
-        if not isinstance(node, exp.Column):
-            return None
-        parts = [str(each.name) for each in node.parts]
-        folded = self._settings.folded
-        here, there = folded(self._target_name), folded(self._source_name)
-        if len(parts) != 2 or here == there or folded(parts[0]) not in (here, there):
-            return None
-        is_table = folded(parts[0]) == here
-        found = self._settings.find(parts[1], self._table.names if is_table else self._source)
-        return None if found is None else (is_table, found)
-
-    def _names_source(self, value: str | None, column: str) -> bool:
-        """Whether a value is just this column of the source."""
-        if value is None:
-            return False
-        node = parse_query(f"SELECT {value}", self._settings).tree.expressions[0].unnest()
-        return self._side(node) == (False, column)
-
-
-@dataclass(frozen=True)
-class _Side:
-    """The target or the source of a merge: its name in the statement, and its columns."""
-
-    word: str
-    name: str
-    columns: Sequence[str]
-
-
-def _qualified(sql: str, own: _Side, other: _Side, when: When, settings: Settings) -> str:
-    """An expression with a qualifier before each bare name of a column; subqueries stay. Raises
-    InvalidInputError for a column of the side that has no such rows."""
-    from sqlglot import exp
-
-    known, unknown = (set(map(settings.folded, each.columns)) for each in (own, other))
-    start = len("SELECT ")
-    query = parse_query(f"SELECT {sql}", settings)
-    found = []
-    for each in query.tree.find_all(exp.Column):
-        first = None if each.is_star else each.parts[0]
-        if first is None or each.find_ancestor(exp.Select) is not query.tree:
-            continue
-        name = settings.folded(str(first.name))
-        if name == settings.folded(own.name):
-            continue
-        if name in known and "start" in first.meta:
-            found.append(first.meta["start"] - start)
-        elif name in unknown or name == settings.folded(other.name):
-            raise InvalidInputError(
-                f"WHEN {when.value.upper()}: {each.sql('spark')} is of the {other.word}, which has "
-                f"no such row; name columns of {own.name!r}, the {own.word}"
-            )
-    for at in sorted(found, reverse=True):
-        sql = f"{sql[:at]}{quoted(own.name)}.{sql[at:]}"
-    return sql
-
-
-def _columns(cases: Sequence[_Case], change: int) -> tuple[str, ...]:
-    """The columns that some clauses set."""
-    return tuple(
-        dict.fromkeys(name for each in cases if each.change == change for name in each.values)
-    )

@@ -1,5 +1,5 @@
 """Reading the tokens of one statement from left to right: words, names, targets, and spans of text
-that are handed to sqlglot.
+that stay as they are.
 
 What is wrong is an InvalidInputError with the line, what was expected and what was found.
 """
@@ -7,48 +7,29 @@ What is wrong is an InvalidInputError with the line, what was expected and what 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Sequence
 
-from lancewood.errors import InvalidInputError, UnsupportedError
+from lancewood.errors import InvalidInputError
 from lancewood.model.revision import OnBranch, parse_revision
-from lancewood.query.settings import Settings
+from lancewood.query.identifiers import Identifiers
 from lancewood.query.statements.model import At, Moment, Path, Target
-from lancewood.query.statements.types import arrow_type
-from lancewood.query.text import Query, parse_fragment, parse_query, shown
+from lancewood.query.statements.parsing import check_type, parsed_query
+from lancewood.query.tokens import CLOSING, OPENING, Token, shown
 
-T = TypeVar("T")
-
-_QUOTED = frozenset({"IDENTIFIER", "STRING", "RAW_STRING"})
-_OPENING = frozenset({"L_PAREN", "L_BRACKET", "L_BRACE"})
-_CLOSING = frozenset({"R_PAREN", "R_BRACKET", "R_BRACE"})
-_is_name = re.compile(r"\w+").fullmatch
 _is_ref = re.compile(r"[\w./+-]+").fullmatch
-_MOST_DIGITS = 19
-_ALONE = {"expressions", "from_"}
-"""What a query has that selects everything from one table."""
+_MOST_DIGITS = 18
 _OF_COMMITS = ("~", "^", "@{")
 """What leads from a branch to an earlier commit."""
-_MOMENTS = ("TIMESTAMP", "SYSTEM_TIME")
-_VERSIONS = ("VERSION", "SYSTEM_VERSION")
-AFTER_TYPE = frozenset(
-    {"NOT", "NULL", "COMMENT", "DEFAULT", "FIRST", "AFTER", "AS", "PRIMARY KEY", "GENERATED"}
-    | {"CHECK", "CONSTRAINT", "REFERENCES", "UNIQUE", "COLLATE", "MASK"}
-)
-"""Words that can follow the type of a column."""
-
-
-class NotOursError(Exception):
-    """A statement names what only the engine can have, and goes on to it."""
 
 
 class Reader:
     """The tokens of a statement, and how far they are read."""
 
-    def __init__(self, script: str, tokens: Sequence[Any], settings: Settings) -> None:
-        self._script = script
+    identifiers = Identifiers()
+
+    def __init__(self, script: str, tokens: Sequence[Token]) -> None:
+        self.script = script
         self._tokens = tokens
-        self.settings = settings
         self._at = 0
 
     @property
@@ -57,20 +38,22 @@ class Reader:
         return self._text(0, len(self._tokens))
 
     @property
+    def rest(self) -> Sequence[Token]:
+        """The tokens that are not read yet."""
+        return self._tokens[self._at :]
+
+    def skip_rest(self) -> None:
+        """Leave what is left to somebody else."""
+        self._at = len(self._tokens)
+
+    @property
     def is_done(self) -> bool:
         return self._at >= len(self._tokens)
 
     def word(self, ahead: int = 0) -> str:
-        """The next word in capitals; empty at the end, and for what is quoted."""
+        """A coming word or sign, in upper case; empty at the end, and for what is quoted."""
         at = self._at + ahead
-        if at >= len(self._tokens) or self._tokens[at].token_type.name in _QUOTED:
-            return ""
-        return " ".join(str(self._tokens[at].text).upper().split())
-
-    def kind(self, ahead: int = 0) -> str:
-        """The kind of the next token; empty at the end."""
-        at = self._at + ahead
-        return str(self._tokens[at].token_type.name) if at < len(self._tokens) else ""
+        return self._tokens[at].word if 0 <= at < len(self._tokens) else ""
 
     def sees(self, *words: str) -> bool:
         """Whether these words come next."""
@@ -94,20 +77,24 @@ class Reader:
 
     def end(self, expected: str = "the end of the statement") -> None:
         """Raise InvalidInputError if anything is left."""
+        if self.takes("RETURNING"):
+            raise self.refused(
+                "RETURNING is not answered: ask with a query after the statement, or for what "
+                "changed with diff('photos', 'main~1', 'main')"
+            )
         if not self.is_done:
             raise self.wrong(expected)
 
     def name(self, what: str) -> str:
         """One name, quoted or not."""
-        if self.is_done or not self._is_name():
+        if self.is_done or self._tokens[self._at].kind not in ("word", "name"):
             raise self.wrong(what)
         return self._next()
 
     def path(self, what: str) -> Path:
         """Names with dots between them."""
         found = [self.name(what)]
-        while self.kind() == "DOT":
-            self._at += 1
+        while self.takes("."):
             found.append(self.name(what))
         return tuple(found)
 
@@ -121,68 +108,73 @@ class Reader:
         self.check_once([(each,) for each in found], what)
         return tuple(found)
 
+    def text(self, what: str) -> str:
+        """A text in quotes."""
+        if self.is_done or self._tokens[self._at].kind != "text":
+            raise self.wrong(f"{what} in quotes")
+        return self._next()
+
+    def sees_text(self) -> bool:
+        """Whether a text in quotes comes next."""
+        return not self.is_done and self._tokens[self._at].kind == "text"
+
     def ref(self, what: str) -> str:
         """The name of a branch or tag: a text, a quoted name, or what has no space in it."""
         if self.is_done:
             raise self.wrong(what)
-        if self.kind() in _QUOTED:
+        if self._tokens[self._at].kind in ("text", "name"):
             return self._next()
-        first = last = self._tokens[self._at]
-        while not self.is_done:
-            each = self._tokens[self._at]
-            if each is not first and each.start > last.end + 1:
-                break
-            last = each
+        first = self._at
+        self._at += 1
+        while not self.is_done and self._tokens[self._at].start == self._tokens[self._at - 1].end:
             self._at += 1
-        found = self._script[first.start : last.end + 1]
+        found = self._text(first, self._at)
         if not _is_ref(found):
-            self._at = next(at for at, each in enumerate(self._tokens) if each is first)
-            raise self.wrong(f"{what}; one with other characters stands in backticks")
+            self._at = first
+            raise self.wrong(f"{what}; one with other characters stands in quotes")
         return found
-
-    def text(self, what: str) -> str:
-        """A text in quotes."""
-        if self.kind() not in ("STRING", "RAW_STRING"):
-            raise self.wrong(f"{what} in quotes")
-        return self._next()
 
     def alias(self, *stops: str) -> str | None:
         """An alias, with or without AS, if something else than these words comes next."""
         if self.takes("AS"):
             return self.name("an alias")
-        if self.is_done or self.word() in stops or not self._is_name():
-            return None
-        return self._next()
+        is_name = not self.is_done and self._tokens[self._at].kind in ("word", "name")
+        return self._next() if is_name and self.word() not in stops else None
 
     def target(self) -> Target:
-        """A table, at most with a branch.
-
-        Raises NotOursError for a qualified name, InvalidInputError for a revision that cannot be
-        changed.
-        """
+        """A table, at most with a branch; raises InvalidInputError for a state that cannot be
+        changed."""
         found = self.table()
         self.check_branch(found)
+        if self.sees("AT", "("):
+            raise self.refused(
+                f"{found.written} AT (…) is one state, and only a branch can be changed: write "
+                f"{found.name} or {found.name}@branch"
+            )
         return found
 
     def table(self) -> Target:
-        """A table at any revision. Raises NotOursError for a qualified name."""
-        if self.kind() == "STRING":
+        """A table at any revision."""
+        first = self._at
+        if self.sees_text():
             written = self._next()
         else:
-            if self.sees("IDENTIFIER", "(") and self.kind(2) in ("STRING", "COLON", "PLACEHOLDER"):
-                raise NotOursError
             *above, written = self.path("the name of a table")
             if above:
-                self._check_qualified(above, written)
+                whole = ".".join((*above, written))
+                self._at = first
+                raise self.refused(
+                    f"tables have one name without a dot, and {whole} has several: give it a name "
+                    f"in tables=; a path stands in quotes, '{whole}'"
+                )
         name, at, revision = written.partition("@")
         if not name or (at and not revision):
-            self._at -= 1
+            self._at = first
             raise self.wrong("the name of a table, such as photos or photos@exp")
         return Target(name, revision if at else None)
 
-    def check_branch(self, table: Target, *, may_be_as_of: bool = False) -> None:
-        """Raise InvalidInputError if the table that was just read is at one state, which cannot be
-        changed."""
+    def check_branch(self, table: Target) -> None:
+        """Raise InvalidInputError if the table that was just read is at one state."""
         if table.revision is not None and not _can_be_branch(table.revision):
             self._at -= 1
             raise self.refused(
@@ -190,152 +182,103 @@ class Reader:
                 f"{table.name} or {table.name}@branch; CREATE BRANCH fix ON {table.name} FROM "
                 f"'{table.revision}' makes one that begins there"
             )
-        follows = self.word(self.sees("FOR"))
-        is_as_of = follows in (*_VERSIONS, *_MOMENTS) and "AS" in (self.word(1), self.word(2))
-        if is_as_of and not may_be_as_of:
-            raise self.refused(
-                f"{table.written} {follows} AS OF is one state, and only a branch can be changed: "
-                f"write {table.name} or {table.name}@branch"
-            )
 
     def query(self, what: str = "a query") -> str:
         """All that is left, which has to be a query."""
-        first = self._at
-        self._at = len(self._tokens)
-        return self._checked_query(first, what)
+        first, self._at = self._at, len(self._tokens)
+        if self._at == first:
+            raise self.wrong(what)
+        return self._checked(self._text(first, self._at), first, "{}")
 
     def queries(self, *stops: str) -> str:
         """The queries of a WITH that was just read, with it."""
         first = self._at - 1
         self._skip(frozenset(stops))
-        text = self._text(first, self._at)
-        self._query(f"{text} SELECT 1", first)
-        return text
+        return self._checked(self._text(first, self._at), first, "{} SELECT 1")
 
-    def rest(self) -> tuple[str, Sequence[Any], Settings]:
-        """What is left, as another reader takes it."""
-        first, self._at = self._at, len(self._tokens)
-        return self._script, self._tokens[first:], self.settings
+    def tables(self, *stops: str) -> str:
+        """What can stand in FROM, to the first of these words."""
+        return self._span(stops, "a table or a query in parentheses", "SELECT 1 FROM {}\n")
 
     def relation(self, *stops: str) -> tuple[str, str | None]:
-        """A query for what can stand in FROM, and the name that qualifies its columns."""
-        from sqlglot import exp
-
-        text, first = self._span(frozenset(stops), "a table or a query in parentheses")
-        tree = self._query(f"SELECT * FROM {text}", first).tree
-        source = tree.find(exp.From).this
-        is_one = isinstance(tree, exp.Select) and not source.args.get("joins")
-        if not is_one or {each for each, found in tree.args.items() if found} > _ALONE:
+        """A query for one thing that can stand in FROM, and the name that qualifies its columns."""
+        first = self._at
+        text = self._span(stops, "a table or a query in parentheses", "SELECT * FROM {}\n")
+        source = parsed_query(f"SELECT * FROM {text}")["from_table"]
+        if source["type"] in ("JOIN", "EMPTY"):
             self._at = first
             raise self.wrong("one table, or one query in parentheses")
-        return f"SELECT * FROM {text}", str(source.alias_or_name).partition("@")[0] or None
+        name = str(source.get("alias") or "")
+        if not name and source["type"] == "BASE_TABLE":
+            name = str(source["qualified_name"]["path"][-1]).partition("@")[0]
+        if not name and source["type"] == "TABLE_FUNCTION":
+            name = str(source["function"]["function_name"])
+        return f"SELECT * FROM {text}", name or None
 
     def expression(self, what: str, *stops: str) -> str:
-        """An expression, to the first of these words outside of parentheses and CASE."""
-        text, first = self._span(frozenset(stops), what)
-        if text.upper() == "DEFAULT":
-            self._at = first
-            raise self.refused("columns have no DEFAULT: write a value, or NULL")
-        tree = self._fragment(text, first, "Condition")
-        if tree.is_star:
-            self._at = first
-            raise self.wrong(what)
-        return text
+        """An expression, to the first of these words outside of parentheses and CASE; the word NULL
+        for DEFAULT."""
+        if self.takes("DEFAULT"):
+            if not self.is_done and self.word() not in (*stops, ")", ","):
+                raise self.wrong("nothing after DEFAULT")
+            return "NULL"
+        return self._span(stops, what, "SELECT ({}\n)")
 
-    def has_default(self) -> bool:
-        """Whether DEFAULT is one of the values that follow."""
-        around = zip(*(range(self._at + at, len(self._tokens)) for at in range(3)), strict=False)
-        words = ([self.word(at - self._at) for at in each] for each in around)
-        return any(
-            one in ("(", ",") and word == "DEFAULT" and other in (")", ",")
-            for one, word, other in words
-        )
-
-    def type(self) -> str:
+    def type(self, *stops: str) -> str:
         """The type of a column, as it is written; raises InvalidInputError for one that tables
         cannot hold."""
-        first, angles, depth = self._at, 0, 0
-        while not self.is_done:
-            kind = self.kind()
-            if not angles and not depth and (kind == "COMMA" or kind in _CLOSING):
-                break
-            if not angles and not depth and self.word() in AFTER_TYPE:
-                break
-            angles += (kind == "LT") - (kind == "GT")
-            depth += (kind in _OPENING) - (kind in _CLOSING)
-            self._at += 1
+        first = self._at
+        self._skip(frozenset((",", *stops)))
         if self._at == first:
             raise self.wrong("a type such as BIGINT")
         text = self._text(first, self._at)
-        reason = "expected a type such as BIGINT or ARRAY<FLOAT>"
-        self._fragment(text, first, "DataType", reason)
         try:
-            arrow_type(text, self.settings)
-        except (InvalidInputError, UnsupportedError) as error:
+            check_type(text)
+        except InvalidInputError as error:
             self._at = first
             raise self.refused(error.message) from None
         return text
 
     def at(self) -> At | None:
-        """``VERSION AS OF 12``, ``AS OF TIMESTAMP '…'`` and the like; None if none is there."""
-        if self.takes("AS", "OF"):
-            word = self.takes_one(*_VERSIONS, *_MOMENTS)
-            if not word:
-                raise self.wrong("VERSION or TIMESTAMP")
-        elif self.word() in (*_VERSIONS, *_MOMENTS):
-            word = self.takes_one(*_VERSIONS, *_MOMENTS)
-            self.expect("AS", "OF")
-        else:
-            return None
-        if word in _MOMENTS:
-            return Moment(self.expression("a time", "ON", "RETAIN"))
-        if self.kind() == "STRING":
+        """``VERSION 12``, ``TIMESTAMP '…'``, or a revision in quotes; None if none comes next."""
+        if self.sees_text():
             return self._next()
+        if self.takes("TIMESTAMP"):
+            return Moment(self.expression("a time", "ON"))
+        if not self.takes("VERSION"):
+            return None
         written = "" if self.is_done else self._tokens[self._at].text
-        is_version = self.kind() == "NUMBER" and written.isascii() and written.isdigit()
-        if not is_version or len(written) > _MOST_DIGITS or not int(written):
+        is_number = written.isascii() and written.isdigit() and len(written) <= _MOST_DIGITS
+        if not is_number or not int(written):
             raise self.wrong(
-                "the number of a version, of which the first is 1, or a revision in quotes"
+                "the number of a version, of which the first is 1; a revision stands in quotes"
             )
         self._at += 1
         return int(written)
-
-    def pairs(self, what: str) -> tuple[tuple[str, str], ...]:
-        """Keys and values in parentheses: ``('a' = '1', b.c = 2)``."""
-        self.expect("(")
-        found = [self._pair(what)]
-        while self.takes(","):
-            found.append(self._pair(what))
-        self.expect(")")
-        self.check_once([(key,) for key, _ in found], what)
-        return tuple(found)
 
     def check_once(self, paths: Sequence[Path], what: str) -> None:
         """Raise InvalidInputError where two are the same."""
         seen: set[Path] = set()
         for each in paths:
-            folded = tuple(map(self.settings.folded, each))
+            folded = tuple(map(self.identifiers.folded, each))
             if folded in seen:
-                self._at = min(self._at, len(self._tokens)) - 1
                 raise self.refused(f"{'.'.join(each)!r} is given twice: give {what} once")
             seen.add(folded)
 
     def wrong(self, expected: str) -> InvalidInputError:
         """The error for something else than what was expected here."""
-        if self.is_done:
-            found = "the end of the statement"
-        else:
-            each = self._tokens[self._at]
-            found = shown(self._script[each.start : each.end + 1])
+        found = "the end of the statement"
+        if not self.is_done:
+            token = self._tokens[self._at]
+            found = shown(self.script[token.start : token.end])
         return self.refused(f"expected {expected}, found {found}")
 
     def refused(self, why: str) -> InvalidInputError:
         """The error about this place of the statement."""
-        at = min(self._at, len(self._tokens) - 1)
-        token = self._tokens[at]
-        start = token.start if at == self._at else token.end + 1
-        line = self._script.count("\n", 0, start) + 1
-        column = start - self._script.rfind("\n", 0, start)
+        token = self._tokens[min(self._at, len(self._tokens) - 1)]
+        start = token.end if self.is_done else token.start
+        line = self.script.count("\n", 0, start) + 1
+        column = start - self.script.rfind("\n", 0, start)
         return InvalidInputError(
             f"cannot read {shown(self.sql)} as SQL at line {line}, column {column}: {why}",
             sql=self.sql,
@@ -343,90 +286,44 @@ class Reader:
             column=column,
         )
 
-    def _pair(self, what: str) -> tuple[str, str]:
-        key = self.text(what) if self.kind() == "STRING" else ".".join(self.path(what))
-        self.takes("=")
-        if self.kind() in ("STRING", "RAW_STRING", "NUMBER") or self.word() in ("TRUE", "FALSE"):
-            value = self._next()
-            return key, value.lower() if value.upper() in ("TRUE", "FALSE") else value
-        raise self.wrong(f"a value for {key!r}: a text, a number, true or false")
-
     def _next(self) -> str:
         self._at += 1
-        return str(self._tokens[self._at - 1].text)
+        return self._tokens[self._at - 1].text
 
-    def _is_name(self) -> bool:
-        token = self._tokens[self._at]
-        kind = token.token_type.name
-        is_word = kind not in _QUOTED and kind != "NUMBER" and _is_name(token.text) is not None
-        return kind == "IDENTIFIER" or is_word
-
-    def _check_qualified(self, above: Collection[str], written: str) -> NoReturn:
-        whole = ".".join((*above, written))
-        if "lance" in above:
-            self._at -= 1
-            raise self.refused(f"{whole} is no name: a path stands in quotes, '{written}'")
-        if "@" in written:
-            self._at -= 1
-            raise self.refused(
-                f"{whole!r} has a revision, and only tables of Lancewood have those, by one name "
-                "without a dot: give it a name in tables="
-            )
-        raise NotOursError
-
-    def _span(self, stops: frozenset[str], what: str) -> tuple[str, int]:
-        """The text to the first of these words, and the place of its first token."""
+    def _span(self, stops: Sequence[str], what: str, frame: str) -> str:
+        """The text to the first of these words, which has to be SQL within a frame."""
         first = self._at
-        self._skip(stops)
+        self._skip(frozenset(stops))
         if self._at == first:
             raise self.wrong(what)
-        return self._text(first, self._at), first
+        return self._checked(self._text(first, self._at), first, frame)
 
     def _skip(self, stops: frozenset[str]) -> None:
         depth = cases = 0
         while not self.is_done:
-            kind = self.kind()
-            is_stop = self.word() in stops and self.word(-1) != "DISTINCT"
-            if not depth and not cases and is_stop:
+            word = self.word()
+            if not depth and not cases and word in stops and self.word(-1) != "DISTINCT":
                 return
-            if not depth and kind in _CLOSING:
+            if not depth and word in CLOSING:
                 return
-            depth += (kind in _OPENING) - (kind in _CLOSING)
+            depth += (word in OPENING) - (word in CLOSING)
             if not depth:
-                cases = max(0, cases + (kind == "CASE") - (kind == "END"))
+                cases = max(0, cases + (word == "CASE") - (word == "END"))
             self._at += 1
 
-    def _checked_query(self, first: int, what: str) -> str:
-        if self._at == first:
-            raise self.wrong(what)
-        text = self._text(first, self._at)
-        self._query(text, first)
-        return text
-
     def _text(self, first: int, last: int) -> str:
-        text = self._script[self._tokens[first].start : self._tokens[last - 1].end + 1]
-        return str(text)
+        return self.script[self._tokens[first].start : self._tokens[last - 1].end]
 
-    def _query(self, text: str, first: int) -> Query:
-        return self._placed(text, first, lambda each: parse_query(each, self.settings))
-
-    def _fragment(self, text: str, first: int, kind: str, reason: str = "") -> Any:
-        def parse(each: str) -> Any:
-            return parse_fragment(each, kind, self.settings, reason)
-
-        return self._placed(text, first, parse)
-
-    def _placed(self, text: str, first: int, parse: Callable[[str], T]) -> T:
-        """What is made of a text; an error says where in the script it stands, for which as many
-        lines and spaces are put before the text."""
+    def _checked(self, text: str, first: int, frame: str) -> str:
+        """The text, if it is SQL within a frame; an error says where it stands."""
         try:
-            return parse(text)
-        except InvalidInputError:
-            start: int = self._tokens[first].start
-            lines = self._script.count("\n", 0, start)
-            spaces = start - self._script.rfind("\n", 0, start) - 1
-            parse("\n" * lines + " " * spaces + text)
-            raise
+            parsed_query(frame.format(text))
+        except InvalidInputError as error:
+            last, self._at = self._at, first
+            refused = self.refused(str(error.facts.get("reason", error.message)))
+            self._at = last
+            raise refused from None
+        return text
 
 
 def _can_be_branch(revision: str) -> bool:

@@ -1,16 +1,18 @@
-"""The statements that change rows: INSERT, DELETE, UPDATE and MERGE."""
+"""The statements that change rows, in DuckDB's words: INSERT, DELETE, TRUNCATE, UPDATE, MERGE."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
-from lancewood.query.reads import called_by_chance
 from lancewood.query.statements.model import (
     Action,
     Assignment,
     Delete,
     DeleteRow,
+    DoNothing,
+    Fail,
     Insert,
     InsertAll,
     InsertColumns,
@@ -23,39 +25,47 @@ from lancewood.query.statements.model import (
     Update,
     When,
 )
-from lancewood.query.statements.reader import NotOursError, Reader
-from lancewood.query.text import parse_query
+from lancewood.query.statements.parsing import outer_nodes, parsed_expression
+from lancewood.query.statements.reader import Reader
 
-_QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
-_PARTITION = "tables have no partitions: leave PARTITION out, or write INSERT INTO … REPLACE WHERE"
-_EVOLUTION = (
-    "columns do not come with rows: leave WITH SCHEMA EVOLUTION out, and write ALTER TABLE … ADD "
-    "COLUMNS before"
-)
+_QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "PIVOT", "UNPIVOT", "DESCRIBE")
 _WHEN = "WHEN MATCHED, WHEN NOT MATCHED or WHEN NOT MATCHED BY SOURCE"
+_COLUMN = "the name of a column"
 
 
 def read_insert(reader: Reader) -> Insert:
     """What follows INSERT."""
-    evolves = reader.takes("WITH", "SCHEMA", "EVOLUTION")
+    if reader.sees("OR"):
+        raise reader.refused("rows have no key that an INSERT could meet: write MERGE INTO")
     word = reader.takes_one("INTO", "OVERWRITE")
     if not word:
         raise reader.wrong("INTO or OVERWRITE")
-    if word == "OVERWRITE" and (reader.sees("DIRECTORY") or reader.sees("LOCAL", "DIRECTORY")):
-        raise NotOursError
-    reader.takes("TABLE")
     mode = InsertMode.OVERWRITE if word == "OVERWRITE" else InsertMode.APPEND
     found = Insert(reader.target(), "", mode=mode)
-    if evolves or reader.sees("WITH", "SCHEMA", "EVOLUTION"):
-        raise reader.refused(_EVOLUTION)
-    if reader.sees("PARTITION") or reader.sees("IF"):
-        raise reader.refused(_PARTITION)
-    if reader.sees("("):
-        found = _with_columns(reader, found)
-    elif reader.takes("BY", "NAME"):
+    if reader.takes("AS"):
+        reader.name("an alias")
+    if reader.sees("(") and reader.word(1) not in _QUERIES:
+        found = replace(found, columns=reader.names(_COLUMN))
+    if reader.takes("BY", "NAME"):
+        if found.columns is not None:
+            raise reader.refused("BY NAME takes the names of the query: leave the columns out")
         found = replace(found, by_name=True)
-    if reader.takes("REPLACE"):
-        found = _replacing(reader, found)
+    else:
+        reader.takes("BY", "POSITION")
+    if reader.takes("REPLACE", "WHERE"):
+        if mode is InsertMode.OVERWRITE:
+            raise reader.refused("OVERWRITE replaces all rows: write INSERT INTO … REPLACE WHERE")
+        where = reader.expression("a condition", *_QUERIES[:4])
+        found = replace(found, mode=InsertMode.REPLACE_WHERE, where=where)
+    if any(one.word == "ON" and two.word == "CONFLICT" for one, two in pairwise(reader.rest)):
+        raise reader.refused("ON CONFLICT is no part of INSERT here: write MERGE INTO")
+    if reader.takes("DEFAULT", "VALUES"):
+        reader.end()
+        return replace(found, values=((),))
+    if reader.sees("VALUES") and not found.by_name and found.where is None:
+        return _with_values(reader, found)
+    if reader.word() not in _QUERIES:
+        raise reader.wrong("a query or VALUES")
     return replace(found, query=_rows(reader))
 
 
@@ -63,17 +73,17 @@ def read_delete(reader: Reader) -> Delete:
     """What follows DELETE."""
     reader.expect("FROM")
     target = reader.target()
-    alias = reader.alias("WHERE", "USING")
+    alias = reader.alias("WHERE", "USING", "RETURNING")
+    using = reader.tables("WHERE", "RETURNING") if reader.takes("USING") else None
     where = _where(reader)
     reader.end("WHERE" if where is None else "the end of the statement")
-    return Delete(target, where, alias)
+    return Delete(target, where, alias, using)
 
 
 def read_truncate(reader: Reader) -> Delete:
-    """What follows TRUNCATE TABLE."""
+    """What follows TRUNCATE."""
+    reader.takes("TABLE")
     target = reader.target()
-    if reader.sees("PARTITION"):
-        raise reader.refused("tables have no partitions: write DELETE FROM … WHERE")
     reader.end()
     return Delete(target)
 
@@ -83,12 +93,11 @@ def read_update(reader: Reader) -> Update:
     target = reader.target()
     alias = reader.alias("SET", "WHERE", "FROM")
     reader.expect("SET")
-    assignments = _assignments(reader, alias or target.name, "WHERE", "FROM")
-    if reader.sees("FROM"):
-        raise reader.refused("UPDATE takes no FROM: write MERGE INTO … WHEN MATCHED THEN UPDATE")
+    assignments = _assignments(reader, "FROM", "WHERE", "RETURNING")
+    source = reader.tables("WHERE", "RETURNING") if reader.takes("FROM") else None
     where = _where(reader)
     reader.end("WHERE" if where is None else "the end of the statement")
-    return Update(target, assignments, where, alias)
+    return Update(target, assignments, where, alias, source)
 
 
 def read_merge(reader: Reader) -> Merge:
@@ -98,96 +107,118 @@ def read_merge(reader: Reader) -> Merge:
             "MERGE is about rows: branches are merged by lw merge, or by Repository.merge, and "
             "those of one table by lw table merge-branch"
         )
-    evolves = reader.takes("WITH", "SCHEMA", "EVOLUTION")
     reader.expect("INTO")
     target = reader.target()
-    if evolves:
-        raise reader.refused(_EVOLUTION)
     alias = reader.alias("USING")
     reader.expect("USING")
-    source, source_alias = reader.relation("ON")
-    reader.expect("ON")
-    on = _condition(reader, "WHEN")
-    clauses = []
-    while not reader.is_done:
-        clauses.append(_clause(reader, alias or target.name))
+    source, source_alias = reader.relation("ON", "USING")
+    on, using = "", tuple[str, ...]()
+    if reader.takes("USING"):
+        using = reader.names(_COLUMN)
+    else:
+        reader.expect("ON")
+        on = reader.expression("a condition", "WHEN")
+    clauses: list[MergeClause] = []
+    while reader.sees("WHEN"):
+        clauses.append(_clause(reader))
         _check_order(reader, clauses)
+    reader.end(_WHEN)
     if not clauses:
         raise reader.wrong(_WHEN)
-    return Merge(target, source, on, tuple(clauses), alias, source_alias)
+    return Merge(target, source, on, tuple(clauses), alias, source_alias, using)
 
 
-def _with_columns(reader: Reader, found: Insert) -> Insert:
-    """The columns, unless the parenthesis is that of a query."""
-    ahead = 0
-    while reader.word(ahead) == "(":
-        ahead += 1
-    if reader.word(ahead) in ("SELECT", "WITH", "VALUES", "FROM"):
-        return found
-    return replace(found, columns=reader.names("the name of a column"))
+def _with_values(reader: Reader, found: Insert) -> Insert:
+    """The rows after VALUES, whose values are cast one by one."""
+    reader.expect("VALUES")
+    rows = [_row(reader)]
+    while reader.takes(","):
+        rows.append(_row(reader))
+    reader.end("a comma, or the end of the statement")
+    widths = {len(each) for each in rows}
+    if len(widths) > 1:
+        raise reader.refused(f"VALUES gives rows of {min(widths)} and of {max(widths)} values")
+    return replace(found, values=tuple(rows))
 
 
-def _replacing(reader: Reader, found: Insert) -> Insert:
-    if not reader.takes("WHERE"):
-        raise reader.wrong("WHERE: only INSERT INTO … REPLACE WHERE replaces rows")
-    if found.mode is InsertMode.OVERWRITE:
-        raise reader.refused("OVERWRITE replaces all rows: write INSERT INTO … REPLACE WHERE")
-    where = reader.expression("a condition", "SELECT", "WITH", "VALUES")
-    return replace(found, mode=InsertMode.REPLACE_WHERE, where=where)
+def _row(reader: Reader) -> tuple[str | None, ...]:
+    reader.expect("(")
+    found = [_value(reader)]
+    while reader.takes(","):
+        found.append(_value(reader))
+    reader.expect(")")
+    return tuple(found)
+
+
+def _value(reader: Reader) -> str | None:
+    is_default = reader.sees("DEFAULT")
+    value = reader.expression("a value", ",")
+    return None if is_default else value
 
 
 def _rows(reader: Reader) -> str:
-    if reader.sees("DEFAULT", "VALUES") or (reader.sees("VALUES") and reader.has_default()):
-        raise reader.refused("columns have no DEFAULT: write a value, or NULL")
-    if reader.word() not in _QUERIES:
-        raise reader.wrong("a query or VALUES")
+    if any(each.word == "RETURNING" for each in reader.rest):
+        raise reader.refused("RETURNING is not answered: ask with a query after the statement")
     return reader.query("a query or VALUES")
 
 
 def _where(reader: Reader) -> str | None:
-    return reader.expression("a condition") if reader.takes("WHERE") else None
+    return reader.expression("a condition", "RETURNING") if reader.takes("WHERE") else None
 
 
-def _assignments(reader: Reader, table: str, *stops: str) -> tuple[Assignment, ...]:
-    found = [_assignment(reader, table, *stops)]
-    while reader.takes(","):
-        found.append(_assignment(reader, table, *stops))
+def _assignments(reader: Reader, *stops: str) -> tuple[Assignment, ...]:
+    found: list[Assignment] = []
+    while True:
+        if reader.sees("("):
+            found += _several(reader, stops)
+        else:
+            path = reader.path(_COLUMN)
+            if len(path) > 1:
+                raise reader.refused(
+                    f"SET takes the name of a column alone, and {'.'.join(path)!r} has a dot: for "
+                    "a field of a struct write the whole, box = struct_update(box, x := 1)"
+                )
+            reader.expect("=")
+            found.append(Assignment(path, _new_value(reader, ",", *stops)))
+        if not reader.takes(","):
+            break
     reader.check_once([each.path for each in found], "each column")
     return tuple(found)
 
 
-def _assignment(reader: Reader, table: str, *stops: str) -> Assignment:
-    path = _of_target(reader, table)
-    if not reader.takes("=") and not reader.takes("=="):
-        raise reader.wrong("= and a value")
-    return Assignment(path, reader.expression("a value", ",", *stops))
+def _several(reader: Reader, stops: Sequence[str]) -> list[Assignment]:
+    """``(a, b) = (1, 2)``."""
+    names = reader.names(_COLUMN)
+    reader.expect("=")
+    reader.takes("ROW")
+    if not reader.sees("(") or reader.word(1) in ("SELECT", "FROM", "WITH"):
+        raise reader.refused("several columns are set to as many values: (a, b) = (1, 2)")
+    reader.expect("(")
+    values = [_new_value(reader, ",")]
+    while reader.takes(","):
+        values.append(_new_value(reader, ","))
+    reader.expect(")")
+    if len(names) != len(values):
+        raise reader.refused(f"SET names {len(names)} columns and gives {len(values)} values")
+    return [Assignment((name,), value) for name, value in zip(names, values, strict=True)]
 
 
-def _of_target(reader: Reader, table: str) -> Path:
-    """A column of the target, without the name that qualifies it."""
-    path = reader.path("the name of a column")
-    folded = reader.settings.folded
-    is_qualified = len(path) > 1 and folded(path[0]) == folded(table)
-    return path[1:] if is_qualified else path
-
-
-def _clause(reader: Reader, table: str) -> MergeClause:
-    when = _when(reader)
-    condition = _condition(reader, "THEN") if reader.takes("AND") else None
-    reader.expect("THEN")
-    return MergeClause(when, _action(reader, when, table), condition)
-
-
-def _condition(reader: Reader, stop: str) -> str:
-    """A condition that has one answer, however often it is asked."""
-    found = reader.expression("a condition", stop)
-    by_chance = called_by_chance(parse_query(f"SELECT ({found}\n)", reader.settings))
-    if by_chance is not None:
-        raise reader.refused(
-            f"a condition of MERGE has one answer, and {by_chance}() has another each time: "
-            "compute it in the source"
-        )
+def _new_value(reader: Reader, *stops: str) -> str:
+    """An expression that has one value for each row."""
+    found = reader.expression("a value", *stops)
+    for node in outer_nodes(parsed_expression(found)):
+        if node.get("class") == "WINDOW":
+            raise reader.refused("a value that is set takes no window function: compute it in FROM")
+        if node.get("class") == "STAR" or node.get("function_name") in ("unnest", "unlist"):
+            raise reader.refused("a value that is set is one value, and not several")
     return found
+
+
+def _clause(reader: Reader) -> MergeClause:
+    when = _when(reader)
+    condition = reader.expression("a condition", "THEN") if reader.takes("AND") else None
+    reader.expect("THEN")
+    return MergeClause(when, _action(reader, when), condition)
 
 
 def _when(reader: Reader) -> When:
@@ -203,45 +234,52 @@ def _when(reader: Reader) -> When:
     return When.NOT_MATCHED_BY_SOURCE if word == "SOURCE" else When.NOT_MATCHED
 
 
-def _action(reader: Reader, when: When, table: str) -> Action:
+def _action(reader: Reader, when: When) -> Action:
+    if reader.takes("DO", "NOTHING"):
+        return DoNothing()
+    if reader.takes("ERROR"):
+        is_last = reader.is_done or reader.word() in ("WHEN", "RETURNING")
+        return Fail(None if is_last else reader.expression("a message", "WHEN", "RETURNING"))
+    if reader.takes("INSERT"):
+        return _inserted(reader)
     if when is When.NOT_MATCHED:
-        if not reader.takes("INSERT"):
-            raise reader.wrong("INSERT, since the target has no such row")
-        return _inserted(reader, table)
+        raise reader.wrong("INSERT, DO NOTHING or ERROR, since the target has no such row")
     if reader.takes("DELETE"):
         return DeleteRow()
     if not reader.takes("UPDATE"):
-        raise reader.wrong("UPDATE or DELETE")
-    reader.expect("SET")
-    if not reader.sees("*"):
-        return SetColumns(_assignments(reader, table, "WHEN"))
-    if when is When.NOT_MATCHED_BY_SOURCE:
-        raise reader.wrong("the name of a column, since the source has no such row")
-    reader.takes("*")
-    return SetAll()
+        raise reader.wrong("UPDATE, DELETE, INSERT, DO NOTHING or ERROR")
+    by_name = _by_name(reader)
+    if by_name is None and reader.takes("SET") and not reader.takes("*"):
+        return SetColumns(_assignments(reader, "WHEN", "RETURNING"))
+    return SetAll(by_name=bool(by_name))
 
 
-def _inserted(reader: Reader, table: str) -> InsertColumns | InsertAll:
-    if reader.takes("*"):
-        return InsertAll()
-    if not reader.takes("("):
-        raise reader.wrong("the columns in parentheses, or *")
-    columns = [_of_target(reader, table)]
-    while reader.takes(","):
-        columns.append(_of_target(reader, table))
-    reader.expect(")")
-    reader.check_once(columns, "each column")
-    if any(len(each) > 1 for each in columns):
-        raise reader.refused("INSERT gives whole columns: write named_struct() for a struct")
-    reader.expect("VALUES")
-    reader.expect("(")
-    values = [reader.expression("a value", ",")]
-    while reader.takes(","):
-        values.append(reader.expression("a value", ","))
-    reader.expect(")")
+def _by_name(reader: Reader) -> bool | None:
+    """Whether columns are matched by their names; None if nothing is said."""
+    if reader.takes("BY", "NAME"):
+        return True
+    return False if reader.takes("BY", "POSITION") else None
+
+
+def _inserted(reader: Reader) -> InsertColumns | InsertAll:
+    by_name = _by_name(reader)
+    if reader.takes("DEFAULT", "VALUES"):
+        return InsertColumns(())
+    if by_name is not None or reader.takes("*"):
+        reader.takes("*")
+        return InsertAll(by_name=bool(by_name))
+    columns: tuple[str, ...] | None = reader.names(_COLUMN) if reader.sees("(") else None
+    if not reader.takes("VALUES"):
+        if columns is not None:
+            raise reader.wrong("VALUES")
+        return InsertAll(by_name=False)
+    values = [each or "NULL" for each in _row(reader)]
+    if columns is None:
+        return InsertColumns(tuple(Assignment((), each) for each in values))
     if len(columns) != len(values):
         raise reader.refused(f"INSERT names {len(columns)} columns and gives {len(values)} values")
-    return InsertColumns(tuple(map(Assignment, columns, values)))
+    paths: list[Path] = [(each,) for each in columns]
+    return InsertColumns(tuple(map(Assignment, paths, values)))
 
 
 def _check_order(reader: Reader, clauses: Sequence[MergeClause]) -> None:

@@ -2,7 +2,7 @@
 
 Which rows change, and what they become, an engine computes (``queries``); who computes, and who
 writes, is an ``Engine``: DuckDB and threads in this process, or Spark and its executors. A DELETE
-or UPDATE whose condition and values mean the same to a scan needs no engine: the verb does it.
+of all rows needs no engine: the verb does it.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from lancewood.engine.snapshot import Snapshot
-from lancewood.errors import InvalidInputError, RetryableConflictError
+from lancewood.errors import RetryableConflictError
 from lancewood.jobs.counts import Counts, RowCounts
 from lancewood.jobs.runner import Runner
-from lancewood.query.plan import QueryPlan, Surroundings, plan_query
-from lancewood.query.predicates import Condition
-from lancewood.query.settings import Settings
+from lancewood.query.identifiers import Identifiers
 from lancewood.query.sources import AddressedSnapshot, Sources
 from lancewood.query.statements.model import (
+    Column,
     Delete,
     Insert,
     InsertMode,
@@ -31,17 +31,7 @@ from lancewood.query.statements.model import (
     Update,
     Written,
 )
-from lancewood.query.statements.plain import plain_condition, plain_values
-from lancewood.query.statements.queries import (
-    TARGET,
-    ChangeQuery,
-    column_named,
-    delete_query,
-    merge_query,
-    quoted,
-    replace_query,
-    update_query,
-)
+from lancewood.query.statements.queries import TARGET, ChangeQuery, not_as_many
 from lancewood.query.statements.workplace import Workplace, commit_message
 from lancewood.store.retry import JOBS
 from lancewood.table.table import Table
@@ -54,17 +44,63 @@ Ask: TypeAlias = Callable[[Snapshot], Answered]
 """Asks for the changes of a version."""
 
 
+class Planned(Protocol):
+    """A query whose tables are found."""
+
+    def sees(self, table: Snapshot) -> bool:
+        """Whether it reads any version of the table on this branch."""
+        ...
+
+    def explain(self) -> str:
+        """What is asked of its tables."""
+        ...
+
+
+class Dialect(Protocol):
+    """The SQL of an engine, as far as statements are written in it."""
+
+    @property
+    def identifiers(self) -> Identifiers:
+        """How names are compared."""
+        ...
+
+    def delete_query(self, statement: Delete) -> ChangeQuery: ...
+
+    def update_query(self, statement: Update, table: pa.Schema) -> ChangeQuery: ...
+
+    def merge_query(
+        self, statement: Merge, table: pa.Schema, source: Sequence[str]
+    ) -> ChangeQuery: ...
+
+    def replace_query(
+        self, statement: Insert, names: Sequence[str], table: pa.Schema
+    ) -> ChangeQuery: ...
+
+    def insert_query(self, statement: Insert, table: pa.Schema) -> str:
+        """The rows of an INSERT, as a query."""
+        ...
+
+    def column_query(self, values: Sequence[str], exposed: str) -> ChangeQuery: ...
+
+    def computed(self, value: str, kind: str | None) -> str:
+        """An expression in a type of the dialect, if one is given."""
+        ...
+
+    def arrow_type(self, sql: str) -> pa.DataType:
+        """The type of a column."""
+        ...
+
+    def arrow_schema(self, columns: Sequence[Column], primary_key: Sequence[str]) -> pa.Schema:
+        """The schema of a new table."""
+        ...
+
+
 class Engine(Protocol):
     """Who answers queries, and writes what they give."""
 
     @property
-    def settings(self) -> Settings:
-        """How texts are read."""
-        ...
-
-    @property
-    def surroundings(self) -> Surroundings:
-        """What it knows besides our tables."""
+    def dialect(self) -> Dialect:
+        """The SQL that it answers."""
         ...
 
     @property
@@ -72,12 +108,20 @@ class Engine(Protocol):
         """Who runs the tasks of verbs; None for threads of this process."""
         ...
 
-    def answer(self, planned: QueryPlan) -> Any:
+    def moment(self, sql: str) -> datetime:
+        """The time that an expression means; raises InvalidInputError."""
+        ...
+
+    def planned(self, sql: str, sources: Sources) -> Planned:
+        """A query over these tables."""
+        ...
+
+    def answer(self, planned: Any) -> Any:
         """The rows of a query, not computed yet."""
         ...
 
-    def passed(self, text: str, planned: Callable[[], QueryPlan]) -> Any:
-        """The answer to a statement that is none of ours, planned if it is a query."""
+    def passed(self, text: str, sources: Callable[[], Sources]) -> Any:
+        """The answer to a statement that is none of ours: to a query over these tables."""
         ...
 
     def names(self, rows: Any) -> Sequence[str]:
@@ -171,15 +215,12 @@ class Runs:
         self._engine = engine
 
     @property
-    def _settings(self) -> Settings:
-        return self._engine.settings
+    def _identifiers(self) -> Identifiers:
+        return self._engine.dialect.identifiers
 
-    def planned(self, sql: str, sources: Sources | None = None) -> QueryPlan:
+    def planned(self, sql: str, sources: Sources | None = None) -> Planned:
         """A query over the tables as they are now, or over these."""
-        engine = self._engine
-        if sources is None:
-            sources = self._workplace.sources()
-        return plan_query(sql, sources, engine.settings, engine.surroundings)
+        return self._engine.planned(sql, sources or self._workplace.sources())
 
     def _message(self, statement: Written) -> str | None:
         """What the version says of itself: in a transaction, its own message."""
@@ -254,7 +295,8 @@ class RowStatements(Runs):
         engine = self._engine
         sources = self._workplace.sources()
         sources.put(statement.target.name, statement.target.revision, table._snapshot)
-        planned = self.planned(statement.query, sources)
+        query = engine.dialect.insert_query(statement, table.schema)
+        planned = self.planned(query, sources)
         rows = engine.answer(planned)
         overwrite = statement.mode is InsertMode.OVERWRITE
         return engine.insert(
@@ -268,57 +310,35 @@ class RowStatements(Runs):
         )
 
     def delete(self, statement: Delete, *, dry_run: bool) -> Done:
-        def plain(table: Table) -> Table | None:
-            found = plain_condition(
-                statement.where,
-                statement.alias or statement.target.name,
-                table.schema,
-                self._settings,
+        dialect = self._engine.dialect
+        if statement.where is not None or statement.using is not None:
+            return self._change(
+                statement, lambda *_: dialect.delete_query(statement), dry_run=dry_run
             )
-            if found is None:
-                return None
-            return table.delete(
-                found.sql,
-                parameters=found.parameters or None,
+
+        def run() -> Table:
+            return self._workplace.table(statement.target, dry_run=dry_run).delete(
+                "true",
                 dry_run=dry_run,
                 message=self._message(statement),
                 runner=self._engine.runner,
             )
 
-        return self._change(
-            statement, lambda table, _: delete_query(statement), plain, dry_run=dry_run
-        )
+        return self._done("delete", statement.target, statement.sql, run, dry_run=dry_run)
 
     def update(self, statement: Update, *, dry_run: bool) -> Done:
-        def plain(table: Table) -> Table | None:
-            exposed = statement.alias or statement.target.name
-            where = plain_condition(statement.where, exposed, table.schema, self._settings)
-            values = plain_values(statement.assignments, table.schema, self._settings)
-            if where is None or values is None:
-                return None
-            if any(_is_null_in(table, name, where) for name in values.structs):
-                return None  # the verb leaves them null
-            return table.update(
-                values.set,
-                where.sql,
-                parameters={**where.parameters, **values.parameters} or None,
-                dry_run=dry_run,
-                message=self._message(statement),
-                runner=self._engine.runner,
-            )
+        dialect = self._engine.dialect
 
-        return self._change(
-            statement,
-            lambda table, _: update_query(statement, table.arrow_schema, self._settings),
-            plain,
-            dry_run=dry_run,
-        )
+        def made(snapshot: Snapshot, _: Sources) -> ChangeQuery:
+            return dialect.update_query(statement, snapshot.arrow_schema)
+
+        return self._change(statement, made, dry_run=dry_run)
 
     def merge(self, statement: Merge, *, dry_run: bool) -> Done:
         def made(snapshot: Snapshot, sources: Sources) -> ChangeQuery:
-            planned = self.planned(statement.source, sources)
+            planned = self.planned(f"{statement.queries} {statement.source}", sources)
             source = self._engine.names(self._engine.answer(planned))
-            return merge_query(statement, snapshot.arrow_schema, source, self._settings)
+            return self._engine.dialect.merge_query(statement, snapshot.arrow_schema, source)
 
         return self._change(statement, made, dry_run=dry_run)
 
@@ -326,7 +346,7 @@ class RowStatements(Runs):
         def made(snapshot: Snapshot, sources: Sources) -> ChangeQuery:
             given = self._engine.names(self._engine.answer(self.planned(statement.query, sources)))
             names = self._inserted(statement, snapshot.arrow_schema.names, given)
-            return replace_query(statement, names)
+            return self._engine.dialect.replace_query(statement, names, snapshot.arrow_schema)
 
         return made
 
@@ -334,11 +354,10 @@ class RowStatements(Runs):
         self,
         statement: RowChange,
         query: Callable[[Snapshot, Sources], ChangeQuery],
-        plain: Callable[[Table], Table | None] = lambda _: None,
         *,
         dry_run: bool,
     ) -> Done:
-        """Have the engine find what changes, unless the plain way knows."""
+        """Have the engine find what changes."""
         target = statement.target
 
         def ask(snapshot: Snapshot) -> Answered:
@@ -350,9 +369,6 @@ class RowStatements(Runs):
 
         def run() -> Table:
             table = self._workplace.table(target, dry_run=dry_run)
-            after = plain(table)
-            if after is not None:
-                return after
             message = self._message(statement)
             return self._engine.change(table, ask, dry_run=dry_run, message=message)
 
@@ -364,22 +380,12 @@ class RowStatements(Runs):
     ) -> tuple[str, ...]:
         """The columns of the table that the query's are for, in the order of the query."""
         if statement.by_name:
-            return tuple(column_named(each, table, self._settings, "the table") for each in given)
+            return tuple(self._identifiers.column(each, table, "the table") for each in given)
         names = tuple(table)
         if statement.columns is not None:
             names = tuple(
-                column_named(each, table, self._settings, "the table") for each in statement.columns
+                self._identifiers.column(each, table, "the table") for each in statement.columns
             )
         if len(names) != len(given):
-            raise InvalidInputError(
-                f"INSERT INTO {statement.target.written} gives {len(given)} values for "
-                f"{len(names)} columns: {', '.join(names)}; name the columns that are given",
-                table=statement.target.name,
-            )
+            raise not_as_many(statement, len(given), names)
         return names
-
-
-def _is_null_in(table: Table, name: str, where: Condition) -> bool:
-    """Whether a column is null in any row that meets a condition."""
-    condition = f"({where.sql}) AND {quoted(name)} IS NULL"
-    return table.count_rows(condition, parameters=where.parameters or None) > 0

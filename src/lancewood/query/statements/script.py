@@ -6,18 +6,15 @@ error before anything runs; all others, queries among them, are passed on as the
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from lancewood.errors import InvalidInputError
-from lancewood.query.settings import Settings
 from lancewood.query.statements.model import (
     Begin,
     Commit,
     CreateRef,
-    CreateTable,
+    Delete,
     DropRef,
     Explain,
     Insert,
@@ -25,8 +22,9 @@ from lancewood.query.statements.model import (
     Passed,
     Rollback,
     Statement,
+    Update,
 )
-from lancewood.query.statements.reader import NotOursError, Reader
+from lancewood.query.statements.reader import Reader
 from lancewood.query.statements.rows import (
     read_delete,
     read_insert,
@@ -35,39 +33,28 @@ from lancewood.query.statements.rows import (
     read_update,
 )
 from lancewood.query.statements.tables import (
-    or_replace,
-    read_alter_table,
-    read_create_ref,
-    read_create_table,
-    read_drop_ref,
+    read_alter,
+    read_create,
+    read_drop,
     read_optimize,
     read_restore,
-    ref_kind,
 )
-from lancewood.query.text import script_tokens, shown, with_revisions
+from lancewood.query.tokens import CLOSING, OPENING, Token, shown, statements
 
-_EXPLAINED_BY_SPARK = ("EXTENDED", "CODEGEN", "COST", "FORMATTED")
 _DML = ("INSERT", "MERGE", "UPDATE", "DELETE")
-_has_long_comment = re.compile(r"--[^\n]*\\\r?\n").search
 
 
-def parse_script(text: str, settings: Settings) -> tuple[Statement | Passed, ...]:
+def parse_script(text: str) -> tuple[Statement | Passed, ...]:
     """The statements of a script, which semicolons separate.
 
     A text that is one statement of none of ours, such as a query, is passed on whole. Raises
     InvalidInputError for a statement that we know and that is wrong, and for a transaction that
     does not begin, or does not end.
     """
-    tokens = script_tokens(text, settings)
-    found = tuple(_statement(text, each, settings) for each in _parts(tokens))
+    found = tuple(_statement(text, each) for each in statements(text))
     if all(isinstance(each, Passed) for each in found) and len(found) <= 1:
         return (Passed(text),)
-    if _has_long_comment(text):
-        raise InvalidInputError(
-            "a comment in the script ends in a backslash, and Spark takes the next line for a part "
-            "of it: take the backslash away"
-        )
-    _check_transactions(found)
+    check_transactions(found)
     return found
 
 
@@ -76,102 +63,78 @@ def is_query(script: Sequence[Statement | Passed]) -> bool:
     return len(script) == 1 and isinstance(script[0], Passed)
 
 
-def _parts(tokens: Sequence[Any]) -> Iterator[list[Any]]:
-    """The tokens of each statement; one of Spark's own scripts is a single statement."""
-    part: list[Any] = []
-    for at, each in enumerate(tokens):
-        if not part and _is_compound(tokens, at):
-            yield list(tokens[at:])
-            return
-        if each.token_type.name != "SEMICOLON":
-            part.append(each)
-        elif part:
-            yield part
-            part = []
-    if part:
-        yield part
+def check_transactions(script: Sequence[Statement | Passed]) -> None:
+    """Raise InvalidInputError unless every BEGIN has its COMMIT or ROLLBACK, and no other, and what
+    stands between them can be part of a commit."""
+    begun: Begin | None = None
+    for each in script:
+        if isinstance(each, Begin):
+            if begun is not None:
+                raise _misplaced(each, f"the transaction of line {begun.line} has not ended yet")
+            begun = each
+        elif isinstance(each, Commit | Rollback):
+            if begun is None:
+                raise _misplaced(each, "no BEGIN stands before it")
+            begun = None
+        elif begun is not None and isinstance(each, CreateRef | DropRef):
+            raise _misplaced(
+                each,
+                "branches and tags are no part of a transaction: make and drop them before BEGIN, "
+                "or after COMMIT",
+            )
+    if begun is not None:
+        raise _misplaced(begun, "no COMMIT follows: end the script with COMMIT 'message'")
 
 
-def _is_compound(tokens: Sequence[Any], at: int = 0) -> bool:
-    """Whether ``BEGIN … END`` begins there, whose statements are Spark's."""
-    if tokens[at].token_type.name != "BEGIN" or at + 1 == len(tokens):
-        return False
-    if tokens[at + 1].token_type.name == "SEMICOLON":
-        return False
-    last = next(each for each in reversed(tokens) if each.token_type.name != "SEMICOLON")
-    return bool(last.token_type.name == "END")
-
-
-def _statement(script: str, tokens: Sequence[Any], settings: Settings) -> Statement | Passed:
-    line = tokens[0].line
-    text = script[tokens[0].start : tokens[-1].end + 1]
-    passed = Passed(text, line)
-    words = _begins(tokens)
-    if not words:
-        return passed
-    reader = Reader(script, with_revisions(script, tokens), settings)
-    try:
-        reader.expect(*words)
-        found = _READING[words](reader)
-    except NotOursError:
-        return passed
+def _statement(script: str, tokens: Sequence[Token]) -> Statement | Passed:
+    line = script.count("\n", 0, tokens[0].start) + 1
+    text = script[tokens[0].start : tokens[-1].end]
+    read = _READING.get(tokens[0].word)
+    if tokens[0].word == "WITH":
+        read = _with_queries if _after_with(tokens) in _DML else None
+    if read is None:
+        return Passed(text, line)
+    reader = Reader(script, tokens)
+    reader.expect(tokens[0].word)
+    found = read(reader)
     reader.end()
     return replace(found, sql=text, line=line)
 
 
-def _after_with(tokens: Sequence[Any]) -> str:
+def _after_with(tokens: Sequence[Token]) -> str:
     """What stands after WITH: SELECT, INSERT and the like."""
     depth = 0
     for each in tokens:
-        kind, word = each.token_type.name, str(each.text).upper()
-        depth += (kind == "L_PAREN") - (kind == "R_PAREN")
-        if not depth and kind != "IDENTIFIER" and word in ("SELECT", "FROM", "VALUES", *_DML):
-            return word
+        depth += (each.word in OPENING) - (each.word in CLOSING)
+        if not depth and each.word in ("SELECT", "FROM", "VALUES", "PIVOT", "UNPIVOT", *_DML):
+            return each.word
     return ""
 
 
-def _begins(tokens: Sequence[Any]) -> tuple[str, ...]:
-    """The words that decide what a statement is; none for one that is not ours."""
-    if _is_compound(tokens):
-        return ()
-    words = [str(each.text).upper() for each in tokens[:2]]
-    if words[0] == "WITH":
-        return ("WITH",) if _after_with(tokens) in _DML else ()
-    return next((each for each in (tuple(words), tuple(words[:1])) if each in _READING), ())
-
-
-def _with_queries(reader: Reader) -> Insert | Merge:
-    """WITH … INSERT, and WITH … MERGE: the queries belong to the one of the statement."""
+def _with_queries(reader: Reader) -> Insert | Merge | Update | Delete:
+    """WITH … INSERT and its like: the queries belong to the statement."""
     queries = reader.queries(*_DML)
     word = reader.takes_one(*_DML)
     if word == "INSERT":
         insert = read_insert(reader)
+        if insert.values:
+            raise reader.refused("WITH stands before a query, and VALUES is none: leave it out")
         return replace(insert, query=f"{queries} {insert.query}")
     if word == "MERGE":
-        merge = read_merge(reader)
-        return replace(merge, source=f"{queries} {merge.source}")
-    raise reader.refused(f"WITH does not stand before {word}: write its queries into the condition")
-
-
-def _create(reader: Reader) -> CreateTable | CreateRef:
-    existing = or_replace(reader)
-    if reader.takes("TABLE"):
-        return read_create_table(reader, existing)
-    return read_create_ref(reader, ref_kind(reader), existing)
-
-
-def _replace(reader: Reader) -> Statement:
-    if reader.word() in ("TABLE", "BRANCH", "TAG"):
-        raise reader.refused(f"write CREATE OR REPLACE {reader.word()}")
-    raise NotOursError
-
-
-def _drop(reader: Reader) -> DropRef:
-    return read_drop_ref(reader, ref_kind(reader))
+        return replace(read_merge(reader), queries=queries)
+    if word == "UPDATE":
+        return replace(read_update(reader), queries=queries)
+    return replace(read_delete(reader), queries=queries)
 
 
 def _begin(reader: Reader) -> Begin:
     reader.takes_one("TRANSACTION", "WORK")
+    reader.end("a semicolon")
+    return Begin()
+
+
+def _start(reader: Reader) -> Begin:
+    reader.expect("TRANSACTION")
     reader.end("a semicolon")
     return Begin()
 
@@ -192,59 +155,35 @@ def _rollback(reader: Reader) -> Rollback:
 
 
 def _explain(reader: Reader) -> Explain:
-    if reader.word() in _EXPLAINED_BY_SPARK:
-        raise NotOursError
+    if reader.sees("ANALYZE") or reader.sees("("):
+        raise reader.refused("EXPLAIN says what would be asked of tables, and takes no options")
     if reader.is_done or reader.sees("EXPLAIN"):
         raise reader.wrong("a statement or a query")
-    script, tokens, settings = reader.rest()
-    found = _statement(script, tokens, settings)
+    tokens = list(reader.rest)
+    found = _statement(reader.script, tokens)
     if isinstance(found, Explain | Begin | Commit | Rollback):
         raise reader.refused("EXPLAIN is about one statement that changes something, or a query")
+    reader.skip_rest()
     return Explain(found)
 
 
-_READING: dict[tuple[str, ...], Callable[[Reader], Statement]] = {
-    ("INSERT",): read_insert,
-    ("DELETE",): read_delete,
-    ("UPDATE",): read_update,
-    ("MERGE",): read_merge,
-    ("TRUNCATE", "TABLE"): read_truncate,
-    ("CREATE",): _create,
-    ("REPLACE",): _replace,
-    ("DROP",): _drop,
-    ("ALTER", "TABLE"): read_alter_table,
-    ("RESTORE",): read_restore,
-    ("OPTIMIZE",): read_optimize,
-    ("BEGIN",): _begin,
-    ("START", "TRANSACTION"): _begin,
-    ("COMMIT",): _commit,
-    ("ROLLBACK",): _rollback,
-    ("EXPLAIN",): _explain,
-    ("WITH",): _with_queries,
+_READING: dict[str, Callable[[Reader], Statement]] = {
+    "INSERT": read_insert,
+    "DELETE": read_delete,
+    "UPDATE": read_update,
+    "MERGE": read_merge,
+    "TRUNCATE": read_truncate,
+    "CREATE": read_create,
+    "DROP": read_drop,
+    "ALTER": read_alter,
+    "RESTORE": read_restore,
+    "OPTIMIZE": read_optimize,
+    "BEGIN": _begin,
+    "START": _start,
+    "COMMIT": _commit,
+    "ROLLBACK": _rollback,
+    "EXPLAIN": _explain,
 }
-
-
-def _check_transactions(statements: Sequence[Statement | Passed]) -> None:
-    """Raise InvalidInputError unless every BEGIN has its COMMIT or ROLLBACK, and no other, and what
-    stands between them can be part of a commit."""
-    begun: Begin | None = None
-    for each in statements:
-        if isinstance(each, Begin):
-            if begun is not None:
-                raise _misplaced(each, f"the transaction of line {begun.line} has not ended yet")
-            begun = each
-        elif isinstance(each, Commit | Rollback):
-            if begun is None:
-                raise _misplaced(each, "no BEGIN stands before it")
-            begun = None
-        elif begun is not None and isinstance(each, CreateRef | DropRef):
-            raise _misplaced(
-                each,
-                "branches and tags are no part of a transaction: make and drop them before BEGIN, "
-                "or after COMMIT",
-            )
-    if begun is not None:
-        raise _misplaced(begun, "no COMMIT follows: end the script with COMMIT 'message'")
 
 
 def _misplaced(statement: Statement, why: str) -> InvalidInputError:

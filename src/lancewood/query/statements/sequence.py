@@ -32,7 +32,6 @@ from lancewood.query.statements.model import (
 from lancewood.query.statements.running import Done, Engine, RowStatements
 from lancewood.query.statements.shaping import TableStatements
 from lancewood.query.statements.workplace import Workplace, commit_message
-from lancewood.query.text import check_not_ours
 
 R = TypeVar("R")
 Script: TypeAlias = Sequence[Statement | Passed]
@@ -103,8 +102,7 @@ class _Running:
         """Run one statement; gives its answer if it is not a report."""
         if isinstance(statement, Passed):
             text = statement.text
-            check_not_ours(text, self._engine.settings, self._workplace.knows)
-            rows = self._engine.passed(text, lambda: self._rows.planned(text))
+            rows = self._engine.passed(text, self._workplace.sources)
             return Outcome(rows, _report(self._done))
         if isinstance(statement, Explain):
             return Outcome(None, pa.table({"plan": self._plan(statement).split("\n")}, PLAN))

@@ -37,9 +37,8 @@ from lancewood.query.statements.model import (
     Restore,
     Target,
 )
-from lancewood.query.statements.queries import TARGET, column_query, path_in
+from lancewood.query.statements.queries import TARGET
 from lancewood.query.statements.running import Answered, Done, NewPlace, Runs
-from lancewood.query.statements.types import COMMENT, arrow_schema, arrow_type
 from lancewood.table.by_uri import exists
 from lancewood.table.by_uri import open as open_table
 from lancewood.table.table import Table
@@ -62,7 +61,7 @@ class TableStatements(Runs):
                 return table
             if any(each.value is not None for each in columns):
                 return self._computed(statement, table, columns, dry_run=dry_run, message=message)
-            fields = [_field(each, self._settings) for each in columns]
+            fields = [self._field(each) for each in columns]
             return table.add_columns(fields, dry_run=dry_run, message=message)
 
         return self._verb("alter table", statement, run, dry_run=dry_run)
@@ -86,16 +85,33 @@ class TableStatements(Runs):
         """Raise InvalidInputError if a column but one has that name in another case: no query could
         tell them apart."""
         if self._has(path, table):
-            found = path_in(path, table, self._settings)
+            found = self._path_in(path, table)
             if found not in (path, but):
                 raise InvalidInputError(
                     f"column {'.'.join(path)!r} cannot be made: the table has {'.'.join(found)!r}, "
                     "and upper and lower case are the same here; choose another name"
                 )
 
+    def _path_in(self, path: Path, table: pa.Schema) -> Path:
+        """A path in the table's own spelling; raises InvalidInputError if there is no such
+        column."""
+        found: list[str] = []
+        names, where = table.names, "the table"
+        kind: Any = table
+        for part in path:
+            found.append(self._identifiers.column(part, names, where))
+            kind = kind.field(found[-1]).type
+            names = [each.name for each in kind] if pa.types.is_struct(kind) else []
+            where = ".".join(found)
+        return tuple(found)
+
+    def _field(self, column: Column) -> pa.Field:
+        (field,) = self._engine.dialect.arrow_schema([column], ())
+        return field.with_name(".".join(column.path))
+
     def _has(self, path: Path, table: pa.Schema) -> bool:
         try:
-            path_in(path, table, self._settings)
+            self._path_in(path, table)
         except InvalidInputError:
             return False
         return True
@@ -109,18 +125,14 @@ class TableStatements(Runs):
         dry_run: bool,
         message: str | None,
     ) -> Table:
-        values = {
-            each.path[0]: f"({each.value}\n)"
-            if each.type is None
-            else f"CAST(({each.value}\n) AS {each.type})"
-            for each in columns
-        }
+        dialect = self._engine.dialect
+        values = {each.path[0]: dialect.computed(str(each.value), each.type) for each in columns}
         name = statement.target.name
 
         def ask(snapshot: Snapshot) -> Answered:
             sources = self._workplace.sources()
             sources.put(TARGET, None, AddressedSnapshot.of(snapshot))
-            query = column_query(list(values.values()), name)
+            query = dialect.column_query(list(values.values()), name)
             return query, self._engine.answer(self.planned(query.sql, sources))
 
         return self._engine.add_columns(table, values, ask, dry_run=dry_run, message=message)
@@ -132,7 +144,7 @@ class TableStatements(Runs):
                 paths = tuple(each for each in paths if self._has(each, table.schema))
             if not paths:
                 return table
-            names = [".".join(path_in(each, table.schema, self._settings)) for each in paths]
+            names = [".".join(self._path_in(each, table.schema)) for each in paths]
             runner = self._engine.runner
             return table.drop_columns(names, dry_run=dry_run, message=message, runner=runner)
 
@@ -140,7 +152,7 @@ class TableStatements(Runs):
 
     def rename_column(self, statement: RenameColumn, *, dry_run: bool) -> Done:
         def run(table: Table, message: str | None) -> Table:
-            path = path_in(statement.path, table.schema, self._settings)
+            path = self._path_in(statement.path, table.schema)
             self._check_new((*path[:-1], statement.name), table.schema, path)
             old = ".".join(path)
             return table.rename_column(old, statement.name, dry_run=dry_run, message=message)
@@ -148,10 +160,10 @@ class TableStatements(Runs):
         return self._verb("alter table", statement, run, dry_run=dry_run)
 
     def change_type(self, statement: ChangeType, *, dry_run: bool) -> Done:
-        kind = arrow_type(statement.type, self._settings)
+        kind = self._engine.dialect.arrow_type(statement.type)
 
         def run(table: Table, message: str | None) -> Table:
-            name = ".".join(path_in(statement.path, table.schema, self._settings))
+            name = ".".join(self._path_in(statement.path, table.schema))
             return table.cast_column(
                 name, kind, dry_run=dry_run, message=message, runner=self._engine.runner
             )
@@ -176,7 +188,7 @@ class TableStatements(Runs):
     def _state(self, target: Target, at: At) -> int | str | datetime:
         """The state that is meant; in a repository, the version that a commit of it has."""
         if isinstance(at, Moment):
-            return self._engine.surroundings.moment(at.sql)
+            return self._engine.moment(at.sql)
         if isinstance(at, int) or not self._workplace.is_in_repository(target):
             return at
         landed = self._workplace.sources().landed(target.name, at).landed_version
@@ -234,9 +246,9 @@ class TableStatements(Runs):
         cannot be."""
         options, config = dict(statement.options), dict(statement.properties)
         if statement.comment is not None:
-            config[COMMENT] = statement.comment
+            config["comment"] = statement.comment
         if statement.query is None:
-            schema = arrow_schema(statement.columns, statement.primary_key, self._settings)
+            schema = self._engine.dialect.arrow_schema(statement.columns, statement.primary_key)
             return _NewTable(schema, None, options, config)
         sources = self._workplace.sources()
         if there is not None:
@@ -293,7 +305,7 @@ class TableStatements(Runs):
 
     def create_ref(self, statement: CreateRef, *, dry_run: bool) -> Done:
         names, asked = self._names(statement), statement.at
-        at = self._engine.surroundings.moment(asked.sql) if isinstance(asked, Moment) else asked
+        at = self._engine.moment(asked.sql) if isinstance(asked, Moment) else asked
         is_there = statement.existing is not Existing.FAIL and names.has(statement.name)
         if dry_run or (is_there and statement.existing is Existing.KEEP):
             return Done(f"create {statement.kind}", names.table)
@@ -383,11 +395,6 @@ class _Names:
                 f"them up with lw branch -D {name}",
                 branch=name,
             ) from refused
-
-
-def _field(column: Column, settings: Any) -> pa.Field:
-    (field,) = arrow_schema([column], (), settings)
-    return field.with_name(".".join(column.path))
 
 
 _VERBS: Mapping[type, Callable[..., Done]] = {

@@ -15,7 +15,6 @@ import pyarrow.types as pt
 from lancewood.errors import InvalidInputError
 from lancewood.expr.floats import as_float
 from lancewood.jobs.rows.assignments import cast_number
-from lancewood.query.kinds import cast_to
 
 _EXACT = 2.0**53
 """From here on, floats are further apart than whole numbers."""
@@ -143,4 +142,4 @@ def _cast(array: pa.Array, name: str, kind: pa.DataType) -> pa.Array:
 def _way_out(kind: pa.DataType) -> str:
     if pt.is_floating(kind):  # a cast to it would be as large
         return "write one that fits, or change the type of the column with ALTER TABLE"
-    return f"write {cast_to(kind)}, to say what it should become"
+    return "write a CAST, to say what it should become"

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from lancewood.engine.snapshot import TAG, Snapshot
 from lancewood.errors import InvalidInputError, RetryableConflictError
-from lancewood.query.settings import Settings
+from lancewood.query.identifiers import Identifiers
 from lancewood.query.sources import Source, Sources, is_uri
 from lancewood.query.statements.model import Target
 from lancewood.repo.committing.transaction import Transaction
@@ -35,7 +35,7 @@ class Workplace:
         repository: Repository | str | os.PathLike[str] | None,
         revision: str | None,
         storage_options: Mapping[str, str] | None,
-        settings: Settings,
+        identifiers: Identifiers,
     ) -> None:
         self._tables = None if tables is None else dict(tables)
         self._repository = (
@@ -45,7 +45,7 @@ class Workplace:
         )
         self._revision = revision
         self._storage_options = storage_options
-        self._settings = settings
+        self._identifiers = identifiers
         self._transaction: Transaction | None = None
         self._branch: str | None = None
         self._staged: set[str] = set()
@@ -70,7 +70,7 @@ class Workplace:
         if transaction is not None and transaction.tip is not None:
             revision = str(transaction.tip)
         found = Sources(
-            self._tables, self._repository, revision, self._storage_options, self._settings
+            self._tables, self._repository, revision, self._storage_options, self._identifiers
         )
         for name in self._staged:
             assert transaction is not None
@@ -78,10 +78,6 @@ class Workplace:
             found.put(name, None, state)
             found.put(name, self._branch, state)
         return found
-
-    def knows(self, name: str) -> bool:
-        """Whether a query would find a table of ours by this name."""
-        return self.sources().known_as(name) is not None
 
     def is_in_repository(self, target: Target) -> bool:
         """Whether a table is, or would be, one of the repository."""
@@ -97,7 +93,7 @@ class Workplace:
         transaction = self._transaction
         if transaction is not None and self.is_in_repository(target):
             self._check_branch(target)
-            found = self._settings.find(target.name, transaction.tables)
+            found = self._identifiers.find(target.name, transaction.tables)
             if found is None:
                 raise sources.unknown(target.name)
             if not dry_run or found in self._staged:
@@ -145,7 +141,7 @@ class Workplace:
         """Whether there is a table of this name."""
         if self._transaction is not None and self.is_in_repository(target):
             self._check_branch(target)
-            return self._settings.find(target.name, self._transaction.tables) is not None
+            return self._identifiers.find(target.name, self._transaction.tables) is not None
         if self.is_in_repository(target):
             return self.sources().known_as(target.name) is not None
         uri = self.uri(target)
@@ -159,7 +155,7 @@ class Workplace:
     def wrote(self, target: Target, after: Table) -> None:
         """Go on with what a statement made of a table."""
         if self._transaction is not None and self.is_in_repository(target):
-            found = self._settings.find(target.name, self._transaction.tables)
+            found = self._identifiers.find(target.name, self._transaction.tables)
             self._staged.add(found or target.name)
             return
         name = self._given_name(target.name)
@@ -248,7 +244,7 @@ class Workplace:
 
     def _given_name(self, name: str) -> str | None:
         """The name under which a table was given."""
-        return self._settings.find(name, self._tables or {})
+        return self._identifiers.find(name, self._tables or {})
 
 
 def commit_message(*statements: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError, LancewoodError, UnsupportedError
-from lancewood.query.kinds import cast_to
+from lancewood.spark.kinds import cast_to
 
 _LONGEST = 80
 

@@ -12,10 +12,10 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
-from tests.unit.query.statements.judged import SOURCE, TARGET, Judged, ordered
+from tests.unit.query.statements.judged import SOURCE, TARGET, Judged
 
 import lancewood as lw
-from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
+from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.query.here import Here
 
 
@@ -113,13 +113,17 @@ PRICES = pa.table(
         ("price = 9999999999.99", Decimal("9999999999.99")),
         ("price = 2.5e-1", Decimal("0.25")),
         ("price = id", Decimal("1.00")),
-        ("price = CAST(1.567 AS DECIMAL(12, 2))", Decimal("1.57")),
+        ("price = 1.567", Decimal("1.57")),
+        ("price = 5.175::DOUBLE", Decimal("5.18")),
         ("small = 2.0", 2),
+        ("small = 1.5", 2),
+        ("small = '7'", 7),
         ("near = 0.5", 0.5),
-        ("at = TIMESTAMP_NTZ '2024-01-01 00:00:00'", datetime(2024, 1, 1)),
+        ("half = 0.5", 0.5),
+        ("at = TIMESTAMP '2024-01-01 00:00:00'", datetime(2024, 1, 1)),
     ],
 )
-def test_a_number_becomes_the_equal_one_of_the_column(
+def test_a_value_is_cast_to_the_type_of_its_column_as_duckdb_does(
     tmp_path: Path, assigned: str, stored: object
 ) -> None:
     uri = str(tmp_path / "t.lance")
@@ -132,22 +136,18 @@ def test_a_number_becomes_the_equal_one_of_the_column(
 @pytest.mark.parametrize(
     ("assigned", "told"),
     [
-        ("price = 1.567", r"1\.567 is no value of it: write CAST\(1\.567 AS DECIMAL\(12,2\)\)"),
-        ("price = 12345678901", "12345678901 is no value of it: write one that fits"),
-        ("price = 1.567D", r"1\.567 has more digits than .* write CAST\(… AS DECIMAL\(12,2\)\)"),
-        ("price = price * 1.111", r"write CAST\(… AS DECIMAL\(12,2\)\), to say what"),
-        ("small = 1.5", r"1\.5 is no value of it: write CAST\(1\.5 AS TINYINT\)"),
-        ("small = 300", "300 is no value of it: write one that fits, or change the type"),
-        ("near = 1e300", r"1e\+300 is too large for float"),
-        ("near = 1e300 + id", r"1e\+300 is too large for float; write one that fits"),
-        ("near = near * 1e300", r"1e\+300 is too large for float"),
+        ("price = 12345678901", "Could not cast"),
+        ("price = '1.5x'", "Could not convert"),
+        ("small = 300", "out of range"),
+        ("near = 1e300", "out of range"),
+        ("near = 1e300 + id", "out of range"),
+        ("near = near::DOUBLE * 1e300", "out of range"),
         ("half = 1e10", "10000000000.0 is too large for halffloat"),
         ("half = 99999", "99999.0 is too large for halffloat"),
         ("half = id * 99999.5", "99999.5 is too large for halffloat"),
-        ("at = TIMESTAMP_NTZ '2024-01-01 00:00:00.5'", "is no value of it: write one that fits"),
     ],
 )
-def test_a_number_that_would_be_another_one_in_the_column_is_refused(
+def test_a_value_that_a_column_cannot_hold_is_refused(
     tmp_path: Path, assigned: str, told: str
 ) -> None:
     uri = str(tmp_path / "t.lance")
@@ -178,8 +178,8 @@ def test_a_negative_decimal_keeps_all_of_its_digits(tmp_path: Path) -> None:
 
 
 def test_conditions_and_values_take_arguments(judged: Judged) -> None:
-    judged.run("UPDATE t SET label = :label WHERE id = :id", {"label": "it's", "id": 3})
-    judged.run("DELETE FROM t WHERE id = :id", {"id": 1})
+    judged.run("UPDATE t SET label = $label WHERE id = $id", {"label": "it's", "id": 3})
+    judged.run("DELETE FROM t WHERE id = $id", {"id": 1})
     assert "it's" in {each[1] for each in judged.ours()}
     assert judged.version == 3
 
@@ -245,14 +245,63 @@ def test_a_merge_takes_any_source_and_any_condition(judged: Judged, merge: str) 
 
 def test_all_columns_come_from_the_source_by_their_names(tmp_path: Path) -> None:
     judged = Judged(tmp_path, source=SOURCE.select(["score", "count", "label", "id"]))
-    stars = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-    lw.sql(f"MERGE INTO t USING s ON t.id = s.id {stars}", tables=judged.tables)
-    taken = {2, 3, 6}
-    kept = [each for each in TARGET.to_pylist() if each["id"] not in taken]
-    assert judged.ours() == ordered([tuple(e.values()) for e in [*kept, *SOURCE.to_pylist()]])
+    all_of_it = "WHEN MATCHED THEN UPDATE BY NAME WHEN NOT MATCHED THEN INSERT BY NAME"
+    judged.run(f"MERGE INTO t USING s ON t.id = s.id {all_of_it}")
     short = {**judged.tables, "s": lw.create(tmp_path / "short.lance", SOURCE.select(["id"]))}
-    with pytest.raises(InvalidInputError, match="'label' is not there: the source"):
-        lw.sql(f"MERGE INTO t USING s ON t.id = s.id {stars}", tables=short)
+    for rest in ("UPDATE", "UPDATE SET *", "UPDATE BY POSITION"):
+        with pytest.raises(InvalidInputError, match="the source has 1 columns for 4 of the table"):
+            lw.sql(f"MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN {rest}", tables=short)
+
+
+@pytest.mark.parametrize(
+    "clauses",
+    [
+        "WHEN MATCHED THEN UPDATE WHEN NOT MATCHED THEN INSERT",
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
+        "WHEN MATCHED AND s.id = 2 THEN DO NOTHING WHEN MATCHED THEN DELETE",
+        "WHEN MATCHED THEN UPDATE SET (label, score) = (s.label || '!', DEFAULT)",
+        "WHEN NOT MATCHED THEN INSERT VALUES (s.id, DEFAULT, s.score, 5)",
+        "WHEN NOT MATCHED THEN INSERT DEFAULT VALUES",
+        "WHEN MATCHED THEN INSERT (id, label) VALUES (t.id + 100, s.label)",
+        "WHEN NOT MATCHED BY SOURCE THEN INSERT (id) VALUES (t.id * 10)",
+        "WHEN NOT MATCHED BY TARGET AND s.id > 100 THEN ERROR 'never'",
+    ],
+)
+def test_a_merge_has_the_clauses_of_duckdb(judged: Judged, clauses: str) -> None:
+    judged.run(f"MERGE INTO t USING s ON t.id = s.id {clauses}")
+
+
+def test_a_merge_with_an_error_fails_if_there_is_such_a_row(judged: Judged) -> None:
+    merge = "MERGE INTO t USING s ON t.id = s.id WHEN MATCHED AND s.id = 3 THEN ERROR 'no ' || s.id"
+    with pytest.raises(InvalidInputError, match=r"^MERGE: a row meets WHEN MATCHED .*: no 3$"):
+        lw.sql(merge, tables=judged.tables)
+    assert judged.version == 1
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE t SET label = s.label FROM s WHERE s.id = t.id",
+        "UPDATE t AS x SET score = u.m FROM (SELECT id, max(score) AS m FROM s GROUP BY ALL) u "
+        "WHERE u.id = x.id",
+        "WITH c AS (SELECT 2 AS k) UPDATE t SET label = 'c' FROM c WHERE c.k = t.id",
+        "WITH c AS (SELECT 2 AS k) DELETE FROM t WHERE id IN (FROM c)",
+        "DELETE FROM t USING s WHERE s.id = t.id AND s.score > 20",
+        "DELETE FROM t USING s a, s b WHERE a.id = t.id",
+        "MERGE INTO t USING s USING (id) WHEN MATCHED THEN UPDATE SET label = s.label || id",
+        "WITH w AS (FROM s WHERE id > 2) MERGE INTO t USING w ON w.id = t.id "
+        "WHEN MATCHED THEN UPDATE SET label = w.label WHEN NOT MATCHED THEN INSERT BY NAME",
+        "UPDATE t SET (label, count) = ROW(label || 'r', 2) WHERE id = 3",
+        "UPDATE t SET score = DEFAULT WHERE id = 1 -- a comment",
+        "UPDATE t SET label = $$it's from$$ /* where */ WHERE label IS NULL",
+        "INSERT INTO t DEFAULT VALUES",
+        "INSERT INTO t (id, label) VALUES (DEFAULT, 'a'), (1 + 1, 5)",
+        "INSERT INTO t BY NAME SELECT 12 AS id, [1, 2][1] AS count",
+        "TRUNCATE t",
+    ],
+)
+def test_statements_do_what_duckdb_does(judged: Judged, sql: str) -> None:
+    judged.run(sql)
 
 
 def test_a_bare_name_means_the_side_that_such_rows_have(judged: Judged) -> None:
@@ -265,34 +314,20 @@ def test_a_bare_name_means_the_side_that_such_rows_have(judged: Judged) -> None:
 
 
 @pytest.mark.parametrize(
-    ("clause", "side"),
+    "clause",
     [
-        ("WHEN NOT MATCHED AND t.id IS NULL THEN INSERT *", "target"),
-        ("WHEN NOT MATCHED THEN INSERT (id, label) VALUES (s.id, t.label)", "target"),
-        ("WHEN NOT MATCHED THEN INSERT (id) VALUES (score)", "target"),
-        ("WHEN NOT MATCHED BY SOURCE AND s.id IS NULL THEN DELETE", "source"),
-        ("WHEN NOT MATCHED BY SOURCE THEN UPDATE SET score = s.more", "source"),
-        ("WHEN NOT MATCHED BY SOURCE THEN UPDATE SET score = more + 1", "source"),
+        "WHEN NOT MATCHED AND t.id IS NULL THEN INSERT (id) VALUES (1)",
+        "WHEN NOT MATCHED THEN INSERT (id, label) VALUES (s.id, t.label)",
+        "WHEN NOT MATCHED THEN INSERT (id) VALUES (score)",
+        "WHEN NOT MATCHED BY SOURCE AND s.id IS NULL THEN DELETE",
+        "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET score = more + 1",
     ],
 )
-def test_a_column_of_the_side_without_a_row_is_refused(
-    judged: Judged, clause: str, side: str
-) -> None:
+def test_a_column_of_the_side_without_a_row_is_refused(judged: Judged, clause: str) -> None:
     source = "(SELECT id, label, count, 1 AS more FROM s)"
-    with pytest.raises(InvalidInputError, match=f"of the {side}, which has no such row"):
+    with pytest.raises(InvalidInputError, match="DuckDB does not take the query: Referenced"):
         lw.sql(f"MERGE INTO t USING {source} s ON t.id = s.id {clause}", tables=judged.tables)
     assert judged.version == 1
-
-
-def test_a_number_that_a_float_cannot_tell_is_refused(judged: Judged) -> None:
-    sql = """MERGE INTO t USING s ON t.id = s.id
-        WHEN MATCHED AND t.id = 2 THEN UPDATE SET id = {}
-        WHEN MATCHED THEN UPDATE SET id = CAST(s.id AS DOUBLE)"""
-    with pytest.raises(InvalidInputError, match="stands for more than one whole number"):
-        lw.sql(sql.format("9007199254740993"), tables=judged.tables)
-    assert judged.version == 1
-    lw.sql(sql.format("9007199254740991"), tables=judged.tables)
-    assert 9007199254740991 in {each[0] for each in judged.ours()}
 
 
 TWICE = pa.concat_tables([SOURCE, SOURCE.slice(0, 1)])
@@ -301,26 +336,24 @@ TWICE = pa.concat_tables([SOURCE, SOURCE.slice(0, 1)])
 def test_a_row_that_two_of_the_source_match_is_an_error(tmp_path: Path) -> None:
     judged = Judged(tmp_path, source=TWICE)
     before = judged.ours()
-    for clause in (
-        "WHEN MATCHED THEN UPDATE SET label = s.label",
-        "WHEN MATCHED AND s.score > 1000 THEN DELETE",
-        "WHEN MATCHED AND true THEN DELETE",
+    for statement in (
+        "MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET label = s.label",
+        "MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN DELETE",
+        "UPDATE t SET label = s.label FROM s WHERE t.id = s.id",
     ):
         with pytest.raises(InvalidInputError, match="several rows of the source match the same"):
-            lw.sql(f"MERGE INTO t USING s ON t.id = s.id {clause}", tables=judged.tables)
+            lw.sql(statement, tables=judged.tables)
     assert judged.ours() == before
     assert judged.version == 1
 
 
-def test_what_is_deleted_or_new_may_be_matched_often(tmp_path: Path) -> None:
+def test_what_no_clause_changes_and_what_is_new_may_be_matched_often(tmp_path: Path) -> None:
     judged = Judged(tmp_path, source=TWICE)
-    delete = "MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN DELETE"
-    found = lw.sql(delete, tables=judged.tables).to_arrow().to_pylist()[0]
-    assert counts(found) == (0, 0, 3)
-    assert [each[0] for each in judged.ours()] == [1, 4, None]
-    judged = Judged(tmp_path / "again", source=TWICE)
+    merge = "MERGE INTO t USING s ON t.id = s.id"
+    judged.run(f"{merge} WHEN MATCHED AND s.score > 1000 THEN DELETE")
+    judged.run(f"{merge} WHEN MATCHED THEN DO NOTHING")
     new = "WHEN NOT MATCHED THEN INSERT (id, label) VALUES (s.id, s.label)"
-    assert counts(judged.run(f"MERGE INTO t USING s ON t.id = s.id {new}")) == (3, 0, 0)
+    assert counts(judged.run(f"{merge} {new}")) == (3, 0, 0)
 
 
 def test_an_overwrite_keeps_the_columns_of_the_table(judged: Judged) -> None:
@@ -351,27 +384,26 @@ def test_values_are_stored_in_the_types_of_the_table(tmp_path: Path) -> None:
     )
     tables = {"t": lw.create(tmp_path / "t.lance", rows)}
     lw.sql("INSERT INTO t (small, text, kind) VALUES (2, 'b', 'b')", tables=tables)
-    merge = "MERGE INTO t USING t AS s ON t.small = s.small + 1 WHEN MATCHED THEN UPDATE SET *"
+    merge = "MERGE INTO t USING t AS s ON t.small = s.small + 1 WHEN MATCHED THEN UPDATE"
     lw.sql(merge, tables={"t": str(tmp_path / "t.lance")})
     found = lw.open(tmp_path / "t.lance").to_arrow()
     assert found.schema.equals(rows.schema)
     assert found["vector"].to_pylist() == [[1.0, 2.0], [1.0, 2.0]]
     assert found["kind"].to_pylist() == ["a", "a"]
-    for value, why in {"300": "small", "1.5": "small", "'x'": "small"}.items():
-        with pytest.raises(InvalidInputError, match=why):
+    for value in ("300", "'x'"):
+        with pytest.raises(InvalidInputError, match="fails on a value"):
             lw.sql(f"UPDATE t SET small = {value}", tables={"t": str(tmp_path / "t.lance")})
 
 
-def test_a_field_of_a_struct_is_set_alone(tmp_path: Path) -> None:
+def test_a_field_of_a_struct_is_set_with_the_whole(tmp_path: Path) -> None:
     boxes = pa.array([{"x": 1, "y": "a"}, None, {"x": 3, "y": "c"}])
     uri = str(tmp_path / "t.lance")
     lw.create(uri, pa.table({"id": [1, 2, 3], "box": boxes}))
-    lw.sql("UPDATE t SET box.X = 9, box.y = NULL WHERE id < 2", tables={"t": uri})
+    lw.sql("UPDATE t SET box = struct_update(box, x := 9) WHERE id < 2", tables={"t": uri})
     found = {each["id"]: each["box"] for each in lw.open(uri).to_arrow().to_pylist()}
-    assert found == {1: {"x": 9, "y": None}, 2: None, 3: {"x": 3, "y": "c"}}
-    for sql in ("UPDATE t SET box.x = id * 2", "UPDATE t SET box.x = 9 WHERE id < 3"):
-        with pytest.raises(UnsupportedError, match="Spark alone"):
-            lw.sql(sql, tables={"t": uri})
+    assert found == {1: {"x": 9, "y": "a"}, 2: None, 3: {"x": 3, "y": "c"}}
+    with pytest.raises(InvalidInputError, match="struct_update"):
+        lw.sql("UPDATE t SET box.x = 9", tables={"t": uri})
 
 
 def test_blobs_stay_with_their_rows(tmp_path: Path) -> None:
@@ -383,7 +415,7 @@ def test_blobs_stay_with_their_rows(tmp_path: Path) -> None:
         UPDATE t SET x = x * 10 WHERE id * 1 = 2;
         MERGE INTO t USING (VALUES (1), (9)) s(id) ON t.id = s.id
             WHEN MATCHED THEN UPDATE SET x = 77
-            WHEN NOT MATCHED THEN INSERT (id, b) VALUES (s.id, X'CC')
+            WHEN NOT MATCHED THEN INSERT (id, b) VALUES (s.id, '\\xCC'::BLOB)
             WHEN NOT MATCHED BY SOURCE AND id = 3 THEN DELETE;
     """
     lw.sql(script, tables={"t": uri})
@@ -453,7 +485,20 @@ def test_statements_of_a_script_each_have_their_row(judged: Judged) -> None:
         ("INSERT INTO t (nope) VALUES (1)", InvalidInputError, "'nope' is not there"),
         ("UPDATE t SET nope = 1", InvalidInputError, "'nope' is not there"),
         ("DELETE FROM t WHERE nope = 1", InvalidInputError, "nope"),
-        ("UPDATE t SET label = soundex(label)", UnsupportedError, "Spark alone"),
+        ("UPDATE t SET label = soundex(label)", InvalidInputError, "soundex"),
+        ("UPDATE t SET score = row_number() OVER ()", InvalidInputError, "no window function"),
+        ("UPDATE t SET score = unnest([1])", InvalidInputError, "one value"),
+        ("UPDATE t SET score = COLUMNS(*)", InvalidInputError, "one value"),
+        ("UPDATE t SET score = max(score)", InvalidInputError, "GROUP BY"),
+        ("UPDATE t SET score = 1 RETURNING *", InvalidInputError, "RETURNING is not answered"),
+        ("INSERT INTO t SELECT * FROM s RETURNING id", InvalidInputError, "RETURNING"),
+        ("INSERT INTO t FROM s ON CONFLICT DO NOTHING", InvalidInputError, "write MERGE INTO"),
+        ("DELETE FROM t WHERE id = 1 ORDER BY id", InvalidInputError, "line 1, column"),
+        (
+            "MERGE INTO t USING s a, s b ON true WHEN MATCHED THEN DELETE",
+            InvalidInputError,
+            "one table",
+        ),
     ],
 )
 def test_what_cannot_be_done_changes_nothing(
@@ -480,9 +525,8 @@ def meddle(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], 
 
         def answer(self: Here, planned: Any) -> Any:
             found = asked(self, planned)
-            if left and (
-                "__lancewood_target" in planned.query.sql or " FROM t" in planned.query.sql
-            ):
+            sql = planned._named.sql
+            if left and ("__lancewood_target" in sql or " FROM t" in sql):
                 left.pop()()
             return found
 

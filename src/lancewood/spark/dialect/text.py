@@ -16,7 +16,7 @@ from typing import Any
 from lancewood.errors import InvalidInputError
 from lancewood.expr.dialects import counted_advance, subclass, translated_errors
 from lancewood.expr.parse import shorten
-from lancewood.query.settings import Settings
+from lancewood.spark.dialect.settings import Settings
 
 MAX_LENGTH = 1_000_000
 """The longest query, in characters."""

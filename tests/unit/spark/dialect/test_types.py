@@ -9,10 +9,10 @@ import pytest
 
 import lancewood as lw
 from lancewood.errors import InvalidInputError, UnsupportedError
-from lancewood.query.settings import Settings
 from lancewood.query.statements.model import CreateTable
-from lancewood.query.statements.script import parse_script
-from lancewood.query.statements.types import arrow_schema, arrow_type
+from lancewood.spark.dialect.script import parse_script
+from lancewood.spark.dialect.settings import Settings
+from lancewood.spark.dialect.types import arrow_schema, arrow_type
 
 TYPES = {
     "BOOLEAN": pa.bool_(),

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -19,29 +22,32 @@ from lancewood.errors import InvalidInputError
 from lancewood.jobs.columns.add import AddColumns
 from lancewood.jobs.counts import RowCounts
 from lancewood.jobs.job import CommitOptions
-from lancewood.query.plan import QueryPlan
-from lancewood.query.settings import Settings
-from lancewood.query.sources import Source
-from lancewood.query.statements.model import Passed
+from lancewood.query.sources import Source, Sources
+from lancewood.query.statements.model import Column, Delete, Insert, Merge, Passed, Update
 from lancewood.query.statements.queries import (
     DELETED,
     INSERTED,
     REFUSED,
     UPDATED,
+    ChangeQuery,
     matched_twice,
     not_replaced,
 )
 from lancewood.query.statements.running import Ask, NewPlace
-from lancewood.query.statements.script import parse_script
 from lancewood.query.statements.sequence import run_script
 from lancewood.query.statements.workplace import Workplace
-from lancewood.query.text import is_no_query, shown
 from lancewood.repo.repository import Repository
 from lancewood.spark.columns.add import ExpressionColumns, ExpressionFiles
 from lancewood.spark.columns.expressions import ColumnExpressions
+from lancewood.spark.dialect import change_queries
+from lancewood.spark.dialect.plan import QueryPlan, plan_query
+from lancewood.spark.dialect.querying import Args, OfSession, answer, refused, session_settings
+from lancewood.spark.dialect.script import parse_script
+from lancewood.spark.dialect.settings import Settings
+from lancewood.spark.dialect.text import check_not_ours, is_no_query, shown
+from lancewood.spark.dialect.types import arrow_schema, arrow_type
 from lancewood.spark.merging.addressed import ChangeByFrame, FrameChanges
 from lancewood.spark.merging.key_join import KnownChanges
-from lancewood.spark.querying import Args, OfSession, answer, refused, session_settings
 from lancewood.spark.runner import SparkRunner
 from lancewood.spark.tasks import check_running, frame_of
 from lancewood.spark.types import Writing, spark_schema
@@ -63,7 +69,6 @@ def sql(
     revision: str | None = None,
     args: Args = None,
     storage_options: Mapping[str, str] | None = None,
-    pushdown: bool = True,
 ) -> DataFrame:
     """The answer to a query, whose tables may be named with revisions, as a DataFrame. Statements
     that change tables are run, too.
@@ -77,9 +82,8 @@ def sql(
     are values for ``:name`` (a mapping) or ``?`` (a list).
 
     Every version is resolved now, once for each name and revision: later commits do not change the
-    frame. Columns, conditions and limits are pushed down to the tables where possible;
-    ``pushdown=False`` reads all of every table, with the same answer. Raises NotFoundError, and
-    InvalidInputError for text that Spark refuses.
+    frame. Spark decides which columns and rows are read, as for ``lancewood.spark.read``. Raises
+    NotFoundError, and InvalidInputError for text that Spark refuses.
 
     INSERT, UPDATE, DELETE, MERGE INTO, CREATE TABLE and the like are done before this returns:
     Spark computes, executors write, and the driver makes one commit for each, on ``photos@exp`` as
@@ -89,7 +93,7 @@ def sql(
     deleted, version, commit. A statement that is none of these goes to Spark as it is.
     """
     check_running(spark)
-    engine = OnSpark(spark, args, pushdown=pushdown)
+    engine = OnSpark(spark, args)
     script = parse_script(query, engine.settings)
     if isinstance(args, Sequence) and not all(isinstance(each, Passed) for each in script):
         raise InvalidInputError("statements take values for :name, not a list for ?")
@@ -98,23 +102,65 @@ def sql(
     return engine.report(found.report) if found.rows is None else found.rows
 
 
+@dataclass(frozen=True)
+class SparkDialect:
+    """Statements in Spark's SQL."""
+
+    identifiers: Settings
+
+    def delete_query(self, statement: Delete) -> ChangeQuery:
+        return change_queries.delete_query(statement)
+
+    def update_query(self, statement: Update, table: pa.Schema) -> ChangeQuery:
+        return change_queries.update_query(statement, table, self.identifiers)
+
+    def merge_query(self, statement: Merge, table: pa.Schema, source: Sequence[str]) -> ChangeQuery:
+        return change_queries.merge_query(statement, table, source, self.identifiers)
+
+    def replace_query(
+        self, statement: Insert, names: Sequence[str], table: pa.Schema
+    ) -> ChangeQuery:
+        return change_queries.replace_query(statement, names)
+
+    def insert_query(self, statement: Insert, table: pa.Schema) -> str:
+        return statement.query
+
+    def column_query(self, values: Sequence[str], exposed: str) -> ChangeQuery:
+        return change_queries.column_query(values, exposed)
+
+    def computed(self, value: str, kind: str | None) -> str:
+        return f"({value}\n)" if kind is None else f"CAST(({value}\n) AS {kind})"
+
+    def arrow_type(self, sql: str) -> pa.DataType:
+        return arrow_type(sql, self.identifiers)
+
+    def arrow_schema(self, columns: Sequence[Column], primary_key: Sequence[str]) -> pa.Schema:
+        return arrow_schema(columns, primary_key, self.identifiers)
+
+
 class OnSpark:
     """Spark answers, and its executors write."""
 
-    def __init__(self, spark: SparkSession, args: Args, *, pushdown: bool = True) -> None:
+    def __init__(self, spark: SparkSession, args: Args) -> None:
         self._spark = spark
         self._args = args
-        self._pushdown = pushdown
         self.settings: Settings = session_settings(spark)
-        self.surroundings = OfSession(spark)
+        self.dialect = SparkDialect(self.settings)
         self.runner = SparkRunner(spark)
 
-    def answer(self, planned: QueryPlan) -> DataFrame:
-        return answer(self._spark, planned, self._args, pushdown=self._pushdown)
+    def moment(self, sql: str) -> datetime:
+        return OfSession(self._spark).moment(sql)
 
-    def passed(self, text: str, planned: Callable[[], QueryPlan]) -> DataFrame:
+    def planned(self, sql: str, sources: Sources) -> QueryPlan:
+        return plan_query(sql, sources, self.settings, OfSession(self._spark))
+
+    def answer(self, planned: QueryPlan) -> DataFrame:
+        return answer(self._spark, planned, self._args)
+
+    def passed(self, text: str, sources: Callable[[], Sources]) -> DataFrame:
+        check_not_ours(text, self.settings, lambda name: sources().known_as(name) is not None)
         try:
-            return self.answer(planned())
+            return self.answer(self.planned(text, sources()))
         except InvalidInputError as error:
             if not is_no_query(error):
                 raise
@@ -162,7 +208,7 @@ class OnSpark:
                 query.on,
                 KnownChanges(INSERTED, UPDATED, DELETED, query.deletes_repeatedly),
                 REFUSED,
-                matched_twice,
+                partial(matched_twice, "MERGE"),
                 not_replaced,
             )
 

@@ -1,9 +1,7 @@
 """A query with tables at revisions, executed by Spark.
 
 Spark executes the query as it was written, except that each table becomes a frame under the same
-alias. ``query.reads`` decides what a frame contains. If Spark refuses the query with such reduced
-frames, it is asked again with whole ones, so that its answer, also about a wrong name, never
-depends on the reduction.
+alias. Which columns and rows are read, and how far a limit goes, Spark decides.
 """
 
 from __future__ import annotations
@@ -16,22 +14,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from lancewood.engine.rows import plan_scan
-from lancewood.errors import InvalidInputError, UnsupportedError
-from lancewood.query.diffs import TableDiff
-from lancewood.query.names import Occurrence, with_names
-from lancewood.query.plan import QueryPlan, plan_query
-from lancewood.query.reads import Read
-from lancewood.query.settings import Settings
+from lancewood.errors import InvalidInputError
+from lancewood.query.diffs import Readable, TableDiff
 from lancewood.query.sources import AddressedSnapshot, Source, Sources
-from lancewood.query.text import shown
 from lancewood.repo.repository import Repository
-from lancewood.spark.abilities import DOUBLED_QUOTES, release_of
+from lancewood.spark.dialect.names import with_names
+from lancewood.spark.dialect.plan import QueryPlan, plan_query
+from lancewood.spark.dialect.settings import Settings
+from lancewood.spark.dialect.text import shown
 from lancewood.spark.diffing.diff import diff_frame
-from lancewood.spark.reading.plan import plan_read
-from lancewood.spark.reading.read import read_frame, taken_whole
+from lancewood.spark.reading.read import read_snapshot
 from lancewood.spark.running.failures import quiet
-from lancewood.spark.tasks import check_running, is_connect, slots
+from lancewood.spark.tasks import check_running, is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,8 +36,6 @@ _condition = re.compile(r"^\[[A-Z0-9_.]+\] ")
 _state = re.compile(r"\.? *SQLSTATE: \w+")
 _location = re.compile(r"(line \d+),? pos \d+")
 _MOST_CHARACTERS = 500
-_NO_COLUMN = "__lancewood_row"
-"""The column of a frame of which only the number of rows matters."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -56,7 +48,8 @@ def explain_sql(
     revision: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> str:
-    """What a query reads of its tables, in words: versions, columns, conditions, limits.
+    """Which versions of its tables a query reads, in words; what Spark reads of them,
+    ``DataFrame.explain`` says.
 
     No row is read. Raises what ``sql`` raises before Spark sees the query.
     """
@@ -66,25 +59,24 @@ def explain_sql(
     return plan_query(query, sources, settings, OfSession(spark)).explain()
 
 
-def answer(
-    spark: SparkSession, planned: QueryPlan, args: Args = None, *, pushdown: bool = True
-) -> DataFrame:
-    """The frame of a planned query."""
+def answer(spark: SparkSession, planned: QueryPlan, args: Args = None) -> DataFrame:
+    """The frame of a planned query: each table is a frame under the same alias, of which Spark
+    reads what it needs. Raises InvalidInputError with Spark's reason."""
     given = _checked_args(args)
-    if not pushdown or not _is_read_alike(spark, planned.query.sql):
-        return _Asked(spark, planned, planned.whole_reads, given).frame()
-    try:
-        return _Asked(spark, planned, planned.reads, given).frame()
-    except InvalidInputError as found:
-        try:
-            return _Asked(spark, planned, planned.whole_reads, given).frame()
-        except UnsupportedError:  # a column that Spark cannot have, and that nobody asked for
-            raise found from None
-
-
-def _is_read_alike(spark: SparkSession, query: str) -> bool:
-    """Whether Spark takes every text of the query as we do."""
-    return DOUBLED_QUOTES.is_in(release_of(spark)) or "''" not in query
+    frames = {
+        f"lancewood{at}": _frame(spark, source)
+        for at, source in enumerate(planned.versions.values())
+    }
+    query = planned.query
+    names = {
+        occurrence: f"{{{name}}}" for occurrence, name in zip(planned.versions, frames, strict=True)
+    }
+    text = with_names(query, names, _escaped) if frames else query.sql
+    with refused(f"Spark does not take {shown(query.sql)}"):
+        found = spark.sql(text, given, **frames)
+        if is_connect(spark):
+            _ = found.schema  # only now the server looks at the query
+    return found
 
 
 def _checked_args(args: Args) -> Any:
@@ -95,6 +87,17 @@ def _checked_args(args: Args) -> Any:
     raise InvalidInputError(
         f"args takes a mapping for :name or a list for ?, got a {type(args).__name__}"
     )
+
+
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _frame(spark: SparkSession, source: Readable) -> DataFrame:
+    if isinstance(source, TableDiff):
+        return diff_frame(spark, source.diff._rows)
+    columns = source.arrow_schema.names if isinstance(source, AddressedSnapshot) else None
+    return read_snapshot(spark, source, columns)
 
 
 @dataclass(frozen=True)
@@ -118,65 +121,6 @@ class OfSession:
 
     def has_table(self, name: str) -> bool:
         return bool(self.spark.catalog.tableExists("`" + name.replace("`", "``") + "`"))
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """A query, with the read of each of its tables."""
-
-    spark: SparkSession
-    planned: QueryPlan
-    reads: Mapping[Occurrence, Read]
-    args: Any
-
-    def frame(self) -> DataFrame:
-        """Raises InvalidInputError with Spark's reason."""
-        text, frames = self._text()
-        with refused(f"Spark does not take {shown(self.planned.query.sql)}"):
-            found = self.spark.sql(text, self.args, **frames)
-            if is_connect(self.spark):
-                _ = found.schema  # only now the server looks at the query
-        return found
-
-    def _text(self) -> tuple[str, dict[str, DataFrame]]:
-        """The query as a template for PySpark, and the frames for it."""
-        frames: dict[str, DataFrame] = {}
-        names: dict[Occurrence, str] = {}
-        for occurrence, read in self.reads.items():
-            name = f"lancewood{len(frames)}"
-            frames[name] = _frame(self.spark, read)
-            names[occurrence] = f"{{{name}}}"
-        query = self.planned.query
-        return (with_names(query, names, _escaped) if frames else query.sql), frames
-
-
-def _escaped(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
-
-
-def _frame(spark: SparkSession, read: Read) -> DataFrame:
-    rows = read.known_rows
-    if rows is not None:
-        return spark.range(rows).selectExpr(f"true AS {_NO_COLUMN}")
-    source, columns = read.source, read.columns
-    if columns is None and isinstance(source, AddressedSnapshot):
-        columns = tuple(source.arrow_schema.names)
-    if columns == ():
-        columns = tuple(source.arrow_schema.names[:1])
-    if isinstance(source, TableDiff):
-        return diff_frame(spark, source.diff._rows, columns)
-    scan = plan_scan(
-        source,
-        columns=columns,
-        where=read.where,
-        parameters=dict(read.parameters) or None,
-        limit=read.limit,
-    )
-    plan = plan_read(scan.snapshot, scan.request, slots(spark))
-    frame = read_frame(spark, plan)
-    if read.limit is None or plan.limit is not None:
-        return frame
-    return taken_whole(frame, read.limit)
 
 
 def session_settings(spark: SparkSession) -> Settings:

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
-from tests.unit.query.statements.texts import EXP, KNOWN, PHOTOS, to
+from tests.unit.spark.dialect.texts import EXP, KNOWN, PHOTOS, to
 
-import lancewood as lw
 from lancewood.errors import InvalidInputError
-from lancewood.query.here import Here
-from lancewood.query.plan import QueryPlan
-from lancewood.query.settings import Settings
 from lancewood.query.statements.model import (
     Begin,
     Commit,
@@ -27,10 +19,9 @@ from lancewood.query.statements.model import (
     Statement,
     Update,
 )
-from lancewood.query.statements.script import parse_script
-from lancewood.query.statements.sequence import run_script
-from lancewood.query.statements.workplace import Workplace
-from lancewood.query.text import check_not_ours
+from lancewood.spark.dialect.script import parse_script
+from lancewood.spark.dialect.settings import Settings
+from lancewood.spark.dialect.text import check_not_ours
 
 
 def parsed(text: str, settings: Settings | None = None) -> Statement | Passed:
@@ -116,28 +107,6 @@ def test_a_statement_that_only_engines_have_is_refused_for_a_table_of_ours(text:
 )
 def test_what_names_no_table_of_ours_goes_on_to_the_engine(text: str) -> None:
     check_not_ours(text, Settings(), lambda name: name == "photos")
-
-
-class Elsewhere(Here):
-    """An engine that takes every statement which is passed on."""
-
-    def passed(self, text: str, planned: Callable[[], QueryPlan]) -> Any:
-        return text
-
-
-@pytest.mark.parametrize("text", ENGINES)
-def test_an_engine_is_not_asked_about_a_table_of_ours(tmp_path: Path, text: str) -> None:
-    uri = tmp_path / "t.lance"
-    lw.create(uri, pa.table({"id": [1]}))
-    script = parse_script(text, Settings())
-
-    def answer(name: str) -> Any:
-        workplace = Workplace({name: uri}, None, None, None, Settings())
-        return run_script(script, workplace, Elsewhere()).rows
-
-    with pytest.raises(InvalidInputError, match=ENGINES[text]):
-        answer("photos")
-    assert answer("other") == text
 
 
 def test_a_script_is_many_statements() -> None:

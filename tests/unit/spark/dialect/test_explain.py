@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.query.statements.texts import KNOWN
+from tests.unit.spark.dialect.texts import KNOWN
 
-from lancewood.query.settings import Settings
 from lancewood.query.statements.explain import explained
 from lancewood.query.statements.model import Explain, Passed, Target
-from lancewood.query.statements.script import parse_script
+from lancewood.spark.dialect.script import parse_script
+from lancewood.spark.dialect.settings import Settings
 
 
 class Stood:

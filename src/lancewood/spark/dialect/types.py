@@ -12,7 +12,10 @@ import pyarrow as pa
 
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.model.field_keys import PRIMARY_KEY, PRIMARY_KEY_POSITION
-from lancewood.query.kinds import (
+from lancewood.query.statements.model import Column
+from lancewood.spark.dialect.settings import Settings
+from lancewood.spark.dialect.text import parse_fragment
+from lancewood.spark.kinds import (
     BIGINT,
     BINARY,
     BOOLEAN,
@@ -27,10 +30,6 @@ from lancewood.query.kinds import (
     TEXT,
     TINYINT,
 )
-from lancewood.query.readable import unread
-from lancewood.query.settings import Settings
-from lancewood.query.statements.model import Column
-from lancewood.query.text import parse_fragment
 
 _LEAVES = {
     "BOOLEAN": BOOLEAN,
@@ -48,6 +47,13 @@ _LEAVES = {
     "TIMESTAMPLTZ": MOMENT,
     "TIMESTAMPNTZ": CLOCK,
 }
+_READ = frozenset(
+    {
+        *("this", "expressions", "nested", "values", "kind", "constraints", "allow_null"),
+        *("quoted", "is_string", "unit", "expression"),
+    }
+)
+"""What is read of sqlglot's tree of a type."""
 _TAKES_LENGTH = ("VARCHAR", "CHAR")
 _DECIMAL = (10, 0)
 _TIME_DIGITS = 6
@@ -78,8 +84,9 @@ def arrow_type(sql: str, settings: Settings) -> pa.DataType:
     Raises InvalidInputError for what is no type, UnsupportedError for one that tables cannot hold.
     """
     node = parse_fragment(sql, "DataType", settings)
-    if unread(node) is not None:
-        raise _cannot_hold(node, sql)
+    for each in node.walk():
+        if any(value and name not in _READ for name, value in each.args.items()):
+            raise _cannot_hold(node, sql)
     return _type(node, sql, settings)
 
 

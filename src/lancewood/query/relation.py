@@ -1,0 +1,288 @@
+"""A version of a table, or a diff of two, as a relation of DuckDB.
+
+DuckDB asks a relation for columns and offers it the conditions that its optimizer found. It knows
+the columns by numbers (`t0c1` is the second of the first relation), and a view gives them their
+names. The first of all, `ROWS`, is not in the view: DuckDB asks for it where it only needs to know
+how many rows there are, which the manifest says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from lancewood.engine.rows import ScanPlan, plan_scan
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import UnsupportedError
+from lancewood.query.columns import as_duckdb_holds, duckdb_type, why_not
+from lancewood.query.conditions import condition, kinds_of_changes
+from lancewood.query.diffs import CHANGE, CHANGES, Readable, TableDiff
+from lancewood.query.tokens import literal, quoted
+
+TRIED_WITH = ("2.0.",)
+"""The releases of DuckDB whose own protocol for sources was tried; others get a pyarrow Dataset."""
+_MOST_ROWS = 1 << 20
+_is_plain = re.compile(r"[a-z_]\w*", re.IGNORECASE).fullmatch
+
+
+@dataclass(eq=False)
+class Relation:
+    """What DuckDB reads of one version or diff; each reading is a new scan."""
+
+    number: int
+    name: str
+    """The name in the text of the query: `photos@v1`."""
+    source: Readable
+    pushdown: bool = True
+    accepted: dict[str, str] = field(default_factory=dict)
+    """The conditions that DuckDB handed over while it planned: as a scan takes them, and in the
+    words of the table."""
+    offered: list[str] = field(default_factory=list)
+    """All conditions that it offered."""
+    failure: Exception | None = None
+    """Our error from a reading, of which DuckDB keeps the text alone."""
+
+    @cached_property
+    def fields(self) -> dict[str, pa.Field]:
+        """The columns of the table that DuckDB can have, by the names that it knows them by."""
+        columns = self._columns
+        return {
+            f"t{self.number}c{at}": each
+            for at, each in enumerate(columns)
+            if why_not(each, columns.names) is None
+        }
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The declared columns: `ROWS`, and those of `fields`."""
+        declared = [pa.field(self._rows, pa.null())]
+        declared += [pa.field(name, duckdb_type(each)) for name, each in self.fields.items()]
+        return pa.schema(declared)
+
+    def register(self, cursor: Any) -> None:
+        """Have the name mean this relation, for one cursor."""
+        import duckdb
+
+        inner = f"__lancewood_{self.number}"
+        tried = duckdb.__version__.startswith(TRIED_WITH)
+        source = _as_source(self) if tried else None
+        cursor.register(inner, _as_dataset(self) if source is None else source)
+        view = f"SELECT {self._selected()} FROM {inner}"
+        cursor.execute(f"CREATE TEMP VIEW {quoted(self.name)} AS {view}")
+
+    def accepts(self, node: Any) -> bool:
+        """Whether a reading applies a condition as DuckDB would, and gains from it: an index tells
+        which rows, or large values of other rows need not be read."""
+        text = str(node.fragment())
+        written = self._in_words(text)
+        self.offered.append(written)
+        if not self.pushdown:
+            return False
+        if isinstance(self.source, TableDiff):
+            where = None if kinds_of_changes(node, self._change) is None else written
+        else:
+            where = condition(node, self.fields)
+            where = where if where is not None and self._gains(self.source, where) else None
+        if where is None:
+            return False
+        self.accepted[where] = written
+        return True
+
+    def batches(
+        self, columns: Sequence[str], conditions: Sequence[Any] = ()
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows that meet all conditions, which were accepted, in the declared types."""
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        names = [self.fields[name].name for name in columns if name != self._rows]
+        try:
+            if not names and not conditions and (rows := self.rows) is not None:
+                for start in range(0, rows, _MOST_ROWS):
+                    size = min(_MOST_ROWS, rows - start)
+                    yield pa.RecordBatch.from_arrays([pa.nulls(size)], schema=schema)
+                return
+            for batch in self._scanned(names, conditions):
+                arrays = [
+                    pa.nulls(batch.num_rows)
+                    if name == self._rows
+                    else as_duckdb_holds(
+                        self.fields[name].name,
+                        batch.column(self.fields[name].name),
+                        schema.field(name).type,
+                    )
+                    for name in columns
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        except Exception as error:
+            self.failure = error
+            raise
+
+    def reader(self, columns: Sequence[str], conditions: Sequence[Any] = ()) -> Any:
+        """The batches as a stream."""
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        return pa.RecordBatchReader.from_batches(schema, self.batches(columns, conditions))
+
+    @property
+    def rows(self) -> int | None:
+        """The number of rows, if the manifest has it."""
+        if isinstance(self.source, TableDiff):
+            return None
+        found: int | None = self.source.manifest.row_count
+        return found
+
+    def index_lines(self) -> Iterator[str]:
+        """Which indices find the rows for the accepted conditions, and why others do not."""
+        if isinstance(self.source, TableDiff) or not self.accepted:
+            return
+        where = " AND ".join(f"({each})" for each in self.accepted)
+        yield from plan_scan(self.source, columns=(), where=where).explain_indices()
+
+    def refusal(self, message: str) -> UnsupportedError | None:
+        """Our error, if DuckDB failed because a column was asked for that it cannot have."""
+        for each in self._columns:
+            reason = why_not(each, self._columns.names)
+            if reason is not None and reason in message:
+                return UnsupportedError(reason, column=each.name)
+        return None
+
+    @property
+    def _rows(self) -> str:
+        return f"t{self.number}rows"
+
+    @property
+    def _change(self) -> str:
+        return next(name for name, each in self.fields.items() if each.name == CHANGE)
+
+    @cached_property
+    def _columns(self) -> pa.Schema:
+        """The columns as they are read: of a blob, its position and size."""
+        if isinstance(self.source, TableDiff):
+            return self.source.arrow_schema
+        return plan_scan(self.source, columns=self.source.arrow_schema.names).schema
+
+    def _selected(self) -> str:
+        """The columns of the view; one that DuckDB cannot have is an error if it is asked for."""
+        known = {each.name: name for name, each in self.fields.items()}
+        listed, done = [], set[str]()
+        for each in self._columns:
+            if each.name in known:
+                listed.append(f"{known[each.name]} AS {quoted(each.name)}")
+            elif each.name.lower() not in done:
+                reason = literal(str(why_not(each, self._columns.names)))
+                listed.append(f"CAST(error({reason}) AS VARCHAR) AS {quoted(each.name)}")
+            done.add(each.name.lower())
+        return ", ".join(listed)
+
+    def _in_words(self, text: str) -> str:
+        """A condition of DuckDB's with the names of the table."""
+
+        def named(match: re.Match[str]) -> str:
+            name = self.fields[match[1]].name
+            return name if _is_plain(name) else quoted(name)
+
+        found = re.sub(rf'"(t{self.number}c\d+)"', named, text)
+        is_whole = found.startswith("(") and found.endswith(")") and found.count("(") == 1
+        return found[1:-1] if is_whole else found
+
+    def _scanned(self, names: list[str], conditions: Sequence[Any]) -> Iterator[pa.RecordBatch]:
+        source = self.source
+        if isinstance(source, TableDiff):
+            kinds = set(CHANGES)
+            for each in conditions:
+                kinds &= kinds_of_changes(each, self._change) or set()
+            return source.batches(names or [CHANGE], [one for one in CHANGES if one in kinds])
+        where = " AND ".join(f"({condition(each, self.fields)})" for each in conditions) or None
+        if self.pushdown:
+            return plan_scan(source, columns=names, where=where).batches()
+        every = [each.name for each in self.fields.values()]
+        return plan_scan(source, columns=every).batches()
+
+    def _gains(self, snapshot: Snapshot, where: str) -> bool:
+        plan: ScanPlan = plan_scan(snapshot, columns=(), where=where)
+        if plan.is_narrowed:
+            return True
+        assert plan.predicate is not None
+        asked = plan.predicate.columns
+        return any(_is_large(each.type) for each in self._columns if each.name not in asked)
+
+
+def _is_large(kind: pa.DataType) -> bool:
+    """Whether the values of a type can be so large that reading only some of them pays."""
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    return bool(
+        pt.is_nested(kind)
+        or pt.is_binary(kind)
+        or pt.is_large_binary(kind)
+        or pt.is_binary_view(kind)
+        or pt.is_fixed_size_binary(kind)
+    )
+
+
+def _as_source(relation: Relation) -> Any:
+    """The relation in DuckDB's own protocol; None in a release that has it no longer."""
+    try:
+        from duckdb._sources import ArrowScanSource
+    except ImportError:
+        return None
+
+    class RelationSource(ArrowScanSource):
+        schema_is_stable = True
+
+        def rows(self) -> int | None:
+            return relation.rows
+
+        def __arrow_c_schema__(self) -> object:
+            return relation.schema.__arrow_c_schema__()
+
+        def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+            return relation.reader(relation.schema.names).__arrow_c_stream__(requested_schema)
+
+        def accepts(self, predicate: Any) -> bool:
+            try:
+                return relation.accepts(predicate)
+            except Exception as error:
+                relation.failure = error
+                raise
+
+        def stream(self, columns: Sequence[int] | None, filters: Any) -> tuple[object, bool]:
+            names = relation.schema.names
+            chosen = names if columns is None else [names[at] for at in columns]
+            return relation.reader(chosen, filters).__arrow_c_stream__(), columns is not None
+
+    return RelationSource(relation)
+
+
+def _as_dataset(relation: Relation) -> Any:
+    """The relation by pyarrow's class, which every release of DuckDB reads: conditions come as
+    expressions of pyarrow, which are applied to the batches."""
+    import pyarrow.dataset as ds  # loads pandas where that is installed
+
+    class RelationDataset(ds.Dataset):  # type: ignore[misc]
+        def __init__(self) -> None:
+            """Without pyarrow's own, which makes no dataset."""
+
+        @property
+        def schema(self) -> pa.Schema:
+            return relation.schema
+
+        def scanner(self, columns: Any = None, filter: Any = None, **_: Any) -> Any:
+            wanted = list(relation.schema.names if columns is None else columns)
+            asked = set(re.findall(r"\bt\d+c\d+\b", "" if filter is None else str(filter)))
+            read = [*wanted, *(name for name in relation.fields if name in asked - {*wanted})]
+            schema = pa.schema([relation.schema.field(name) for name in wanted])
+
+            def batches() -> Iterator[pa.RecordBatch]:
+                for batch in relation.batches(read):
+                    rows = pa.Table.from_batches([batch])
+                    rows = rows if filter is None else rows.filter(filter)
+                    yield from rows.select(wanted).to_batches()
+
+            return ds.Scanner.from_batches(pa.RecordBatchReader.from_batches(schema, batches()))
+
+    return RelationDataset()

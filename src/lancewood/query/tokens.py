@@ -1,0 +1,193 @@
+"""SQL text as tokens with places, by DuckDB's own tokenizer, and edits of the text at places.
+
+`photos@v1.0` is not in DuckDB's grammar. A name, an `@` and a revision without spaces between them
+have no other meaning there, and are one token here: the quoted name `"photos@v1.0"`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Literal, TypeAlias
+
+from lancewood.errors import InvalidInputError
+
+MAX_LENGTH = 1_000_000
+"""The longest text, in characters."""
+OPENING, CLOSING = frozenset("([{"), frozenset(")]}")
+
+Kind: TypeAlias = Literal["word", "name", "text", "number", "sign"]
+
+_MOST_SHOWN = 120
+_revision = re.compile(r"@(?:(?!--|/\*)[\w./~^:{}@+-])+").match
+_quoted_revision = re.compile(r'@"(?:[^"]|"")+"').match
+_dollars = re.compile(r"(\$\w*\$)(.*)\1", re.DOTALL).fullmatch
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of SQL text, between two characters of it."""
+
+    kind: Kind
+    """A `name` is an identifier in quotes, a `word` any other one or a keyword."""
+    text: str
+    """What it says, without the quotes of a name or text."""
+    start: int
+    end: int
+
+    @property
+    def word(self) -> str:
+        """A keyword or sign, in upper case; empty for names and texts in quotes."""
+        return self.text.upper() if self.kind in ("word", "sign") else ""
+
+
+Edit: TypeAlias = tuple[int, int, str]
+"""The characters from the first number to before the second, and what replaces them."""
+
+
+def quoted(name: str) -> str:
+    """A name in double quotes."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """A text in single quotes."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def edited(sql: str, edits: Iterable[Edit]) -> str:
+    """The text after edits that do not overlap."""
+    for start, end, new in sorted(edits, reverse=True):
+        sql = sql[:start] + new + sql[end:]
+    return sql
+
+
+def shown(sql: str) -> str:
+    """SQL in quotes for a message, in one line and shortened in the middle."""
+    line = " ".join(sql.split())
+    if len(line) > _MOST_SHOWN:
+        line = f"{line[: _MOST_SHOWN // 2]} … {line[-_MOST_SHOWN // 3 :]}"
+    return repr(line)
+
+
+def check_text(sql: str) -> None:
+    """Raise InvalidInputError for what is no text, or one too long to be parsed."""
+    if not isinstance(sql, str):
+        raise InvalidInputError(f"a query is SQL text, not {type(sql).__name__}")
+    if len(sql) > MAX_LENGTH:
+        raise InvalidInputError(
+            f"the query has {len(sql):,} characters, {MAX_LENGTH:,} are allowed"
+        )
+    if "\0" in sql:
+        raise InvalidInputError("the query holds a NUL character")
+    try:
+        sql.encode()
+    except UnicodeEncodeError as cause:
+        raise InvalidInputError("the query holds half a character") from cause
+
+
+def places(sql: str, offsets: Sequence[int]) -> dict[int, int]:
+    """The character at which each offset in the UTF-8 bytes of the text lies."""
+    if sql.isascii():
+        return {offset: offset for offset in offsets}
+    found, at = {}, 0
+    wanted = set(offsets)
+    for place, character in enumerate(sql):
+        if at in wanted:
+            found[at] = place
+        at += len(character.encode())
+    found[at] = len(sql)
+    return found
+
+
+def tokens(sql: str) -> list[Token]:
+    """The tokens of a text without its comments. Raises InvalidInputError for what is no text."""
+    check_text(sql)
+    return list(_with_revisions(sql, list(_plain_tokens(sql))))
+
+
+def with_revisions_quoted(sql: str) -> str:
+    """The text with `photos@v1` as `"photos@v1"`, and with quotes around the argument `on` of
+    `diff`, which DuckDB takes for its keyword."""
+    edits, found = [], tokens(sql)
+    for token, after in zip_longest(found, found[1:]):
+        if token.kind == "name" and not sql.startswith(quoted(token.text), token.start):
+            edits.append((token.start, token.end, quoted(token.text)))
+        elif token.word == "ON" and after is not None and after.text == "=>":
+            edits.append((token.start, token.end, '"on"'))
+    return edited(sql, edits)
+
+
+def statements(sql: str) -> Iterator[list[Token]]:
+    """The tokens of each statement of a script, which semicolons separate."""
+    part: list[Token] = []
+    for token in tokens(sql):
+        if token.kind != "sign" or token.text != ";":
+            part.append(token)
+        elif part:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+def _plain_tokens(sql: str) -> Iterator[Token]:
+    import duckdb
+
+    kinds = duckdb.token_type
+    found = duckdb.tokenize(sql) if sql.strip() else []
+    at = places(sql, [offset for offset, _ in found])
+    ends = [*(at[offset] for offset, _ in found), len(sql)][1:]
+    for (offset, kind), end in zip(found, ends, strict=True):
+        start = at[offset]
+        written = sql[start:end].rstrip()
+        end = start + len(written)
+        if kind == kinds.comment or not written:
+            continue
+        if written.startswith('"'):
+            yield Token("name", written[1:-1].replace('""', '"'), start, end)
+        elif kind == kinds.string_const:
+            yield Token("text", _text(written), start, end)
+        elif kind in (kinds.identifier, kinds.keyword):
+            yield Token("word", written, start, end)
+        elif kind == kinds.numeric_const and written != ".":
+            yield Token("number", written, start, end)
+        else:
+            yield from _signs(written, start)
+
+
+def _signs(written: str, start: int) -> Iterator[Token]:
+    """An operator as a token; semicolons, which may come together, one by one."""
+    pieces = list(written) if set(written) == {";"} else [written]
+    for at, piece in enumerate(pieces):
+        yield Token("sign", piece, start + at, start + at + len(piece))
+
+
+def _text(written: str) -> str:
+    """What a string literal says; one with escapes as it is written."""
+    if written.startswith("'"):
+        return written[1:-1].replace("''", "'")
+    dollars = _dollars(written)
+    return written if dollars is None else dollars[2]
+
+
+def _with_revisions(sql: str, found: Sequence[Token]) -> Iterator[Token]:
+    """The tokens, with a name and its revision as one."""
+    done = 0
+    for at, token in enumerate(found):
+        if token.start < done:
+            continue
+        after = found[at + 1] if at + 1 < len(found) else None
+        is_name = token.kind in ("name", "word")
+        if is_name and after is not None and after.start == token.end and after.text[0] == "@":
+            match = _quoted_revision(sql, token.end) or _revision(sql, token.end)
+            if match is not None:
+                done = match.end()
+                revision = match[0][1:]
+                if revision.startswith('"'):
+                    revision = revision[1:-1].replace('""', '"')
+                yield Token("name", f"{token.text}@{revision}", token.start, done)
+                continue
+        yield token
