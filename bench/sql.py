@@ -1,4 +1,4 @@
-"""SQL on Spark that reads what a query needs, against the same query over whole tables."""
+"""SQL on Spark that reads what a query needs, against the same query without the columnar door."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from bench.places import Places, scratch
 from bench.result import LeastRatio, Row, Section
 from bench.scale import Scale
 from bench.tables import make_narrow, make_wide
+from lancewood.spark.columnar.door import SETTING
 
 WHOLE = "all is read"
 _FRAGMENTS = 8
@@ -42,9 +43,9 @@ def run(scale: Scale, places: Places) -> Section:
         spark.stop()
     return Section(
         name="sql",
-        title="SQL with revisions: what a query needs, against all of its tables",
-        note=f"On {places.fast_name}; `local[2]`; `lancewood.spark.sql` with and without "
-        f"`pushdown`, one session. Narrow: {scale.rows:,} rows of int64, double, string and "
+        title="SQL on Spark: what a query needs, with and without the columnar door",
+        note=f"On {places.fast_name}; `local[2]`; `lancewood.spark.sql` with the columnar door and "
+        f"without, one session. Narrow: {scale.rows:,} rows of int64, double, string and "
         f"timestamp; wide: {scale.wide_rows:,} rows of a number, a score, a label, 768 floats and "
         f"20 KB of noise; {_FRAGMENTS} fragments. Planning and Spark's own work are in it.",
         against=WHOLE,
@@ -63,7 +64,8 @@ def _measure(spark: Any, scale: Scale, places: Places) -> Iterator[Row]:
             for work, (query, least) in queries.items():
                 ask = partial(_ask, spark, table, query)
                 samples = interleave(
-                    {OURS: ask, WHOLE: partial(ask, pushdown=False)}, scale.spark_passes
+                    {OURS: ask, WHOLE: partial(_ask, spark, table, query, is_columnar=False)},
+                    scale.spark_passes,
                 )
                 yield Row(
                     work=f"{kind}: {work}",
@@ -74,5 +76,6 @@ def _measure(spark: Any, scale: Scale, places: Places) -> Iterator[Row]:
                 )
 
 
-def _ask(spark: Any, table: Path, query: str, *, pushdown: bool = True) -> None:
-    lws.sql(spark, query, tables={"t": table}, pushdown=pushdown).collect()
+def _ask(spark: Any, table: Path, query: str, *, is_columnar: bool = True) -> None:
+    spark.conf.set(SETTING, str(is_columnar).lower())
+    lws.sql(spark, query, tables={"t": table}).collect()

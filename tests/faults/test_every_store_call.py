@@ -39,8 +39,8 @@ def append(table: lw.Table) -> object:
 MERGED = pa.table({"a": [2, 1, 7], "s": ["y", "X", "n"]})
 MERGE = (
     "MERGE INTO t USING (VALUES (1, 'X'), (3, 'z'), (7, 'n')) AS v(a, s) ON t.a = v.a "
-    "WHEN MATCHED AND t.s = v.s THEN DELETE WHEN MATCHED THEN UPDATE SET * "
-    "WHEN NOT MATCHED THEN INSERT *"
+    "WHEN MATCHED AND t.s = v.s THEN DELETE WHEN MATCHED THEN UPDATE "
+    "WHEN NOT MATCHED THEN INSERT"
 )
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.breadth import daily
 from tests.unit.query.statements.judged import Judged
 
-SCRIPTS = daily(6, of=300)
+SCRIPTS = int(os.environ.get("LANCEWOOD_LAW_EXAMPLES", "0")) // 5 or daily(6, of=300)
 SEED = int(os.environ.get("LANCEWOOD_SQL_SEED", "0"))
 STEPS = 5
 
@@ -49,19 +49,41 @@ class Statements:
         )
 
     def statement(self) -> str:
-        return self._random.choice([self._insert, self._delete, self._update, *[self._merge] * 4])()
+        return self._random.choice(
+            [self._insert, self._delete, self._update, self._values, *[self._merge] * 4]
+        )()
 
     def _one(self, *choices: str) -> str:
         return self._random.choice(choices)
 
     def _insert(self) -> str:
-        return f"INSERT INTO t SELECT id, a, b FROM s WHERE {self._one(*OF_SOURCE)}"
+        where = self._one(*OF_SOURCE)
+        return self._one(
+            f"INSERT INTO t SELECT id, a, b FROM s WHERE {where}",
+            f"INSERT INTO t BY NAME SELECT b, id + 1 AS id FROM s WHERE {where}",
+            f"INSERT INTO t (b, id) FROM s SELECT upper(b), id WHERE {where}",
+        )
+
+    def _values(self) -> str:
+        numbers, texts = ("1", "DEFAULT", "2.6", "7 - 3"), ("'x'", "NULL", "3")
+        rows = [f"({self._one(*numbers)}, {self._one(*texts)})" for _ in range(3)]
+        return f"INSERT INTO t (a, b) VALUES {', '.join(rows)}"
 
     def _delete(self) -> str:
-        return f"DELETE FROM t WHERE {self._one(*OF_TARGET, 't.id IN (SELECT id FROM s)')}"
+        condition = self._one(*OF_TARGET, "t.id IN (SELECT id FROM s)")
+        return self._one(
+            f"DELETE FROM t WHERE {condition}",
+            f"DELETE FROM t USING s WHERE {self._one(*JOINS)} AND ({self._one(*OF_BOTH)})",
+            "WITH w AS (FROM s WHERE a > 1) DELETE FROM t WHERE id IN (SELECT id FROM w)",
+        )
 
     def _update(self) -> str:
-        return f"UPDATE t SET {self._set('t')} WHERE {self._one(*OF_TARGET)}"
+        where = self._one(*OF_TARGET)
+        return self._one(
+            f"UPDATE t SET {self._set('t')} WHERE {where}",
+            f"UPDATE t SET {self._set('s')} FROM s WHERE {self._one(*JOINS[:2])} AND ({where})",
+            f"UPDATE t SET (a, b) = (t.id, DEFAULT) WHERE {where}",
+        )
 
     def _set(self, side: str) -> str:
         number, text = self._one(*NUMBERS).format(side), self._one(*TEXTS).format(side)
@@ -78,14 +100,16 @@ class Statements:
         return [each for each in made if self._random.random() < 0.4]
 
     def _matched(self, *, last: bool) -> str:
-        action = self._one("DELETE", f"UPDATE SET {self._set('s')}", f"UPDATE SET {self._set('t')}")
+        action = self._one(
+            *("DELETE", "DO NOTHING", "UPDATE", "UPDATE BY NAME"),
+            *(f"UPDATE SET {self._set('s')}", f"UPDATE SET {self._set('t')}"),
+        )
         return f"WHEN MATCHED{'' if last else f' AND {self._one(*OF_BOTH)}'} THEN {action}"
 
     def _new(self) -> str:
         values = f"s.id, {self._one(*NUMBERS).format('s')}, {self._one(*TEXTS).format('s')}"
-        return (
-            f"WHEN NOT MATCHED AND {self._one(*OF_SOURCE)} THEN INSERT (id, a, b) VALUES ({values})"
-        )
+        action = self._one(f"INSERT (id, a, b) VALUES ({values})", "INSERT", "INSERT BY NAME")
+        return f"WHEN NOT MATCHED AND {self._one(*OF_SOURCE)} THEN {action}"
 
     def _orphan(self) -> str:
         action = self._one("DELETE", f"UPDATE SET {self._set('t')}")

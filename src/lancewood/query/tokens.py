@@ -80,8 +80,6 @@ def check_text(sql: str) -> None:
         raise InvalidInputError(
             f"the query has {len(sql):,} characters, {MAX_LENGTH:,} are allowed"
         )
-    if "\0" in sql:
-        raise InvalidInputError("the query holds a NUL character")
     try:
         sql.encode()
     except UnicodeEncodeError as cause:

@@ -74,9 +74,9 @@ def test_a_nul_in_the_name_of_a_field_is_refused(form: str, tmp_path: Path) -> N
         lambda table: table.add_columns(lambda batch: pa.record_batch({NAME: batch.column(0)})),
         lambda table: table.rename_column("label", NAME),
         lambda table: table.write_fragments(CUT),
-        lambda table: lw.sql(f"ALTER TABLE t ADD COLUMN `{NAME}` INT", tables={"t": table.uri}),
+        lambda table: lw.sql(f'ALTER TABLE t ADD COLUMN "{NAME}" INT', tables={"t": table.uri}),
         lambda table: lw.sql(
-            f"ALTER TABLE t RENAME COLUMN label TO `{NAME}`", tables={"t": table.uri}
+            f'ALTER TABLE t RENAME COLUMN label TO "{NAME}"', tables={"t": table.uri}
         ),
     ],
 )
