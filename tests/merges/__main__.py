@@ -58,7 +58,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="another than 0: random merges alone")
     parser.add_argument("--random", type=int, default=40, help="how many random merges (40)")
     parser.add_argument("--every", type=int, default=1, help="every N-th merge alone")
-    parser.add_argument("--short", action="store_true", help="Iceberg and we in process alone")
+    parser.add_argument("--short", action="store_true", help="Iceberg and we alone, without Delta")
     parser.add_argument("--record", action="store_true", help="keep what the others did")
     asked = parser.parse_args(arguments)
     if asked.record and (asked.seed, asked.random, asked.every) != (0, 40, 1):

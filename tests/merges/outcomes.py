@@ -20,7 +20,7 @@ same row of the target, ``refused`` for every other; ``why`` is for people."""
 RECORD = Path(__file__).with_name("record.jsonl")
 TWICE, REFUSED = "twice", "refused"
 JUDGES = ("iceberg", "delta")
-OURS = ("ours in process", "ours on Spark")
+OURS = ("ours on Spark",)
 
 
 def rows_of(table: pa.Table) -> list[list[Any]]:
@@ -32,7 +32,7 @@ def failure(error: Exception, kind: str) -> Outcome:
 
 
 def ours(case: Case, folder: Path, ask: Callable[..., pa.Table]) -> Outcome:
-    """What we do; ``ask`` runs a statement, as ``lancewood.sql`` does."""
+    """What we do; ``ask`` runs a statement, as ``on_spark`` does."""
     target, source = case.tables
     uri = str(folder / "t.lance")
     lw.create(uri, target, max_rows_per_file=2)
@@ -41,8 +41,7 @@ def ours(case: Case, folder: Path, ask: Callable[..., pa.Table]) -> Outcome:
         done = ask(case.merge.format(t="t", s="s"), tables=tables).to_pylist()[0]
     except (InvalidInputError, UnsupportedError) as error:
         assert lw.open(uri).version == 1
-        found = failure(error, TWICE if "several rows of the source" in str(error) else REFUSED)
-        return {**found, "elsewhere": "Spark alone" in str(error)}
+        return failure(error, TWICE if "several rows of the source" in str(error) else REFUSED)
     counts = [done[each] for each in ("inserted", "updated", "deleted")]
     return {"rows": rows_of(lw.open(uri).to_arrow()), "counts": counts}
 
@@ -73,9 +72,7 @@ def recorded() -> dict[str, Mapping[str, Outcome]]:
 
 def is_expected(case: Case, mine: Outcome, iceberg: Outcome, delta: Outcome | None = None) -> bool:
     """Whether we did what Iceberg did, and counted as Delta did; or something else, where a case
-    says so. What is answered by Spark alone is refused in process."""
-    if mine.get("elsewhere"):
-        return True
+    says so."""
     if case.differs:
         return essence(mine) != essence(iceberg)
     if essence(mine) != essence(iceberg):

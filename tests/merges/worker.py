@@ -17,7 +17,6 @@ from bench.peers.packaged import Delta, Iceberg
 from tests.merges.cases import Case, chosen
 from tests.merges.outcomes import REFUSED, TWICE, Outcome, failure, on_spark, ours, rows_of
 
-import lancewood as lw
 import lancewood.spark as lws
 
 _TWICE = ("MERGE_CARDINALITY_VIOLATION", "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE")
@@ -53,7 +52,6 @@ class Peers:
             "iceberg": lambda: self._iceberg(case, frames[0]),
             "delta": lambda: self._delta(case, frames[0]),
             "ours on Spark": lambda: self._ours(case, partial(on_spark, self.spark)),
-            "ours in process": lambda: self._ours(case, _in_process),
         }
         return {name: ways[name]() for name in names}
 
@@ -88,10 +86,6 @@ class Peers:
             return ours(case, folder, ask)
         finally:
             shutil.rmtree(folder)
-
-
-def _in_process(text: str, **given: Any) -> pa.Table:
-    return lw.sql(text, **given).to_arrow()
 
 
 def main(home: str, jars: str, seed: str, count: str, every: str, names: str) -> None:

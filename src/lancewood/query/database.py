@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -42,11 +43,7 @@ _lock = threading.Lock()
 @dataclass(frozen=True)
 class _Database:
     connection: Any
-    directory: tempfile.TemporaryDirectory[str]
-
-    def close(self) -> None:
-        self.connection.close()
-        self.directory.cleanup()
+    directory: str
 
 
 @contextmanager
@@ -65,9 +62,9 @@ def _database(process: int) -> _Database:
     """The database of a process: one that was forked has its own."""
     import duckdb
 
-    directory = tempfile.TemporaryDirectory(prefix="lancewood-sql-")
+    directory = tempfile.mkdtemp(prefix="lancewood-sql-")
     connection = duckdb.connect()
-    spilling = {"temp_directory": "'" + directory.name.replace("'", "''") + "'"}
+    spilling = {"temp_directory": "'" + directory.replace("'", "''") + "'"}
     for name, value in {**_SETTINGS, **spilling, **_LAST_SETTINGS}.items():
         connection.execute(f"SET {name} = {value}")
     found = _Database(connection, directory)
@@ -78,7 +75,9 @@ def _database(process: int) -> _Database:
 def _close(process: int) -> None:
     """Close the database at the end of the process that opened it."""
     if process == os.getpid():
-        _database(process).close()
+        database = _database(process)
+        database.connection.close()
+        shutil.rmtree(database.directory, ignore_errors=True)
         _database.cache_clear()
 
 

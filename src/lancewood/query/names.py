@@ -97,11 +97,6 @@ def statement_kind(text: str, query: str, cursor: Any) -> str:
     return kind
 
 
-def is_no_query(error: InvalidInputError) -> bool:
-    """Whether a text was refused because it is a statement of another kind."""
-    return "found" in error.facts
-
-
 def _not_parsed(query: str, error: Exception) -> InvalidInputError:
     path = _bare_path(query)
     if path is not None:

@@ -36,7 +36,6 @@ _bare_path = re.compile(r"\b(?:from|join)\s+([\w.~:-]*/[^\s,;()'\"`]*)", re.IGNO
 _OPENING = frozenset({"L_PAREN", "L_BRACKET", "L_BRACE"})
 _CLOSING = frozenset({"R_PAREN", "R_BRACKET", "R_BRACE"})
 _NAMES = frozenset({"VAR", "IDENTIFIER"})
-_NO_NAMES = frozenset({"STRING", "NUMBER", "RAW_STRING", "HEX_STRING"})
 _AROUND = frozenset({"Filter", "IgnoreNulls", "RespectNulls", "Window", "WithinGroup"})
 """What follows the call of a function in the text, and surrounds it in the tree."""
 _STEPS_PER_TOKEN = 200
@@ -71,43 +70,6 @@ class Query:
     tree: Any
     unsure: frozenset[str]
     """Strings that were written with escapes, which Spark and sqlglot may read differently."""
-
-    @property
-    def texts(self) -> list[Any]:
-        """The tokens of string literals."""
-        return [each for each in self.tokens if each.token_type.name == "STRING"]
-
-    @functools.cached_property
-    def is_piped(self) -> bool:
-        """Whether it uses ``|>``, of which the tree shows less than the text."""
-        return any(each.token_type.name == "PIPE_GT" for each in self.tokens)
-
-    @functools.cached_property
-    def takes_samples(self) -> bool:
-        """Whether it samples rows; which ones depends on the rows that are read with them."""
-        from sqlglot import exp
-
-        return self.tree.find(exp.TableSample) is not None
-
-    @property
-    def has_long_comment(self) -> bool:
-        """Whether a line that may be a comment ends in a backslash: then Spark reads the next one
-        as a comment, too."""
-        return "--" in self.sql and re.search(r"\\\r?\n", self.sql) is not None
-
-    @functools.cached_property
-    def words(self) -> frozenset[str]:
-        """Words that the tree may not show as names, although Spark may read them as columns:
-        keywords, functions that are called without parentheses, and the like."""
-        from sqlglot import exp
-
-        named = {str(each.this) for each in self.tree.find_all(exp.Identifier)}
-        return frozenset(
-            each.text
-            for each in self.tokens
-            if each.token_type.name not in _NO_NAMES
-            and (each.token_type.name not in _NAMES or each.text not in named)
-        )
 
     def calls(self) -> Iterator[str]:
         """The names of all functions that are called, in lower case; possibly other words, too."""
