@@ -134,7 +134,8 @@ def _compared(rng: Random, name: str, op: str, parameters: dict[str, Any]) -> st
         key = f"p{len(parameters)}"
         made = COLUMNS[name].make if name in COLUMNS else lambda n: n * 37 % 101
         parameters[key] = made(rng.randrange(400))
-        return f"${key}"
+        # A float is a DOUBLE, and a float32 beside it would become one, which no index has.
+        return f"CAST(${key} AS FLOAT)" if name == "g" else f"${key}"
 
     if op == "LIKE":
         if name not in ("s", "large", "long"):

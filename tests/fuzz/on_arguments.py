@@ -103,13 +103,13 @@ _VALUES: tuple[Any, ...] = (
 
 
 _WITH_PARAMETERS = (
-    "id = :p",
-    "s = :p",
-    "id IN (:p)",
+    "id = $p",
+    "s = $p",
+    "id IN $p",
     ":p",
     "f + :p",
     "s LIKE :p",
-    "abs(:p)",
+    "abs($p)",
     "f < :p",
 )
 
@@ -179,7 +179,7 @@ class Arguments:
             ("commit", lambda: table.commit(some())),
             ("parameters", lambda: _evaluate(rng.choice(_WITH_PARAMETERS), {"p": some()})),
             ("parameters", lambda: _evaluate("id = ? AND s < $2", [some(), some()])),
-            ("parameters", lambda: _evaluate("id = :p", some())),
+            ("parameters", lambda: _evaluate("id = $p", some())),
             ("create", lambda: lancewood.create(uri, some(), schema=maybe(), file_version=maybe())),
         ]
 

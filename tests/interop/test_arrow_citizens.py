@@ -64,7 +64,7 @@ def test_a_table_and_a_scan_are_read_directly(table: lw.Table, library: str) -> 
     read = READERS[library]
     assert read(table).to_pylist() == ROWS.to_pylist()
     scan = table.scan(
-        {"twice": "id * 2", "name": "name"}, where="id >= :low", parameters={"low": 50}
+        {"twice": "id * 2", "name": "name"}, where="id >= $low", parameters={"low": 50}
     )
     expected = [{"twice": n * 2, "name": ROWS["name"][n].as_py()} for n in range(50, 60)]
     assert read(scan).to_pylist() == expected

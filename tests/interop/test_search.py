@@ -322,7 +322,7 @@ def test_a_condition_says_which_rows_are_searched(table: lw.Table, kind: str | N
         assert recall(table, where=where) >= 0.9
         check_exact(table, where=where)
     asked: Any = {"vector": QUERIES[0], "columns": ["id"], "k": 5}
-    narrow = table.search(**asked, where="name like :pattern", parameters={"pattern": "row 30%"})
+    narrow = table.search(**asked, where="name like $pattern", parameters={"pattern": "row 30%"})
     assert narrow.num_rows == 5
     again = table.search(**asked, where="name like 'row 30%'")
     assert again == narrow == table.search(**asked, where="name like 'row 30%'")

@@ -80,7 +80,7 @@ def test_line_45_after_our_updates_pylance_reads_the_same_and_goes_on(
     )
     agree(uri).update({"v": "v || '!'", "in.x": "k * 2"}, "k % 3 = 0", rewrite=rewrite)
     lance.dataset(uri).delete("k in (1, 3, 30)")
-    agree(uri).update({"in.deep.y": "in.x + 0.5"}, "k > 20", rewrite=rewrite)
+    agree(uri).update({"in.deep.y": '"in".x + 0.5'}, "k > 20", rewrite=rewrite)
     lance.dataset(uri).update({"v": "'theirs'"}, where="k % 4 = 0")
     agree(uri).update({"tags": ["new"], "vec": [0, 0.5]}, "k < 40", rewrite=rewrite)
     agree(uri).update({"in": None} if version != "2.0" else {"v": None}, "k = 7", rewrite=rewrite)
@@ -212,7 +212,7 @@ def test_a_struct_that_is_split_over_files_is_compacted_by_pylance(uri: str, rew
     lw.create(uri, rows(0, 30), max_rows_per_file=12)
     agree(uri).update({"in.x": 1}, "k < 20", rewrite="columns")
     agree(uri).update({"in.deep.z": "'z'"}, "k > 5", rewrite="columns")
-    table = agree(uri).update({"in.deep.y": "in.x"}, "k > 10", rewrite=rewrite)
+    table = agree(uri).update({"in.deep.y": '"in".x'}, "k > 10", rewrite=rewrite)
     expected = {key: row["in"] for key, row in by_id(table).items()}
     lance.dataset(uri).optimize.compact_files(target_rows_per_fragment=1000)
     assert {key: row["in"] for key, row in by_id(agree(uri)).items()} == expected

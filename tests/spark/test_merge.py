@@ -105,7 +105,7 @@ CASES: dict[str, tuple[Callable[[int, int], pa.Array], int, Any, bool, dict[str,
         100,
         "k",
         True,
-        {"matched_where": "source.n % 2 = :odd and target.w < 40", "parameters": {"odd": 1}},
+        {"matched_where": "source.n % 2 = $odd and target.w < 40", "parameters": {"odd": 1}},
     ),
     "a day in a struct, deleted": (structs, 20, "k.day", True, {"matched": "delete"}),
     "two columns, in place": (

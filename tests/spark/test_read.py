@@ -105,7 +105,7 @@ def test_columns_and_filters_are_those_of_a_scan(
 ) -> None:
     asked: dict[str, Any] = {
         "columns": {"twice": "n * 2", "s": "s"},
-        "where": "n % 100 = :rest AND s IS NOT NULL",
+        "where": "n % 100 = $rest AND s IS NOT NULL",
         "parameters": {"rest": 31},
     }
     assert told(read(spark, table.uri, **asked)) == plain(table.scan(**asked).to_arrow())

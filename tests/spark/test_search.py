@@ -110,7 +110,7 @@ def test_the_index_finds_what_it_finds_here(spark: Any, table: lw.Table) -> None
 
 def test_a_condition_and_another_version_are_searched(spark: Any, table: lw.Table) -> None:
     frame = queries(spark)
-    where = "id % 3 = :rest"
+    where = "id % 3 = $rest"
     how: Any = {"where": where, "parameters": {"rest": 1}}
     found = search(spark, table, frame, k=K, columns=["id"], **how)
     assert answers(found) == expected(table, use_index=False, **how)

@@ -1,112 +1,186 @@
-"""Expression and Predicate: SQL text that was checked against a schema and can be evaluated.
+"""Expression and Predicate: a text of DuckDB's SQL, checked against a schema, that can be computed.
 
 They keep the text, the schema and the parameters, and are rebuilt from them after pickling, so that
-a plan can send them to workers. They do no I/O and hold no data.
+a plan can send them to workers. They do no I/O and hold no data. One statement of DuckDB computes
+all rows that are handed over at once, and costs a millisecond or two: hand over many.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as pt
 
 from lancewood.errors import InvalidInputError
-from lancewood.expr.bounds import Bound, find_bounds
-from lancewood.expr.check import Parameters, check
-from lancewood.expr.convert import bare_decimal_as_float, fit, plain
-from lancewood.expr.evaluate import evaluate, to_expression
-from lancewood.expr.lower import lower
-from lancewood.expr.nodes import Column, Literal, Node, describe, walk
-from lancewood.expr.parse import parse, shorten
-from lancewood.expr.types import NUMBERS, family
+from lancewood.expr import tree as trees
+from lancewood.expr.columns import (
+    Path,
+    array_at,
+    as_readable,
+    readable_rows,
+    readable_schema,
+    readable_type,
+    resolve,
+    type_at,
+)
+from lancewood.expr.database import cursor, discard, given
+from lancewood.expr.parameters import Parameters, given_values, kept, written
+from lancewood.expr.syntax import Syntax, parse, shorten
+from lancewood.expr.translate import translated
+from lancewood.expr.tree import Bound, Tree
+
+_ROWS = "`rows`"
+_ROW = "`row`"
+"""Names that no column of a table has."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Expression:
     """A value for each row. Made by ``parse_expression``; immutable, and picklable."""
 
     sql: str
     schema: pa.Schema = field(repr=False)
-    parameters: Parameters = field(repr=False)
-    _node: Node = field(repr=False)
+    parameters: Parameters = field(default=None, repr=False)
 
-    @property
+    def __post_init__(self) -> None:
+        _ = self.type
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"sql": self.sql, "schema": self.schema, "parameters": self.parameters}
+
+    @cached_property
     def type(self) -> pa.DataType:
-        """The Arrow type of the values."""
-        return self._node.type
+        """The Arrow type of the values: a column's own, and DuckDB's for what is computed."""
+        if self.column is not None:
+            return type_at(self.column, self.schema)
+        if not self.paths:
+            return self._constant.type
+        # A row of nulls, since over no row DuckDB would not read a constant: x > 'no number'.
+        nulls = [pa.nulls(1, each.type) for each in self._readable]
+        row = pa.Table.from_arrays(nulls, schema=self._readable)
+        return self._asked(f'{self._syntax.select} FROM "{_ROWS}"', row).type
 
-    @property
-    def column(self) -> tuple[str, ...] | None:
-        """The path of the column or field, if the expression is nothing else; None if it
-        computes."""
-        return self._node.path if isinstance(self._node, Column) else None
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The top-level columns that are read, in the schema's order."""
-        needed = {path[0] for path in self.paths}
-        return tuple(name for name in self.schema.names if name in needed)
-
-    @property
-    def paths(self) -> tuple[tuple[str, ...], ...]:
+    @cached_property
+    def paths(self) -> tuple[Path, ...]:
         """The columns and struct fields that are read, in the schema's order of columns.
 
         A field is left out where its whole parent is read too.
         """
-        every = {node.path: None for node in walk(self._node) if isinstance(node, Column)}
-        outer = [path for path in every if not any(path[:n] in every for n in range(1, len(path)))]
-        return tuple(sorted(outer, key=lambda path: self.schema.names.index(path[0])))
+        return resolve(self._syntax.names, self.schema)
 
-    def to_pyarrow(self) -> pc.Expression:
-        """The same as a pyarrow expression, for scanners and filters of pyarrow's own.
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The top-level columns that are read, in the schema's order."""
+        return tuple(dict.fromkeys(path[0] for path in self.paths))
 
-        Unlike ``evaluate``, it computes every branch of CASE and COALESCE for every row, so that a
-        CAST in a branch that is not taken can fail, and does not bound strings that a function
-        makes longer. It may call functions that this process has registered: do not send it to
-        another one, send the Expression.
-        """
-        return to_expression(self._node)
+    @property
+    def column(self) -> Path | None:
+        """The path of the column or field, if the expression is nothing else; None if it
+        computes."""
+        return self.paths[0] if self._syntax.node["class"] == "COLUMN_REF" else None
 
-    def evaluate(self, batch: pa.RecordBatch | pa.Table) -> Any:
+    def evaluate(self, rows: pa.RecordBatch | pa.Table) -> Any:
         """One value a row: an Array for a RecordBatch, a ChunkedArray for a Table.
 
         The data may hold other columns too, and of a struct only the fields that ``paths`` names.
         Raises InvalidInputError for missing columns, other types, and values that cannot be
         computed (a failed CAST, an integer overflow).
         """
-        if isinstance(batch, pa.Table):
-            chunks = [self._evaluate_batch(each) for each in _batches(batch)]
-            return pa.chunked_array(chunks, self.type)
-        return self._evaluate_batch(batch)
+        if self.column is not None:
+            return array_at(self.column, rows, self.schema)
+        if self.paths:
+            found = self._asked(f'{self._syntax.select} FROM "{_ROWS}"', self._given(rows))
+        else:
+            found = pa.chunked_array([pa.repeat(self._constant[0], rows.num_rows)])
+        return found if isinstance(rows, pa.Table) else _one(found)
 
-    def _evaluate_batch(self, batch: pa.RecordBatch) -> pa.Array:
+    @cached_property
+    def _syntax(self) -> Syntax:
+        return parse(self.sql)
+
+    @cached_property
+    def _values(self) -> dict[str, Any]:
+        return given_values(self._syntax, self.parameters)
+
+    @cached_property
+    def _readable(self) -> pa.Schema:
+        return readable_schema(self.paths, self.schema)
+
+    @cached_property
+    def _constant(self) -> pa.Array:
+        """The one value of an expression that reads no column."""
+        return _one(self._asked(self._syntax.select, None))
+
+    def _given(self, rows: pa.RecordBatch | pa.Table) -> pa.Table:
+        return readable_rows(self.paths, rows, self.schema, self._readable)
+
+    def _asked(self, query: str, rows: pa.Table | None) -> pa.ChunkedArray:
+        """The only column of DuckDB's answer to a query over some rows."""
+        import duckdb
+
+        values = self._values or None
         try:
-            return evaluate(self._node, batch)
-        except pa.ArrowException as error:
-            raise InvalidInputError(
-                f"{shorten(self.sql)} cannot be computed: {error}; TRY_CAST gives NULL instead "
-                "of failing, and CASE can leave such rows out",
-                sql=self.sql,
-            ) from error
+            if rows is None:
+                return cursor().sql(query, params=values).to_arrow_table().column(0)
+            with given(_ROWS, rows) as connection:
+                return connection.sql(query, params=values).to_arrow_table().column(0)
+        except duckdb.Error as cause:
+            raise self._failure(cause) from cause
+        except RuntimeError as cause:  # what DuckDB makes of Ctrl-C
+            if "interrupted" not in str(cause):
+                raise
+            raise KeyboardInterrupt from cause
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _build, (type(self), self.sql, self.schema, self.parameters)
+    def _failure(self, cause: Exception) -> InvalidInputError:
+        """The error for what DuckDB raised over the text."""
+        import duckdb
+
+        if isinstance(cause, duckdb.InternalError | duckdb.FatalException):
+            discard()
+        reason = str(cause).split("\n", 1)[0].split(", or SET", 1)[0]
+        way_out = ""
+        if isinstance(cause, duckdb.ConversionException | duckdb.OutOfRangeException):
+            way_out = "; TRY(…) and TRY_CAST give NULL instead of failing"
+        return InvalidInputError(
+            f"{shorten(self.sql)} cannot be computed: {reason}{way_out}", sql=self.sql
+        )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Predicate(Expression):
     """A condition. Made by ``parse_predicate``."""
 
-    def mask(self, batch: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
+    def __post_init__(self) -> None:
+        if self._is_exact:  # every condition in it was typed already
+            return
+        kind = readable_type(self.type)
+        if kind is not None and not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
+            raise InvalidInputError(
+                f"{shorten(self.sql)} is not a condition but of type {self.type}; "
+                "compare it with something",
+                sql=self.sql,
+            )
+
+    def mask(self, rows: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
         """True for each row that WHERE keeps; a null condition does not keep its row."""
-        values = self.evaluate(batch)
-        if isinstance(values, pa.ChunkedArray):
-            values = pa.concat_arrays([pa.nulls(0, pa.bool_()), *values.chunks])
-        return pc.fill_null(values, False) if values.null_count else values
+        if not self.paths:
+            value = self._constant[0].as_py()
+            return pa.repeat(pa.scalar(value is True), rows.num_rows)
+        known = [each for each in self._conditions if each is not None]
+        passing = None
+        if known:
+            columns = dict[Path, Any]()
+            found = trees.truth(_all_of(known), lambda path: self._compared(path, rows, columns))
+            passing = _one(found)
+            passing = pc.fill_null(passing, False) if passing.null_count else passing
+            if self._is_exact or not passing.true_count:
+                return passing
+        return self._judged(rows, passing)
 
     def bounds(self) -> tuple[Bound, ...]:
         """Simple conditions on single columns that every kept row meets, for pruning.
@@ -114,103 +188,83 @@ class Predicate(Expression):
         They are necessary, not sufficient: functions and comparisons of columns are left out, and
         so is OR, unless all of its sides name values of a column.
         """
-        return find_bounds(self._node)
+        if not self.paths:
+            return ()
+        return tuple(trees.bounds(each for each in self._conditions if each is not None))
 
+    @cached_property
+    def _conditions(self) -> Sequence[Tree | None]:
+        """What the text joins by AND, as far as DuckDB tells; None for a condition without tree."""
+        import duckdb
 
-def parse_expression(sql: str, schema: pa.Schema, parameters: Parameters = None) -> Expression:
-    """The expression that SQL text means over a schema.
+        if not self.paths:
+            return ()
+        text = written(self._syntax, self._values)
+        if text is None:
+            return ()
+        try:
+            return translated(text, self._readable, self.schema, self._values)
+        except duckdb.Error as cause:
+            raise self._failure(cause) from cause
 
-    ``parameters`` fill in ``:name`` and ``$name`` (a mapping) or ``?`` and ``$1`` (a sequence).
-    Raises InvalidInputError for text that is not one supported expression, unknown columns or
-    functions, types that do not fit, and missing parameters.
-    """
-    return _build(Expression, sql, schema, parameters)
+    @property
+    def _is_exact(self) -> bool:
+        """Whether its trees are the whole condition. No tree at all says nothing: DuckDB gives none
+        for a text that is always true, nor for one that never is."""
+        return bool(self._conditions) and None not in self._conditions
 
+    def _compared(self, path: Path, rows: Any, known: dict[Path, Any]) -> Any:
+        """The values of a column as trees compare them."""
+        if path not in known:
+            array = array_at(path, rows, self.schema)
+            is_encoded = pa.types.is_dictionary(array.type) or pa.types.is_float16(array.type)
+            kind = readable_type(array.type) if is_encoded else None
+            known[path] = array if kind is None else as_readable(array, kind)
+        return known[path]
 
-def parse_number(sql: str, schema: pa.Schema, parameters: Parameters = None) -> Literal | None:
-    """The exact number that SQL text, or the parameter that it names, is; None for anything else.
-
-    As an expression, a plainly written 0.5 is a float64. Raises what ``parse_expression`` raises.
-    """
-    try:
-        node = check(lower(parse(sql), sql), sql, schema, _keep(parameters))
-    except RecursionError:
-        raise InvalidInputError(f"{shorten(sql)} nests too deeply", sql=sql) from None
-    if not isinstance(node, Literal) or not node.bare or not node.value.is_valid:
-        return None
-    return node if family(node.type) in NUMBERS else None
-
-
-def parse_predicate(sql: str, schema: pa.Schema, parameters: Parameters = None) -> Predicate:
-    """The condition that SQL text means over a schema; see ``parse_expression``."""
-    return _build(Predicate, sql, schema, parameters)
+    def _judged(self, rows: Any, passing: pa.BooleanArray | None) -> pa.BooleanArray:
+        """The mask of one statement over the rows that are passing (None: all)."""
+        places = np.arange(rows.num_rows) if passing is None else np.flatnonzero(passing)
+        needed = self._given(rows)
+        if passing is not None and len(places) < rows.num_rows:
+            needed = needed.filter(passing)
+        needed = needed.append_column(_ROW, pa.array(places))
+        kept = self._asked(f'SELECT "{_ROW}" FROM "{_ROWS}" WHERE ({self.sql}\n)', needed)
+        found = np.zeros(rows.num_rows, np.bool_)
+        found[kept.to_numpy()] = True
+        return pa.array(found)
 
 
 _Kind = TypeVar("_Kind", bound=Expression)
 
 
-def _build(kind: type[_Kind], sql: str, schema: pa.Schema, parameters: Parameters) -> _Kind:
-    parameters = _keep(parameters)
-    syntax = lower(parse(sql), sql)
-    try:
-        node = check(syntax, sql, schema, parameters)
-        node = _boolean(node, sql) if kind is Predicate else bare_decimal_as_float(node)
-        made = kind(sql, schema, parameters, node)
-        _try_out(made)
-    except RecursionError:
-        raise InvalidInputError(f"{shorten(sql)} nests too deeply", sql=sql) from None
-    return made
+def parse_expression(sql: str, schema: pa.Schema, parameters: Parameters = None) -> Expression:
+    """The expression that a text means over a schema.
+
+    ``parameters`` fill in ``$name`` (a mapping) or ``?`` and ``$1`` (a sequence). Raises
+    InvalidInputError for a text that is not one supported expression, unknown columns or functions,
+    types that do not fit, and missing parameters.
+    """
+    return _parsed(Expression, sql, schema, parameters)
 
 
-def _boolean(node: Node, sql: str) -> Node:
-    node = plain(node)
-    if pt.is_null(node.type):
-        return fit(node, pa.bool_())
-    if not pt.is_boolean(node.type):
-        raise InvalidInputError(
-            f"{shorten(sql)} is not a condition but {describe(node)}; compare it with something",
-            sql=sql,
-        )
-    return node
+def parse_predicate(sql: str, schema: pa.Schema, parameters: Parameters = None) -> Predicate:
+    """The condition that a text means over a schema; ``parse_expression`` says what is raised."""
+    return _parsed(Predicate, sql, schema, parameters)
 
 
-def _keep(parameters: Parameters) -> Parameters:
-    if parameters is None:
-        return None
-    if isinstance(parameters, Mapping):
-        return dict(parameters)
-    if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence):
-        raise InvalidInputError(
-            f"parameters are a mapping or a list of values, not {type(parameters).__name__}"
-        )
-    try:
-        return tuple(parameters)
-    except OverflowError as cause:
-        raise InvalidInputError(f"{parameters!r} is too long for a list of parameters") from cause
+def _parsed(kind: type[_Kind], sql: str, schema: pa.Schema, parameters: Parameters) -> _Kind:
+    if not isinstance(sql, str):
+        raise InvalidInputError(f"an expression is SQL text, not {type(sql).__name__}")
+    return kind(sql, schema, kept(parameters))
 
 
-def _try_out(expression: Expression) -> None:
-    """Run it over no rows: what Arrow cannot do at all fails now, not in the middle of a job."""
-    names = set(expression.columns)
-    needed = pa.schema([each for each in expression.schema if each.name in names])
-    empty = pa.RecordBatch.from_arrays([pa.nulls(0, each.type) for each in needed], schema=needed)
-    try:
-        found = evaluate(expression._node, empty).type
-    except (pa.ArrowException, InvalidInputError) as error:
-        raise InvalidInputError(
-            f"{shorten(expression.sql)} cannot be computed: {error}", sql=expression.sql
-        ) from error
-    if found != expression.type:
-        raise InvalidInputError(
-            f"{shorten(expression.sql)} gives {found} where {expression.type} was expected; "
-            "please report this text",
-            sql=expression.sql,
-        )
+def _all_of(parts: Sequence[Tree]) -> Tree:
+    return parts[0] if len(parts) == 1 else trees.Junction("AND", tuple(parts))
 
 
-def _batches(table: pa.Table) -> list[pa.RecordBatch]:
-    if table.num_columns == 0:
-        empty = pa.RecordBatch.from_struct_array(pa.nulls(table.num_rows, pa.struct([])))
-        return [empty]
-    batches: list[pa.RecordBatch] = table.to_batches()
-    return batches
+def _one(values: Any) -> Any:
+    """Values as one array."""
+    if not isinstance(values, pa.ChunkedArray):
+        return values
+    return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()

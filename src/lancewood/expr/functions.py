@@ -1,152 +1,118 @@
-"""The table of every operator and function that SQL text may call, by name.
+"""The functions of DuckDB that a condition or expression may call.
 
-An entry says how many arguments there may be and how they become a node. Most are a ``Signature``:
-kinds of arguments, the type of the result, and a function written against ``pyarrow.compute``. An
-argument marked constant has to be one (a literal, a parameter, or computed from them) and reaches
-that function as a Python value.
+A text has to mean the same rows whenever a job runs it again, so a function has to give one value
+for one row: scalar, and independent of the clock, of chance, the session, files and the system.
+What DuckDB says of its functions does not suffice: ``age`` with one argument and
+``current_localtime`` are called consistent. So every name was looked at, and this is the list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+_OPERATORS = """
+    + - * / // % ** ^ & | ~ << >> || @ !__postfix ~~ !~~ ~~* !~~* ~~~ ^@ && @> <@ <-> <=> -> ->>
+"""
+_NUMBERS = """
+    abs acos acosh add asin asinh atan atan2 atanh bin bit_count cbrt ceil ceiling cos cosh cot
+    degrees divide even exp factorial fdiv floor fmod gamma gcd greatest_common_divisor hex isfinite
+    isinf isnan lcm least_common_multiple lgamma ln log log10 log2 mod multiply nextafter pi pow
+    power radians round round_even roundbankers sign signbit sin sinh sqrt subtract tan tanh to_base
+    to_binary to_hex trunc xor
+"""
+_CHOICES = "greatest least if nullif typeof"
+_TEXTS = """
+    array_to_string ascii bar base64 bit_length char_length character_length chr concat concat_ws
+    contains damerau_levenshtein decode editdist3 encode ends_with format format_bytes
+    formatreadabledecimalsize formatreadablesize from_base64 from_binary from_hex get_bit hamming
+    ilike_escape instr jaccard jaro_similarity jaro_winkler_similarity lcase left left_grapheme
+    length length_grapheme levenshtein like_escape lower lpad ltrim md5 md5_number md5_number_lower
+    md5_number_upper mismatches nfc_normalize not_ilike_escape not_like_escape octet_length ord
+    overlay parse_formatted_bytes position prefix printf regexp_escape regexp_extract
+    regexp_extract_all regexp_full_match regexp_matches regexp_replace regexp_split_to_array repeat
+    replace reverse right right_grapheme rpad rtrim sha1 sha256 split split_part starts_with
+    str_split str_split_regex string_split string_split_regex string_to_array strip_accents strlen
+    strpos substr substring substring_grapheme suffix to_base64 translate trim ucase unbin unhex
+    unicode upper url_decode url_encode
+"""
+_BITS = "bit_position bitstring set_bit"
+_MOMENTS = """
+    age century date_add date_diff date_part date_sub date_trunc datediff datepart datesub datetrunc
+    day dayname dayofmonth dayofweek dayofyear days_in_month decade epoch epoch_ms epoch_ns epoch_us
+    era hour isodow isoyear julian last_day make_date make_time make_timestamp make_timestamp_ms
+    make_timestamp_ns make_timestamptz microsecond millennium millisecond minute month monthname
+    nanosecond normalized_interval quarter second strftime strptime time_bucket timezone
+    timezone_hour timezone_minute to_centuries to_days to_decades to_hours to_microseconds
+    to_millennia to_milliseconds to_minutes to_months to_quarters to_seconds to_timestamp to_weeks
+    to_years try_strptime week weekday weekofyear year yearweek
+"""
+_LISTS = """
+    apply array_append array_apply array_cat array_concat
+    array_contains array_cosine_distance array_cosine_similarity array_cross_product array_distance
+    array_distinct array_dot_product array_extract array_filter array_grade_up array_has
+    array_has_all array_has_any array_indexof array_inner_product array_intersect array_length
+    array_negative_dot_product array_negative_inner_product array_pop_back array_pop_front
+    array_position array_prepend array_push_back array_push_front array_reduce array_resize
+    array_reverse array_reverse_sort array_select array_slice array_sort array_transform
+    array_unique array_value array_where array_zip filter flatten generate_series grade_up len
+    list_any_value list_append list_apply list_avg list_bit_and list_bit_or
+    list_bit_xor list_bool_and list_bool_or list_cat list_concat list_contains list_cosine_distance
+    list_cosine_similarity list_count list_distance list_distinct list_dot_product list_element
+    list_entropy list_extract list_filter list_first list_grade_up list_has list_has_all
+    list_has_any list_histogram list_indexof list_inner_product list_intersect list_kurtosis
+    list_kurtosis_pop list_last list_mad list_max list_median list_min list_mode
+    list_negative_dot_product list_negative_inner_product list_pack list_position list_prepend
+    list_product list_reduce list_resize list_reverse list_reverse_sort list_select list_sem
+    list_skewness list_slice list_sort list_stddev_pop list_stddev_samp list_string_agg list_sum
+    list_transform list_unique list_value list_var_pop list_var_samp list_where list_zip range
+    reduce
+"""
+_STRUCTS_AND_MAPS = """
+    cardinality element_at map map_concat map_contains map_contains_entry map_contains_value
+    map_entries map_extract map_extract_value map_from_entries map_keys map_values row struct_concat
+    struct_contains struct_extract struct_extract_at struct_has struct_indexof struct_insert
+    struct_keys struct_pack struct_position struct_update struct_values
+"""
+_JSON_AND_UUIDS = """
+    array_to_json json_array json_array_length json_contains json_exists json_extract
+    json_extract_path json_extract_path_text json_extract_string json_keys json_merge_patch
+    json_object json_quote json_structure json_type json_valid json_value row_to_json to_json
+    uuid_extract_timestamp uuid_extract_version
+"""
 
-from lancewood.errors import InvalidInputError
-from lancewood.expr import dates, lists, numbers, texts
-from lancewood.expr.arithmetic import arithmetic, negative
-from lancewood.expr.choose import coalesce_values, extreme, if_then, null_if
-from lancewood.expr.compare import (
-    all_of,
-    any_of,
-    compare,
-    is_distinct,
-    is_in,
-    is_missing,
-    is_not_distinct,
-    is_truth,
-    negate,
+ALLOWED = frozenset(
+    " ".join(
+        (
+            *(_OPERATORS, _NUMBERS, _CHOICES, _TEXTS, _BITS, _MOMENTS, _LISTS),
+            *(_STRUCTS_AND_MAPS, _JSON_AND_UUIDS),
+        )
+    ).split()
 )
-from lancewood.expr.nodes import Node
-from lancewood.expr.signature import FunctionSignature, call_signature
+"""The names, in lower case."""
 
+_CHANGING = """
+    ago current_date current_localtime current_localtimestamp current_time current_timestamp
+    gen_random_uuid get_current_time get_current_timestamp localtime localtimestamp now random
+    setseed today transaction_timestamp txid_current uuid uuidv4 uuidv7
+"""
+CHANGING = frozenset(_CHANGING.split())
+"""Functions whose value depends on the clock or on chance."""
 
-@dataclass(frozen=True)
-class SqlFunction:
-    """What a name means: ``make`` turns between ``least`` and ``most`` nodes into one."""
-
-    least: int
-    most: int | None
-    make: Callable[..., Node]
-
-
-def call(name: str, args: Sequence[Node]) -> Node:
-    """The node for a call; raises InvalidInputError where the number or types of arguments are
-    wrong."""
-    function = FUNCTIONS[name]
-    if len(args) < function.least or (function.most is not None and len(args) > function.most):
-        raise InvalidInputError(f"{name} takes {_count(function)}, {len(args)} are given")
-    return function.make(*args)
-
-
-def _count(function: SqlFunction) -> str:
-    least, most = function.least, function.most
-    if most is None:
-        return f"at least {least} argument{'' if least == 1 else 's'}"
-    if least == most:
-        return f"{least} argument{'' if least == 1 else 's'}"
-    return f"{least} to {most} arguments"
-
-
-def _signed(name: str, signatures: Sequence[FunctionSignature]) -> SqlFunction:
-    least = min(each.least for each in signatures)
-    most = max(len(each.parameters) for each in signatures)
-    return SqlFunction(least, most, lambda *args: call_signature(name, signatures, args))
-
-
-_OPERATORS: dict[str, SqlFunction] = {
-    **{
-        each: SqlFunction(2, 2, partial(compare, each))
-        for each in ("=", "<>", "<", "<=", ">", ">=")
-    },
-    **{
-        each: SqlFunction(2, 2, partial(arithmetic, each))
-        for each in ("+", "-", "*", "/", "//", "%")
-    },
-    "negate": SqlFunction(1, 1, negative),
-    "is distinct from": SqlFunction(2, 2, is_distinct),
-    "is not distinct from": SqlFunction(2, 2, is_not_distinct),
-    "is null": SqlFunction(1, 1, is_missing),
-    "is true": SqlFunction(1, 1, lambda value: is_truth(value, True)),
-    "is false": SqlFunction(1, 1, lambda value: is_truth(value, False)),
-    "in": SqlFunction(2, None, lambda value, *items: is_in(value, items)),
-    "and": SqlFunction(2, None, lambda *values: all_of(values)),
-    "or": SqlFunction(2, None, lambda *values: any_of(values)),
-    "not": SqlFunction(1, 1, negate),
-    "||": SqlFunction(2, 2, lambda *values: texts.concatenate("||", values, skip_nulls=False)),
-    "like": SqlFunction(2, 3, partial(texts.like, False)),
-    "ilike": SqlFunction(2, 3, partial(texts.like, True)),
-    "element": SqlFunction(2, 2, lists.element),
-}
-
-_FORMS: dict[str, SqlFunction] = {
-    "coalesce": SqlFunction(1, None, lambda *values: coalesce_values(values)),
-    "ifnull": SqlFunction(2, 2, lambda *values: coalesce_values(values)),
-    "nvl": SqlFunction(2, 2, lambda *values: coalesce_values(values)),
-    "nullif": SqlFunction(2, 2, null_if),
-    "if": SqlFunction(2, 3, if_then),
-    "iff": SqlFunction(2, 3, if_then),
-    "greatest": SqlFunction(1, None, lambda *values: extreme(">", values)),
-    "least": SqlFunction(1, None, lambda *values: extreme("<", values)),
-    "concat": SqlFunction(1, None, lambda *v: texts.concatenate("concat", v, skip_nulls=True)),
-    "list_contains": SqlFunction(2, 2, lists.contains),
-    "date_part": SqlFunction(2, 2, dates.date_part),
-}
-
-_SIGNATURES: dict[str, Sequence[FunctionSignature]] = {
-    **texts.SIGNATURES,
-    **numbers.SIGNATURES,
-    **dates.SIGNATURES,
-    "len": (*texts.SIGNATURES["length"], *lists.LENGTH),
-    "length": (*texts.SIGNATURES["length"], *lists.LENGTH),
-    "array_length": lists.LENGTH,
-    "cardinality": lists.LENGTH,
-}
-
-_ALIASES = {
-    "array_contains": "list_contains",
-    "array_has": "list_contains",
-    "list_has": "list_contains",
-    "char_length": "text_length",
-    "character_length": "text_length",
-    "substring": "substr",
-    "position": "strpos",
-    "instr": "strpos",
-    "prefix": "starts_with",
-    "suffix": "ends_with",
-    "regexp_like": "regexp_matches",
-    "ceiling": "ceil",
-    "pow": "power",
-    "ucase": "upper",
-    "lcase": "lower",
-    "datepart": "date_part",
-    "datetrunc": "date_trunc",
-}
-
-FUNCTIONS: dict[str, SqlFunction] = {
-    **_OPERATORS,
-    **_FORMS,
-    **{name: _signed(name, signatures) for name, signatures in _SIGNATURES.items()},
-}
-FUNCTIONS |= {alias: FUNCTIONS[name] for alias, name in _ALIASES.items()}
-
-AGGREGATES = frozenset(
-    {
-        *("any_value", "approx_count_distinct", "arg_max", "arg_min", "array_agg", "avg"),
-        *("bool_and", "bool_or", "count", "first", "group_concat", "last", "list", "max", "mean"),
-        *("median", "min", "mode", "product", "quantile", "stddev", "string_agg", "sum"),
-        *("var_pop", "variance"),
-    }
+SAME_VALUE = (
+    "a text has to mean the same rows when a job runs it again; give the value as a parameter"
 )
-WINDOWS = frozenset({"dense_rank", "lag", "lead", "ntile", "rank", "row_number"})
-MOMENTS = frozenset({"now", "today", "current_date", "current_timestamp", "localtimestamp"})
+
+
+def refusal(name: str) -> str:
+    """Why a function that is not allowed is refused."""
+    if name in CHANGING:
+        return f"{name} gives another value at each run, and {SAME_VALUE}"
+    return (
+        f"{name} is not a function for conditions and expressions: allowed are DuckDB's scalar "
+        "functions whose value depends on the row alone (docs/where.md lists them)"
+    )
+
+
+def unknown_hint(name: str) -> str:
+    """What to say of a name that is no column; empty if there is nothing to add."""
+    if name.lower() in CHANGING:
+        return f"; {name} would give another value at each run, and {SAME_VALUE}."
+    return ""

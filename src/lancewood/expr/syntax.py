@@ -1,99 +1,244 @@
-"""What was written, as a small tree without sqlglot's classes.
+"""From a text to its checked syntax: one expression of DuckDB's, the columns and parameters that it
+names, and nothing in it that is refused.
 
-Operators, functions and special forms are all a ``Call`` by name. Nothing here is checked: names
-may not exist and types may not fit; ``check`` finds out. ``start`` is the position in the text,
-None where sqlglot did not keep it.
+DuckDB parses; its tree is walked once. A node, a member of a node or a function that is not listed
+here is refused by name, never passed over. Which columns there are, and which types, is not known
+here.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+import functools
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
 
-import pyarrow as pa
+from lancewood.errors import InvalidInputError
+from lancewood.expr.database import MAX_DEPTH, parsed
+from lancewood.expr.functions import ALLOWED, SAME_VALUE, refusal
 
+MAX_LENGTH = 100_000
+"""The longest text, in characters. A longer list of values belongs in a parameter."""
 
-class NamePart(NamedTuple):
-    """One word of a dotted name, and whether it was quoted."""
-
-    name: str
-    quoted: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Name:
-    """A column, or a field inside one: ``a.b.c``."""
-
-    parts: tuple[NamePart, ...]
-    start: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """A value in the text: None, bool, int, Decimal, float, str, bytes or timedelta."""
-
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Months:
-    """An interval of calendar months, which has no fixed length."""
-
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """``:name``, ``$name``, ``$1`` or ``?``; positions count from 0."""
-
-    key: str | int
-    start: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """An operator or function by its lower-case name."""
-
-    name: str
-    args: tuple[Syntax, ...]
-    start: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """``value.field``, where the value is not a plain name."""
-
-    value: Syntax
-    part: NamePart
-    start: int | None
+_SELECT = "SELECT ("
+_NEWLINE = "\n)"  # a comment at the end of the text ends before the parenthesis
+_STATEMENTS = ("SELECT", "WITH", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "ALTER", "FROM")
+_EVERYWHERE = frozenset({"class", "type", "alias", "query_location", "query_location_length"})
+_MEMBERS = {
+    "COLUMN_REF": {"column_names"},
+    "CONSTANT": {"literal"},
+    "PARAMETER": {"identifier"},
+    "COMPARISON": {"left", "right"},
+    "BETWEEN": {"input", "lower", "upper"},
+    "CONJUNCTION": {"children"},
+    "OPERATOR": {"children"},
+    "CASE": {"case_checks", "else_expr"},
+    "CAST": {"child", "try_cast", "type_expr"},
+    "TYPE": {"type_name", "children", "qualified_name", "catalog", "schema"},
+    "FUNCTION": {
+        *("function_name", "arguments", "qualified_name", "order_bys", "is_operator"),
+        *("catalog", "schema"),
+    },
+    "LAMBDA": {"lhs", "expr", "syntax_type"},
+}
+"""What is understood of each kind of node; other members have to be empty."""
+_OPERATORS = """
+    OPERATOR_NOT OPERATOR_IS_NULL OPERATOR_IS_NOT_NULL OPERATOR_COALESCE OPERATOR_NULLIF
+    OPERATOR_TRY COMPARE_IN COMPARE_NOT_IN ARRAY_EXTRACT ARRAY_SLICE STRUCT_EXTRACT
+    ARRAY_CONSTRUCTOR
+"""
+_WITH_LAMBDAS = ("apply", "filter", "reduce", "transform")
+_REFUSED = {
+    "SUBQUERY": "a subquery reads other rows; compute it first and give its result as a parameter",
+    "WINDOW": "a window function looks at other rows; use it in a query",
+    "STAR": "* stands for several columns; name one",
+    "POSITIONAL_REFERENCE": "a column has to be named",
+    "COLLATE": "collations differ between systems; compare lower(…) or strip_accents(…)",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class CaseWhen:
-    """CASE with conditions; the form with an operand has become equalities."""
+class Syntax:
+    """One checked expression."""
 
-    branches: tuple[tuple[Syntax, Syntax], ...]
-    otherwise: Syntax
-    start: int | None
+    text: str
+    node: dict[str, Any] = field(repr=False)
+    """DuckDB's tree."""
+    names: tuple[tuple[str, ...], ...]
+    """The dotted names as they are written, without those of lambdas."""
+    parameters: tuple[tuple[str, int, int], ...]
+    """Each use of a parameter: its name, and where it stands in the UTF-8 bytes of the text."""
 
-
-@dataclass(frozen=True, slots=True)
-class CastTo:
-    """CAST, TRY_CAST, or a typed text such as DATE '2024-01-31'."""
-
-    value: Syntax
-    type: pa.DataType
-    strict: bool
-    start: int | None
-
-
-Syntax = Name | Constant | Months | Parameter | Call | Member | CaseWhen | CastTo
+    @property
+    def select(self) -> str:
+        """The query for the expression's value, to which FROM can be added."""
+        return f"{_SELECT}{self.text}{_NEWLINE}"
 
 
-def place(sql: str, start: int | None) -> tuple[str, dict[str, Any]]:
-    """A position in a text, for a message and as facts for an error."""
-    if start is None:
-        return "", {"sql": sql}
-    line = sql.count("\n", 0, start) + 1
-    column = start - sql.rfind("\n", 0, start)
-    return f" at line {line}, column {column}", {"sql": sql, "line": line, "column": column}
+def shorten(sql: str, limit: int = 120) -> str:
+    """``sql`` quoted for a message, shortened in the middle if it is long."""
+    if len(sql) > limit:
+        sql = f"{sql[: limit * 2 // 3]} … {sql[-limit // 4 :]}"
+    return repr(sql)
+
+
+@functools.lru_cache(maxsize=256)
+def parse(sql: str) -> Syntax:
+    """The syntax of one expression.
+
+    Raises InvalidInputError for what is empty, too long, too deep, not Unicode, not SQL, more than
+    one expression, and for every part of SQL that is refused.
+    """
+    if len(sql) > MAX_LENGTH:
+        raise InvalidInputError(
+            f"the expression has {len(sql):,} characters, {MAX_LENGTH:,} are allowed; "
+            "pass long lists of values as a parameter: x IN $values"
+        )
+    if not sql.strip():
+        raise InvalidInputError("the expression is empty; give a condition or value", sql=sql)
+    try:
+        sql.encode()
+    except UnicodeEncodeError as cause:
+        raise InvalidInputError(f"{shorten(sql)} holds half a character", sql=sql) from cause
+    if "\0" in sql:
+        raise InvalidInputError(f"{shorten(sql)} holds a NUL, where DuckDB ends a text", sql=sql)
+    try:
+        return _Walk(sql).syntax(_tree(sql))
+    except RecursionError:
+        raise too_deep(sql) from None
+
+
+def too_deep(sql: str) -> InvalidInputError:
+    """The error for a text that nests too deeply."""
+    return InvalidInputError(
+        f"{shorten(sql)} nests too deeply: {MAX_DEPTH} levels are allowed", sql=sql
+    )
+
+
+def _tree(sql: str) -> dict[str, Any]:
+    import duckdb
+
+    try:
+        answer = json.loads(parsed(f"{_SELECT}{sql}{_NEWLINE}"))
+        if not answer["error"]:
+            duckdb.SQLExpression(sql)  # raises for what closes our parenthesis, as "a) OR (b"
+    except duckdb.Error as cause:
+        if "depth" in str(cause):
+            raise too_deep(sql) from cause
+        _not_sql(sql, str(cause), cause)
+    if answer["error"]:
+        if "depth" in answer["error_message"]:
+            raise too_deep(sql)
+        _not_sql(sql, answer["error_message"], None)
+    (statement,) = answer["statements"]
+    (node,) = statement["node"]["select_list"]
+    if statement["node"]["from_table"]["type"] != "EMPTY" or node["alias"]:
+        _not_sql(sql, "it is more than one expression", None)
+    return dict(node)
+
+
+def _not_sql(sql: str, reason: str, cause: Exception | None) -> NoReturn:
+    reason = reason.split("\n", 1)[0].removeprefix("Parser Error: ")
+    if "single expression" in reason:
+        reason = "it is more than one expression"
+    word = (sql.split(None, 1) or [""])[0].upper()
+    if word in _STATEMENTS:
+        reason = f"a whole {word} statement is not an expression; give only the condition or value"
+    elif ";" in sql:
+        reason += "; one expression is taken, not several statements"
+    elif colon := re.search(r":([A-Za-z_]\w*)", sql):
+        reason += f"; a parameter is written ${colon[1]}, not {colon[0]}"
+    raise InvalidInputError(f"cannot read {shorten(sql)} as SQL: {reason}", sql=sql) from cause
+
+
+class _Walk:
+    """One walk through DuckDB's tree."""
+
+    def __init__(self, sql: str) -> None:
+        self._sql = sql
+        self._names: dict[tuple[str, ...], None] = {}
+        self._parameters: list[tuple[str, int, int]] = []
+
+    def syntax(self, node: dict[str, Any]) -> Syntax:
+        """The syntax of the text, whose tree is ``node``."""
+        self._visit(node, frozenset())
+        return Syntax(self._sql, node, tuple(self._names), tuple(self._parameters))
+
+    def _refuse(self, reason: str) -> NoReturn:
+        raise InvalidInputError(f"{shorten(self._sql)} is refused: {reason}", sql=self._sql)
+
+    def _visit(self, node: dict[str, Any], bound: frozenset[str]) -> None:
+        """Check a node and what is below it; ``bound`` are the parameters of lambdas around it."""
+        kind = node["class"]
+        known = _MEMBERS.get(kind)
+        if known is None:
+            self._refuse(_REFUSED.get(kind, f"{kind} has no place in an expression"))
+        for name, value in node.items():
+            if value and name not in known and name not in _EVERYWHERE:
+                self._refuse(f"{name.replace('_', ' ')} has no place in an expression")
+        match kind:
+            case "COLUMN_REF":
+                names = tuple(node["column_names"])
+                if names[0].lower() not in bound:
+                    self._names[names] = None
+            case "CONSTANT" if node["literal"]["kind"] == "NUMERIC":
+                if math.isinf(float(node["literal"]["text"].replace("_", ""))):
+                    self._refuse(f"{node['literal']['text']} is too large for a DOUBLE")
+            case "PARAMETER":
+                self._parameter(node)
+            case "FUNCTION":
+                self._function(node, bound)
+            case "LAMBDA" if node["syntax_type"] == "SINGLE_ARROW":  # reaches into JSON
+                self._visit_all((node["lhs"], node["expr"]), bound)
+            case "LAMBDA":
+                self._visit(node["expr"], bound | self._lambda_names(node["lhs"]))
+            case "CASE":
+                for check in node["case_checks"]:
+                    self._visit_all((check["when_expr"], check["then_expr"]), bound)
+                self._visit(node["else_expr"], bound)
+            case "OPERATOR" if node["type"] not in _OPERATORS.split():
+                self._refuse(f"{node['type']} has no place in an expression")
+            case "TYPE" if len(node["qualified_name"]["path"]) != 1:
+                self._refuse(f"the type {'.'.join(node['qualified_name']['path'])} is unknown")
+            case _:
+                below = [node.get(name) for name in ("left", "right", "input", "lower", "upper")]
+                below += [node.get("child"), node.get("type_expr"), *node.get("children", ())]
+                self._visit_all([each for each in below if each], bound)
+
+    def _visit_all(self, nodes: Sequence[dict[str, Any]], bound: frozenset[str]) -> None:
+        for node in nodes:
+            self._visit(node, bound)
+
+    def _parameter(self, node: dict[str, Any]) -> None:
+        start = node["query_location"] - len(_SELECT)
+        self._parameters.append((node["identifier"], start, start + node["query_location_length"]))
+
+    def _function(self, node: dict[str, Any], bound: frozenset[str]) -> None:
+        path, name = node["qualified_name"]["path"], node["function_name"].lower()
+        if len(path) != 1:
+            self._refuse(f"write {path[-1]}({'.'.join(path[:-1])}), not {'.'.join(path)}()")
+        if name not in ALLOWED:
+            self._refuse(refusal(name))
+        if name == "age" and len(node["arguments"]) == 1:
+            self._refuse(f"age with one argument counts from today, and {SAME_VALUE}")
+        if node["order_bys"]["orders"]:
+            self._refuse("ORDER BY has no place in an expression")
+        below = [each["expression"] for each in node["arguments"]]
+        if name.endswith(_WITH_LAMBDAS) and any(_is_arrow(each) for each in below):
+            self._refuse(f"{name} takes a lambda as DuckDB 2 writes it: lambda x: x + 1")
+        self._visit_all(below, bound)
+
+    def _lambda_names(self, node: dict[str, Any]) -> frozenset[str]:
+        """The parameters on the left of a lambda: one name, or several as a row."""
+        parts = [each["expression"] for each in node.get("arguments", ())] or [node]
+        names = [each.get("column_names", ()) for each in parts]
+        if any(len(each) != 1 for each in names):
+            self._refuse("the parameters of a lambda are plain names")
+        return frozenset(each[0].lower() for each in names)
+
+
+def _is_arrow(node: dict[str, Any]) -> bool:
+    return bool(node["class"] == "LAMBDA" and node["syntax_type"] == "SINGLE_ARROW")

@@ -32,7 +32,7 @@ _LOADED = (
     "lancewood.expr",
     "lancewood.spark.reading.task",
     "lancewood.spark.types",
-    "sqlglot.dialects.duckdb",
+    "duckdb",
 )
 """What the first request would import."""
 

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from lancewood.engine.snapshot import Access, At, TableStats
     from lancewood.engine.upkeep import Dropped, MigratedNames, examine
     from lancewood.engine.versions import VersionInfo
-    from lancewood.expr.dialects import translated_errors
-    from lancewood.expr.parse import shorten
+    from lancewood.expr import shorten
     from lancewood.external.base import ManifestStore
     from lancewood.external.lock import CommitLock
     from lancewood.format.type_text import parse_column, parse_type
@@ -205,7 +204,6 @@ __all__ = [
     "scanned_schema",
     "shorten",
     "stale_note",
-    "translated_errors",
     "version_words",
 ]
 
@@ -221,8 +219,7 @@ _NAMES = {
     "lancewood.engine.snapshot": "Access At TableStats",
     "lancewood.engine.upkeep": "MigratedNames examine Dropped",
     "lancewood.engine.versions": "VersionInfo",
-    "lancewood.expr.dialects": "translated_errors",
-    "lancewood.expr.parse": "shorten",
+    "lancewood.expr": "shorten",
     "lancewood.external.base": "ManifestStore",
     "lancewood.external.lock": "CommitLock",
     "lancewood.format.type_text": "parse_column parse_type",

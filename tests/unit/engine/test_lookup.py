@@ -240,7 +240,7 @@ FORM = "only =, <, <=, >, >=, IN, BETWEEN, IS NULL and LIKE 'abc%' are looked up
         ("bloom = 3", ["bloom_idx not used: scans do not look into BLOOMFILTER"]),
         ("id = 3 AND zone = 3", ["zone_idx not used: another index tells which rows to read"]),
         ("plain = 3", []),
-        ("id = 3 OR id = 4 OR id IN (7, NULL)", []),
+        ("id = 3 OR id = 4 OR id IN (7, 7)", []),
     ],
 )
 def test_explain_tells_why_an_index_is_not_used(

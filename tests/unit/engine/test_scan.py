@@ -249,7 +249,7 @@ def test_expressions_are_computed_for_rows_that_pass(table: lw.Table) -> None:
         {"twice": "n * 2", "text": "upper(s)", "id": "_rowid", "seven": "7"}, where="n >= 398"
     )
     assert found.schema.names == ["twice", "text", "id", "seven"]
-    assert found.schema.types == [pa.int64(), pa.string(), pa.uint64(), pa.int64()]
+    assert found.schema.types == [pa.int64(), pa.string(), pa.uint64(), pa.int32()]
     assert found.to_arrow().to_pylist() == [
         {"twice": 796, "text": "ROW 398", "id": 398, "seven": 7},
         {"twice": 798, "text": "ROW 399", "id": 399, "seven": 7},
@@ -280,7 +280,7 @@ def test_a_column_under_another_name_keeps_its_field(uri: str) -> None:
         ({"x": "missing + 1"}, r"column 'x': .*missing"),
         ({"x": "n +"}, "column 'x'"),
         ({"x": "s + 1"}, "column 'x'"),
-        ({"x": "n = :low"}, "there is no parameter 'low'"),
+        ({"x": "n = $low"}, "there is no parameter 'low'"),
         ({"x": 5}, "names with SQL text"),
         ({"": "n"}, "names with SQL text"),
         ({"_rowid": "n"}, "cannot be called '_rowid'"),
@@ -293,7 +293,7 @@ def test_a_wrong_expression_is_told_at_once(table: lw.Table, columns: Any, probl
 
 def test_parameters_fill_in_filters_and_expressions(table: lw.Table) -> None:
     found = table.scan(
-        {"n": "n + :more"}, "n BETWEEN :low AND :high", parameters={"low": 3, "high": 4, "more": 10}
+        {"n": "n + $more"}, "n BETWEEN $low AND $high", parameters={"low": 3, "high": 4, "more": 10}
     )
     assert found.to_arrow()["n"].to_pylist() == [13, 14]
     assert table.count_rows("n >= ? AND n < ?", parameters=[10, 30]) == 20
@@ -305,8 +305,8 @@ def test_parameters_fill_in_filters_and_expressions(table: lw.Table) -> None:
     ("request_", "problem"),
     [
         ({"parameters": {"a": 1}}, "neither where nor columns"),
-        ({"where": "n = :a", "parameters": {"b": 1}}, "no parameter 'a'"),
-        ({"where": "n = ?", "parameters": [1, 2]}, "2 are given"),
+        ({"where": "n = $a", "parameters": {"b": 1}}, "no parameter 'a'"),
+        ({"where": "n = ?", "parameters": [1, 2]}, "2 parameters are given"),
         ({"where": "n = ?", "parameters": 5}, "a mapping or a list"),
     ],
 )
@@ -377,7 +377,7 @@ def test_a_list_of_parameters_is_for_the_condition_and_columns_say_so() -> None:
     assert table.count_rows("a > ?", parameters=[1]) == 2
     with pytest.raises(lw.InvalidInputError, match="columns take them by name"):
         table.scan({"b": "a + ?"}, parameters=[1])
-    assert table.scan({"b": "a + :n"}, parameters={"n": 1}).to_arrow()["b"].to_pylist() == [2, 3, 4]
+    assert table.scan({"b": "a + $n"}, parameters={"n": 1}).to_arrow()["b"].to_pylist() == [2, 3, 4]
 
 
 def test_what_one_fragment_shows_is_read_along_in_the_next(

@@ -1,223 +1,210 @@
-"""What is not an expression, or not one we support: named, placed, and found quickly."""
+"""Hostile and hopeless texts: refused with a typed error that names the reason, quickly."""
 
 from __future__ import annotations
 
-import random
-import string
-from datetime import datetime, timedelta, timezone
+import subprocess
+import sys
+import threading
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 from lancewood.errors import InvalidInputError
-from lancewood.expr import parse_expression, parse_predicate
+from lancewood.expr import MAX_LENGTH, parse_expression, parse_predicate
+from lancewood.expr.database import cursor
 
-SCHEMA = pa.schema({"a": pa.int64(), "s": pa.string(), "b": pa.bool_(), "d": pa.date32()})
+SCHEMA = pa.schema(
+    {
+        "a": pa.int64(),
+        "s": pa.string(),
+        "b": pa.bool_(),
+        "ts": pa.timestamp("us"),
+        "l": pa.list_(pa.int32()),
+        "o": pa.struct([("x", pa.int32())]),
+        "huge": pa.decimal256(50, 2),
+    }
+)
 
 
 @pytest.mark.parametrize(
-    ("sql", "words"),
+    ("sql", "reason"),
     [
         ("", "empty"),
-        ("   ", "empty"),
-        ("-- only a comment", "empty"),
-        ("SELECT 1", "SELECT statement"),
-        ("DELETE FROM t", "DELETE statement"),
-        ("(SELECT 1)", "a subquery"),
+        ("  \n", "empty"),
+        ("a +", "syntax error"),
+        ("a = 1) OR (true", "syntax error"),
+        ("true) FROM (SELECT 1", "syntax error"),
+        ("a = 1; DROP TABLE x", "several statements"),
+        ("a = 1, b", "more than one|syntax error"),
+        ("a AS x", "more than one|syntax error"),
+        ("SELECT 1", "a whole SELECT statement"),
+        ("DELETE FROM x", "a whole DELETE statement"),
+        ("a = :low", r"a parameter is written \$low, not :low"),
+        ("a = 'x", "unterminated"),
+        ("a = 1 /*", "unterminated"),
+        ("s = '\0'", "NUL"),
+        ("s = '\ud800'", "half a character"),
+        ("EXISTS (SELECT 1)", "subquery"),
         ("a IN (SELECT 1)", "subquery"),
-        ("EXISTS (SELECT 1)", "EXISTS"),
-        ("a = 1; b", "semicolon at line 1, column 6"),
-        ("a = 1;", "semicolon"),
-        ("count(*)", r"function count\(\*\)"),
-        ("count(DISTINCT a)", "DISTINCT"),
-        ("sum(a) > 1", r"aggregate function sum\(\)"),
-        ("max(a)", "aggregate function"),
-        ("row_number() OVER ()", "window function"),
-        ("row_number()", "window function"),
-        ("sum(a) OVER (PARTITION BY b)", "window function"),
-        ("upper(s) FILTER (WHERE b)", "FILTER"),
-        ("now()", "as a parameter"),
-        ("CURRENT_DATE", "as a parameter"),
-        ("CURRENT_TIMESTAMP > d", "as a parameter"),
-        ("nonsense(a)", r"no function nonsense\(\)"),
-        ("a & 1", "operator &"),
-        ("~a", "operator ~"),
-        ("s ~ 'x'", r"operator ~ \(write regexp_matches"),
-        ("s ~* 'x'", r"operator ~\* \(write regexp_matches"),
-        ("NOT s rlike ('x')", r"operator RLIKE \(write regexp_matches"),
-        ("concat(s, '~') REGEXP s", r"operator REGEXP \(write regexp_matches"),
-        ("s SIMILAR TO 'x'", "SIMILAR TO"),
-        ("s GLOB 'x'", "Glob"),
-        ("s COLLATE nocase", "COLLATE"),
-        ("d AT TIME ZONE 'UTC'", "AT TIME ZONE"),
-        ("(a, 1) = (1, 2)", "a row"),
-        ("[1, 2]", "a list literal"),
-        ("{'k': 1}", "a struct literal"),
-        ("s[1:2]", "a list slice"),
-        ("s -> 'k'", "operator ->"),
-        ("*", r"\*"),
-        ("a.*", r"\*"),
-        ("s LIKE ANY ('x')", "ANY"),
-        ("a BETWEEN SYMMETRIC 2 AND 1", "SYMMETRIC"),
-        ("a IS 5", "IS with anything but"),
-        ("a IN s", "IN without a list"),
-        ("INTERVAL '1 day 2 hours'", "INTERVAL"),
-        ("INTERVAL 1 fortnight", "INTERVAL|SQL"),
-        ("x'0'", "hex digits"),
-        ("x'zz'", "cannot read"),
-        ("e'a'", "string"),
-        ("'abc", "not closed"),
-        ("a = ", "cannot read"),
-        ("a b", "cannot read"),
-        ("(a", "cannot read"),
-        ("a)", "cannot read"),
-        ("CASE WHEN b THEN 1", "cannot read"),
-        ("case = 1", "keyword is used as a name"),
-        ("a = " + "9" * 80, "76 digits"),
-        ("a = " + "9" * 5000, "5000 digits"),
+        ("a = ANY([1, 2])", "subquery"),
+        ("sum(a) > 1", "sum is not a function for conditions"),
+        ("list(a ORDER BY s) = [1]", "list is not a function for conditions"),
+        ("row_number() OVER () = 1", "window function"),
+        ("*", "several columns"),
+        ("COLUMNS('a') = 1", "several columns"),
+        ("unnest(l) = 1", "unnest is not a function"),
+        ("#1 = 1", "has to be named"),
+        ("lower(DISTINCT s) = 'x'", "distinct has no place"),
+        ("s COLLATE NOCASE = 'x'", "collations"),
+        ("s.lower() = 'x'", r"write lower\(s\)"),
+        ("main.lower(s) = 'x'", r"write lower\(main\)"),
+        ("DEFAULT", "has no place"),
+        ("GROUPING(a) = 1", "has no place"),
+        ("1e400 > a", "too large for a DOUBLE"),
+        ("list_transform(l, x -> x + 1) = [1]", "lambda x"),
+        ("random() > 0.5", "another value at each run"),
+        ("now() > ts", "another value at each run"),
+        ("uuid() = s", "another value at each run"),
+        ("age(ts) > INTERVAL 1 DAY", "counts from today"),
+        ("current_date > ts", "current_date would give another value"),
+        ("current_timestamp > ts", "current_timestamp would give another value"),
+        ("current_localtime() < '10:00'", "another value at each run"),
+        ("user = s", "no column 'user'"),
+        ("getvariable('x') = 1", "getvariable is not a function"),
+        ("current_setting('threads') = '1'", "current_setting is not a function"),
+        ("sleep_ms(100000) IS NULL", "sleep_ms is not a function"),
+        ("nextval('x') = 1", "nextval is not a function"),
+        ("error('x') IS NULL", "error is not a function"),
+        ("list_aggregate(l, 'reservoir_quantile', 0.5) = 1", "list_aggregate is not"),
+        ("read_text('/etc/passwd') = s", "read_text is not a function"),
+        ("'x'::some.type = s", "some.type"),
+        ("nope(a) = 1", "nope is not a function"),
+        ("a", "not a condition but of type int64"),
+        ("s", "not a condition but of type string"),
+        ("nope = 1", "no column 'nope'"),
+        ("o.y = 1", "no field 'y'"),
+        ("a.x = 1", "not a struct"),
+        ("rows.a = 1", "no column 'rows'"),
+        ("huge > 1", "decimal256"),
+        ("a > 'ant'", "cannot be computed"),
+        ("ts > 5", "cannot be computed"),
+        ("s + 1 = 2", "cannot be computed"),
+        ("length(a) = 1", "cannot be computed"),
+        ("a = $p", "no parameter 'p'"),
     ],
 )
-def test_what_is_not_supported_is_named(sql: str, words: str) -> None:
-    with pytest.raises(InvalidInputError, match=words):
-        parse_expression(sql, SCHEMA)
+def test_a_text_that_is_no_condition_is_refused_with_the_reason(sql: str, reason: str) -> None:
+    with pytest.raises(InvalidInputError, match=reason):
+        parse_predicate(sql, SCHEMA)
 
 
-def test_the_place_of_the_trouble_is_told() -> None:
-    with pytest.raises(InvalidInputError, match="line 3, column 5") as caught:
-        parse_predicate("a = 1\nAND\n    nope = 2", SCHEMA)
-    assert (caught.value.facts["line"], caught.value.facts["column"]) == (3, 5)
-    with pytest.raises(InvalidInputError, match="line 2, column 6"):
-        parse_predicate("a = 1 AND\n    (s = 5) = b", SCHEMA)
-
-
-@pytest.mark.parametrize("value", [None, 5, b"a = 1", ["a"]])
-def test_only_text_is_parsed(value: Any) -> None:
-    with pytest.raises(InvalidInputError, match="is SQL text"):
-        parse_predicate(value, SCHEMA)
-
-
-def test_a_predicate_has_to_be_a_condition() -> None:
-    for sql in ("a", "a + 1", "'true'", "CASE WHEN b THEN 1 END"):
-        with pytest.raises(InvalidInputError, match="not a condition"):
-            parse_predicate(sql, SCHEMA)
-    assert parse_predicate("NULL", SCHEMA).mask(_row()).to_pylist() == [False]
+def test_a_comment_does_not_reach_behind_the_text() -> None:
+    rows = pa.table({"a": [1, 2]})
+    for sql in ("a = 1 -- or true", "a = 1 /* or true */", "a = 1 -- )"):
+        assert parse_predicate(sql, rows.schema).mask(rows).to_pylist() == [True, False]
 
 
 @pytest.mark.parametrize(
     "sql",
     [
-        "a = 1 OR " * 120_000,
-        "(" * 10_000 + "a" + ")" * 10_000,
-        "(" * 50_000,
-        "upper(" * 10_000,
-        "CASE WHEN b THEN " * 5_000,
-        "NOT " * 20_000 + "b",
-        "- " * 20_000 + "a",
-        "a" + "[1]" * 20_000,
-        "a" + ".a" * 20_000,
-        "+".join(["a"] * 20_000),
-        "[" * 10_000,
-        "INTERVAL " * 10_000,
-        "nullif(" * 30 + "a" + ", 1)" * 30,
-        "'" * 99_999,
+        "(" * 5_000 + "a" + ")" * 5_000,
+        "NOT " * 5_000 + "b",
+        "a" + " + 1" * 2_000,
+        "-" * 3 + "(-" * 3_000 + "a" + ")" * 3_000,
+        "CASE WHEN b THEN " * 2_000 + "a" + " END" * 2_000,
+        "[" * 3_000 + "a" + "]" * 3_000,
+        "s" + " || s" * 3_000,
     ],
-    ids=lambda sql: sql[:12],
 )
-@pytest.mark.timeout(300)
-def test_huge_and_deep_texts_are_refused_and_take_no_exponential_time(sql: str) -> None:
-    with pytest.raises(InvalidInputError) as caught:
-        parse_predicate(sql, SCHEMA)
-    assert len(str(caught.value)) < 1000
+def test_a_deep_text_is_refused_also_in_a_thread_with_a_small_stack(sql: str) -> None:
+    answers: list[BaseException] = []
 
+    def ask() -> None:
+        try:
+            parse_expression(sql, SCHEMA)
+        except BaseException as error:
+            answers.append(error)
 
-def test_depth_and_chains_within_the_limits_are_fine() -> None:
-    row = _row()
-    assert parse_predicate("(" * 30 + "a = 1" + ")" * 30, SCHEMA).mask(row).to_pylist() == [True]
-    assert parse_predicate(" OR ".join(["a = 1"] * 2000), SCHEMA).mask(row).to_pylist() == [True]
-    assert parse_predicate("NOT " * 20 + "a = 1", SCHEMA).mask(row).to_pylist() == [True]
-    assert parse_expression("+".join(["a"] * 90), SCHEMA).evaluate(row).to_pylist() == [90]
-    chain = " AND ".join(f"a <> {each}" for each in range(2, 2000))
-    assert parse_predicate(chain, SCHEMA).mask(row).to_pylist() == [True]
-
-
-def test_a_deep_stack_of_the_caller_gives_our_error_too() -> None:
-    def call(depth: int) -> None:
-        if depth:
-            call(depth - 1)
-        else:
-            parse_predicate("(" * 30 + "a = 1" + ")" * 30, SCHEMA)
-
-    parse_predicate("a = 1", SCHEMA)
-    with pytest.raises(InvalidInputError, match="nests too deeply"):
-        call(700)
-
-
-_WORDS = (
-    "a s b d 1 'x' ( ) [ ] { } and or not case when then else end is null in like between "
-    "select from where interval day cast as int :: . , * + - / % ? :a $b x'00' date timestamp "
-    "over filter distinct exists -> => upper extract trim leading position substring for "
-    "escape collate any all unnest struct map lambda @ ~ if try_cast array union with limit "
-    "at time zone similar to isnull ` \" ' -- /* # \\ 1e5 0x $$ \0 é"
-)
-
-
-def test_random_garbage_is_refused_with_our_error_only() -> None:
-    rng = random.Random(20240131)
-    words = _WORDS.split(" ")
-    accepted = 0
-    for _ in range(1500):
-        glue = rng.choice([" ", " ", ""])
-        text = glue.join(rng.choice(words) for _ in range(rng.randint(1, 12)))
-        accepted += _try(text)
-        accepted += _try("".join(rng.choice(string.printable) for _ in range(rng.randint(1, 25))))
-    assert accepted < 1000
-
-
-def _try(text: str) -> bool:
+    before = threading.stack_size(512 << 10)
     try:
-        parse_expression(text, SCHEMA, {"a": 1, "b": "x"})
-    except InvalidInputError:
-        return False
-    return True
+        thread = threading.Thread(target=ask)
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(before)
+    (error,) = answers
+    assert isinstance(error, InvalidInputError)
 
 
-def _row() -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([{"a": 1, "s": "x", "b": True}], schema=SCHEMA)
+def test_a_long_text_is_refused_and_a_long_chain_is_not_deep() -> None:
+    with pytest.raises(InvalidInputError, match=r"IN \$values"):
+        parse_predicate("a = 1 OR " * (MAX_LENGTH // 9 + 1) + "b", SCHEMA)
+    rows = pa.table({"a": [1, 2, 1_000]})
+    chain = " OR ".join(f"a = {number}" for number in range(0, 1_000, 2))
+    assert parse_predicate(chain, rows.schema).mask(rows).to_pylist() == [False, True, False]
 
 
-@pytest.mark.parametrize("sql", ["s = '\ud800'", "\ud800", "s = 1 -- \udfff", '"\ud800" = 1'])
-def test_half_a_character_is_refused(sql: str) -> None:
-    with pytest.raises(InvalidInputError, match="half a character"):
-        parse_expression(sql, SCHEMA)
+def test_nothing_outside_the_rows_is_within_reach(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.csv"
+    secret.write_text("x\n1\n")
+    connection = cursor()
+    for query in (
+        f"FROM '{secret}'",
+        f"SELECT * FROM read_text('{secret}')",
+        f"COPY (SELECT 1) TO '{tmp_path / 'new'}'",
+        f"ATTACH '{tmp_path / 'new'}'",
+        "INSTALL httpfs",
+        "SET threads = 4",
+        "SELECT * FROM secret_rows",
+    ):
+        secret_rows = pa.table({"x": [1]})
+        assert secret_rows.num_rows == 1
+        with pytest.raises(Exception, match=r"Error"):
+            connection.sql(query).fetchall()
+    assert [each.name for each in tmp_path.iterdir()] == ["secret.csv"]
+
+
+def test_a_forked_process_computes_with_a_database_of_its_own() -> None:
+    script = """
+import os, pyarrow as pa
+from lancewood.expr import parse_predicate
+rows = pa.table({"s": ["a", "B"]})
+asked = parse_predicate("upper(s) = 'B'", rows.schema)
+assert asked.mask(rows).to_pylist() == [False, True]
+child = os.fork()
+assert asked.mask(rows).to_pylist() == [False, True]
+if not child:
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("parameters", [5, "abc", b"abc", {"p"}])
+def test_parameters_are_a_mapping_or_a_list(parameters: Any) -> None:
+    with pytest.raises(InvalidInputError, match="a mapping or a list"):
+        parse_predicate("a = $p", SCHEMA, parameters)
 
 
 @pytest.mark.parametrize(
-    "value",
+    ("sql", "parameters", "reason"),
     [
-        "\ud800",
-        np.array([1, 2]),
-        np.array([]),
-        timedelta.max,
-        range(1 << 70),
-        object(),
+        ("a = $p", {"m": 1}, "no parameter 'p': given are 'm'"),
+        ("a = $p", [1], "none is given by name|given are '1' by name"),
+        ("a = ?", [], "no parameter '1'"),
+        ("a = ?", [1, 2], "2 parameters are given, the text names 1"),
+        ("a = ? AND a = $p", {"p": 1}, "Mixing"),
+        ("a = $p", {"p": object()}, "a value of type object"),
+        ("a = $p", {"p": 1 << 200}, "128 bits"),
+        ("a = $p", {"p": {1}}, "a value of type set"),
+        ("s = $p", {"p": "\ud800"}, "half a character"),
+        ("a = $p", {"p": Decimal("1" * 60)}, "38 digits"),
+        ("a IN $p", {"p": range(1 << 70)}, "no value in Python"),
     ],
 )
-def test_a_parameter_that_is_no_constant_is_refused(value: Any) -> None:
-    for sql in ("s = :p", "a = :p", ":p"):
-        with pytest.raises(InvalidInputError):
-            parse_expression(sql, SCHEMA, {"p": value})
-
-
-def test_a_list_that_is_too_long_for_memory_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match="too long for an IN list"):
-        parse_expression("a IN (:p)", SCHEMA, {"p": range(1 << 70)})
-    with pytest.raises(InvalidInputError, match="too long for a list of parameters"):
-        parse_expression("a = ?", SCHEMA, range(1 << 70))
-
-
-def test_a_moment_beyond_the_calendar_is_named_by_its_number() -> None:
-    late = datetime.max.replace(tzinfo=timezone(timedelta(hours=-23)))
-    with pytest.raises(InvalidInputError, match="constant 25340238"):
-        parse_expression("a = :p", SCHEMA, {"p": late})
+def test_wrong_parameters_are_refused(sql: str, parameters: Any, reason: str) -> None:
+    with pytest.raises(InvalidInputError, match=reason):
+        parse_predicate(sql, SCHEMA, parameters)

@@ -146,7 +146,7 @@ def test_an_empty_table_has_nothing_to_delete(uri: str) -> None:
 
 
 def test_parameters_fill_in_the_condition(table: lw.Table) -> None:
-    after = table.delete("a < :low or a >= :high", parameters={"low": 10, "high": 95})
+    after = table.delete("a < $low or a >= $high", parameters={"low": 10, "high": 95})
     assert numbers(after) == list(range(10, 95))
     assert numbers(table.latest().delete("a <> ?", parameters=[50])) == [50]
 
@@ -177,7 +177,7 @@ def test_fragments_that_cannot_match_are_not_looked_at(table: lw.Table) -> None:
         ("a", "not a condition"),
         ("a +", "cannot read"),
         ("a = 'x'", "'x'"),
-        ("a = :low", "parameter"),
+        ("a = $low", "parameter"),
         ("CAST('x' AS INT) = 1", "cannot be computed"),
     ],
 )
@@ -279,10 +279,10 @@ def test_a_serializable_delete_does_not_follow_another_commit(table: lw.Table) -
 
 
 def test_the_transaction_tells_the_condition(table: lw.Table) -> None:
-    job = DeleteRows("a < :n", {"n": 3}, LocalRunner(1))
+    job = DeleteRows("a < $n", {"n": 3}, LocalRunner(1))
     operation = job.prepare(table._snapshot).operation
     assert isinstance(operation, Delete)
-    assert operation.predicate == "a < :n"
+    assert operation.predicate == "a < $n"
 
 
 def test_a_fragment_of_unknown_length_is_refused_by_name(table: lw.Table, uri: str) -> None:

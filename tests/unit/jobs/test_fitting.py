@@ -11,8 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lancewood.engine.rows import nameless
 from lancewood.errors import InvalidInputError
-from lancewood.jobs.rows.assignments import can_become, fitted, fitted_value, text_as_moment
+from lancewood.expr import parse_expression
+from lancewood.jobs.rows.fitting import can_become, fitted, fitted_value, texts_as_moments
 
 BERLIN = pa.timestamp("us", "Europe/Berlin")
 
@@ -91,17 +93,34 @@ def test_a_value_that_the_type_does_not_hold_is_refused(value: Any, kind: pa.Dat
 
 
 def test_a_text_can_be_a_moment() -> None:
-    assert text_as_moment("2020-01-02", pa.date32()).to_pylist() == [date(2020, 1, 2)]
-    assert text_as_moment("13:45:00", pa.time64("us")).to_pylist() == [time(13, 45)]
-    (berlin,) = text_as_moment("2020-06-01 12:00:00", BERLIN)
-    assert berlin.value == int(datetime(2020, 6, 1, 10, tzinfo=UTC).timestamp() * 10**6)
+    def read(text: str, kind: pa.DataType) -> pa.Array:
+        return texts_as_moments(pa.array([text, None]), kind)
+
+    assert read("2020-01-02", pa.date32()).to_pylist() == [date(2020, 1, 2), None]
+    assert read("13:45:00", pa.time64("us")).to_pylist() == [time(13, 45), None]
+    for text in ("2020-06-01 10:00:00", "2020-06-01 12:00:00+02", "2020-06-01 10:00Z"):
+        berlin, _ = read(text, BERLIN)
+        assert berlin.value == int(datetime(2020, 6, 1, 10, tzinfo=UTC).timestamp() * 10**6)
     for text, kind in [
         ("yesterday", pa.date32()),
         ("2020-01-02 00:00:00Z", pa.timestamp("s")),
+        ("2020-01-02 00:00:00 Europe/Berlin", pa.timestamp("s")),
         ("2020-01-02 00:00:00.5", pa.timestamp("s")),
+        ("2020-01-02 00:00:00.1234567", pa.timestamp("us")),
     ]:
         with pytest.raises(InvalidInputError):
-            text_as_moment(text, kind)
+            read(text, kind)
+
+
+def test_an_interval_of_days_and_hours_is_a_duration_and_one_of_months_is_not() -> None:
+    def computed(sql: str) -> pa.Array:
+        return fitted(parse_expression(sql, pa.schema([])).evaluate(nameless(1)), pa.duration("s"))
+
+    assert computed("INTERVAL 1 DAY + INTERVAL 1 HOUR").to_pylist() == [timedelta(days=1, hours=1)]
+    assert computed("CAST(NULL AS INTERVAL)").to_pylist() == [None]
+    for sql in ("INTERVAL 1 MONTH", "INTERVAL 1 MICROSECOND"):
+        with pytest.raises(InvalidInputError):
+            computed(sql)
 
 
 @pytest.mark.parametrize(

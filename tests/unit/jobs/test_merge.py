@@ -208,7 +208,7 @@ def test_a_condition_keeps_matched_rows_and_does_not_insert_theirs(table: lw.Tab
     after = table.merge(
         source([2, 8, 100], "zz"),
         "k",
-        matched_where="target.w > :least AND source.v > target.v AND target.p.x < 100",
+        matched_where="target.w > $least AND source.v > target.v AND target.p.x < 100",
         parameters={"least": 2},
     )
     assert after.counts == RowCounts(inserted=1, updated=1, unchanged=1)

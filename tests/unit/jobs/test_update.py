@@ -185,7 +185,7 @@ def test_a_field_of_a_struct_is_set_and_its_neighbours_stay(
         data = data.filter(data.column("in").is_valid())
     table = lw.create(uri, data, max_rows_per_file=30, file_version=version, fsync=False)
     old = {each["a"]: each["in"] for each in table.to_arrow().to_pylist()}
-    after = table.update({"in.deep.y": "in.x + 0.5", "in.x": 7}, "a < 70", rewrite=rewrite)
+    after = table.update({"in.deep.y": '"in".x + 0.5', "in.x": 7}, "a < 70", rewrite=rewrite)
     after = after.update({"in.deep.z": "'z'"}, "a < 50", rewrite=rewrite)
     found = {each["a"]: each["in"] for each in after.to_arrow().to_pylist()}
     for number, was in old.items():
@@ -251,10 +251,10 @@ def test_every_kind_of_value_can_be_set(table: lw.Table, rewrite: Any) -> None:
         "kind": "'kind 9'",
         "day": "'2024-02-29'",
         "in": {"x": 1, "deep": None, "sure": 3},
-        "s": ":name",
+        "s": "$name",
         "f": "1 / 3.0",
     }
-    after = table.update(values, "a = :n", parameters={"name": "O'Neil", "n": 33}, rewrite=rewrite)
+    after = table.update(values, "a = $n", parameters={"name": "O'Neil", "n": 33}, rewrite=rewrite)
     assert after.counts == RowCounts(updated=1)
     (row,) = after.scan(where="a = 33").to_arrow().to_pylist()
     assert row["v"] == [0.5, 1.0]
@@ -311,13 +311,13 @@ def test_an_empty_table_has_nothing_to_update(uri: str) -> None:
         ({"a": None}, "column 'a': it may not be null"),
         ({"a": "NULL"}, "column 'a': it may not be null"),
         ({"in.sure": None}, "column 'in.sure': it may not be null"),
-        ({"small": 300}, "column 'small': 300"),
+        ({"small": 300}, "column 'small': .*300"),
         ({"small": "300"}, "column 'small'"),
-        ({"small": 1.5}, "column 'small': 1.5"),
+        ({"small": 1.5}, "column 'small': .*1.5"),
         ({"small": "CAST('x' AS INT)"}, "column 'small': .*cannot be computed"),
         ({"day": "'tomorrow'"}, "column 'day': 'tomorrow'"),
         ({"v": [1, 2, 3]}, "column 'v'"),
-        ({"s": ":missing"}, "no parameter 'missing'"),
+        ({"s": "$missing"}, "no parameter 'missing'"),
     ],
 )
 def test_what_does_not_fit_is_told_before_anything_is_written(
@@ -329,22 +329,22 @@ def test_what_does_not_fit_is_told_before_anything_is_written(
     assert files(table) == before
 
 
-@pytest.mark.parametrize("text", ["12345678901234567.89", "3", "-1.5", ":v", "1e3", "small * 2"])
+@pytest.mark.parametrize("text", ["12345678901234567.89", "3", "-1.5", "$v", "1e3", "small * 2"])
 def test_a_number_becomes_the_decimal_that_equals_it(tmp_path: Path, text: str) -> None:
     rows = pa.table({"price": [Decimal("1.00")], "small": [2]}, PRICES)
     made = lw.create(tmp_path / "prices.lance", rows)
     value = Decimal("9007199254740993.01")
-    after = made.update({"price": text}, parameters={"v": value} if ":" in text else None)
-    expected = {":v": value, "small * 2": Decimal(4)}.get(text) or Decimal(text)
+    after = made.update({"price": text}, parameters={"v": value} if "$" in text else None)
+    expected = {"$v": value, "small * 2": Decimal(4)}.get(text) or Decimal(text)
     assert lance.dataset(after.uri).to_table()["price"].to_pylist() == [expected]
 
 
-@pytest.mark.parametrize("text", ["1.567", "1e20", ":v", "1.5 + 0.067", "small * 0.3333"])
+@pytest.mark.parametrize("text", ["1.567", "1e20", "$v", "1.5 + 0.067", "small * 0.3333"])
 def test_a_number_is_not_rounded_to_a_decimal(tmp_path: Path, text: str) -> None:
     rows = pa.table({"price": [Decimal("1.00")], "small": [2]}, PRICES)
     made = lw.create(tmp_path / "prices.lance", rows)
     with pytest.raises(InvalidInputError, match="column 'price'"):
-        made.update({"price": text}, parameters={"v": 1.567} if ":" in text else None)
+        made.update({"price": text}, parameters={"v": 1.567} if "$" in text else None)
     assert made.latest().version == 1
 
 
@@ -364,7 +364,7 @@ def test_conditions_and_ways_are_checked_too(table: lw.Table) -> None:
     ("values", "message"),
     [
         ({"small": "a * 2"}, "'small'"),
-        ({"a": "in.x"}, "'a' may not be null"),
+        ({"a": '"in".x'}, "'a' may not be null"),
         ({"in.sure": "small - small + NULLIF(small, 1)"}, "'in.sure' may not be null"),
         ({"a": "CAST(s AS INT)"}, "column 'a'"),
     ],
@@ -383,7 +383,7 @@ def test_a_value_that_does_not_fit_stops_the_update_and_leaves_no_file(
 def test_tasks_and_results_travel(table: lw.Table, rewrite: Any) -> None:
     runner = Sent()
     after = table.update(
-        {"s": ":t", "v": [1, 2]}, "a % 2 = 0", parameters={"t": "x"}, rewrite=rewrite, runner=runner
+        {"s": "$t", "v": [1, 2]}, "a % 2 = 0", parameters={"t": "x"}, rewrite=rewrite, runner=runner
     )
     assert after.counts == RowCounts(updated=50)
     assert by_number(after)[4]["s"] == "x"
@@ -568,9 +568,9 @@ def test_blobs_can_be_set_where_they_can_be_written(uri: str) -> None:
         ("f", "1e300 + id * 0", r"1e\+300 is too large for float"),
         ("f", "f * 1e300", r"1e\+300 is too large for float"),
         ("f", "CASE WHEN id = 1 THEN 1e300 ELSE f END", r"1e\+300 is too large for float"),
-        ("f", "CAST(id * 1e300 AS FLOAT)", r"1e\+300 is too large for float"),
-        ("f", "1e400", "1e400, which is too large for a double"),
-        ("f", 1e300, r"1e\+300 is no value of float"),
+        ("f", "CAST(id * 1e300 AS FLOAT)", "out of range"),
+        ("f", "1e400", "1e400 is too large for a DOUBLE"),
+        ("f", 1e300, r"1e\+300 is too large for float"),
         ("h", "1e10", r"10000000000.0 is too large for halffloat"),
         ("h", "id * 100000", "100000.0 is too large for halffloat"),
         ("h", "CAST(id * 99999 AS DECIMAL(12, 2))", "99999.0 is too large for halffloat"),

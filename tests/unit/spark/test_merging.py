@@ -523,7 +523,7 @@ def merges(draw: st.DrawFn) -> tuple[pa.Table, pa.Table, list[str], dict[str, An
         choices["matched_where"] = draw(
             st.sampled_from(
                 [
-                    "source.v < :limit and target.w > 1",
+                    "source.v < $limit and target.w > 1",
                     "target._rowid <> 2",
                     "source.v <> 'new 0'",
                     ":limit = 'nothing'",

@@ -434,7 +434,7 @@ def test_secrets_are_in_no_text_of_a_plan(tmp_path: Path) -> None:
     opened = lw.open(
         tmp_path / "t.lance", storage_options=secret, base_storage_options={"cold": secret}
     )
-    made = planned(opened, where="s <> :text", parameters={"text": "planted-secret"})
+    made = planned(opened, where="s <> $text", parameters={"text": "planted-secret"})
     assert "planted-secret" not in f"{made} {made.work} {made.work.name} {made.work.request}"
 
 

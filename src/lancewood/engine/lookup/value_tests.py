@@ -148,8 +148,8 @@ def _test(bound: Bound) -> _Test | None:
     if bound.op == "is null":
         return _Test(bound.op, None) if len(bound.path) == 1 else None
     if bound.op == "in":
-        assert isinstance(bound.value, tuple)
-        return _Test(bound.op, pa.array(list(bound.value))) if bound.value else None
+        assert isinstance(bound.value, pa.Array)
+        return _Test(bound.op, bound.value) if len(bound.value) else None
     value = bound.value
     is_compared = bound.op in _COMPARE and isinstance(value, pa.Scalar) and value.is_valid
     return _Test(bound.op, value) if is_compared else None

@@ -140,8 +140,9 @@ class _Limits:
     def __init__(self, bound: Bound) -> None:
         self.name = bound.path[0]
         self._op = bound.op
-        values = bound.value if isinstance(bound.value, tuple) else (bound.value,)
-        found = sorted(each.as_py() for each in values if each is not None and each.is_valid)
+        value = bound.value
+        found = sorted(value.to_pylist()) if isinstance(value, pa.Array) else []
+        found = [value.as_py()] if isinstance(value, pa.Scalar) else found
         self.points: list[int] | None = found if bound.op in ("=", "in") else None
         """The only values that a row may have; None where there is no such list."""
         self._value: int | None = found[0] if found else None

@@ -12,20 +12,19 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from lancewood.engine.base import as_list
 from lancewood.errors import InvalidInputError
 from lancewood.expr import Expression, parse_expression
+from lancewood.expr import Parameters as Parameters
 from lancewood.format.arrow import check_encodable, to_scan_schema
 from lancewood.model.schema import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS, Field, Schema
 
 Columns: TypeAlias = Sequence[str] | Mapping[str, str] | None
 """Names, or SQL expressions by output name; None means all stored columns."""
-Parameters: TypeAlias = Mapping[str, Any] | Sequence[Any] | None
-"""Values for ``:name`` (a mapping) or ``?`` (a list) in SQL text."""
 Path: TypeAlias = tuple[str, ...]
 
 _MOST_SHOWN = 100

@@ -30,7 +30,7 @@ from lancewood.jobs.columns.files import (
 )
 from lancewood.jobs.counts import ColumnCounts
 from lancewood.jobs.job import Change, pack_fragments
-from lancewood.jobs.rows.assignments import fitted
+from lancewood.jobs.rows.fitting import fitted
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.operations import Merge

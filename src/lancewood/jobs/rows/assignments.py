@@ -7,32 +7,20 @@ for an integer or a text for a number is an error, not a rounding.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.types as pt
 
-from lancewood.engine.rows import nameless
 from lancewood.engine.schema import Parameters, Path, project, row_schema, stored_paths
 from lancewood.errors import InvalidInputError, UnsupportedError
-from lancewood.expr import Expression, parse_expression, parse_number
-from lancewood.expr.floats import as_float, check_finite
-from lancewood.expr.literals import literal_from, parse_moment, scalar_in
-from lancewood.expr.nodes import Literal
-from lancewood.expr.types import NUMBERS, family, plain_type
+from lancewood.expr import Expression, parse_expression
 from lancewood.format.arrow import to_arrow_field
+from lancewood.jobs.rows.fitting import constant_value, fitted, fitted_value, fitting_expression
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import SYSTEM_COLUMNS, Field, Schema
-
-_TEMPORAL = frozenset({"date", "timestamp", "time"})
-_NESTED = frozenset({"struct", "map", "list"})
-_DIGITS_OF_INTEGERS = 20
-"""As many as the largest uint64 has."""
 
 
 @dataclass(frozen=True)
@@ -154,13 +142,14 @@ class _Assignment:
     target: pa.DataType
     constant: pa.Array | None
     """One value."""
-    expression: Expression | None
+    sql: str = ""
+    expression: Expression | None = None
 
     def computed(self, rows: pa.RecordBatch) -> pa.Array:
         if self.expression is None:
             assert self.constant is not None
             return self.constant.take(pa.repeat(pa.scalar(0, pa.int64()), rows.num_rows))
-        name, sql = ".".join(self.path), self.expression.sql
+        name = ".".join(self.path)
         try:
             values = self.expression.evaluate(rows)
         except InvalidInputError as cause:
@@ -171,10 +160,10 @@ class _Assignment:
             return fitted(values, self.target)
         except InvalidInputError as cause:
             raise InvalidInputError(
-                f"column {name!r}: {sql} gives a value that does not fit {self.target}: "
+                f"column {name!r}: {self.sql} gives a value that does not fit {self.target}: "
                 f"{cause.message}",
                 column=name,
-                sql=sql,
+                sql=self.sql,
             ) from cause
 
 
@@ -186,33 +175,16 @@ def _assignment(
         return _constant(path, node, target, fitted_value(value, target))
     expression = parse_expression(value, rows, named)
     if not expression.columns:
-        only = expression.evaluate(nameless(1))
-        if only.null_count:
-            return _constant(path, node, target, pa.nulls(1, target))
-        if pa.types.is_string(only.type) and is_moment(target):
-            return _constant(path, node, target, text_as_moment(only[0].as_py(), target))
-        _check_types(expression, target)
-        number = parse_number(value, rows, named)
-        if number is not None and family(plain_type(target)) in NUMBERS:
-            exact = _fitted_literal(number, target, number.value.as_py())
-            return _constant(path, node, target, exact)
-        return _constant(path, node, target, fitted(only, target))
-    _check_types(expression, target)
+        return _constant(path, node, target, constant_value(expression, target))
+    expression = fitting_expression(expression, target)
     fitted(pa.nulls(0, expression.type), target)
-    return _Assignment(path, node, target, None, expression)
+    return _Assignment(path, node, target, None, value, expression)
 
 
 def _constant(path: Path, node: Field, target: pa.DataType, value: pa.Array) -> _Assignment:
     if value.null_count and not node.nullable:
         raise InvalidInputError("it may not be null")
-    return _Assignment(path, node, target, value, None)
-
-
-def _check_types(expression: Expression, target: pa.DataType) -> None:
-    if not can_become(expression.type, target):
-        raise InvalidInputError(
-            f"{expression.sql} is {expression.type}, the column is {target}; cast it"
-        )
+    return _Assignment(path, node, target, value)
 
 
 def _find(schema: Schema, name: str) -> tuple[Path, Field]:
@@ -241,141 +213,3 @@ def _replaced(array: Any, path: Path, value: pa.Array) -> Any:
     children = [value if each == index else array.field(each) for each in range(len(fields))]
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
-
-
-def can_become(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether values of one type, if they fit, may be stored in a column of another."""
-    source, target = plain_type(source), plain_type(target)
-    one, other = family(source), family(target)
-    if pt.is_null(source):
-        return True
-    if {one, other} <= NUMBERS:
-        return True
-    if one == "list" and other == "list":
-        return can_become(source.value_type, target.value_type)
-    if one == "struct" and other == "struct":
-        names = {each.name: each.type for each in source}
-        return {each.name for each in target} == names.keys() and all(
-            can_become(names[each.name], each.type) for each in target
-        )
-    if one == "timestamp" and other == "timestamp":
-        return (source.tz is None) == (target.tz is None)
-    if one == "date" and other == "timestamp":
-        return target.tz is None
-    return source == target if one in ("map", "other") else one == other
-
-
-def fitted(values: Any, target: pa.DataType) -> Any:
-    """The values with exactly the type ``target``; raises InvalidInputError if one does not fit."""
-    storage = _storage_type(target)
-    if isinstance(values.type, pa.BaseExtensionType):
-        values = values.storage
-    if pt.is_null(values.type):
-        values = pa.nulls(len(values), storage)
-    if not values.type.equals(storage, check_metadata=True):
-        try:
-            made = cast_number(values, storage)
-        except pa.ArrowException as cause:
-            raise InvalidInputError(str(cause)) from cause
-        values = made
-    return target.wrap_array(values) if isinstance(target, pa.BaseExtensionType) else values
-
-
-def cast_number(values: Any, target: pa.DataType) -> Any:
-    """The values in another type. A number becomes the decimal that equals it; Arrow rounds a float
-    to one, and asks of an integer that every one of its type would fit.
-
-    Raises ArrowInvalid for a value that does not fit.
-    """
-    if pt.is_decimal(target) and pt.is_integer(values.type):
-        return values.cast(pa.decimal128(_DIGITS_OF_INTEGERS, 0)).cast(target)
-    if pt.is_floating(target) and not pt.is_integer(values.type):
-        return as_float(values, target)
-    made = values.cast(target)
-    check_finite(values, made)
-    if pt.is_decimal(target) and pt.is_floating(values.type):
-        changed = pc.not_equal(made.cast(values.type), values)
-        if pc.any(changed).as_py():
-            value = values.filter(changed)[0].as_py()
-            raise pa.ArrowInvalid(f"{value} has more digits than {target}")
-    return made
-
-
-def fitted_value(value: Any, target: pa.DataType) -> pa.Array:
-    """One Python value, a pyarrow or numpy scalar, or a list or mapping of them, as an array.
-
-    Raises InvalidInputError for a value that does not fit the type.
-    """
-    if isinstance(value, pa.Scalar) and family(plain_type(value.type)) in _NESTED:
-        value = value.as_py()
-    if value is None:
-        return pa.nulls(1, target)
-    plain = plain_type(target)
-    if family(plain) in _NESTED:
-        return fitted(_nested(value, _storage_type(target)), target)
-    literal = literal_from(value)
-    if not literal.value.is_valid:
-        return pa.nulls(1, target)
-    return _fitted_literal(literal, target, value)
-
-
-def text_as_moment(text: str, target: pa.DataType) -> pa.Array:
-    """A constant text as the date, time or timestamp of a column."""
-    return _fitted_literal(parse_moment(text, plain_type(target)), target, text)
-
-
-def is_moment(target: pa.DataType) -> bool:
-    """Whether the type is a date, time or timestamp."""
-    return family(plain_type(target)) in _TEMPORAL
-
-
-def _fitted_literal(literal: Literal, target: pa.DataType, value: Any) -> pa.Array:
-    """A constant in the type of a column; ``value`` is how it was given."""
-    plain = plain_type(target)
-    return fitted(pa.array([_met(literal, plain, value)], plain), target)
-
-
-def _met(literal: Literal, plain: pa.DataType, value: Any) -> pa.Scalar:
-    is_zoned = pt.is_timestamp(literal.type) and literal.type.tz is not None
-    if is_zoned and not (pt.is_timestamp(plain) and plain.tz is not None):
-        raise InvalidInputError(f"{value!r} has a zone, the column has none")
-    found = scalar_in(literal, plain)
-    if found is None:
-        raise InvalidInputError(f"{value!r} is no value of {plain}")
-    return found
-
-
-def _nested(value: Any, storage: pa.DataType) -> pa.Array:
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    try:
-        made = pa.array([value], storage)
-    except (pa.ArrowException, OverflowError, ValueError, TypeError) as cause:
-        raise InvalidInputError(f"it is no value of {storage}: {cause}") from cause
-    if not _is_kept(value, made[0].as_py()):
-        raise InvalidInputError(f"{storage} would not hold all of it")
-    return made
-
-
-def _is_kept(given: Any, made: Any) -> bool:
-    """Whether a nested value is unchanged: Arrow drops fractions and unknown keys."""
-    if hasattr(given, "tolist"):
-        given = given.tolist()
-    if isinstance(made, dict):
-        return (
-            isinstance(given, Mapping)
-            and given.keys() <= made.keys()
-            and all(_is_kept(given.get(key), each) for key, each in made.items())
-        )
-    if isinstance(made, list):
-        items = list(given.items()) if isinstance(given, Mapping) else list(given)
-        return len(items) == len(made) and all(map(_is_kept, items, made))
-    if isinstance(made, tuple):
-        return all(map(_is_kept, given, made))
-    if isinstance(made, float):
-        return math.isinf(made) == math.isinf(given)
-    return bool(given == made)
-
-
-def _storage_type(kind: pa.DataType) -> pa.DataType:
-    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind

@@ -12,9 +12,15 @@ import pyarrow as pa
 
 from lancewood.engine.rows import Ints, nameless
 from lancewood.errors import InvalidInputError
-from lancewood.expr import Expression
-from lancewood.expr.parse import shorten
-from lancewood.jobs.rows.assignments import can_become, fitted, is_moment, text_as_moment
+from lancewood.expr import Expression, shorten
+from lancewood.jobs.rows.fitting import (
+    can_become,
+    constant_value,
+    fitted,
+    fitting_expression,
+    is_moment,
+    texts_as_moments,
+)
 from lancewood.jobs.uniting.conflicts import SIDES, SideRows, Sides, as_struct
 
 
@@ -24,6 +30,7 @@ class CellRule:
 
     name: str
     target: pa.DataType
+    sql: str
     expression: Expression
     is_each: bool
     """Whether it speaks of the cell itself, and not of rows."""
@@ -43,7 +50,7 @@ class CellRule:
             return fitted(self.expression.evaluate(batch), self.target)
         except InvalidInputError as cause:
             raise InvalidInputError(
-                f"the rule for {self.name!r}, {shorten(self.expression.sql)}, gives a value that "
+                f"the rule for {self.name!r}, {shorten(self.sql)}, gives a value that "
                 f"does not fit {self.target}: {cause.message}",
                 **{**cause.facts, "column": self.name},
             ) from cause
@@ -74,29 +81,21 @@ class GivenCells:
 
 def compiled(name: str, expression: Expression, field: pa.Field, is_each: bool) -> CellRule:
     """The rule for a column; raises InvalidInputError for values that it can never store."""
-    target, constant = field.type, None
+    target = field.type
     if not expression.columns:
-        only = expression.evaluate(nameless(1))
-        if only.null_count and not field.nullable:
+        constant = constant_value(expression, target)
+        if constant.null_count and not field.nullable:
             raise InvalidInputError("it may not be null")
-        constant = given_as(only, target)
-    elif not can_become(expression.type, target):
-        raise InvalidInputError(
-            f"{shorten(expression.sql)} is {expression.type}, the column is {target}; cast it"
-        )
-    else:
-        fitted(pa.nulls(0, expression.type), target)
-    return CellRule(name, target, expression, is_each, constant)
+        return CellRule(name, target, expression.sql, expression, is_each, constant)
+    fitting = fitting_expression(expression, target)
+    fitted(pa.nulls(0, fitting.type), target)
+    return CellRule(name, target, expression.sql, fitting, is_each)
 
 
 def given_as(values: Any, target: pa.DataType) -> Any:
     """Constant values as those of a column; texts may be moments."""
     if pa.types.is_string(values.type) and is_moment(target):
-        parts = [
-            pa.nulls(1, target) if each is None else text_as_moment(each, target)
-            for each in values.to_pylist()
-        ]
-        return pa.concat_arrays([pa.nulls(0, target), *parts])
+        return texts_as_moments(values, target)
     if not can_become(values.type, target):
         raise InvalidInputError(f"{values.type} is no {target}; cast it")
     return fitted(values, target)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lancewood.errors import InvalidInputError
-from lancewood.table import shorten, translated_errors
+from lancewood.table import shorten
 
 MOST_CHARACTERS = 100_000
 _DYNAMIC = "IDENTIFIER"
@@ -114,6 +114,7 @@ def _table(node: Any, hidden: frozenset[str]) -> Iterator[Any]:
 
 def _parsed(sql: str) -> list[Any]:
     import sqlglot
+    from sqlglot.errors import ParseError, SqlglotError
 
     if len(sql) > MOST_CHARACTERS:
         raise InvalidInputError(
@@ -122,7 +123,11 @@ def _parsed(sql: str) -> list[Any]:
     log = logging.getLogger("sqlglot")
     before, log.disabled = log.disabled, True  # it reports statements that are refused here
     try:
-        with translated_errors(sql, shorten(sql)):
-            return sqlglot.parse(sql, dialect="spark")
+        return sqlglot.parse(sql, dialect="spark")
+    except (SqlglotError, RecursionError) as error:
+        first = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
+        at = f" at line {first['line']}, column {first['col']}" if first.get("line") else ""
+        reason = first.get("description") or "a quote is not closed, or it nests too deeply"
+        raise InvalidInputError(f"cannot read {shorten(sql)} as SQL{at}: {reason}") from None
     finally:
         log.disabled = before

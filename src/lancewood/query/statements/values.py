@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from lancewood.errors import InvalidInputError
-from lancewood.expr.floats import as_float
-from lancewood.jobs.rows.assignments import cast_number
+from lancewood.jobs.rows.fitting import as_float, cast_number
 
 _EXACT = 2.0**53
 """From here on, floats are further apart than whole numbers."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lancewood.errors import InvalidInputError
-from lancewood.expr.dialects import counted_advance, subclass, translated_errors
-from lancewood.expr.parse import shorten
+from lancewood.expr import shorten
+from lancewood.spark.dialect.dialects import counted_advance, subclass, translated_errors
 from lancewood.spark.dialect.settings import Settings
 
 MAX_LENGTH = 1_000_000

@@ -10,16 +10,25 @@ import pickle
 from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from lancewood.engine.rows import ScanPlan
-from lancewood.expr.parse import MAX_LENGTH
-from lancewood.expr.types import family, plain_type
+from lancewood.expr import MAX_LENGTH
 from lancewood.model.field_keys import EXTENSION_NAME
 from lancewood.spark.columnar import ColumnReference, PlannedRead
 from lancewood.spark.reading import plan as planning
 from lancewood.spark.reading.plan import ReadPlan, column_bytes
 
-_COMPARED = frozenset({"boolean", "integer", "float", "decimal", "text", "date", "timestamp"})
+_COMPARED = (
+    pt.is_boolean,
+    pt.is_integer,
+    pt.is_floating,
+    pt.is_decimal128,
+    pt.is_string,
+    pt.is_large_string,
+    pt.is_date32,
+    pt.is_timestamp,
+)
 _ROOM = 1_000
 """Characters that joining conditions takes."""
 
@@ -65,8 +74,9 @@ def _below(
     is_extended = EXTENSION_NAME.encode() in (field.metadata or {})
     if is_extended or isinstance(field.type, pa.BaseExtensionType) or "\n" in field.name:
         return
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     path, sql = (*above, field.name), prefix + _quoted(field.name)
-    yield path, ColumnReference(sql, family(plain_type(field.type)) in _COMPARED)
+    yield path, ColumnReference(sql, any(each(kind) for each in _COMPARED))
     if pa.types.is_struct(field.type):
         for each in field.type:
             yield from _below(each, path, f"{sql}.")

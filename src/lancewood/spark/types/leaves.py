@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancewood.jobs.rows.assignments import cast_number
+from lancewood.jobs.rows.fitting import cast_number
 from lancewood.spark.types.refusal import ColumnPath, first_refused, shown
 
 BFLOAT16_STORAGE: pa.DataType = pa.binary(2)

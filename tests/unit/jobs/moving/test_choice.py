@@ -97,7 +97,7 @@ def test_deleted_rows_need_not_meet_the_condition(table: lw.Table) -> None:
 
 
 def test_a_condition_may_have_parameters(table: lw.Table) -> None:
-    assert moved(table, where="k < :most", parameters={"most": 20}) == [0, 1]
+    assert moved(table, where="k < $most", parameters={"most": 20}) == [0, 1]
 
 
 def test_all_that_is_said_must_be_met(table: lw.Table) -> None:

@@ -214,10 +214,12 @@ def random_rows(chance: random.Random, schema: pa.Schema, count: int) -> list[Th
 def test_random_rows_of_all_types_become_what_a_plain_rule_says(
     strategy: Any, by_rows: bool
 ) -> None:
+    # DuckDB has no decimals of 50 digits.
+    kinds = [each for each in VALUES if "coalesce" not in str(strategy) or "256" not in str(each)]
     for seed in range(25):
         chance = random.Random(seed)
         schema = pa.schema(
-            [(f"c{at}", chance.choice(list(VALUES))) for at in range(chance.randrange(1, 4))]
+            [(f"c{at}", chance.choice(kinds)) for at in range(chance.randrange(1, 4))]
         )
         rows = random_rows(chance, schema, chance.randrange(40))
         resolve = Resolve.of(strategy)

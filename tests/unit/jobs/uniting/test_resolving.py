@@ -314,7 +314,7 @@ def test_words_that_are_not_known_are_refused(fields: dict[str, Any], said: str)
         ({"name": "coalesce(theirs, ours)"}, "speaks of a whole row; name its cells, as ours.name"),
         ({"name": "theirs.seen"}, "'?theirs.seen'? is int.*, the column is string; cast it"),
         ({"name": "NULL"}, "the rule for 'name': it may not be null"),
-        ({"seen": "'x'"}, "the rule for 'seen': string is no int32; cast it"),
+        ({"seen": "'x'"}, "the rule for 'seen': 'x' is string, the column is int32; cast it"),
         ({"seen": "99999999999"}, "the rule for 'seen'"),
         ({"name": "upper("}, "the rule for 'name'"),
         ({"*": "ours + theirs"}, r"the rule '\*' for column 'name': .*a rule of its own"),

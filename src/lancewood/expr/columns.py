@@ -1,0 +1,244 @@
+"""The columns that a text names: found in an Arrow schema, and given to DuckDB as it can read them.
+
+DuckDB folds the case of names and lacks a few types. Only named columns are handed over, of structs
+only named fields, so that tables with ``a`` and ``A``, or with a column of a strange type, can be
+asked for the others. Values are converted exactly, or refused.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from lancewood.errors import InvalidInputError
+from lancewood.expr.functions import unknown_hint
+
+Path: TypeAlias = tuple[str, ...]
+
+_MOST_DIGITS = 38
+_KNOWN_EXTENSIONS = frozenset({"arrow.bool8", "arrow.json", "arrow.uuid"})
+_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+
+
+def resolve(names: Iterable[Path], schema: pa.Schema) -> tuple[Path, ...]:
+    """The paths of the columns and fields that dotted names mean, in the schema's order of columns.
+
+    A field is left out where its whole parent is named too. Raises InvalidInputError for unknown
+    names, and for two columns whose names differ in case alone.
+    """
+    found: dict[Path, None] = {}
+    for name in names:
+        path: Path = (_find(name[0], schema.names, "column", "the table"),)
+        kind = schema.field(path[0]).type
+        for part in name[1:]:
+            owner = f"column {'.'.join(path)!r}"
+            if not pt.is_struct(kind):
+                raise InvalidInputError(
+                    f"{owner} is of type {kind}, not a struct: it has no field {part!r}"
+                )
+            path = (*path, _find(part, [each.name for each in kind], "field", owner))
+            kind = kind.field(path[-1]).type
+        found[path] = None
+    outer = [path for path in found if not any(path[:n] in found for n in range(1, len(path)))]
+    _check_distinct(outer)
+    return tuple(sorted(outer, key=lambda path: schema.names.index(path[0])))
+
+
+def type_at(path: Path, schema: pa.Schema) -> pa.DataType:
+    """The type of the column or field at a path."""
+    kind = schema.field(path[0]).type
+    for name in path[1:]:
+        kind = kind.field(name).type
+    return kind
+
+
+def array_at(path: Path, rows: pa.RecordBatch | pa.Table, schema: pa.Schema) -> Any:
+    """The values of the column or field at a path, null where a struct around it is null.
+
+    Raises InvalidInputError if ``rows`` lack it or have it in another type than ``schema``.
+    """
+    found = rows.schema.get_all_field_indices(path[0])
+    if len(found) != 1:
+        raise InvalidInputError(
+            f"the batch has {len(found) or 'no'} column{'s'[: len(found)]} {path[0]!r}; "
+            f"it holds {', '.join(map(repr, rows.schema.names))}"
+        )
+    array = rows.column(found[0])
+    for name in path[1:]:
+        index = array.type.get_field_index(name) if pt.is_struct(array.type) else -1
+        if index < 0:
+            raise InvalidInputError(
+                f"the batch has no field {'.'.join(path)!r}: {path[0]!r} is {array.type}"
+            )
+        array = pc.struct_field(array, [index])
+    expected = type_at(path, schema)
+    if array.type == expected:
+        return array
+    if pt.is_nested(expected) and array.type.id == expected.id:  # names and nullability of children
+        try:
+            return array.cast(expected)
+        except pa.ArrowException:
+            pass
+    raise InvalidInputError(
+        f"column {'.'.join(path)!r} of the batch is {array.type}, "
+        f"the expression was checked against {expected}"
+    )
+
+
+def readable_schema(paths: Sequence[Path], schema: pa.Schema) -> pa.Schema:
+    """The schema in which DuckDB is given the columns and fields at ``paths``.
+
+    Raises InvalidInputError that names a column whose type DuckDB lacks.
+    """
+    return pa.schema(
+        [pa.field(name, _type_of(below, (name,), schema)) for name, below in _tops(paths)]
+    )
+
+
+def readable_rows(
+    paths: Sequence[Path], rows: pa.RecordBatch | pa.Table, schema: pa.Schema, readable: pa.Schema
+) -> pa.Table:
+    """The columns and fields at ``paths`` of some rows, in the schema ``readable``.
+
+    Raises InvalidInputError for a value that DuckDB's type does not hold.
+    """
+    arrays = []
+    for name, below in _tops(paths):
+        array = _array_of(below, (name,), rows, schema)
+        try:
+            arrays.append(as_readable(array, readable.field(name).type))
+        except (pa.ArrowException, NotImplementedError) as cause:
+            raise InvalidInputError(
+                f"column {name!r} cannot be given to DuckDB: {cause}"
+            ) from cause
+    return pa.Table.from_arrays(arrays, schema=readable)
+
+
+def as_readable(array: Any, kind: pa.DataType) -> Any:
+    """An array, or a chunked one, in the type in which DuckDB reads it."""
+    if array.type == kind:
+        return array
+    if isinstance(array, pa.ChunkedArray):
+        return pa.chunked_array([as_readable(each, kind) for each in array.chunks], kind)
+    if isinstance(array.type, pa.BaseExtensionType):
+        return as_readable(array.storage, kind)
+    if pt.is_dictionary(array.type):
+        return as_readable(array.dictionary_decode(), kind)
+    if pt.is_struct(kind):
+        children = [as_readable(array.field(n), each.type) for n, each in enumerate(kind)]
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
+    return array.cast(kind)
+
+
+def readable_type(kind: pa.DataType) -> pa.DataType | None:
+    """The type in which DuckDB reads values of an Arrow type as they are; None if it has none."""
+    if isinstance(kind, pa.BaseExtensionType):
+        known = kind.extension_name in _KNOWN_EXTENSIONS
+        return kind if known else readable_type(kind.storage_type)
+    if pt.is_dictionary(kind) or pt.is_run_end_encoded(kind):
+        return readable_type(kind.value_type)
+    if pt.is_float16(kind):
+        return pa.float32()
+    if pt.is_date64(kind):
+        return pa.date32()
+    if pt.is_duration(kind):
+        return pa.duration("us")
+    if pt.is_decimal(kind):
+        precision = kind.precision - min(kind.scale, 0)
+        return pa.decimal128(precision, max(kind.scale, 0)) if precision <= _MOST_DIGITS else None
+    if pt.is_union(kind):
+        return None
+    if pt.is_struct(kind):
+        below = [(each.name, readable_type(each.type)) for each in kind]
+        return None if any(each is None for _, each in below) else pa.struct(below)
+    if pt.is_map(kind):
+        key, item = readable_type(kind.key_type), readable_type(kind.item_type)
+        return None if key is None or item is None else pa.map_(key, item)
+    if pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind):
+        item = readable_type(kind.value_type)
+        if item is None or pt.is_large_list(kind):
+            return None if item is None else pa.large_list(item)
+        return pa.list_(item, kind.list_size if pt.is_fixed_size_list(kind) else -1)
+    return kind
+
+
+def _type_of(below: Sequence[Path], path: Path, schema: pa.Schema) -> pa.DataType:
+    """The readable type of a column with only the fields ``below`` it; all of them for ``()``."""
+    if below == [()]:
+        kind = readable_type(type_at(path, schema))
+        if kind is None:
+            raise InvalidInputError(
+                f"column {'.'.join(path)!r} is of type {type_at(path, schema)}, which DuckDB "
+                "does not have; name other columns",
+                column=path[0],
+            )
+        return kind
+    return pa.struct(
+        [(name, _type_of(inner, (*path, name), schema)) for name, inner in _tops(below)]
+    )
+
+
+def _array_of(below: Sequence[Path], path: Path, rows: Any, schema: pa.Schema) -> Any:
+    if below == [()]:
+        return array_at(path, rows, schema)
+    parts = {name: _array_of(inner, (*path, name), rows, schema) for name, inner in _tops(below)}
+    arrays = [x.combine_chunks() if isinstance(x, pa.ChunkedArray) else x for x in parts.values()]
+    return pa.StructArray.from_arrays(arrays, names=list(parts))
+
+
+def _tops(paths: Iterable[Path]) -> list[tuple[str, list[Path]]]:
+    """The names that paths begin with, each with what follows it."""
+    found: dict[str, list[Path]] = {}
+    for path in paths:
+        found.setdefault(path[0], []).append(path[1:])
+    return list(found.items())
+
+
+def folded(name: str) -> str:
+    """A name as DuckDB compares it: without the case of ASCII letters."""
+    return name.translate(_LOWER)
+
+
+def _find(name: str, names: Sequence[str], kind: str, owner: str) -> str:
+    matches = [each for each in names if each == name]
+    matches = matches or [each for each in names if folded(each) == folded(name)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise InvalidInputError(
+            f"{kind} {name!r} of {owner} is ambiguous: it could be "
+            f"{', '.join(map(repr, matches))}; write it exactly as it is"
+        )
+    near = {folded(each): each for each in names}
+    close = difflib.get_close_matches(folded(name), near, n=1)
+    way_out = unknown_hint(name) if kind == "column" else ""
+    if not way_out and close:
+        way_out = f", did you mean {near[close[0]]!r}?"
+    elif not way_out:
+        way_out = "; a text stands in single quotes." if kind == "column" else "."
+    own = [each for each in names if not each.startswith("_row")]
+    more = f" and {len(own) - 30} more" if len(own) > 30 else ""
+    listed = f"Its {kind}s are {', '.join(map(repr, own[:30]))}{more}"
+    listed = listed if own else f"It has no {kind}s"
+    raise InvalidInputError(
+        f"{owner} has no {kind} {name!r}{way_out} {listed}", name=name, names=list(names)
+    )
+
+
+def _check_distinct(paths: Sequence[Path]) -> None:
+    """Raise InvalidInputError for names on one level that DuckDB cannot tell apart."""
+    known: dict[tuple[str, ...], Path] = {}
+    for path in paths:
+        for end in range(1, len(path) + 1):
+            other = known.setdefault(tuple(map(folded, path[:end])), path[:end])
+            if other != path[:end]:
+                raise InvalidInputError(
+                    f"{'.'.join(other)!r} and {'.'.join(path[:end])!r} differ in case alone, and "
+                    "DuckDB cannot tell them apart in one expression; rename one of them"
+                )
