@@ -196,7 +196,7 @@ class MergedHistory:
         name = self.random.choice(["c", "d"])
         if name in self.ours(branch).schema.names:
             return
-        sql = "a + 1" if self.random.random() < 0.5 else None
+        sql = "CAST(a + 1 AS BIGINT)" if self.random.random() < 0.5 else None
         if self._is_theirs(branch, f"add {name} {sql}"):
             self.theirs(branch).add_columns({name: sql} if sql else pa.field(name, pa.int64()))
         else:

@@ -26,7 +26,7 @@ from lancewood.engine.lookup import lookup
 from lancewood.expr import parse_predicate, translate
 
 ROWS = 90
-EXAMPLES = int(os.environ.get("LANCEWOOD_LAW_EXAMPLES", "0")) or 120
+EXAMPLES = int(os.environ.get("LANCEWOOD_LAW_EXAMPLES", "0")) or 60
 KINDS = ("BTREE", "BITMAP", "ZONEMAP")
 
 

@@ -139,7 +139,7 @@ class World:
         name = self.random.choice(["c", "d"])
         if state.column(name) is not None:
             return None
-        self.ours(branch).add_columns({name: "a + 1"})
+        self.ours(branch).add_columns({name: "CAST(a + 1 AS BIGINT)"})
         column = Column(next(self.columns), name, pa.int64())
         rows = {
             key: replace(row, values={**row.values, column.number: _plus_one(row.values[1])})

@@ -163,7 +163,9 @@ def test_tables_as_they_stand_are_shown(lw_ok: Lw, repo: lw.Repository) -> None:
     nothing = lw_ok("diff")
     assert (nothing.out, nothing.err) == ("", "no table differs\n")
     lw.open("tables/birds.lance").update({"name": "'x'"}, "id = 3")
-    birds = lw.open("tables/birds.lance").add_columns({"seen": "0", "heard": "1.5"})
+    birds = lw.open("tables/birds.lance").add_columns(
+        {"seen": "CAST(0 AS BIGINT)", "heard": "CAST(1.5 AS DOUBLE)"}
+    )
     done = lw_ok("diff", "--rows")
     title = "birds: new column seen: int64; new column heard: double\n"
     assert done.out == f"{title}   id  name    seen  heard\n~   3  c -> x     0    1.5\n"
