@@ -526,12 +526,12 @@ def merges(draw: st.DrawFn) -> tuple[pa.Table, pa.Table, list[str], dict[str, An
                     "source.v < $limit and target.w > 1",
                     "target._rowid <> 2",
                     "source.v <> 'new 0'",
-                    ":limit = 'nothing'",
+                    "$limit = 'nothing'",
                 ]
             )
         )
         choices["parameters"] = {"limit": "new 3"}
-        if ":limit" not in choices["matched_where"]:
+        if "$limit" not in choices["matched_where"]:
             del choices["parameters"]
     return there, new, on, choices, draw(st.integers(0, 3))
 
