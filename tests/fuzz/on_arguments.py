@@ -106,11 +106,11 @@ _WITH_PARAMETERS = (
     "id = $p",
     "s = $p",
     "id IN $p",
-    ":p",
-    "f + :p",
-    "s LIKE :p",
+    "$p",
+    "f + $p",
+    "s LIKE $p",
     "abs($p)",
-    "f < :p",
+    "f < $p",
 )
 
 

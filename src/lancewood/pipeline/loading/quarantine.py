@@ -136,7 +136,7 @@ def _counts(
 
     def rows(found: Table, sign: int) -> DataFrame:
         columns, asked = ["origin", "reason"], {"run": context.run}
-        frame = read_snapshot(spark, found._snapshot, columns, "run = :run", asked)
+        frame = read_snapshot(spark, found._snapshot, columns, "run = $run", asked)
         return frame.withColumn("sign", F.lit(sign))
 
     counted = rows(location.opened(), 1)
@@ -162,7 +162,7 @@ def _sample(
 
     columns = [each for each in SCHEMA.names if each != "run"]
     found = location.opened()._snapshot
-    rows = read_snapshot(spark, found, columns, "run = :run", {"run": context.run})
+    rows = read_snapshot(spark, found, columns, "run = $run", {"run": context.run})
     of_a_reason = Window.partitionBy("origin", "reason").orderBy("file", "line", "record")
     first = (
         rows.where(F.col("moment") == F.lit(moment))
