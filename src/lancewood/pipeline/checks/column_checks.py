@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.types as pt
+
 from lancewood.errors import InvalidInputError
 from lancewood.pipeline.checks.columns import (
     check_column,
@@ -145,12 +148,25 @@ def _refuse_value(relation: CheckedTable, check: AcceptedCheck) -> None:
     kind = relation.schema.field(check.column).type
     for index, value in enumerate(check.values):
         try:
+            _check_kind(value, kind)
             check_where(relation.schema, _none_of(check, (value,)), (value,))
         except InvalidInputError as misfit:
             raise wrong(
                 check.spot.at("accepted", index),
                 f"{described(value)} does not go with column {check.column!r}, which is {kind}",
             ) from misfit
+
+
+def _check_kind(value: object, kind: pa.DataType) -> None:
+    """Raise InvalidInputError for a number beside texts and the like, which SQL would convert."""
+    kind = kind.value_type if pt.is_dictionary(kind) else kind
+    is_number = pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind)
+    if isinstance(value, bool):
+        fits = pt.is_boolean(kind)
+    else:
+        fits = is_number if isinstance(value, int | float) else not pt.is_boolean(kind)
+    if not fits:
+        raise InvalidInputError(f"{value!r} is no value of {kind}")
 
 
 def _judge_accepted(work: CheckWork, check: AcceptedCheck) -> Finding:
