@@ -27,6 +27,7 @@ from lancewood.expr import parse_predicate, translate
 
 ROWS = 90
 EXAMPLES = int(os.environ.get("LANCEWOOD_LAW_EXAMPLES", "0")) or 60
+OF_VALUES = ("Out of Range Error", "Conversion Error", "Division by zero")
 KINDS = ("BTREE", "BITMAP", "ZONEMAP")
 
 
@@ -108,7 +109,8 @@ def test_a_condition_keeps_the_rows_that_duckdb_keeps_of_its_own_table(
             refusal = ""
         if expected is None or refusal:
             refused += bool(refusal)
-            assert expected is None, refusal
+            # In which order AND is computed, and so which values fail, is DuckDB's to choose.
+            assert expected is None or any(each in refusal for each in OF_VALUES), refusal
             continue
         judged += 1
         assert found == expected, told
