@@ -124,7 +124,7 @@ def test_a_condition_keeps_the_rows_that_duckdb_keeps_of_its_own_table(
             assert untreed.bounds() == ()
             assert rows.filter(untreed.mask(rows))["k"].to_pylist() == expected, told
     assert judged > 0.6 * EXAMPLES
-    assert by_trees > 0.1 * EXAMPLES
+    assert by_trees >= EXAMPLES // 20
     print(f"{judged} judged, {refused} refused, {by_trees} by trees")
 
 
