@@ -19,24 +19,11 @@ from functools import cache
 from typing import Any
 
 from lancewood.errors import InvalidInputError, UnsupportedError
+from lancewood.expr.database import connect
 
 MEMORY = "60%"
 FAILED = "MERGE: a row meets WHEN "
 """How the message begins of a statement that fails because it says so."""
-DEPTH = 250
-"""How deep expressions may nest: 1,000, as DuckDB allows, ends a thread with a small stack."""
-
-_SETTINGS = {
-    "python_enable_replacements": "false",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "allow_community_extensions": "false",
-    "memory_limit": f"'{MEMORY}'",
-    "max_expression_depth": str(DEPTH),
-    "enable_progress_bar": "false",
-    "TimeZone": "'UTC'",
-}
-_LAST_SETTINGS = {"enable_external_access": "false", "lock_configuration": "true"}
 _lock = threading.Lock()
 
 
@@ -60,13 +47,9 @@ def cursor() -> Iterator[Any]:
 @cache
 def _database(process: int) -> _Database:
     """The database of a process: one that was forked has its own."""
-    import duckdb
-
     directory = tempfile.mkdtemp(prefix="lancewood-sql-")
-    connection = duckdb.connect()
-    spilling = {"temp_directory": "'" + directory.replace("'", "''") + "'"}
-    for name, value in {**_SETTINGS, **spilling, **_LAST_SETTINGS}.items():
-        connection.execute(f"SET {name} = {value}")
+    spilling = "'" + directory.replace("'", "''") + "'"
+    connection = connect({"memory_limit": f"'{MEMORY}'", "temp_directory": spilling})
     found = _Database(connection, directory)
     atexit.register(_close, process)
     return found
