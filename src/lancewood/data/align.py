@@ -201,6 +201,7 @@ def _check_nulls(field: Field, column: pa.Array, path: str) -> None:
     elif field.logical_type == "map":
         value = field.children[0].children[1]
         _check_nulls(value, column.items, f"{path}.{value.name}")
-    elif field.children:
+    elif field.children and column.null_count < len(column):
+        # Lists that are all null have no items, and Arrow makes none of some extension types.
         child = field.children[0]
         _check_nulls(child, column.flatten(), f"{path}.{child.name}")

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import lancewood as lw
 from lancewood.data.align import align_schema
 from lancewood.errors import InvalidInputError
 from lancewood.format.arrow import schema_from_arrow
@@ -181,3 +182,15 @@ def test_no_column_at_all_is_refused() -> None:
 def test_a_null_where_none_is_allowed_is_refused(data: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
         cast(pa.table(data))
+
+
+def test_lists_that_are_all_null_have_no_items_that_might_be() -> None:
+    items = pa.struct([pa.field("c", pa.json_(), nullable=False)])
+    kind = pa.large_list(pa.field("item", items))
+    values = pa.array([], items.field(0).type.storage_type)
+    none = pa.StructArray.from_arrays(
+        [pa.ExtensionArray.from_storage(pa.json_(), values)], fields=list(items)
+    )
+    lists = pa.LargeListArray.from_arrays(pa.array([None, None, 0], pa.int64()), none)
+    made = lw.create("memory://all-null", pa.table({"l": lists.cast(kind)}))
+    assert made.count_rows("l IS NULL") == 2
