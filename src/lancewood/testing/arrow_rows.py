@@ -156,12 +156,30 @@ def bare_values(rows: pa.RecordBatch | pa.Table) -> list[Any]:
     """Rows as Python values; a value of an extension type as it is stored."""
     columns = []
     for each in rows.columns:
-        bare = bare_type(each.type)
-        if bare != each.type:
-            chunks = each.chunks if isinstance(each, pa.ChunkedArray) else [each]
-            each = pa.concat_arrays([pa.nulls(0, each.type), *chunks]).cast(bare)
-        columns.append(each.to_pylist())
+        chunks = each.chunks if isinstance(each, pa.ChunkedArray) else [each]
+        columns.append([value for chunk in chunks for value in _values(chunk)])
     return list(zip(*columns, strict=True))
+
+
+def _values(array: pa.Array) -> list[Any]:
+    """The values of an array, without Arrow's cast, which mishandles nulls in nested types."""
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _values(array.storage)
+    if pa.types.is_struct(kind):
+        names = [each.name for each in kind]
+        rows = zip(*map(_values, array.flatten()), strict=True) if names else [()] * len(array)
+        found = [dict(zip(names, row, strict=True)) for row in rows]
+        return [
+            row if each.as_py() else None for row, each in zip(found, array.is_valid(), strict=True)
+        ]
+    if pa.types.is_nested(kind):
+        lists = [_values(each.values) if each.is_valid else None for each in array]
+        if pa.types.is_map(kind):
+            return [each and [(entry["key"], entry["value"]) for entry in each] for each in lists]
+        return lists
+    values: list[Any] = array.to_pylist()
+    return values
 
 
 def _bare_field(field: pa.Field) -> pa.Field:
