@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
@@ -679,23 +680,23 @@ os.kill(spark.sparkContext._gateway.proc.pid, 9) if sys.argv[2] == "killed" else
 
 
 @pytest.mark.parametrize("how", ["stopped", "killed"])
-def test_nothing_is_left_behind(many: lw.Table, tmp_path: Path, how: str) -> None:
-    mark, folder = uuid4().hex, tmp_path / "t"
-    folder.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-c", LEFT_BEHIND, many.uri, how],
-        env=of_a_quick_shell(TMPDIR=str(folder), LANCEWOOD_TEST_MARK=mark),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.stdout.startswith("9 "), done.stderr
-    assert "lancewood-" in done.stdout
-    until = time.monotonic() + 20
-    while time.monotonic() < until and pythons(mark):
-        time.sleep(0.1)
-    assert not pythons(mark)
-    assert not [each for each in os.listdir(folder) if each.startswith("lancewood-")]
+def test_nothing_is_left_behind(many: lw.Table, how: str) -> None:
+    mark = uuid4().hex
+    with TemporaryDirectory(dir="/tmp") as folder:  # its path is short enough for sockets
+        done = subprocess.run(
+            [sys.executable, "-c", LEFT_BEHIND, many.uri, how],
+            env=of_a_quick_shell(TMPDIR=folder, LANCEWOOD_TEST_MARK=mark),
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.stdout.startswith("9 "), done.stderr
+        assert "lancewood-" in done.stdout
+        until = time.monotonic() + 20
+        while time.monotonic() < until and pythons(mark):
+            time.sleep(0.1)
+        assert not pythons(mark)
+        assert not [each for each in os.listdir(folder) if each.startswith("lancewood-")]
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
