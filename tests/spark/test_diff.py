@@ -179,7 +179,7 @@ def test_a_diff_stands_in_sql_as_in_process(spark: Any, table: lw.Table) -> None
         found = arrow_of(sql(spark, query, tables=tables))
         assert told(found) == told(lw.sql(query, tables=tables).to_arrow()), query
         assert found.num_rows
-    assert "columns  after.id (1 of 5)" in explain_sql(
+    assert "from     version 1 of main" in explain_sql(
         spark, "SELECT after.id FROM diff('t', 1)", tables=tables
     )
 
