@@ -73,10 +73,9 @@ def translated(
 @functools.lru_cache(maxsize=256)
 def _offered(text: str, readable: pa.Schema) -> list[tuple[str, Any]]:
     """DuckDB's own conditions, each as text and, if it would offer it to a source, as a node."""
-    import _duckdb
     import duckdb
 
-    door = getattr(_duckdb, "_translate_predicate", None)
+    door = getattr(getattr(duckdb, "_duckdb", None), "_translate_predicate", None)
     if door is None or not duckdb.__version__.startswith(_TRIED):
         return []
     conditions: list[tuple[str, Any]] = door(cursor(), f"({text}\n)", schema=readable)
