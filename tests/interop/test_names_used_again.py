@@ -136,6 +136,8 @@ def test_where_the_versions_between_are_gone_names_do_not_decide(
     for ask in (lambda: changed.branches.merge("x"), lambda: lw.diff(branch, changed).to_arrow()):
         with pytest.raises(lw.UnsupportedError, match=r"the columns of .* cannot be followed: "):
             ask()
+    told = lw.diff(branch, changed, columns=["id"]).stat()
+    assert (told.inserted, told.updated, told.deleted) == (0, 0, 1)
 
 
 def test_where_a_merge_is_gone_names_do_not_decide(tmp_path: Path) -> None:
@@ -176,9 +178,8 @@ def test_a_verb_is_not_repeated_where_its_names_mean_other_columns(
 ) -> None:
     table = create(tmp_path, 1, 2, 3, 4)
     newest = swapped(table).update({"id": "id"}, "id = 1", rewrite="rows")
-    with pytest.raises(
-        lw.IncompatibleConflictError, match="gives other columns the names 'a', 'b'"
-    ):
+    message = "in version 5, made since, 'a', 'b' are other columns; look at that version"
+    with pytest.raises(lw.IncompatibleConflictError, match=message):
         verb(table)
     assert lw.open(table.uri).version == newest.version
 
@@ -217,3 +218,51 @@ def test_a_deleted_row_has_null_of_a_column_that_was_made_anew_without_nulls(
     table = since.drop_columns(["c"]).add_columns(values, on="id").delete("id = 1")
     deleted = table.changes(since.version).deleted.to_arrow().to_pylist()
     assert [(each["id"], each["c"]) for each in deleted] == [(1, None)]
+
+
+PRIMARY = {"lance-schema:unenforced-primary-key": "true"}
+
+
+def keyed(table: lw.Table, k: int, x: int) -> pa.Table:
+    return pa.table({"k": [k], "x": [x], "y": [1]}, schema=table.schema)
+
+
+def delete_and_insert(table: lw.Table) -> lw.Table:
+    return table.delete("k = 2").append(keyed(table, 2, 99))
+
+
+def drop_x(table: lw.Table) -> lw.Table:
+    return table.drop_columns(["x"])
+
+
+@pytest.mark.parametrize(
+    ("main", "branch"), [(delete_and_insert, drop_x), (drop_x, delete_and_insert)]
+)
+def test_cells_of_a_row_inserted_again_under_its_key_are_not_dropped_unseen(
+    tmp_path: Path, main: Step, branch: Step
+) -> None:
+    fields = [pa.field("k", pa.int64(), False, PRIMARY), ("x", pa.int64()), ("y", pa.int64())]
+    data = pa.table({"k": [1, 2], "x": [10, 20], "y": [1, 1]}, schema=pa.schema(fields))
+    repo = lw.Repository.init(tmp_path / "shop", fsync=False)
+
+    def changed(name: str, step: Step) -> None:
+        with repo.transaction(name, message="a change") as changes:
+            step(changes.table("t"))
+
+    with repo.transaction("main", message="begin") as changes:
+        changes.create_table("t", data)
+    repo.branches.create("b")
+    changed("main", main)
+    changed("b", branch)
+    repo.switch("main")
+    with pytest.raises(lw.MergeConflictError, match="column 'x'"):
+        repo.merge("b")
+
+    table = lw.create(tmp_path / "t.lance", data, fsync=False)
+    branch(table.branches.create("b"))
+    table = main(table)
+    with pytest.raises(
+        lw.ConflictError, match=r"other values in 'x'.*branches\.merge\(\) compares"
+    ):
+        table.branches.publish("b")
+    assert table.latest().version == table.version

@@ -95,6 +95,7 @@ _TYPED = {
     "search needs vector=, like= or text=": "search needs --vector, --like or --text",
     "give vector= or like=": "give --vector or --like",
     "text_column= is for": "--text-column is for",
+    "columns to compare (columns=)": "columns to compare (-c)",
     "column= says which": "--column says which",
     "metric=, refine=, nprobes= and use_index=": "--metric, --refine, --nprobes and --exact",
     "metric= out": "--metric out",

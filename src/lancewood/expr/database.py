@@ -32,19 +32,22 @@ _BEFORE_CLOSING = {
 _PARSING = "PREPARE parsing AS SELECT json_serialize_sql(CAST($1 AS VARCHAR))"
 _CLOSING = {"enable_external_access": "false", "lock_configuration": "true"}
 _databases: list[tuple[int, Any]] = []
-"""The databases that were opened, each with its process; the last one is in use. A child keeps that
-of its parent untouched: closing it would wait for threads that the child does not have."""
+"""The databases that were opened, each with its process; the last one is in use."""
 _opening = threading.Lock()
 _threads = threading.local()
+_of_parents: list[threading.local] = []
+"""What a child of a fork keeps untouched: closing a cursor of its parent would wait for threads
+that the child does not have."""
 
 
-def _renew_lock() -> None:
+def _begin_anew() -> None:
     """In a child of a fork: another thread of the parent may have held the lock."""
-    global _opening
-    _opening = threading.Lock()
+    global _opening, _threads
+    _of_parents.append(_threads)
+    _opening, _threads = threading.Lock(), threading.local()
 
 
-os.register_at_fork(after_in_child=_renew_lock)
+os.register_at_fork(after_in_child=_begin_anew)
 
 
 def connect(settings: Mapping[str, str]) -> Any:

@@ -148,15 +148,18 @@ def _check_names(snapshot: Snapshot, newest: Snapshot) -> None:
         return
     followed = related_columns(snapshot, newest)
     moved = moved_names(snapshot.schema, newest.schema, followed.ids)
-    names = sorted({*moved, *followed.unknown})
-    if names:
-        before, now = snapshot.manifest.version, newest.manifest.version
-        raise IncompatibleConflictError(
-            f"version {now} of {newest.location.uri} gives other columns the names "
-            f"{', '.join(map(repr, names))} than version {before}, of which the change was asked; "
-            f"look at version {now}, and run it again there",
-            columns=names,
-        )
+    for names, what in (
+        (moved, "are other columns"),
+        (followed.unknown, "may have been dropped, or renamed and cast"),
+    ):
+        if names:
+            raise IncompatibleConflictError(
+                f"the change was asked of version {snapshot.manifest.version} of "
+                f"{newest.location.uri}; in version {newest.manifest.version}, made since, "
+                f"{', '.join(map(repr, sorted(names)))} {what}; look at that version, and run it "
+                "again there",
+                columns=sorted(names),
+            )
 
 
 class Job(ABC, Generic[R]):

@@ -18,6 +18,7 @@ from lancewood.model.operations import (
     CreateIndex,
     DataOverlay,
     DataReplacement,
+    Delete,
     FieldMessages,
     Merge,
     Operation,
@@ -144,6 +145,11 @@ class DroppedColumns:
         self._names = {FieldId(each.id): each.name for each in before if each.id not in kept}
         self._related = with_relatives(before, self._names)
 
+    @property
+    def names(self) -> str:
+        """The names of the columns, for people; empty if there are none."""
+        return ", ".join(sorted(map(repr, self._names.values())))
+
     def is_by(self, mine: Operation) -> bool:
         """Whether an operation drops one of the columns."""
         if not isinstance(mine, Merge | Project):
@@ -165,6 +171,31 @@ class DroppedColumns:
         names = sorted(repr(self._names[each]) for each in fields if each in self._names)
         which = f"column {names[0]}" if names else "a column"
         return f"{which}, which the branch drops"
+
+
+class RowsBornAgain:
+    """Whether rows may have been deleted and inserted again under their primary key, perhaps with
+    other values. Only their keys tell, which operations do not hold."""
+
+    def __init__(self, operations: Iterable[Operation] = ()) -> None:
+        self._deletes = self._inserts = False
+        for each in operations:
+            self.see(each)
+
+    def see(self, operation: Operation) -> None:
+        """Consider one more operation."""
+        self._deletes |= isinstance(operation, Delete)
+        self._inserts |= any(True for _ in new_fragments((operation,)))
+
+    def judge(self, drops: DroppedColumns) -> Verdict:
+        """Judge columns that the other side drops."""
+        if not (drops.names and self._deletes and self._inserts):
+            return COMPATIBLE
+        return _retry(
+            "rows that were deleted and rows that were inserted may be the same by their primary "
+            f"key, with other values in {drops.names}, which the other side drops; "
+            "branches.merge() compares them"
+        )
 
 
 def given_fields(operation: Operation) -> frozenset[FieldId] | None:

@@ -11,7 +11,7 @@ lists and maps are followed like columns, each below its own parent. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -63,16 +63,21 @@ class Related:
         """The lineage without what is known by its name alone."""
         return {new: old for new, old in self.ids.items() if new not in self.by_name}
 
-    def check(self, what: str) -> None:
-        """Raise UnsupportedError, which begins with ``what``, if some of the lineage is unknown."""
+    def check(self, what: str, way_out: str) -> None:
+        """Raise UnsupportedError, which begins with ``what`` and ends with ``way_out``, if some of
+        the lineage is unknown."""
         if self.unknown:
             names = ", ".join(map(repr, self.unknown))
             raise UnsupportedError(
                 f"{what}: {names} may have been dropped, or renamed and cast, and the versions in "
-                "between are gone or do not say which; rename, cast or drop columns until both "
-                "sides have the same ones, and try again",
+                f"between are gone or do not say which; {way_out}",
                 columns=list(self.unknown),
             )
+
+    def only(self, columns: Collection[str]) -> Related:
+        """The lineage, which is unknown for none but these columns and the fields inside them."""
+        unknown = (each for each in self.unknown if each.split(".")[0] in columns)
+        return replace(self, unknown=tuple(unknown))
 
 
 def related(earlier: Schema, later: Schema, evidence: Evidence) -> Related:

@@ -21,9 +21,9 @@ from lancewood.model.operations import (
     UpdateConfig,
 )
 from lancewood.proto import schema_pb2
-from lancewood.rules.columns import ColumnWatch, DroppedColumns, IdReuse
+from lancewood.rules.columns import ColumnWatch, DroppedColumns, IdReuse, RowsBornAgain
 from lancewood.rules.moves import moved_files
-from lancewood.rules.verdicts import Outcome
+from lancewood.rules.verdicts import COMPATIBLE, Outcome
 
 A, B = FIELDS
 DROP_B = Project((A,))
@@ -132,3 +132,13 @@ def test_values_given_to_a_column_that_is_dropped_are_not_lost_without_a_word() 
     inserted = Update((), (), (fragment("g", 1),))
     for other in (Append((fragment("g", 1),)), inserted, Delete(image, ()), moved_files(image)):
         assert reason(other) == ""
+
+
+def test_rows_born_again_beside_a_dropped_column_are_compared_by_others() -> None:
+    image, dropped = (fragment("f", 0),), DroppedColumns(FIELDS, (A,))
+    both: list[Operation] = [Delete(image, ()), Append((fragment("g", 1),))]
+    reason = RowsBornAgain(both).judge(dropped).reason
+    assert "the same by their primary key, with other values in 'b', which the other" in reason
+    assert RowsBornAgain(both).judge(DroppedColumns(FIELDS, FIELDS)) is COMPATIBLE
+    for each in both:
+        assert RowsBornAgain([each]).judge(dropped) is COMPATIBLE

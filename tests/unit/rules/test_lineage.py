@@ -105,9 +105,10 @@ def test_what_nobody_knows_is_refused_by_name() -> None:
     found = related(BASE, later, Evidence(is_renamed=lambda older: True, walked=lambda: None))
     assert found.unknown == ("s.x",)
     with pytest.raises(
-        UnsupportedError, match=r"t\.lance cannot be merged: 's\.x' may have been dropped"
+        UnsupportedError, match=r"^t\.lance is lost: 's\.x' may have been dropped.*; ask again$"
     ):
-        found.check("t.lance cannot be merged")
+        found.check("t.lance is lost", "ask again")
+    found.only(["a"]).check("t.lance is lost", "ask again")
 
 
 def test_the_record_of_rewritten_fields_comes_back_as_it_was() -> None:

@@ -6,7 +6,7 @@ the same id to different new columns. Reads no data file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -29,6 +29,8 @@ from lancewood.rules.lineage import (
 _Place: TypeAlias = tuple[str, int, int] | None
 """File, its size, and column; None for a field that no file holds. A file that was moved to another
 root keeps its name, which is like no other."""
+
+_ALIKE = "rename, cast or drop columns until both sides have the same ones, and try again"
 
 
 @dataclass(frozen=True)
@@ -61,13 +63,28 @@ class ColumnPair:
 
 
 def paired_columns(
-    one: Snapshot, other: Snapshot, common: Snapshot | None
+    one: Snapshot,
+    other: Snapshot,
+    common: Snapshot | None,
+    asked: Collection[str] | None = None,
+    way_out: str = _ALIKE,
 ) -> tuple[ColumnPair, ...]:
-    """The columns that are the same in both, in the order of the later version. ``common`` is the
-    version that both come from, if it is known."""
+    """The columns that are the same in both, in the order of the later version.
+
+    ``common`` is the version that both come from, if it is known. Raises UnsupportedError, which
+    ends with ``way_out``, if nobody knows what became of a column; of those ``asked`` for alone.
+    """
+
+    def check(found: Related, of: Snapshot) -> None:
+        told = found if asked is None else found.only(asked)
+        told.check(f"the columns of {of.location.uri} cannot be followed", way_out)
+
     mine, theirs = (_origins(common, each) for each in (one, other))
-    merged = {} if common is None else _merged(one, other, mine, theirs)
-    ids = paired(one.schema, other.schema, shared(mine, theirs, merged))
+    for each in (mine, theirs):
+        check(each, one if common is None else common)
+    merged = Related({}) if common is None else _merged(one, other, mine, theirs)
+    check(merged, one)
+    ids = paired(one.schema, other.schema, shared(mine, theirs, merged.ids))
     known = one.schema.by_id
     return tuple(
         _paired(known[ids[each.id]], mine.ids, each, theirs.ids, ids)
@@ -90,31 +107,24 @@ def _places(fragment: Fragment, ids: Sequence[FieldId]) -> Iterator[_Place]:
 
 
 def _origins(common: Snapshot | None, later: Snapshot) -> Related:
-    """The lineage of a version back to the one that both come from. Raises UnsupportedError where
-    it is not known."""
+    """The lineage of a version back to the one that both come from."""
     if common is None:
         return Related({})
-    if common is later:
-        return Related(unchanged(later.schema))
-    found = related_columns(common, later)
-    found.check(f"the columns of {common.location.uri} cannot be followed")
-    return found
+    return Related(unchanged(later.schema)) if common is later else related_columns(common, later)
 
 
-def _merged(one: Snapshot, other: Snapshot, mine: Related, theirs: Related) -> Lineage:
+def _merged(one: Snapshot, other: Snapshot, mine: Related, theirs: Related) -> Related:
     """The lineage of columns that both have, and not from the version that both come from: one
-    merged them from the other. Raises UnsupportedError where a merge is gone, and names do not
-    tell."""
+    merged them from the other. Unknown where a merge is gone, and names do not tell."""
     news, olds = theirs.certain.keys(), mine.certain.keys()
     if news >= other.schema.by_id.keys() or olds >= one.schema.by_id.keys():
-        return {}
+        return Related({})
     there, back = merged_columns(one, other), merged_columns(other, one)
     found = {**reversed_(back or {}), **(there or {})}
-    if there is None or back is None:
-        certain = composed(theirs.certain, reversed_(mine.certain))
-        untold = untold_names(one.schema, other.schema, found, certain)
-        Related({}, untold).check(f"the columns of {one.location.uri} cannot be followed")
-    return found
+    if there is not None and back is not None:
+        return Related(found)
+    certain = composed(theirs.certain, reversed_(mine.certain))
+    return Related(found, untold_names(one.schema, other.schema, found, certain))
 
 
 def _paired(

@@ -73,7 +73,8 @@ def find_earlier(since: Snapshot, until: Snapshot, columns: Schema) -> Mapping[s
     another one is read as null. Any may be null there, whatever it may be now.
     """
     followed = related_columns(since, until)
-    followed.check(f"what changed in {until.location.uri} cannot be told")
+    what = f"what changed in {until.location.uri} since version {since.manifest.version}"
+    followed.check(f"{what} cannot be told", "ask what changed since a later version")
     ids, earlier = followed.ids, since.schema.by_id
     found = {each.name: as_in(each, ids, earlier) for each in columns.fields}
     return {name: replace(each, nullable=True) for name, each in found.items() if each is not None}

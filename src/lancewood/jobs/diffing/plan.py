@@ -142,10 +142,12 @@ def plan_diff(
     """
     is_alone = any(each.manifest.version == _BEFORE_ALL for each in (one, other))
     common = common_version(one, other) if is_one_table and not is_alone else None
-    paired = paired_columns(one, other, common)
+    asked = None if columns is None else checked_names(columns)
+    way_out = "name the columns to compare (columns=), without these"
+    paired = paired_columns(one, other, common, asked, way_out)
     compared, before, after = paired, one.schema.fields, other.schema.fields
-    if columns is not None:
-        compared = tuple(_asked(each, paired, one, other) for each in checked_names(columns))
+    if asked is not None:
+        compared = tuple(_asked(each, paired, one, other) for each in asked)
         before = tuple(each.before for each in compared)
         after = tuple(each.after for each in compared)
     key = _key(one, other, paired, on)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pyroaring import BitMap
 
 from lancewood.errors import ConflictError, IncompatibleConflictError, RetryableConflictError
+from lancewood.jobs.merging.keys import primary_key
 from lancewood.jobs.publishing.work import BranchStep, Held, Work, held_in, in_common, only_marks
 from lancewood.model.ids import FieldId, FragmentId, Version
 from lancewood.model.operations import (
@@ -20,6 +21,7 @@ from lancewood.model.operations import (
     MissingTransaction,
     Operation,
     Overwrite,
+    Project,
     Restore,
     UnknownOperation,
     Update,
@@ -29,11 +31,17 @@ from lancewood.model.operations import (
 from lancewood.model.refs import called
 from lancewood.model.transaction import Transaction
 from lancewood.rules import overlaps
-from lancewood.rules.columns import ColumnWatch, DroppedColumns, IdReuse, given_fields
+from lancewood.rules.columns import (
+    ColumnWatch,
+    DroppedColumns,
+    IdReuse,
+    RowsBornAgain,
+    given_fields,
+)
 from lancewood.rules.conflicts import RULES, judge_operations
 from lancewood.rules.moves import moves_files
 from lancewood.rules.three_way import common_part
-from lancewood.rules.verdicts import Outcome, Verdict, severest
+from lancewood.rules.verdicts import COMPATIBLE, Outcome, Verdict, severest
 
 
 class Judge:
@@ -46,6 +54,9 @@ class Judge:
         self._columns = ColumnWatch(work.first.manifest.fields, operations)
         self.reuse = IdReuse(work.first.manifest.fields, operations)
         self._dropped = DroppedColumns(work.first.manifest.fields, work.head.manifest.fields)
+        self._is_keyed = bool(primary_key(work.first.schema))
+        self._born_again = RowsBornAgain(operations), RowsBornAgain()
+        """What the branch did, and what the target did."""
         self._mine = self._by_kind(work.steps)
         self.rewritten: set[FragmentId] = set()
         """Fragments of which the target has written columns anew."""
@@ -75,7 +86,13 @@ class Judge:
                 continue
             self._check_understood(operation, version)
             self._look(common_part(operation, self._last), version)
-            columns = severest((self._columns.see(operation), self.reuse.see(operation)))
+            columns = severest(
+                (
+                    self._columns.see(operation),
+                    self.reuse.see(operation),
+                    self._see_born_again(operation),
+                )
+            )
             if columns.outcome is not Outcome.COMPATIBLE:
                 raise self._refusal(None, operation, version, columns)
             lost = self._dropped.see(operation)
@@ -91,6 +108,16 @@ class Judge:
             f"go together: {conflict.message}; {self._way_out(newest)}",
             **{**conflict.facts, "version": newest, "branch": self._work.branch},
         )
+
+    def _see_born_again(self, theirs: Operation) -> Verdict:
+        if not self._is_keyed:
+            return COMPATIBLE
+        ours, others = self._born_again
+        others.see(theirs)
+        verdict = others.judge(self._dropped)
+        if verdict is COMPATIBLE and isinstance(theirs, Merge | Project):
+            verdict = ours.judge(DroppedColumns(self._work.first.manifest.fields, theirs.fields))
+        return verdict
 
     def _by_kind(self, steps: Sequence[BranchStep]) -> Mapping[type, list[BranchStep]]:
         found: dict[type, list[BranchStep]] = {}
