@@ -266,3 +266,32 @@ def test_cells_of_a_row_inserted_again_under_its_key_are_not_dropped_unseen(
     ):
         table.branches.publish("b")
     assert table.latest().version == table.version
+
+
+def test_a_column_that_both_merged_from_a_third_branch_is_one(tmp_path: Path) -> None:
+    repo = lw.Repository.init(tmp_path / "shop", fsync=False)
+
+    def changed(name: str, step: Step) -> str:
+        with repo.transaction(name, message="a change") as changes:
+            step(changes.table("t"))
+        return str(repo.at(name).hash)
+
+    def bring(into: str) -> None:
+        repo.switch(into)
+        repo.merge("two")
+
+    with repo.transaction("main", message="begin") as changes:
+        changes.create_table("t", rows(1, 2, a=10))
+    for name in ("one", "two"):
+        repo.branches.create(name)
+    for name in ("main", "one"):
+        changed(name, lambda table: table.append(rows(5 if table.branch is None else 6, a=10)))
+    changed("two", lambda table: table.add_columns({"c": "id * 7"}))
+    bring("main")
+    bring("one")
+    changed("two", lambda table: table.rename_column("c", "r"))
+    bring("main")
+    dropped = changed("one", lambda table: table.drop_columns(["c"]))
+    repo.switch("main")
+    with pytest.raises(lw.MergeConflictError, match="column 'c': renamed to r here, dropped there"):
+        repo.cherry_pick(dropped)

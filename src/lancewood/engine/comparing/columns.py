@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from lancewood.engine.schema import merged_columns, related_columns
+from lancewood.engine.schema import merged_columns, merged_from_others, related_columns
 from lancewood.engine.snapshot import Snapshot
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId
@@ -115,13 +115,17 @@ def _origins(common: Snapshot | None, later: Snapshot) -> Related:
 
 def _merged(one: Snapshot, other: Snapshot, mine: Related, theirs: Related) -> Related:
     """The lineage of columns that both have, and not from the version that both come from: one
-    merged them from the other. Unknown where a merge is gone, and names do not tell."""
+    merged them from the other, or both from a third line. Unknown where a merge is gone, and names
+    do not tell."""
     news, olds = theirs.certain.keys(), mine.certain.keys()
     if news >= other.schema.by_id.keys() or olds >= one.schema.by_id.keys():
         return Related({})
-    there, back = merged_columns(one, other), merged_columns(other, one)
-    found = {**reversed_(back or {}), **(there or {})}
-    if there is not None and back is not None:
+    back = merged_columns(other, one)
+    direct = merged_columns(one, other), None if back is None else reversed_(back)
+    ways, found = [*direct, *merged_from_others(one, other)], dict[FieldId, FieldId]()
+    for way in ways:
+        found = {**(way or {}), **found}
+    if None not in ways:
         return Related(found)
     certain = composed(theirs.certain, reversed_(mine.certain))
     return Related(found, untold_names(one.schema, other.schema, found, certain))

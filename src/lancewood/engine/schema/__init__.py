@@ -16,7 +16,12 @@ from lancewood.engine.schema.evolve import (
     path_of,
     rename_column,
 )
-from lancewood.engine.schema.followed import find_earlier, merged_columns, related_columns
+from lancewood.engine.schema.followed import (
+    find_earlier,
+    merged_columns,
+    merged_from_others,
+    related_columns,
+)
 from lancewood.engine.schema.new_columns import (
     Drop,
     NewColumns,
@@ -60,6 +65,7 @@ __all__ = [
     "find_field",
     "is_in_structs",
     "merged_columns",
+    "merged_from_others",
     "missing_columns",
     "next_field_id",
     "nulls_of",

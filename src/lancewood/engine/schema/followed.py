@@ -25,7 +25,7 @@ from lancewood.engine.snapshot import (
 from lancewood.errors import NotFoundError
 from lancewood.format.schema import decode_schema
 from lancewood.model.ids import FieldId, Version, is_detached
-from lancewood.model.lines import Vector, held_by, line_of
+from lancewood.model.lines import Reached, Vector, held_by, line_of
 from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, Manifest
 from lancewood.model.operations import (
     Clone,
@@ -122,6 +122,34 @@ def merged_columns(held: Snapshot, holder: Snapshot) -> Lineage | None:
     return None
 
 
+def merged_from_others(one: Snapshot, other: Snapshot) -> Iterator[Lineage | None]:
+    """The lineages of columns that both versions have by merges of a third line, from ids of
+    ``other`` to those of ``one``; None for a line whose state is gone that both hold."""
+    states = landed(one), landed(other)
+    if states[0] is None or states[1] is None:
+        return
+    mine, theirs = (held_by(each.manifest) for each in states if each is not None)
+    own = {line_of(each.manifest).id for each in states if each is not None}
+    for line in sorted(mine.keys() & theirs.keys() - own):
+        reached = min(mine[line], theirs[line], key=lambda each: each.version)
+        state = _state_of(states[0], line, reached)
+        back = None if state is None else merged_columns(state, one)
+        there = None if state is None or back is None else merged_columns(state, other)
+        yield None if back is None or there is None else composed(there, reversed_(back))
+
+
+def _state_of(known: Snapshot, line: str, reached: Reached) -> Snapshot | None:
+    """A version of another line of the table; None if it is gone."""
+    branch = None if reached.branch is None else BranchName.found(reached.branch)
+    with suppress(NotFoundError):
+        found = load_snapshot(
+            branch_location(main_location(known), branch), version=reached.version
+        )
+        if line_of(found.manifest).id == line:
+            return found
+    return None
+
+
 def _held_before(after: Snapshot) -> Vector | None:
     """What the version before one held of other lines; nothing before the first of a line. None
     where it is gone."""
@@ -143,15 +171,10 @@ def _merged_in(after: Snapshot, before: Vector) -> Snapshot | None:
         if line != own and (line not in before or before[line].version < reached.version)
     }
     for line, reached in came.items():
-        branch = None if reached.branch is None else BranchName.found(reached.branch)
-        with suppress(NotFoundError):
-            location = branch_location(main_location(after), branch)
-            state = load_snapshot(location, version=reached.version)
-            has = held_by(state.manifest)
-            if line_of(state.manifest).id == line and all(
-                each in has and has[each].version >= other.version for each, other in came.items()
-            ):
-                return state
+        state = _state_of(after, line, reached)
+        has = {} if state is None else held_by(state.manifest)
+        if all(each in has and has[each].version >= other.version for each, other in came.items()):
+            return state
     return None
 
 
