@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import get_close_matches
 from functools import cached_property
@@ -48,34 +49,44 @@ class AddressedSnapshot(Snapshot):
         return super().arrow_schema.append(pa.field(ROW_ADDRESS, pa.uint64()))
 
 
+@dataclass(eq=False)
 class Sources:
     """The tables that a query may name."""
 
-    def __init__(
-        self,
-        tables: Mapping[str, Source] | None,
-        repository: Repository | str | os.PathLike[str] | None,
-        revision: str | None,
-        storage_options: Mapping[str, str] | None,
-        identifiers: Identifiers,
-    ) -> None:
-        self._tables = _checked(tables)
-        self._takes_uris = tables is None and repository is None
-        self._repository = (
-            repository
-            if repository is None or isinstance(repository, Repository)
-            else Repository.open(repository, storage_options=storage_options)
-        )
+    tables: Mapping[str, Source] | None
+    """What names mean; None for those of the repository alone, or else for any uri."""
+    at_repository: Repository | str | os.PathLike[str] | None
+    revision: str | None
+    """The commit of the repository, or without one the version of tables that are given by uri."""
+    storage_options: Mapping[str, str] | None
+    identifiers: Identifiers
+    repository: Repository | None = field(init=False)
+    _views: dict[str, View] = field(default_factory=dict, init=False)
+    _pinned: dict[tuple[str, int], View] = field(default_factory=dict, init=False)
+    """The commits by the versions that they pin."""
+    _found: dict[tuple[str, str | None, int | str | datetime | None], Snapshot] = field(
+        default_factory=dict, init=False
+    )
+    _put: set[str] = field(default_factory=set, init=False)
+
+    def __post_init__(self) -> None:
+        self.tables = _checked(self.tables)
+        found = self.at_repository
+        if found is not None and not isinstance(found, Repository):
+            found = Repository.open(found, storage_options=self.storage_options)
+        self.repository = self.at_repository = found
+        revision = self.revision
         if revision is not None and not (isinstance(revision, str) and revision):
             raise InvalidInputError(f"revision takes a text such as 'v1.0', got {revision!r}")
-        self._revision = revision
-        self._storage_options = storage_options
-        self._identifiers = identifiers
-        self._views: dict[str, View] = {}
-        self._pinned: dict[tuple[str, int], View] = {}
-        """The commits by the versions that they pin."""
-        self._found: dict[tuple[str, str | None, int | str | datetime | None], Snapshot] = {}
-        self._put: set[str] = set()
+
+    @property
+    def takes_uris(self) -> bool:
+        """Whether a name may be a path or uri."""
+        return self.tables is None and self.repository is None
+
+    @property
+    def _given(self) -> Mapping[str, Source]:
+        return self.tables or {}
 
     def put(self, name: str, revision: str | None, found: Snapshot) -> None:
         """Have a name and revision mean this state from now on."""
@@ -88,8 +99,8 @@ class Sources:
 
         Raises InvalidInputError where several names differ only in case, and none matches exactly.
         """
-        for known in (tuple(self._put), tuple(self._tables), self._in_repository):
-            near = self._identifiers.near(name, known)
+        for known in (tuple(self._put), tuple(self._given), self._in_repository):
+            near = self.identifiers.near(name, known)
             if len(near) > 1:
                 raise InvalidInputError(
                     f"table {name!r} may be {' or '.join(map(repr, near))}: write one of them "
@@ -98,11 +109,11 @@ class Sources:
                 )
             if near:
                 return near[0]
-        return name if self._takes_uris and is_uri(name) else None
+        return name if self.takes_uris and is_uri(name) else None
 
     def unknown(self, name: str) -> NotFoundError:
         """The error for an unknown name."""
-        known = list(dict.fromkeys((*self._tables, *self._in_repository)))
+        known = list(dict.fromkeys((*self._given, *self._in_repository)))
         if _is_other_file(name):
             return _no_lance(name)
         near = get_close_matches(name, known, n=1)
@@ -147,29 +158,29 @@ class Sources:
             if revision is not None and not self._names_branch(name, revision, base):
                 raise _twice(name, revision)
             return resolve(base, at)
-        if name in self._tables or self._takes_uris:
+        if name in self._given or self.takes_uris:
             return self._load_given(name, revision)
         return self._load_committed(name, revision)
 
     def _load_given(self, name: str, revision: str | None) -> Snapshot:
         if revision is not None:
             return resolve(self.version(name, None), revision)
-        source = self._tables.get(name, name)
+        source = self._given.get(name, name)
         if isinstance(source, Table):
             return source._snapshot
         try:
-            found = open_table(source, storage_options=self._storage_options)._snapshot
+            found = open_table(source, storage_options=self.storage_options)._snapshot
         except NotFoundError:
             if source is name and _is_other_file(name):
                 raise _no_lance(name) from None
             raise
-        if self._revision is not None and self._repository is None:
-            return resolve(found, self._revision)
+        if self.revision is not None and self.repository is None:
+            return resolve(found, self.revision)
         return found
 
     def _load_committed(self, name: str, revision: str | None) -> Snapshot:
         if revision is None:
-            return self._load_pinned(name, self._revision or "HEAD")
+            return self._load_pinned(name, self.revision or "HEAD")
         if ":" in revision:
             return resolve(self.version(name, None), revision)
         try:
@@ -191,16 +202,16 @@ class Sources:
     def _names_branch(self, name: str, revision: str, found: Snapshot) -> bool:
         """Whether a text after an @ leaves the version open; one that was found in the repository
         has to be a branch there."""
-        if name not in self._tables and revision in self._views:
-            assert self._repository is not None
-            return revision == "HEAD" or revision in self._repository.branches.list()
+        if name not in self._given and revision in self._views:
+            assert self.repository is not None
+            return revision == "HEAD" or revision in self.repository.branches.list()
         return _is_branch(revision, found)
 
     def _at(self, revision: str) -> View:
         """A commit of the repository, resolved once."""
-        assert self._repository is not None
+        assert self.repository is not None
         if revision not in self._views:
-            self._views[revision] = self._repository.at(revision)
+            self._views[revision] = self.repository.at(revision)
         return self._views[revision]
 
     @cached_property
@@ -209,16 +220,16 @@ class Sources:
 
     def _names(self) -> Iterator[str]:
         """The tables of the default commit; none if there is no commit yet."""
-        if self._repository is None:
+        if self.repository is None:
             return
-        if self._revision is None and self._repository.head.hash is None:
+        if self.revision is None and self.repository.head.hash is None:
             return
-        yield from self._at(self._revision or "HEAD").tables
+        yield from self._at(self.revision or "HEAD").tables
 
 
-def _checked(tables: Mapping[str, Source] | None) -> dict[str, Source]:
+def _checked(tables: Mapping[str, Source] | None) -> dict[str, Source] | None:
     if tables is None:
-        return {}
+        return None
     if not isinstance(tables, Mapping):
         raise InvalidInputError(
             "tables takes a mapping from names to uris or tables, such as "

@@ -138,13 +138,15 @@ def test_what_a_script_would_do_is_told(lw_ok: Lw, location: Path) -> None:
     script = "DELETE FROM photos WHERE id = 1; SELECT label FROM photos; EXPLAIN DELETE FROM photos"
     told = lw_ok("sql", script, *PHOTOS, "--explain").out
     assert told.splitlines() == [
-        "would delete rows of photos, version 1 of main, where id = 1",
+        "would run DELETE FROM photos WHERE id = 1",
+        "  photos: version 1 of main",
         "  0 rows inserted, 0 updated, 1 deleted",
         "photos",
         f"  version  1 of main, {location / 'photos.lance'}",
         "  columns  label (1 of 2)",
         "  where    all rows",
-        "would delete all rows of photos, version 1 of main",
+        "would run DELETE FROM photos",
+        "  photos: version 1 of main",
         "  0 rows inserted, 0 updated, 3 deleted",
     ]
     assert lw.open("photos.lance").version == 1
@@ -199,7 +201,7 @@ class Answered:
 class Engine:
     """Spark, as far as the command looks at it."""
 
-    settings = Settings()
+    identifiers = Settings()
 
     def __init__(self, frame: Answered) -> None:
         self._frame = frame

@@ -32,10 +32,10 @@ from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
 from lancewood.files.formats import FileFormat
 from lancewood.files.sinks import STDOUT, writing
 from lancewood.query.answer import Answer
-from lancewood.query.here import Here
 from lancewood.query.identifiers import Identifiers
 from lancewood.query.sources import Sources
 from lancewood.query.statements import script as in_process
+from lancewood.query.statements.engine import Here
 from lancewood.query.statements.model import Begin, Commit, Explain, Rollback
 from lancewood.query.statements.script import is_query
 from lancewood.query.statements.sequence import Outcome, Script, run_script
@@ -205,7 +205,7 @@ class _Asked:
             return Here(pushdown=pushdown).planned(self.text, self._sources(Identifiers()))
         plan_query(self.text, self._sources(Settings()), Settings(), spark)
         engine = OnSpark(spark.running, None)
-        return engine.answer(engine.planned(self.text, self._sources(engine.settings)))
+        return engine.answer(engine.planned(self.text, self._sources(engine.identifiers)))
 
     def run(self, spark: _Spark | None, *, pushdown: bool) -> Any:
         """What a script answers: the rows of its last query, or a table of what it did."""
@@ -218,7 +218,7 @@ class _Asked:
             plan = plan_query(self.text, self._sources(Settings()), Settings(), spark)
             return plan.explain()
         if is_query(script):
-            return Here().planned(self.text, self._sources(Identifiers())).explain()
+            return str(Here().planned(self.text, self._sources(Identifiers())).explain())
         plans = [self._outcome(spark, (each,)).report["plan"] for each in _explaining(script)]
         return "\n".join(line for each in plans for line in each.to_pylist())
 
@@ -229,11 +229,8 @@ class _Asked:
         self, spark: _Spark | None, script: Script, *, pushdown: bool = True
     ) -> Outcome[Any]:
         """What a script did, in this process, or on Spark, which starts now."""
-        engine: Here | OnSpark = Here(pushdown=pushdown)
-        if spark is not None:
-            engine = OnSpark(spark.running, None)
-        identifiers = engine.dialect.identifiers
-        workplace = Workplace(self.tables, self.repository, self.at, self.storage, identifiers)
+        engine = Here(pushdown=pushdown) if spark is None else OnSpark(spark.running, None)
+        workplace = Workplace(self._sources(engine.identifiers))
         with nullcontext() if spark is None else _in_our_words("the script"):
             return run_script(script, workplace, engine)
 

@@ -10,6 +10,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal, TypeAlias
 
+KEPT, INSERTED, UPDATED, DELETED, REFUSED = range(5)
+"""What becomes of a row. Kept are rows of the table that match, and that no clause changes; refused
+are new rows that do not meet the condition of REPLACE WHERE."""
+
 Path: TypeAlias = tuple[str, ...]
 """The name of a column, a field of a struct with the names that lead to it."""
 
@@ -62,6 +66,13 @@ class Written:
 
 
 @dataclass(frozen=True)
+class OfTable(Written):
+    """A statement that changes a table."""
+
+    target: Target
+
+
+@dataclass(frozen=True)
 class Passed:
     """A statement that is none of ours, or a query: it goes on to the engine as it is."""
 
@@ -79,10 +90,9 @@ class InsertMode(Enum):
 
 
 @dataclass(frozen=True)
-class Insert(Written):
+class Insert(OfTable):
     """``INSERT INTO``, ``INSERT OVERWRITE``, ``INSERT INTO … REPLACE WHERE``."""
 
-    target: Target
     query: str
     """The query, or ``VALUES``, with a ``WITH`` that stood before the statement; empty where
     ``values`` are given."""
@@ -111,10 +121,9 @@ class Column:
 
 
 @dataclass(frozen=True)
-class CreateTable(Written):
+class CreateTable(OfTable):
     """``CREATE TABLE``, with columns or ``AS`` a query."""
 
-    target: Target
     columns: tuple[Column, ...] = ()
     query: str | None = None
     existing: Existing = Existing.FAIL
@@ -128,10 +137,9 @@ class CreateTable(Written):
 
 
 @dataclass(frozen=True)
-class Delete(Written):
+class Delete(OfTable):
     """``DELETE FROM``, and ``TRUNCATE TABLE``, which deletes all rows."""
 
-    target: Target
     where: str | None = None
     alias: str | None = None
     using: str | None = None
@@ -151,10 +159,9 @@ class Assignment:
 
 
 @dataclass(frozen=True)
-class Update(Written):
+class Update(OfTable):
     """``UPDATE … SET``."""
 
-    target: Target
     assignments: tuple[Assignment, ...]
     where: str | None = None
     alias: str | None = None
@@ -175,54 +182,18 @@ class When(Enum):
 
 
 @dataclass(frozen=True)
-class SetColumns:
-    """``UPDATE SET a = …``."""
+class Action:
+    """What a clause of a merge does with a row: KEPT is ``DO NOTHING``, whatever clauses follow."""
 
-    assignments: tuple[Assignment, ...]
-
-
-@dataclass(frozen=True)
-class SetAll:
-    """``UPDATE SET *``: every column from one of the source."""
-
+    change: int
+    """INSERTED, UPDATED, DELETED or KEPT."""
+    assignments: tuple[Assignment, ...] | None = None
+    """What its columns become: of a new row, those that are not named are null, and without paths
+    they are the table's in order. None for every column from one of the source."""
     by_name: bool = True
     """Whether that is the one of the same name; else the one at the same place."""
-
-
-@dataclass(frozen=True)
-class DeleteRow:
-    """``DELETE``."""
-
-
-@dataclass(frozen=True)
-class DoNothing:
-    """``DO NOTHING``: the row stays, whatever clauses follow."""
-
-
-@dataclass(frozen=True)
-class Fail:
-    """``ERROR``: the statement fails if there is such a row."""
-
-    message: str | None = None
-    """An expression for the message."""
-
-
-@dataclass(frozen=True)
-class InsertColumns:
-    """``INSERT (a, …) VALUES (…, …)``; columns that are not named are null."""
-
-    assignments: tuple[Assignment, ...]
-
-
-@dataclass(frozen=True)
-class InsertAll:
-    """``INSERT *``: every column from one of the source."""
-
-    by_name: bool = True
-    """Whether that is the one of the same name; else the one at the same place."""
-
-
-Action: TypeAlias = SetColumns | SetAll | DeleteRow | DoNothing | Fail | InsertColumns | InsertAll
+    failure: str | None = None
+    """``ERROR``: an expression for the message with which the statement fails; may be empty."""
 
 
 @dataclass(frozen=True)
@@ -235,10 +206,9 @@ class MergeClause:
 
 
 @dataclass(frozen=True)
-class Merge(Written):
+class Merge(OfTable):
     """``MERGE INTO``."""
 
-    target: Target
     source: str
     """A query for the rows of the source: ``SELECT * FROM`` what was written after ``USING``."""
     on: str
@@ -259,38 +229,34 @@ class Merge(Written):
 
 
 @dataclass(frozen=True)
-class AddColumns(Written):
+class AddColumns(OfTable):
     """``ALTER TABLE … ADD COLUMNS``."""
 
-    target: Target
     columns: tuple[Column, ...]
     if_not_exists: bool = False
 
 
 @dataclass(frozen=True)
-class DropColumns(Written):
+class DropColumns(OfTable):
     """``ALTER TABLE … DROP COLUMNS``."""
 
-    target: Target
     paths: tuple[Path, ...]
     if_exists: bool = False
 
 
 @dataclass(frozen=True)
-class RenameColumn(Written):
+class RenameColumn(OfTable):
     """``ALTER TABLE … RENAME COLUMN … TO``."""
 
-    target: Target
     path: Path
     name: str
     """The new last part of the path."""
 
 
 @dataclass(frozen=True)
-class ChangeType(Written):
+class ChangeType(OfTable):
     """``ALTER TABLE … ALTER COLUMN … TYPE``."""
 
-    target: Target
     path: Path
     type: str
 
@@ -319,18 +285,15 @@ class DropRef(Written):
 
 
 @dataclass(frozen=True)
-class Restore(Written):
+class Restore(OfTable):
     """``RESTORE TABLE … TO``."""
 
-    target: Target
     at: At
 
 
 @dataclass(frozen=True)
-class Optimize(Written):
+class Optimize(OfTable):
     """``OPTIMIZE``: small files become larger ones."""
-
-    target: Target
 
 
 @dataclass(frozen=True)
@@ -350,21 +313,7 @@ class Rollback(Written):
     """``ROLLBACK``: what followed ``BEGIN`` is not done."""
 
 
-Change: TypeAlias = (
-    Insert
-    | CreateTable
-    | Delete
-    | Update
-    | Merge
-    | AddColumns
-    | DropColumns
-    | RenameColumn
-    | ChangeType
-    | CreateRef
-    | DropRef
-    | Restore
-    | Optimize
-)
+Change: TypeAlias = OfTable | CreateRef | DropRef
 """What changes a table or a repository."""
 
 

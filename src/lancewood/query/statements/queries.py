@@ -17,22 +17,8 @@ from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.model.schema import ROW_ADDRESS
 from lancewood.query.database import FAILED
 from lancewood.query.identifiers import Identifiers
-from lancewood.query.statements.model import (
-    Assignment,
-    Delete,
-    DeleteRow,
-    DoNothing,
-    Fail,
-    Insert,
-    InsertAll,
-    InsertColumns,
-    Merge,
-    MergeClause,
-    SetAll,
-    SetColumns,
-    Update,
-    When,
-)
+from lancewood.query.statements import model
+from lancewood.query.statements.model import DELETED, INSERTED, KEPT, REFUSED, UPDATED
 from lancewood.query.statements.parsing import column_types, parsed_expression
 from lancewood.query.tokens import literal, quoted
 
@@ -40,9 +26,6 @@ TARGET = "__lancewood_target"
 """The name under which the table is asked that is changed."""
 ROW, CHANGE = "__lancewood_row", "__lancewood_change"
 """The address of a row of the table, null for a new one; what becomes of it."""
-KEPT, INSERTED, UPDATED, DELETED, REFUSED = range(5)
-"""The values of ``CHANGE``. Kept are rows of the table that match, and that no clause changes;
-refused are new rows that do not meet the condition of REPLACE WHERE."""
 
 _SOURCE, _ONCE, _CLAUSE = "__lancewood_source", "__lancewood_once", "__lancewood_clause"
 _NAMES = Identifiers()
@@ -68,7 +51,7 @@ class ChangeQuery:
         return tuple(dict.fromkeys((*self.updated, *self.inserted)))
 
 
-def delete_query(statement: Delete) -> ChangeQuery:
+def delete_query(statement: model.Delete) -> ChangeQuery:
     """The rows that are deleted."""
     exposed = quoted(statement.alias or statement.target.name)
     return ChangeQuery(
@@ -78,28 +61,20 @@ def delete_query(statement: Delete) -> ChangeQuery:
     )
 
 
-def update_query(statement: Update, table: pa.Schema) -> ChangeQuery:
+def update_query(statement: model.Update, table: pa.Schema) -> ChangeQuery:
     """The rows that are updated, with their new values."""
     exposed = quoted(statement.alias or statement.target.name)
-    values = _Columns(table).assigned(statement.assignments)
+    columns = _Columns(table)
+    values = columns.assigned(statement.assignments)
+    listed = _listed(columns.cast(value, name) for name, value in values.items())
     return ChangeQuery(
         f"{statement.queries} SELECT {exposed}.{ROW_ADDRESS} AS {ROW}, {UPDATED} AS {CHANGE}"
-        f"{_listed(values.values())} "
-        f"FROM {TARGET} AS {exposed}{_others(statement.source)}{_where(statement.where)}",
+        f"{listed} FROM {TARGET} AS {exposed}{_others(statement.source)}{_where(statement.where)}",
         updated=tuple(values),
     )
 
 
-def column_query(values: Sequence[str], exposed: str) -> ChangeQuery:
-    """The values of expressions for every row."""
-    name = quoted(exposed)
-    return ChangeQuery(
-        f"SELECT {name}.{ROW_ADDRESS} AS {ROW}, {UPDATED} AS {CHANGE}{_listed(values)} "
-        f"FROM {TARGET} AS {name}"
-    )
-
-
-def replace_query(statement: Insert, names: Sequence[str], table: pa.Schema) -> ChangeQuery:
+def replace_query(statement: model.Insert, names: Sequence[str], table: pa.Schema) -> ChangeQuery:
     """The rows that give way, and those that come instead; ``names`` are the columns of those."""
     exposed = quoted(statement.target.name)
     columns = _Columns(table)
@@ -115,8 +90,10 @@ def replace_query(statement: Insert, names: Sequence[str], table: pa.Schema) -> 
     )
 
 
-def values_query(statement: Insert, table: pa.Schema) -> str:
-    """The rows of VALUES, each value in the type of its column."""
+def insert_query(statement: model.Insert, table: pa.Schema) -> str:
+    """The rows of an INSERT; each of VALUES in the type of its column."""
+    if not statement.values:
+        return statement.query
     names = statement.columns or tuple(table.names)
     rows = statement.values
     if not rows[0]:  # DEFAULT VALUES
@@ -145,7 +122,7 @@ def cast_query(query: str, names: Sequence[str], table: pa.Schema) -> str:
     return f"SELECT {listed} FROM ({query}\n) AS {_SOURCE}({', '.join(places)})"
 
 
-def merge_query(statement: Merge, table: pa.Schema, source: Sequence[str]) -> ChangeQuery:
+def merge_query(statement: model.Merge, table: pa.Schema, source: Sequence[str]) -> ChangeQuery:
     """The rows that a merge changes; ``source`` are the columns of its source."""
     return _MergeQuery(statement, table, source).made()
 
@@ -167,7 +144,7 @@ def not_replaced(rows: int) -> InvalidInputError:
     )
 
 
-def not_as_many(statement: Insert, given: int, names: Sequence[str]) -> InvalidInputError:
+def not_as_many(statement: model.Insert, given: int, names: Sequence[str]) -> InvalidInputError:
     """The error for an INSERT with more or fewer values than columns."""
     return InvalidInputError(
         f"INSERT INTO {statement.target.written} gives {given} values for {len(names)} columns: "
@@ -195,31 +172,44 @@ class _Columns:
             )
         return f"CAST(({value}\n) AS {kind})"
 
-    def assigned(self, assignments: Sequence[Assignment]) -> dict[str, str]:
-        """The new value of each column that is set."""
-        found: dict[str, str] = {}
-        for each in assignments:
-            name = _NAMES.column(each.path[0], self._table.names, "the table")
-            found[name] = self.cast(each.value, name)
-        return found
+    def assigned(self, assignments: Sequence[model.Assignment]) -> dict[str, str]:
+        """The new value of each column that is set, not cast yet."""
+        return {
+            _NAMES.column(each.path[0], self._table.names, "the table"): each.value
+            for each in assignments
+        }
 
 
 @dataclass(frozen=True)
 class _Clause:
-    """A clause of a merge: when it acts, what it does, the values that it sets."""
+    """A clause of a merge, its number, and the values that it sets, not cast yet."""
 
-    when: When
-    condition: str | None
-    change: int
+    at: int
+    clause: model.MergeClause
     values: Mapping[str, str]
-    failure: str | None = None
+
+    @property
+    def change(self) -> int:
+        return self.clause.action.change
+
+    @property
+    def case(self) -> str:
+        """When it acts, and its number; or the error with which it fails."""
+        clause, result = self.clause, str(self.at)
+        condition = "true" if clause.condition is None else f"({clause.condition}\n)"
+        if clause.action.failure is not None:
+            text = literal(f"{FAILED}{clause.when.value.upper()} … THEN ERROR")
+            if clause.action.failure:
+                text += f" || ': ' || ({clause.action.failure}\n)"
+            result = f"CAST(error({text}) AS INTEGER)"
+        return f" WHEN {condition} THEN {result}"
 
 
 class _MergeQuery:
     """The query for one merge: a SELECT for each kind of rows, in which names mean what they mean
     in the clauses about them. Rows that are not matched have the columns of one side alone."""
 
-    def __init__(self, statement: Merge, table: pa.Schema, source: Sequence[str]) -> None:
+    def __init__(self, statement: model.Merge, table: pa.Schema, source: Sequence[str]) -> None:
         self._statement = statement
         self._table = table
         self._source = source
@@ -227,98 +217,81 @@ class _MergeQuery:
         self._target_name = statement.alias or statement.target.name
         self._source_name = statement.source_alias or _SOURCE
         self._target, self._from = quoted(self._target_name), quoted(self._source_name)
+        self._clauses = [
+            _Clause(at, each, self._values(each)) for at, each in enumerate(statement.clauses)
+        ]
 
     def made(self) -> ChangeQuery:
-        clauses = [self._clause(each) for each in self._statement.clauses]
-        updated = _changed(clauses, UPDATED)
-        inserted = _changed(clauses, INSERTED)
-        values = tuple(dict.fromkeys((*updated, *inserted)))
         queries = self._statement.queries
         head = f"{queries}," if queries else "WITH"
-        kinds = [each for each in When if self._statement.of(each)]
-        selects = " UNION ALL ".join(self._select(each, clauses, values) for each in kinds)
+        kinds = [each for each in model.When if self._statement.of(each)]
+        selects = " UNION ALL ".join(map(self._select, kinds))
         sql = f"{head} {_ONCE} AS MATERIALIZED ({self._statement.source}\n) {selects}"
-        return ChangeQuery(sql, updated, inserted, self._key(clauses))
+        return ChangeQuery(sql, self._set(UPDATED), self._set(INSERTED), self._key())
 
-    def _select(self, when: When, clauses: Sequence[_Clause], values: Sequence[str]) -> str:
-        own = [(at, each) for at, each in enumerate(clauses) if each.when is when]
-        updated = _changed(clauses, UPDATED)
-        acts = "".join(
-            f" WHEN {'true' if each.condition is None else f'({each.condition}{chr(10)})'} "
-            f"THEN {at if each.failure is None else f'CAST(error({each.failure}) AS INTEGER)'}"
-            for at, each in own
+    def _set(self, *changes: int) -> tuple[str, ...]:
+        """The columns that clauses with such changes set, in the order of the changes."""
+        return tuple(
+            dict.fromkeys(
+                name
+                for change in changes
+                for each in self._clauses
+                if each.change == change
+                for name in each.values
+            )
         )
-        changes = "".join(f" WHEN {at} THEN {each.change}" for at, each in own)
-        address = (
-            f"{self._target}.{ROW_ADDRESS}"
-            if when is not When.NOT_MATCHED
-            else "CAST(NULL AS UBIGINT)"
-        )
-        new = [at for at, each in own if each.change == INSERTED]
-        if new and when is not When.NOT_MATCHED:
-            address = f"CASE WHEN {_CLAUSE} NOT IN ({', '.join(map(str, new))}) THEN {address} END"
+
+    def _select(self, when: model.When) -> str:
+        own = [each for each in self._clauses if each.clause.when is when]
+        changes = "".join(f" WHEN {each.at} THEN {each.change}" for each in own)
+        address = "CAST(NULL AS UBIGINT)"
+        if when is not model.When.NOT_MATCHED:
+            address = f"{self._target}.{ROW_ADDRESS}"
+            new = ", ".join(str(each.at) for each in own if each.change == INSERTED)
+            address = f"CASE WHEN {_CLAUSE} NOT IN ({new}) THEN {address} END" if new else address
+        listed = _listed(self._value(own, name) for name in self._set(UPDATED, INSERTED))
         return (
-            f"SELECT {address} AS {ROW}, CASE {_CLAUSE}{changes} END AS {CHANGE}"
-            f"{_listed(self._value(own, name, updated) for name in values)} "
+            f"SELECT {address} AS {ROW}, CASE {_CLAUSE}{changes} END AS {CHANGE}{listed} "
             f"FROM {self._joined(when)}, "
-            f"LATERAL (SELECT CASE{acts} END AS {_CLAUSE}) AS {_CLAUSE}s "
-            f"WHERE {_CLAUSE} IS NOT NULL AND {CHANGE} <> {KEPT}"
+            f"LATERAL (SELECT CASE{''.join(each.case for each in own)} END AS {_CLAUSE}) "
+            f"AS {_CLAUSE}s WHERE {_CLAUSE} IS NOT NULL AND {CHANGE} <> {KEPT}"
         )
 
-    def _joined(self, when: When) -> str:
+    def _joined(self, when: model.When) -> str:
         statement = self._statement
         target, source = f"{TARGET} AS {self._target}", f"{_ONCE} AS {self._from}"
         using = f"USING ({', '.join(map(quoted, statement.using))})"
         how = using if statement.using else f"ON ({statement.on}\n)"
-        if when is When.MATCHED:
+        if when is model.When.MATCHED:
             return f"{target} JOIN {source} {how}"
-        if when is When.NOT_MATCHED:
+        if when is model.When.NOT_MATCHED:
             return f"{source} ANTI JOIN {target} {how}"
         return f"{target} ANTI JOIN {source} {how}"
 
-    def _clause(self, clause: MergeClause) -> _Clause:
-        when, condition, action = clause.when, clause.condition, clause.action
-        match action:
-            case DeleteRow():
-                return _Clause(when, condition, DELETED, {})
-            case DoNothing():
-                return _Clause(when, condition, KEPT, {})
-            case Fail(message):
-                text = literal(f"{FAILED}{when.value.upper()} … THEN ERROR")
-                if message is not None:
-                    text += f" || ': ' || ({message}\n)"
-                return _Clause(when, condition, KEPT, {}, text)
-            case SetColumns(assignments):
-                return _Clause(when, condition, UPDATED, self._columns.assigned(assignments))
-            case InsertColumns(assignments):
-                return _Clause(when, condition, INSERTED, self._inserted(assignments))
-            case SetAll(by_name) | InsertAll(by_name):
-                change = UPDATED if isinstance(action, SetAll) else INSERTED
-                return _Clause(when, condition, change, dict(self._all(clause, by_name=by_name)))
-
-    def _inserted(self, assignments: Sequence[Assignment]) -> dict[str, str]:
-        """The values of a new row, whose columns are the table's where none are named."""
-        if not assignments or assignments[0].path:
-            return self._columns.assigned(assignments) or {
-                name: self._columns.cast("NULL", name) for name in self._table.names
-            }
-        if len(assignments) != len(self._table.names):
+    def _values(self, clause: model.MergeClause) -> dict[str, str]:
+        """The values that a clause sets, by columns of the table."""
+        action, names = clause.action, self._table.names
+        if action.change in (KEPT, DELETED):
+            return {}
+        if action.assignments is None:
+            return dict(self._of_source(clause))
+        if action.change == UPDATED or any(each.path for each in action.assignments):
+            return self._columns.assigned(action.assignments)
+        values = [each.value for each in action.assignments] or ["NULL"] * len(names)
+        if len(values) != len(names):
             raise InvalidInputError(
-                f"MERGE: INSERT gives {len(assignments)} values for {len(self._table.names)} "
-                f"columns: {', '.join(self._table.names)}; name the columns that are given"
+                f"MERGE: INSERT gives {len(values)} values for {len(names)} columns: "
+                f"{', '.join(names)}; name the columns that are given"
             )
-        return {
-            name: self._columns.cast(each.value, name)
-            for name, each in zip(self._table.names, assignments, strict=True)
-        }
+        return dict(zip(names, values, strict=True))
 
-    def _all(self, clause: MergeClause, *, by_name: bool) -> Iterator[tuple[str, str]]:
+    def _of_source(self, clause: model.MergeClause) -> Iterator[tuple[str, str]]:
         """Columns of the table from those of the source."""
-        if clause.when is When.NOT_MATCHED_BY_SOURCE:
+        if clause.when is model.When.NOT_MATCHED_BY_SOURCE:
             raise InvalidInputError(
                 "WHEN NOT MATCHED BY SOURCE: the source has no such row; name columns and values"
             )
-        names = self._table.names
+        names, by_name = self._table.names, clause.action.by_name
         if not by_name and len(names) != len(self._source):
             raise InvalidInputError(
                 f"MERGE: the source has {len(self._source)} columns for {len(names)} of the table: "
@@ -326,50 +299,30 @@ class _MergeQuery:
             )
         for at, given in enumerate(self._source):
             name = _NAMES.column(given, names, "the table") if by_name else names[at]
-            yield name, self._columns.cast(f"{self._from}.{quoted(given)}", name)
+            yield name, f"{self._from}.{quoted(given)}"
 
-    def _value(self, own: Sequence[tuple[int, _Clause]], name: str, updated: Sequence[str]) -> str:
+    def _value(self, own: Sequence[_Clause], name: str) -> str:
         """The value of a column by the clause that acts: its own, the old one of a row that is
         updated otherwise, or null."""
-        old = f"{self._target}.{quoted(name)}"
         whens = ""
-        for at, each in own:
+        for each in own:
             if name in each.values:
-                whens += f" WHEN {at} THEN {each.values[name]}"
-            elif each.change == UPDATED and name in updated:
-                whens += f" WHEN {at} THEN {old}"
+                whens += f" WHEN {each.at} THEN {self._columns.cast(each.values[name], name)}"
+            elif each.change == UPDATED and name in self._set(UPDATED):
+                whens += f" WHEN {each.at} THEN {self._target}.{quoted(name)}"
         return f"CASE {_CLAUSE}{whens} END" if whens else self._columns.cast("NULL", name)
 
-    def _key(self, clauses: Sequence[_Clause]) -> tuple[str, ...] | None:
+    def _key(self) -> tuple[str, ...] | None:
         """The columns of the table that are compared with columns of the source, if new rows get
         just these values, and nothing else is compared."""
-        new = self._statement.of(When.NOT_MATCHED)
-        pairs = self._pairs()
-        if pairs is None or not any(each.change == INSERTED for each in clauses):
+        pairs, new = self._pairs(), [each for each in self._clauses if each.change == INSERTED]
+        if pairs is None or not new:
             return None
-        for clause in new:
-            action = clause.action
-            if isinstance(action, InsertAll):
-                given = dict(self._all(clause, by_name=action.by_name))
-                if any(
-                    given.get(name) != self._columns.cast(f"{self._from}.{quoted(theirs)}", name)
-                    for name, theirs in pairs.items()
-                ):
+        for name, theirs in pairs.items():
+            for each in new:
+                is_table, given = self._side(parsed_expression(each.values.get(name, "NULL")))
+                if is_table or given != theirs:
                     return None
-            elif isinstance(action, InsertColumns):
-                names = [each.path[0] if each.path else "" for each in action.assignments]
-                names = names if all(names) else list(self._table.names)
-                values = {
-                    _NAMES.folded(name): each.value
-                    for name, each in zip(names, action.assignments, strict=False)
-                }
-                for name, theirs in pairs.items():
-                    value = values.get(_NAMES.folded(name))
-                    if value is None or self._side(parsed_expression(value)) not in (
-                        (False, theirs),
-                        (None, theirs),
-                    ):
-                        return None
         return tuple(pairs)
 
     def _pairs(self) -> dict[str, str] | None:
@@ -408,13 +361,6 @@ class _MergeQuery:
             return None, None
         is_table = qualifier == here
         return is_table, _NAMES.find(str(parts[1]), self._table.names if is_table else self._source)
-
-
-def _changed(clauses: Sequence[_Clause], change: int) -> tuple[str, ...]:
-    """The columns that some clauses set."""
-    return tuple(
-        dict.fromkeys(name for each in clauses if each.change == change for name in each.values)
-    )
 
 
 def _listed(values: Iterable[str]) -> str:

@@ -6,25 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from lancewood.query.statements.model import (
-    Action,
-    Assignment,
-    Delete,
-    DeleteRow,
-    DoNothing,
-    Fail,
-    Insert,
-    InsertAll,
-    InsertColumns,
-    InsertMode,
-    Merge,
-    MergeClause,
-    Path,
-    SetAll,
-    SetColumns,
-    Update,
-    When,
-)
+from lancewood.query.statements import model
+from lancewood.query.statements.model import DELETED, INSERTED, KEPT, UPDATED
 from lancewood.query.statements.parsing import outer_nodes, parsed_expression
 from lancewood.query.statements.reader import Reader
 
@@ -33,15 +16,15 @@ _WHEN = "WHEN MATCHED, WHEN NOT MATCHED or WHEN NOT MATCHED BY SOURCE"
 _COLUMN = "the name of a column"
 
 
-def read_insert(reader: Reader) -> Insert:
+def read_insert(reader: Reader) -> model.Insert:
     """What follows INSERT."""
     if reader.sees("OR"):
         raise reader.refused("rows have no key that an INSERT could meet: write MERGE INTO")
     word = reader.takes_one("INTO", "OVERWRITE")
     if not word:
         raise reader.wrong("INTO or OVERWRITE")
-    mode = InsertMode.OVERWRITE if word == "OVERWRITE" else InsertMode.APPEND
-    found = Insert(reader.target(), "", mode=mode)
+    mode = model.InsertMode.OVERWRITE if word == "OVERWRITE" else model.InsertMode.APPEND
+    found = model.Insert(reader.target(), "", mode=mode)
     if reader.takes("AS"):
         reader.name("an alias")
     if reader.sees("(") and reader.word(1) not in _QUERIES:
@@ -53,10 +36,10 @@ def read_insert(reader: Reader) -> Insert:
     else:
         reader.takes("BY", "POSITION")
     if reader.takes("REPLACE", "WHERE"):
-        if mode is InsertMode.OVERWRITE:
+        if mode is model.InsertMode.OVERWRITE:
             raise reader.refused("OVERWRITE replaces all rows: write INSERT INTO … REPLACE WHERE")
         where = reader.expression("a condition", *_QUERIES[:4])
-        found = replace(found, mode=InsertMode.REPLACE_WHERE, where=where)
+        found = replace(found, mode=model.InsertMode.REPLACE_WHERE, where=where)
     if any(one.word == "ON" and two.word == "CONFLICT" for one, two in pairwise(reader.rest)):
         raise reader.refused("ON CONFLICT is no part of INSERT here: write MERGE INTO")
     if reader.takes("DEFAULT", "VALUES"):
@@ -69,7 +52,7 @@ def read_insert(reader: Reader) -> Insert:
     return replace(found, query=_rows(reader))
 
 
-def read_delete(reader: Reader) -> Delete:
+def read_delete(reader: Reader) -> model.Delete:
     """What follows DELETE."""
     reader.expect("FROM")
     target = reader.target()
@@ -77,18 +60,18 @@ def read_delete(reader: Reader) -> Delete:
     using = reader.tables("WHERE", "RETURNING") if reader.takes("USING") else None
     where = _where(reader)
     reader.end("WHERE" if where is None else "the end of the statement")
-    return Delete(target, where, alias, using)
+    return model.Delete(target, where, alias, using)
 
 
-def read_truncate(reader: Reader) -> Delete:
+def read_truncate(reader: Reader) -> model.Delete:
     """What follows TRUNCATE."""
     reader.takes("TABLE")
     target = reader.target()
     reader.end()
-    return Delete(target)
+    return model.Delete(target)
 
 
-def read_update(reader: Reader) -> Update:
+def read_update(reader: Reader) -> model.Update:
     """What follows UPDATE."""
     target = reader.target()
     alias = reader.alias("SET", "WHERE", "FROM")
@@ -97,10 +80,10 @@ def read_update(reader: Reader) -> Update:
     source = reader.tables("WHERE", "RETURNING") if reader.takes("FROM") else None
     where = _where(reader)
     reader.end("WHERE" if where is None else "the end of the statement")
-    return Update(target, assignments, where, alias, source)
+    return model.Update(target, assignments, where, alias, source)
 
 
-def read_merge(reader: Reader) -> Merge:
+def read_merge(reader: Reader) -> model.Merge:
     """What follows MERGE."""
     if reader.sees("BRANCH"):
         raise reader.refused(
@@ -118,17 +101,17 @@ def read_merge(reader: Reader) -> Merge:
     else:
         reader.expect("ON")
         on = reader.expression("a condition", "WHEN")
-    clauses: list[MergeClause] = []
+    clauses: list[model.MergeClause] = []
     while reader.sees("WHEN"):
         clauses.append(_clause(reader))
         _check_order(reader, clauses)
     reader.end(_WHEN)
     if not clauses:
         raise reader.wrong(_WHEN)
-    return Merge(target, source, on, tuple(clauses), alias, source_alias, using)
+    return model.Merge(target, source, on, tuple(clauses), alias, source_alias, using)
 
 
-def _with_values(reader: Reader, found: Insert) -> Insert:
+def _with_values(reader: Reader, found: model.Insert) -> model.Insert:
     """The rows after VALUES, whose values are cast one by one."""
     reader.expect("VALUES")
     rows = [_row(reader)]
@@ -166,8 +149,8 @@ def _where(reader: Reader) -> str | None:
     return reader.expression("a condition", "RETURNING") if reader.takes("WHERE") else None
 
 
-def _assignments(reader: Reader, *stops: str) -> tuple[Assignment, ...]:
-    found: list[Assignment] = []
+def _assignments(reader: Reader, *stops: str) -> tuple[model.Assignment, ...]:
+    found: list[model.Assignment] = []
     while True:
         if reader.sees("("):
             found += _several(reader, stops)
@@ -179,14 +162,14 @@ def _assignments(reader: Reader, *stops: str) -> tuple[Assignment, ...]:
                     "a field of a struct write the whole, box = struct_update(box, x := 1)"
                 )
             reader.expect("=")
-            found.append(Assignment(path, _new_value(reader, ",", *stops)))
+            found.append(model.Assignment(path, _new_value(reader, ",", *stops)))
         if not reader.takes(","):
             break
     reader.check_once([each.path for each in found], "each column")
     return tuple(found)
 
 
-def _several(reader: Reader, stops: Sequence[str]) -> list[Assignment]:
+def _several(reader: Reader, stops: Sequence[str]) -> list[model.Assignment]:
     """``(a, b) = (1, 2)``."""
     names = reader.names(_COLUMN)
     reader.expect("=")
@@ -200,7 +183,7 @@ def _several(reader: Reader, stops: Sequence[str]) -> list[Assignment]:
     reader.expect(")")
     if len(names) != len(values):
         raise reader.refused(f"SET names {len(names)} columns and gives {len(values)} values")
-    return [Assignment((name,), value) for name, value in zip(names, values, strict=True)]
+    return [model.Assignment((name,), value) for name, value in zip(names, values, strict=True)]
 
 
 def _new_value(reader: Reader, *stops: str) -> str:
@@ -214,44 +197,45 @@ def _new_value(reader: Reader, *stops: str) -> str:
     return found
 
 
-def _clause(reader: Reader) -> MergeClause:
+def _clause(reader: Reader) -> model.MergeClause:
     when = _when(reader)
     condition = reader.expression("a condition", "THEN") if reader.takes("AND") else None
     reader.expect("THEN")
-    return MergeClause(when, _action(reader, when), condition)
+    return model.MergeClause(when, _action(reader, when), condition)
 
 
-def _when(reader: Reader) -> When:
+def _when(reader: Reader) -> model.When:
     if reader.takes("WHEN", "MATCHED"):
-        return When.MATCHED
+        return model.When.MATCHED
     if not reader.takes("WHEN", "NOT", "MATCHED"):
         raise reader.wrong(_WHEN)
     if not reader.takes("BY"):
-        return When.NOT_MATCHED
+        return model.When.NOT_MATCHED
     word = reader.takes_one("SOURCE", "TARGET")
     if not word:
         raise reader.wrong("SOURCE or TARGET")
-    return When.NOT_MATCHED_BY_SOURCE if word == "SOURCE" else When.NOT_MATCHED
+    return model.When.NOT_MATCHED_BY_SOURCE if word == "SOURCE" else model.When.NOT_MATCHED
 
 
-def _action(reader: Reader, when: When) -> Action:
+def _action(reader: Reader, when: model.When) -> model.Action:
     if reader.takes("DO", "NOTHING"):
-        return DoNothing()
+        return model.Action(KEPT)
     if reader.takes("ERROR"):
         is_last = reader.is_done or reader.word() in ("WHEN", "RETURNING")
-        return Fail(None if is_last else reader.expression("a message", "WHEN", "RETURNING"))
+        message = "" if is_last else reader.expression("a message", "WHEN", "RETURNING")
+        return model.Action(KEPT, failure=message)
     if reader.takes("INSERT"):
         return _inserted(reader)
-    if when is When.NOT_MATCHED:
+    if when is model.When.NOT_MATCHED:
         raise reader.wrong("INSERT, DO NOTHING or ERROR, since the target has no such row")
     if reader.takes("DELETE"):
-        return DeleteRow()
+        return model.Action(DELETED)
     if not reader.takes("UPDATE"):
         raise reader.wrong("UPDATE, DELETE, INSERT, DO NOTHING or ERROR")
     by_name = _by_name(reader)
     if by_name is None and reader.takes("SET") and not reader.takes("*"):
-        return SetColumns(_assignments(reader, "WHEN", "RETURNING"))
-    return SetAll(by_name=bool(by_name))
+        return model.Action(UPDATED, _assignments(reader, "WHEN", "RETURNING"))
+    return model.Action(UPDATED, by_name=bool(by_name))
 
 
 def _by_name(reader: Reader) -> bool | None:
@@ -261,28 +245,28 @@ def _by_name(reader: Reader) -> bool | None:
     return False if reader.takes("BY", "POSITION") else None
 
 
-def _inserted(reader: Reader) -> InsertColumns | InsertAll:
+def _inserted(reader: Reader) -> model.Action:
     by_name = _by_name(reader)
     if reader.takes("DEFAULT", "VALUES"):
-        return InsertColumns(())
+        return model.Action(INSERTED, ())
     if by_name is not None or reader.takes("*"):
         reader.takes("*")
-        return InsertAll(by_name=bool(by_name))
+        return model.Action(INSERTED, by_name=bool(by_name))
     columns: tuple[str, ...] | None = reader.names(_COLUMN) if reader.sees("(") else None
     if not reader.takes("VALUES"):
         if columns is not None:
             raise reader.wrong("VALUES")
-        return InsertAll(by_name=False)
+        return model.Action(INSERTED, by_name=False)
     values = [each or "NULL" for each in _row(reader)]
     if columns is None:
-        return InsertColumns(tuple(Assignment((), each) for each in values))
+        return model.Action(INSERTED, tuple(model.Assignment((), each) for each in values))
     if len(columns) != len(values):
         raise reader.refused(f"INSERT names {len(columns)} columns and gives {len(values)} values")
-    paths: list[Path] = [(each,) for each in columns]
-    return InsertColumns(tuple(map(Assignment, paths, values)))
+    paths: list[model.Path] = [(each,) for each in columns]
+    return model.Action(INSERTED, tuple(map(model.Assignment, paths, values)))
 
 
-def _check_order(reader: Reader, clauses: Sequence[MergeClause]) -> None:
+def _check_order(reader: Reader, clauses: Sequence[model.MergeClause]) -> None:
     """Raise InvalidInputError where a clause is never reached."""
     *before, last = clauses
     if any(each.when is last.when and each.condition is None for each in before):

@@ -10,20 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from lancewood.errors import InvalidInputError
-from lancewood.query.statements.model import (
-    Begin,
-    Commit,
-    CreateRef,
-    Delete,
-    DropRef,
-    Explain,
-    Insert,
-    Merge,
-    Passed,
-    Rollback,
-    Statement,
-    Update,
-)
+from lancewood.query.statements import model
 from lancewood.query.statements.reader import Reader
 from lancewood.query.statements.rows import (
     read_delete,
@@ -44,7 +31,7 @@ from lancewood.query.tokens import CLOSING, OPENING, Token, shown, statements
 _DML = ("INSERT", "MERGE", "UPDATE", "DELETE")
 
 
-def parse_script(text: str) -> tuple[Statement | Passed, ...]:
+def parse_script(text: str) -> tuple[model.Statement | model.Passed, ...]:
     """The statements of a script, which semicolons separate.
 
     A text that is one statement of none of ours, such as a query, is passed on whole. Raises
@@ -52,31 +39,31 @@ def parse_script(text: str) -> tuple[Statement | Passed, ...]:
     does not begin, or does not end.
     """
     found = tuple(_statement(text, each) for each in statements(text))
-    if all(isinstance(each, Passed) for each in found) and len(found) <= 1:
-        return (Passed(text),)
+    if all(isinstance(each, model.Passed) for each in found) and len(found) <= 1:
+        return (model.Passed(text),)
     check_transactions(found)
     return found
 
 
-def is_query(script: Sequence[Statement | Passed]) -> bool:
+def is_query(script: Sequence[model.Statement | model.Passed]) -> bool:
     """Whether a script is no script, but one text that goes on as it is."""
-    return len(script) == 1 and isinstance(script[0], Passed)
+    return len(script) == 1 and isinstance(script[0], model.Passed)
 
 
-def check_transactions(script: Sequence[Statement | Passed]) -> None:
+def check_transactions(script: Sequence[model.Statement | model.Passed]) -> None:
     """Raise InvalidInputError unless every BEGIN has its COMMIT or ROLLBACK, and no other, and what
     stands between them can be part of a commit."""
-    begun: Begin | None = None
+    begun: model.Begin | None = None
     for each in script:
-        if isinstance(each, Begin):
+        if isinstance(each, model.Begin):
             if begun is not None:
                 raise _misplaced(each, f"the transaction of line {begun.line} has not ended yet")
             begun = each
-        elif isinstance(each, Commit | Rollback):
+        elif isinstance(each, model.Commit | model.Rollback):
             if begun is None:
                 raise _misplaced(each, "no BEGIN stands before it")
             begun = None
-        elif begun is not None and isinstance(each, CreateRef | DropRef):
+        elif begun is not None and isinstance(each, model.CreateRef | model.DropRef):
             raise _misplaced(
                 each,
                 "branches and tags are no part of a transaction: make and drop them before BEGIN, "
@@ -86,14 +73,14 @@ def check_transactions(script: Sequence[Statement | Passed]) -> None:
         raise _misplaced(begun, "no COMMIT follows: end the script with COMMIT 'message'")
 
 
-def _statement(script: str, tokens: Sequence[Token]) -> Statement | Passed:
+def _statement(script: str, tokens: Sequence[Token]) -> model.Statement | model.Passed:
     line = script.count("\n", 0, tokens[0].start) + 1
     text = script[tokens[0].start : tokens[-1].end]
     read = _READING.get(tokens[0].word)
     if tokens[0].word == "WITH":
         read = _with_queries if _after_with(tokens) in _DML else None
     if read is None:
-        return Passed(text, line)
+        return model.Passed(text, line)
     reader = Reader(script, tokens)
     reader.expect(tokens[0].word)
     found = read(reader)
@@ -111,7 +98,7 @@ def _after_with(tokens: Sequence[Token]) -> str:
     return ""
 
 
-def _with_queries(reader: Reader) -> Insert | Merge | Update | Delete:
+def _with_queries(reader: Reader) -> model.Insert | model.Merge | model.Update | model.Delete:
     """WITH … INSERT and its like: the queries belong to the statement."""
     queries = reader.queries(*_DML)
     word = reader.takes_one(*_DML)
@@ -127,47 +114,47 @@ def _with_queries(reader: Reader) -> Insert | Merge | Update | Delete:
     return replace(read_delete(reader), queries=queries)
 
 
-def _begin(reader: Reader) -> Begin:
+def _begin(reader: Reader) -> model.Begin:
     reader.takes_one("TRANSACTION", "WORK")
     reader.end("a semicolon")
-    return Begin()
+    return model.Begin()
 
 
-def _start(reader: Reader) -> Begin:
+def _start(reader: Reader) -> model.Begin:
     reader.expect("TRANSACTION")
     reader.end("a semicolon")
-    return Begin()
+    return model.Begin()
 
 
-def _commit(reader: Reader) -> Commit:
+def _commit(reader: Reader) -> model.Commit:
     reader.takes_one("TRANSACTION", "WORK")
     if reader.is_done:
-        return Commit()
+        return model.Commit()
     message = reader.text("a message")
     if not message.strip():
         raise reader.refused("the message is empty: write one, or none")
-    return Commit(message)
+    return model.Commit(message)
 
 
-def _rollback(reader: Reader) -> Rollback:
+def _rollback(reader: Reader) -> model.Rollback:
     reader.takes_one("TRANSACTION", "WORK")
-    return Rollback()
+    return model.Rollback()
 
 
-def _explain(reader: Reader) -> Explain:
+def _explain(reader: Reader) -> model.Explain:
     if reader.sees("ANALYZE") or reader.sees("("):
         raise reader.refused("EXPLAIN says what would be asked of tables, and takes no options")
     if reader.is_done or reader.sees("EXPLAIN"):
         raise reader.wrong("a statement or a query")
     tokens = list(reader.rest)
     found = _statement(reader.script, tokens)
-    if isinstance(found, Explain | Begin | Commit | Rollback):
+    if isinstance(found, model.Explain | model.Begin | model.Commit | model.Rollback):
         raise reader.refused("EXPLAIN is about one statement that changes something, or a query")
     reader.skip_rest()
-    return Explain(found)
+    return model.Explain(found)
 
 
-_READING: dict[str, Callable[[Reader], Statement]] = {
+_READING: dict[str, Callable[[Reader], model.Statement]] = {
     "INSERT": read_insert,
     "DELETE": read_delete,
     "UPDATE": read_update,
@@ -186,5 +173,5 @@ _READING: dict[str, Callable[[Reader], Statement]] = {
 }
 
 
-def _misplaced(statement: Statement, why: str) -> InvalidInputError:
+def _misplaced(statement: model.Statement, why: str) -> InvalidInputError:
     return InvalidInputError(f"{shown(statement.sql)} at line {statement.line}: {why}")

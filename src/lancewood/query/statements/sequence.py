@@ -14,27 +14,14 @@ import pyarrow as pa
 
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.model.refs import called
-from lancewood.query.statements.explain import explained
-from lancewood.query.statements.model import (
-    Begin,
-    Change,
-    Commit,
-    Delete,
-    Explain,
-    Insert,
-    Merge,
-    Passed,
-    Rollback,
-    Statement,
-    Target,
-    Update,
-)
-from lancewood.query.statements.running import Done, Engine, RowStatements
+from lancewood.query.statements import model
+from lancewood.query.statements.engine import Here
+from lancewood.query.statements.running import Done, RowStatements
 from lancewood.query.statements.shaping import TableStatements
 from lancewood.query.statements.workplace import Workplace, commit_message
 
 R = TypeVar("R")
-Script: TypeAlias = Sequence[Statement | Passed]
+Script: TypeAlias = Sequence[model.Statement | model.Passed]
 
 SCHEMA = pa.schema(
     [
@@ -61,13 +48,13 @@ class Outcome(Generic[R]):
     """Of ``SCHEMA``, or of ``PLAN`` for an EXPLAIN at the end."""
 
 
-def run_script(script: Script, workplace: Workplace, engine: Engine) -> Outcome[Any]:
+def run_script(script: Script, workplace: Workplace, engine: Here) -> Outcome[Any]:
     """Run all statements; raises the error of the first that fails."""
     return _Running(script, workplace, engine).run()
 
 
 class _Running:
-    def __init__(self, script: Script, workplace: Workplace, engine: Engine) -> None:
+    def __init__(self, script: Script, workplace: Workplace, engine: Here) -> None:
         self._script = script
         self._workplace = workplace
         self._engine = engine
@@ -98,22 +85,22 @@ class _Running:
             )
         return found or Outcome(None, _report(self._done))
 
-    def _step(self, at: int, statement: Statement | Passed) -> Outcome[Any] | None:
+    def _step(self, at: int, statement: model.Statement | model.Passed) -> Outcome[Any] | None:
         """Run one statement; gives its answer if it is not a report."""
-        if isinstance(statement, Passed):
+        if isinstance(statement, model.Passed):
             text = statement.text
             rows = self._engine.passed(text, self._workplace.sources)
             return Outcome(rows, _report(self._done))
-        if isinstance(statement, Explain):
+        if isinstance(statement, model.Explain):
             return Outcome(None, pa.table({"plan": self._plan(statement).split("\n")}, PLAN))
-        if isinstance(statement, Begin):
+        if isinstance(statement, model.Begin):
             self._before = len(self._done)
             self._workplace.begin(self._message(at))
-        elif isinstance(statement, Commit):
+        elif isinstance(statement, model.Commit):
             made = self._workplace.commit()
             commit = None if made.hash is None else str(made.hash)
             self._done.append(Done("commit", None, commit=commit))
-        elif isinstance(statement, Rollback):
+        elif isinstance(statement, model.Rollback):
             self._workplace.rollback()
             del self._done[self._before :]
             self._done.append(Done("rollback", None))
@@ -121,33 +108,43 @@ class _Running:
             self._done.append(self._run(statement))
         return None
 
-    def _run(self, statement: Change, *, dry_run: bool = False) -> Done:
-        if isinstance(statement, Insert | Delete | Update | Merge):
+    def _run(self, statement: model.Change, *, dry_run: bool = False) -> Done:
+        if isinstance(statement, model.Insert | model.Delete | model.Update | model.Merge):
             return self._rows.run(statement, dry_run=dry_run)
         return self._tables.run(statement, dry_run=dry_run)
 
-    def _plan(self, statement: Explain) -> str:
+    def _plan(self, statement: model.Explain) -> str:
         asked = statement.statement
-        if isinstance(asked, Passed):
+        if isinstance(asked, model.Passed):
             return self._rows.planned(asked.text).explain() or "no table of ours is read"
-        text = explained(asked, _Known(self._workplace))
+        lines = [f"would run {' '.join(asked.sql.split())}"]
+        if asked.target is not None:
+            lines.append(f"  {asked.target.written}: {self._version(asked.target)}")
         counts = self._run(asked, dry_run=True).rows
-        if counts is None:
-            return text
-        return (
-            f"{text}\n  {counts.inserted} rows inserted, {counts.updated} updated, "
-            f"{counts.deleted} deleted"
-        )
+        if counts is not None:
+            lines.append(
+                f"  {counts.inserted} rows inserted, {counts.updated} updated, "
+                f"{counts.deleted} deleted"
+            )
+        return "\n".join(lines)
+
+    def _version(self, target: model.Target) -> str:
+        """The version that a statement about a table begins from, in words."""
+        try:
+            found = self._workplace.table(target, dry_run=True)
+        except NotFoundError:
+            return "no table yet"
+        return f"version {found.version} of {called(found.branch)}"
 
     def _message(self, begin: int) -> str:
         """That of COMMIT, which stands further on; without one, the statements."""
         some = []
         for each in self._script[begin + 1 :]:
-            if isinstance(each, Commit | Rollback):
-                if isinstance(each, Commit) and each.message is not None:
+            if isinstance(each, model.Commit | model.Rollback):
+                if isinstance(each, model.Commit) and each.message is not None:
                     return each.message
                 break
-            some.append(each.text if isinstance(each, Passed) else each.sql)
+            some.append(each.text if isinstance(each, model.Passed) else each.sql)
         return commit_message(*some) or "nothing"
 
     def _abandon(self) -> bool:
@@ -156,22 +153,6 @@ class _Running:
             return False
         self._workplace.rollback()
         return True
-
-
-@dataclass(frozen=True)
-class _Known:
-    """Where the tables of a script stand."""
-
-    workplace: Workplace
-
-    def version(self, target: Target | None) -> str | None:
-        if target is None:
-            return None
-        try:
-            found = self.workplace.table(target, dry_run=True)
-        except NotFoundError:
-            return None
-        return f"version {found.version} of {called(found.branch)}"
 
 
 def _report(done: Sequence[Done]) -> pa.Table:

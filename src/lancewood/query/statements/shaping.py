@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import (
     AlreadyExistsError,
     IncompatibleConflictError,
@@ -18,55 +17,49 @@ from lancewood.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from lancewood.query.sources import AddressedSnapshot
-from lancewood.query.statements.model import (
-    AddColumns,
-    At,
-    Change,
-    ChangeType,
-    Column,
-    CreateRef,
-    CreateTable,
-    DropColumns,
-    DropRef,
-    Existing,
-    Moment,
-    Optimize,
-    Path,
-    RenameColumn,
-    Restore,
-    Target,
-)
-from lancewood.query.statements.queries import TARGET
-from lancewood.query.statements.running import Answered, Done, NewPlace, Runs
+from lancewood.query.statements import model
+from lancewood.query.statements.engine import NewTable
+from lancewood.query.statements.running import Done, Runs
 from lancewood.table.by_uri import exists
 from lancewood.table.by_uri import open as open_table
 from lancewood.table.table import Table
+
+How: TypeAlias = Mapping[str, Any]
+"""``dry_run`` and ``message``, as verbs take them."""
 
 
 class TableStatements(Runs):
     """Runs them, one by one."""
 
-    def run(self, statement: Change, *, dry_run: bool = False) -> Done:
+    def run(self, statement: model.Change, *, dry_run: bool = False) -> Done:
         """What a statement did, or would do. Raises what the verbs raise."""
-        verb: Callable[..., Done] = _VERBS[type(statement)]
-        return verb(self, statement, dry_run=dry_run)
+        if isinstance(statement, model.CreateRef):
+            return self._create_ref(statement, dry_run=dry_run)
+        if isinstance(statement, model.DropRef):
+            return self._drop_ref(statement, dry_run=dry_run)
+        if isinstance(statement, model.CreateTable):
+            return self._create_table(statement, dry_run=dry_run)
+        word, verb = _VERBS[type(statement)]
+
+        def run() -> Table:
+            table = self._workplace.table(statement.target, dry_run=dry_run)
+            how = {"dry_run": dry_run, "message": self._message(statement)}
+            return verb(self, statement, table, how)
+
+        return self._done(word, statement.target, statement.sql, run, dry_run=dry_run)
 
     # Columns
 
-    def add_columns(self, statement: AddColumns, *, dry_run: bool) -> Done:
-        def run(table: Table, message: str | None) -> Table:
-            columns = self._missing(statement, table.schema)
-            if not columns:
-                return table
-            if any(each.value is not None for each in columns):
-                return self._computed(statement, table, columns, dry_run=dry_run, message=message)
-            fields = [self._field(each) for each in columns]
-            return table.add_columns(fields, dry_run=dry_run, message=message)
+    def add_columns(self, statement: model.AddColumns, table: Table, how: How) -> Table:
+        columns = self._missing(statement, table.schema)
+        if not columns:
+            return table
+        if any(each.value is not None for each in columns):
+            values = {each.path[0]: computed(each) for each in columns}
+            return self._engine.add_columns(table, values, **how)
+        return table.add_columns([self._field(each) for each in columns], **how)
 
-        return self._verb("alter table", statement, run, dry_run=dry_run)
-
-    def _missing(self, statement: AddColumns, table: pa.Schema) -> list[Column]:
+    def _missing(self, statement: model.AddColumns, table: pa.Schema) -> list[model.Column]:
         """The columns that are added: with IF NOT EXISTS, those that are not there. Raises
         InvalidInputError for others."""
         missing = [each for each in statement.columns if not self._has(each.path, table)]
@@ -81,7 +74,7 @@ class TableStatements(Runs):
             column=name,
         )
 
-    def _check_new(self, path: Path, table: pa.Schema, but: Path | None = None) -> None:
+    def _check_new(self, path: model.Path, table: pa.Schema, but: model.Path | None = None) -> None:
         """Raise InvalidInputError if a column but one has that name in another case: no query could
         tell them apart."""
         if self._has(path, table):
@@ -92,7 +85,7 @@ class TableStatements(Runs):
                     "and upper and lower case are the same here; choose another name"
                 )
 
-    def _path_in(self, path: Path, table: pa.Schema) -> Path:
+    def _path_in(self, path: model.Path, table: pa.Schema) -> model.Path:
         """A path in the table's own spelling; raises InvalidInputError if there is no such
         column."""
         found: list[str] = []
@@ -105,89 +98,46 @@ class TableStatements(Runs):
             where = ".".join(found)
         return tuple(found)
 
-    def _field(self, column: Column) -> pa.Field:
-        (field,) = self._engine.dialect.arrow_schema([column], ())
+    def _field(self, column: model.Column) -> pa.Field:
+        (field,) = self._engine.arrow_schema([column], ())
         return field.with_name(".".join(column.path))
 
-    def _has(self, path: Path, table: pa.Schema) -> bool:
+    def _has(self, path: model.Path, table: pa.Schema) -> bool:
         try:
             self._path_in(path, table)
         except InvalidInputError:
             return False
         return True
 
-    def _computed(
-        self,
-        statement: AddColumns,
-        table: Table,
-        columns: list[Column],
-        *,
-        dry_run: bool,
-        message: str | None,
-    ) -> Table:
-        dialect = self._engine.dialect
-        values = {each.path[0]: dialect.computed(str(each.value), each.type) for each in columns}
-        name = statement.target.name
+    def drop_columns(self, statement: model.DropColumns, table: Table, how: How) -> Table:
+        paths = statement.paths
+        if statement.if_exists:
+            paths = tuple(each for each in paths if self._has(each, table.schema))
+        if not paths:
+            return table
+        names = [".".join(self._path_in(each, table.schema)) for each in paths]
+        return table.drop_columns(names, runner=self._engine.runner, **how)
 
-        def ask(snapshot: Snapshot) -> Answered:
-            sources = self._workplace.sources()
-            sources.put(TARGET, None, AddressedSnapshot.of(snapshot))
-            query = dialect.column_query(list(values.values()), name)
-            return query, self._engine.answer(self.planned(query.sql, sources))
+    def rename_column(self, statement: model.RenameColumn, table: Table, how: How) -> Table:
+        path = self._path_in(statement.path, table.schema)
+        self._check_new((*path[:-1], statement.name), table.schema, path)
+        return table.rename_column(".".join(path), statement.name, **how)
 
-        return self._engine.add_columns(table, values, ask, dry_run=dry_run, message=message)
+    def change_type(self, statement: model.ChangeType, table: Table, how: How) -> Table:
+        kind = self._engine.arrow_type(statement.type)
+        name = ".".join(self._path_in(statement.path, table.schema))
+        return table.cast_column(name, kind, runner=self._engine.runner, **how)
 
-    def drop_columns(self, statement: DropColumns, *, dry_run: bool) -> Done:
-        def run(table: Table, message: str | None) -> Table:
-            paths = statement.paths
-            if statement.if_exists:
-                paths = tuple(each for each in paths if self._has(each, table.schema))
-            if not paths:
-                return table
-            names = [".".join(self._path_in(each, table.schema)) for each in paths]
-            runner = self._engine.runner
-            return table.drop_columns(names, dry_run=dry_run, message=message, runner=runner)
+    def optimize(self, statement: model.Optimize, table: Table, how: How) -> Table:
+        return table.compact(runner=self._engine.runner, **how)
 
-        return self._verb("alter table", statement, run, dry_run=dry_run)
+    def restore(self, statement: model.Restore, table: Table, how: How) -> Table:
+        at = self._state(statement.target, statement.at)
+        return table.restore(at, **how) if isinstance(at, int) else table.restore(at=at, **how)
 
-    def rename_column(self, statement: RenameColumn, *, dry_run: bool) -> Done:
-        def run(table: Table, message: str | None) -> Table:
-            path = self._path_in(statement.path, table.schema)
-            self._check_new((*path[:-1], statement.name), table.schema, path)
-            old = ".".join(path)
-            return table.rename_column(old, statement.name, dry_run=dry_run, message=message)
-
-        return self._verb("alter table", statement, run, dry_run=dry_run)
-
-    def change_type(self, statement: ChangeType, *, dry_run: bool) -> Done:
-        kind = self._engine.dialect.arrow_type(statement.type)
-
-        def run(table: Table, message: str | None) -> Table:
-            name = ".".join(self._path_in(statement.path, table.schema))
-            return table.cast_column(
-                name, kind, dry_run=dry_run, message=message, runner=self._engine.runner
-            )
-
-        return self._verb("alter table", statement, run, dry_run=dry_run)
-
-    def optimize(self, statement: Optimize, *, dry_run: bool) -> Done:
-        def run(table: Table, message: str | None) -> Table:
-            return table.compact(dry_run=dry_run, message=message, runner=self._engine.runner)
-
-        return self._verb("optimize", statement, run, dry_run=dry_run)
-
-    def restore(self, statement: Restore, *, dry_run: bool) -> Done:
-        def run(table: Table, message: str | None) -> Table:
-            at = self._state(statement.target, statement.at)
-            if isinstance(at, int):
-                return table.restore(at, dry_run=dry_run, message=message)
-            return table.restore(at=at, dry_run=dry_run, message=message)
-
-        return self._verb("restore", statement, run, dry_run=dry_run)
-
-    def _state(self, target: Target, at: At) -> int | str | datetime:
+    def _state(self, target: model.Target, at: model.At) -> int | str | datetime:
         """The state that is meant; in a repository, the version that a commit of it has."""
-        if isinstance(at, Moment):
+        if isinstance(at, model.Moment):
             return self._engine.moment(at.sql)
         if isinstance(at, int) or not self._workplace.is_in_repository(target):
             return at
@@ -199,25 +149,9 @@ class TableStatements(Runs):
             )
         return int(landed)
 
-    def _verb(
-        self,
-        word: str,
-        statement: AddColumns | DropColumns | RenameColumn | ChangeType | Restore | Optimize,
-        verb: Callable[[Table, str | None], Table],
-        *,
-        dry_run: bool,
-    ) -> Done:
-        target = statement.target
-
-        def run() -> Table:
-            table = self._workplace.table(target, dry_run=dry_run)
-            return verb(table, self._message(statement))
-
-        return self._done(word, target, statement.sql, run, dry_run=dry_run)
-
     # New tables
 
-    def create_table(self, statement: CreateTable, *, dry_run: bool) -> Done:
+    def _create_table(self, statement: model.CreateTable, *, dry_run: bool) -> Done:
         word, target = "create table", statement.target
         if dry_run:
             if not self._is_kept(statement):
@@ -229,36 +163,36 @@ class TableStatements(Runs):
 
         return self._done(word, target, statement.sql, run, dry_run=False)
 
-    def _is_kept(self, statement: CreateTable) -> bool:
+    def _is_kept(self, statement: model.CreateTable) -> bool:
         """Whether there is such a table, which stays; raises AlreadyExistsError if it may not."""
         if not self._workplace.exists(statement.target):
             return False
-        if statement.existing is Existing.FAIL:
+        if statement.existing is model.Existing.FAIL:
             raise AlreadyExistsError(
                 f"there is a table {statement.target.written} already: write to it with INSERT, or "
                 "CREATE OR REPLACE TABLE",
                 table=statement.target.name,
             )
-        return statement.existing is Existing.KEEP
+        return statement.existing is model.Existing.KEEP
 
-    def _new(self, statement: CreateTable, there: Table | None = None) -> _NewTable:
+    def _new(self, statement: model.CreateTable, there: Table | None = None) -> NewTable:
         """What is made, perhaps of the table that it replaces; raises InvalidInputError for what
         cannot be."""
         options, config = dict(statement.options), dict(statement.properties)
         if statement.comment is not None:
             config["comment"] = statement.comment
         if statement.query is None:
-            schema = self._engine.dialect.arrow_schema(statement.columns, statement.primary_key)
-            return _NewTable(schema, None, options, config)
+            schema = self._engine.arrow_schema(statement.columns, statement.primary_key)
+            return NewTable(schema, None, options, config)
         sources = self._workplace.sources()
         if there is not None:
             sources.put(statement.target.name, statement.target.revision, there._snapshot)
         planned = self.planned(statement.query, sources)
         rows = self._engine.answer(planned)
         is_own = there is not None and planned.sees(there._snapshot)
-        return _NewTable(self._engine.columns(rows), rows, options, config, is_own)
+        return NewTable(self._engine.columns(rows), rows, options, config, is_own)
 
-    def _made(self, statement: CreateTable) -> Table:
+    def _made(self, statement: model.CreateTable) -> Table:
         workplace, target = self._workplace, statement.target
         if self._is_kept(statement):
             return workplace.table(target)
@@ -266,18 +200,14 @@ class TableStatements(Runs):
             return self._staged(statement)
         uri, options = statement.location or workplace.uri(target), workplace.storage_options
         assert uri is not None
-        replaces = statement.existing is Existing.REPLACE and exists(uri, storage_options=options)
-        there = open_table(uri, storage_options=options) if replaces else None
-        new = self._new(statement, there)
-        return self._engine.create(
-            NewPlace(uri, options, new.schema, new.config, **new.options),
-            new.rows,
-            there=there,
-            serializable=new.is_own,
-            message=self._message(statement),
+        replaces = statement.existing is model.Existing.REPLACE and exists(
+            uri, storage_options=options
         )
+        there = open_table(uri, storage_options=options) if replaces else None
+        new, message = self._new(statement, there), self._message(statement)
+        return self._engine.create(uri, options, new, there=there, message=message)
 
-    def _staged(self, statement: CreateTable) -> Table:
+    def _staged(self, statement: model.CreateTable) -> Table:
         """A table of the repository, in its transaction."""
         transaction = self._workplace.transaction
         assert transaction is not None
@@ -303,15 +233,15 @@ class TableStatements(Runs):
 
     # Names
 
-    def create_ref(self, statement: CreateRef, *, dry_run: bool) -> Done:
+    def _create_ref(self, statement: model.CreateRef, *, dry_run: bool) -> Done:
         names, asked = self._names(statement), statement.at
-        at = self._engine.moment(asked.sql) if isinstance(asked, Moment) else asked
-        is_there = statement.existing is not Existing.FAIL and names.has(statement.name)
-        if dry_run or (is_there and statement.existing is Existing.KEEP):
+        at = self._engine.moment(asked.sql) if isinstance(asked, model.Moment) else asked
+        is_there = statement.existing is not model.Existing.FAIL and names.has(statement.name)
+        if dry_run or (is_there and statement.existing is model.Existing.KEEP):
             return Done(f"create {statement.kind}", names.table)
         return names.moved(statement.name, at) if is_there else names.made(statement.name, at)
 
-    def drop_ref(self, statement: DropRef, *, dry_run: bool) -> Done:
+    def _drop_ref(self, statement: model.DropRef, *, dry_run: bool) -> Done:
         names, kind = self._names(statement), statement.kind
         done = Done(f"drop {kind}", names.table)
         if statement.if_exists and not names.has(statement.name):
@@ -322,7 +252,7 @@ class TableStatements(Runs):
             raise NotFoundError(f"{kind} {statement.name!r} not found", name=statement.name)
         return done
 
-    def _names(self, statement: CreateRef | DropRef) -> _Names:
+    def _names(self, statement: model.CreateRef | model.DropRef) -> _Names:
         """The branches or tags that a statement is about."""
         target, kind = statement.target, statement.kind
         if target is None:
@@ -339,17 +269,10 @@ class TableStatements(Runs):
         return _Names(kind, target.name, table.branches if kind == "branch" else table.tags)
 
 
-@dataclass(frozen=True)
-class _NewTable:
-    """A table that is to be made."""
-
-    schema: pa.Schema
-    rows: Any
-    """Those of a query, by the engine; None for an empty table."""
-    options: Mapping[str, Any]
-    config: Mapping[str, str]
-    is_own: bool = False
-    """Whether they are made of the rows of the table that is replaced."""
+def computed(column: model.Column) -> str:
+    """The expression of a column that is computed, in its type."""
+    value = f"({column.value}\n)"
+    return value if column.type is None else f"CAST({value} AS {column.type})"
 
 
 @dataclass(frozen=True)
@@ -397,14 +320,11 @@ class _Names:
             ) from refused
 
 
-_VERBS: Mapping[type, Callable[..., Done]] = {
-    AddColumns: TableStatements.add_columns,
-    ChangeType: TableStatements.change_type,
-    CreateRef: TableStatements.create_ref,
-    CreateTable: TableStatements.create_table,
-    DropColumns: TableStatements.drop_columns,
-    DropRef: TableStatements.drop_ref,
-    Optimize: TableStatements.optimize,
-    RenameColumn: TableStatements.rename_column,
-    Restore: TableStatements.restore,
+_VERBS: Mapping[type, tuple[str, Callable[..., Table]]] = {
+    model.AddColumns: ("alter table", TableStatements.add_columns),
+    model.ChangeType: ("alter table", TableStatements.change_type),
+    model.DropColumns: ("alter table", TableStatements.drop_columns),
+    model.RenameColumn: ("alter table", TableStatements.rename_column),
+    model.Optimize: ("optimize", TableStatements.optimize),
+    model.Restore: ("restore", TableStatements.restore),
 }

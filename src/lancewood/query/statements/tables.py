@@ -6,22 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lancewood.query.statements.model import (
-    AddColumns,
-    At,
-    ChangeType,
-    Column,
-    CreateRef,
-    CreateTable,
-    DropColumns,
-    DropRef,
-    Existing,
-    Optimize,
-    RefKind,
-    RenameColumn,
-    Restore,
-    Target,
-)
+from lancewood.query.statements import model
 from lancewood.query.statements.reader import Reader
 
 _COLUMN = "the name of a column"
@@ -39,9 +24,9 @@ _AFTER_TYPE = ("NOT", "NULL", "PRIMARY", "AS", "CONSTRAINT", "USING", *_REFUSED_
 _OPTIONS = ("location", "file_version", "stable_row_ids")
 
 
-def read_create(reader: Reader) -> CreateTable | CreateRef:
+def read_create(reader: Reader) -> model.CreateTable | model.CreateRef:
     """What follows CREATE."""
-    existing = Existing.REPLACE if reader.takes("OR", "REPLACE") else Existing.FAIL
+    existing = model.Existing.REPLACE if reader.takes("OR", "REPLACE") else model.Existing.FAIL
     if reader.takes("TABLE"):
         return _create_table(reader, existing)
     kind = _ref_kind(reader)
@@ -50,7 +35,7 @@ def read_create(reader: Reader) -> CreateTable | CreateRef:
     return _create_ref(reader, kind, existing)
 
 
-def read_drop(reader: Reader) -> DropRef:
+def read_drop(reader: Reader) -> model.DropRef:
     """What follows DROP."""
     kind = _ref_kind(reader)
     if not kind:
@@ -63,10 +48,12 @@ def read_drop(reader: Reader) -> DropRef:
     reader.end("ON a table, or the end of the statement")
     if table is not None and table.revision is not None:
         raise reader.refused(f"branches and tags are of a whole table: write {table.name}")
-    return DropRef(kind, name, table, if_exists)
+    return model.DropRef(kind, name, table, if_exists)
 
 
-def read_alter(reader: Reader) -> AddColumns | DropColumns | RenameColumn | ChangeType:
+def read_alter(
+    reader: Reader,
+) -> model.Change:
     """What follows ALTER."""
     reader.expect("TABLE")
     if_exists = reader.takes("IF", "EXISTS")
@@ -81,7 +68,7 @@ def read_alter(reader: Reader) -> AddColumns | DropColumns | RenameColumn | Chan
         path = reader.path(_COLUMN)
         reader.takes_one("RESTRICT", "CASCADE")
         reader.end()
-        return DropColumns(target, (path,), is_if_exists)
+        return model.DropColumns(target, (path,), is_if_exists)
     if reader.takes("RENAME"):
         if reader.sees("TO"):
             raise reader.refused("a table keeps its name: move it with lw table relocate")
@@ -90,7 +77,7 @@ def read_alter(reader: Reader) -> AddColumns | DropColumns | RenameColumn | Chan
         reader.expect("TO")
         name = reader.name("the new name")
         reader.end("the end of the statement, since a column stays in its struct")
-        return RenameColumn(target, path, name)
+        return model.RenameColumn(target, path, name)
     if reader.takes("ALTER"):
         reader.takes("COLUMN")
         path = reader.path(_COLUMN)
@@ -101,11 +88,11 @@ def read_alter(reader: Reader) -> AddColumns | DropColumns | RenameColumn | Chan
         if reader.sees("USING"):
             raise reader.refused("the values are cast: leave USING out, and UPDATE before or after")
         reader.end()
-        return ChangeType(target, path, kind)
+        return model.ChangeType(target, path, kind)
     raise reader.wrong("ADD, DROP, RENAME or ALTER")
 
 
-def read_restore(reader: Reader) -> Restore:
+def read_restore(reader: Reader) -> model.Restore:
     """What follows RESTORE."""
     reader.takes("TABLE")
     target = reader.table()
@@ -115,37 +102,37 @@ def read_restore(reader: Reader) -> Restore:
     if at is None:
         raise reader.wrong(_STATE)
     reader.end()
-    return Restore(target, at)
+    return model.Restore(target, at)
 
 
-def read_optimize(reader: Reader) -> Optimize:
+def read_optimize(reader: Reader) -> model.Optimize:
     """What follows OPTIMIZE."""
     reader.takes("TABLE")
     target = reader.target()
     reader.end()
-    return Optimize(target)
+    return model.Optimize(target)
 
 
-def _ref_kind(reader: Reader) -> RefKind | None:
+def _ref_kind(reader: Reader) -> model.RefKind | None:
     if reader.takes("BRANCH"):
         return "branch"
     return "tag" if reader.takes("TAG") else None
 
 
-def _unless_there(reader: Reader, existing: Existing) -> Existing:
+def _unless_there(reader: Reader, existing: model.Existing) -> model.Existing:
     """Read IF NOT EXISTS, which OR REPLACE contradicts."""
     if not reader.takes("IF", "NOT", "EXISTS"):
         return existing
-    if existing is Existing.REPLACE:
+    if existing is model.Existing.REPLACE:
         raise reader.refused("OR REPLACE and IF NOT EXISTS contradict each other: give one of them")
-    return Existing.KEEP
+    return model.Existing.KEEP
 
 
-def _create_ref(reader: Reader, kind: RefKind, existing: Existing) -> CreateRef:
+def _create_ref(reader: Reader, kind: model.RefKind, existing: model.Existing) -> model.CreateRef:
     existing = _unless_there(reader, existing)
     name = reader.ref(f"the name of a {kind}")
     table = reader.table() if reader.takes("ON") else None
-    at: At | None = None
+    at: model.At | None = None
     if reader.takes("FROM"):
         at = reader.at()
         if at is None:
@@ -156,18 +143,18 @@ def _create_ref(reader: Reader, kind: RefKind, existing: Existing) -> CreateRef:
     if table is not None and table.revision is not None:
         if at is not None:
             raise reader.refused(f"{table.written} and FROM each say where: leave one out")
-        table, at = Target(table.name), table.revision
+        table, at = model.Target(table.name), table.revision
     if table is None and not isinstance(at, str | None):
         raise reader.refused(
             "a repository has commits, not versions and times: name one, FROM 'main~1', or the "
             "table, ON photos"
         )
-    return CreateRef(kind, name, table, at, existing)
+    return model.CreateRef(kind, name, table, at, existing)
 
 
-def _create_table(reader: Reader, existing: Existing) -> CreateTable:
+def _create_table(reader: Reader, existing: model.Existing) -> model.CreateTable:
     existing = _unless_there(reader, existing)
-    found = CreateTable(reader.target(), existing=existing)
+    found = model.CreateTable(reader.target(), existing=existing)
     if reader.sees("("):
         found = _with_columns(reader, found)
     if reader.takes("WITH"):
@@ -182,9 +169,9 @@ def _create_table(reader: Reader, existing: Existing) -> CreateTable:
     return found
 
 
-def _with_columns(reader: Reader, found: CreateTable) -> CreateTable:
+def _with_columns(reader: Reader, found: model.CreateTable) -> model.CreateTable:
     reader.expect("(")
-    columns: list[Column] = []
+    columns: list[model.Column] = []
     keys: list[tuple[str, ...]] = []
     while True:
         if reader.takes("CONSTRAINT"):
@@ -212,9 +199,9 @@ def _with_columns(reader: Reader, found: CreateTable) -> CreateTable:
     return replace(found, columns=tuple(columns), primary_key=tuple(key))
 
 
-def _column(reader: Reader) -> tuple[Column, bool]:
+def _column(reader: Reader) -> tuple[model.Column, bool]:
     """A column of a new table, and whether it is the primary key."""
-    found = Column((reader.name(_COLUMN),), reader.type(*_AFTER_TYPE))
+    found = model.Column((reader.name(_COLUMN),), reader.type(*_AFTER_TYPE))
     is_key = False
     while not reader.is_done and reader.word() not in (",", ")"):
         if reader.takes("NOT", "NULL"):
@@ -231,7 +218,7 @@ def _column(reader: Reader) -> tuple[Column, bool]:
 _GENERATED = _REFUSED_OF_COLUMNS["GENERATED"]
 
 
-def _with_options(reader: Reader, found: CreateTable) -> CreateTable:
+def _with_options(reader: Reader, found: model.CreateTable) -> model.CreateTable:
     """``(location = '…', stable_row_ids = true, 'key' = 'value')``, where other keys are settings
     of the table."""
     options: list[tuple[str, str | bool]] = []
@@ -268,12 +255,12 @@ def _pairs(reader: Reader) -> Iterator[tuple[str, str]]:
     yield from found
 
 
-def _added(reader: Reader, target: Target) -> AddColumns:
+def _added(reader: Reader, target: model.Target) -> model.AddColumns:
     reader.takes("COLUMN")
     unless_there = reader.takes("IF", "NOT", "EXISTS")
     path = reader.path(_COLUMN)
     kind = None if reader.sees("AS") else reader.type(*_AFTER_TYPE)
-    found = Column(path, kind)
+    found = model.Column(path, kind)
     if reader.takes("AS"):
         if len(path) > 1:
             raise reader.refused("a field of a struct is not computed: add it, then UPDATE")
@@ -284,4 +271,4 @@ def _added(reader: Reader, target: Target) -> AddColumns:
         raise reader.refused(_REFUSED_OF_COLUMNS[reader.word()])
     reader.takes("NULL")
     reader.end("AS an expression, or the end of the statement")
-    return AddColumns(target, (found,), unless_there)
+    return model.AddColumns(target, (found,), unless_there)

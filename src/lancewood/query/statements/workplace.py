@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from lancewood.engine.snapshot import TAG, Snapshot
 from lancewood.errors import InvalidInputError, RetryableConflictError
-from lancewood.query.identifiers import Identifiers
 from lancewood.query.sources import Source, Sources, is_uri
 from lancewood.query.statements.model import Target
 from lancewood.repo.committing.transaction import Transaction
@@ -29,49 +29,37 @@ _MOST_CHARACTERS = 72
 class Workplace:
     """The tables of a script."""
 
-    def __init__(
-        self,
-        tables: Mapping[str, Source] | None,
-        repository: Repository | str | os.PathLike[str] | None,
-        revision: str | None,
-        storage_options: Mapping[str, str] | None,
-        identifiers: Identifiers,
-    ) -> None:
-        self._tables = None if tables is None else dict(tables)
-        self._repository = (
-            repository
-            if repository is None or isinstance(repository, Repository)
-            else Repository.open(repository, storage_options=storage_options)
-        )
-        self._revision = revision
-        self._storage_options = storage_options
-        self._identifiers = identifiers
+    def __init__(self, given: Sources) -> None:
+        self._given = given
+        self._identifiers = given.identifiers
         self._transaction: Transaction | None = None
         self._branch: str | None = None
         self._staged: set[str] = set()
 
     @property
     def storage_options(self) -> Mapping[str, str] | None:
-        return self._storage_options
+        return self._given.storage_options
 
     @property
     def repository(self) -> Repository:
         """Raises InvalidInputError if there is none."""
-        if self._repository is None:
+        if self._given.repository is None:
             raise InvalidInputError(
                 "only a repository has transactions, branches and tags without a table: give "
                 "repository=, or name the table"
             )
-        return self._repository
+        return self._given.repository
+
+    @property
+    def _tables(self) -> Mapping[str, Source]:
+        return self._given.tables or {}
 
     def sources(self) -> Sources:
         """The tables as a query sees them now, with what was written in the transaction."""
-        transaction, revision = self._transaction, self._revision
+        transaction, revision = self._transaction, self._given.revision
         if transaction is not None and transaction.tip is not None:
             revision = str(transaction.tip)
-        found = Sources(
-            self._tables, self._repository, revision, self._storage_options, self._identifiers
-        )
+        found = replace(self._given, revision=revision)
         for name in self._staged:
             assert transaction is not None
             state = transaction.table(name)._snapshot
@@ -81,7 +69,7 @@ class Workplace:
 
     def is_in_repository(self, target: Target) -> bool:
         """Whether a table is, or would be, one of the repository."""
-        if self._repository is None:
+        if self._given.repository is None:
             return False
         return self._given_name(target.name) is None
 
@@ -106,7 +94,7 @@ class Workplace:
                 "transaction: write to it before BEGIN or after COMMIT",
                 table=name,
             )
-        source = (self._tables or {}).get(name)
+        source = self._tables.get(name)
         revision = None if target.revision is None else target.revision.removesuffix(":")
         if isinstance(source, Table) and revision is None:
             return source
@@ -117,19 +105,19 @@ class Workplace:
 
         Raises InvalidInputError if the statement names no place for it.
         """
-        if target.revision is not None and self._repository is None:
+        if target.revision is not None and self._given.repository is None:
             raise InvalidInputError(
                 f"{target.written}: a new table has no branches yet; create it without '@', then "
                 "its branches"
             )
-        source = (self._tables or {}).get(self._given_name(target.name) or target.name)
+        source = self._tables.get(self._given_name(target.name) or target.name)
         if isinstance(source, Table):
             return source.uri
         if source is not None:
             return source
-        if self._repository is not None:
+        if self._given.repository is not None:
             return None
-        if self._tables is None and is_uri(target.name):
+        if self._given.tables is None and is_uri(target.name):
             return target.name
         raise InvalidInputError(
             f"it is not known where table {target.name!r} is to be: give it a uri in tables=, a "
@@ -145,7 +133,7 @@ class Workplace:
         if self.is_in_repository(target):
             return self.sources().known_as(target.name) is not None
         uri = self.uri(target)
-        return uri is not None and exists(uri, storage_options=self._storage_options)
+        return uri is not None and exists(uri, storage_options=self.storage_options)
 
     @property
     def transaction(self) -> Transaction | None:
@@ -159,11 +147,10 @@ class Workplace:
             self._staged.add(found or target.name)
             return
         name = self._given_name(target.name)
-        is_handle = name is not None and isinstance((self._tables or {}).get(name), Table)
+        is_handle = name is not None and isinstance(self._tables.get(name), Table)
         if is_handle and target.revision is None:
-            assert self._tables is not None
             assert name is not None
-            self._tables[name] = after
+            self._given = replace(self._given, tables={**self._tables, name: after})
 
     def begin(self, message: str | None, branch: str | None = None) -> None:
         """Begin a transaction on a branch of the repository, HEAD's by default."""
@@ -172,7 +159,7 @@ class Workplace:
             raise InvalidInputError(
                 "BEGIN stands in a transaction: COMMIT or ROLLBACK the one before it"
             )
-        branch = branch or self._revision or repository.head.branch
+        branch = branch or self._given.revision or repository.head.branch
         if branch is None or (
             branch not in repository.branches.list() and branch != repository.head.branch
         ):
@@ -244,7 +231,7 @@ class Workplace:
 
     def _given_name(self, name: str) -> str | None:
         """The name under which a table was given."""
-        return self._identifiers.find(name, self._tables or {})
+        return self._identifiers.find(name, self._tables)
 
 
 def commit_message(*statements: str) -> str:

@@ -12,31 +12,21 @@ import pyarrow.types as pt
 from lancewood.errors import InvalidInputError
 from lancewood.model.schema import ROW_ADDRESS
 from lancewood.query.statements.model import (
-    Assignment,
-    Delete,
-    DeleteRow,
-    Insert,
-    InsertAll,
-    InsertColumns,
-    Merge,
-    MergeClause,
-    Path,
-    SetAll,
-    SetColumns,
-    Update,
-    When,
-)
-from lancewood.query.statements.queries import (
-    CHANGE,
     DELETED,
     INSERTED,
     KEPT,
     REFUSED,
-    ROW,
-    TARGET,
     UPDATED,
-    ChangeQuery,
+    Assignment,
+    Delete,
+    Insert,
+    Merge,
+    MergeClause,
+    Path,
+    Update,
+    When,
 )
+from lancewood.query.statements.queries import CHANGE, ROW, TARGET, ChangeQuery
 from lancewood.spark.dialect.settings import Settings
 from lancewood.spark.dialect.text import parse_query
 
@@ -70,15 +60,6 @@ def merge_query(
 ) -> ChangeQuery:
     """The rows that a merge changes; ``source`` are the columns of its source."""
     return _MergeQuery(statement, table, source, settings).made()
-
-
-def column_query(values: Sequence[str], exposed: str) -> ChangeQuery:
-    """The values of expressions for every row."""
-    name = quoted(exposed)
-    listed = "".join(f", ({sql}\n) AS {_value(at)}" for at, sql in enumerate(values))
-    return ChangeQuery(
-        f"SELECT {_address(name)} AS {ROW}, {UPDATED} AS {CHANGE}{listed} FROM {TARGET} AS {name}"
-    )
 
 
 def replace_query(statement: Insert, names: Sequence[str]) -> ChangeQuery:
@@ -240,12 +221,11 @@ class _MergeQuery:
         if clause.condition is not None:
             condition = f"{condition} AND ({self._alone(clause.condition, clause.when)}\n)"
         action = clause.action
-        if isinstance(action, DeleteRow):
+        if action.change == DELETED:
             return _Case(condition, DELETED, {})
-        change = INSERTED if isinstance(action, InsertAll | InsertColumns) else UPDATED
-        if isinstance(action, SetAll | InsertAll):
+        change = action.change
+        if action.assignments is None:
             return _Case(condition, change, dict(self._all()))
-        assert isinstance(action, SetColumns | InsertColumns)
         given = [
             Assignment(each.path, self._alone(each.value, clause.when))
             for each in action.assignments
@@ -291,7 +271,7 @@ class _MergeQuery:
         matched = self._statement.of(When.MATCHED)
         return (
             len(matched) == 1
-            and isinstance(matched[0].action, DeleteRow)
+            and matched[0].action.change == DELETED
             and matched[0].condition is None
         )
 

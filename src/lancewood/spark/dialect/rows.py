@@ -6,19 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lancewood.query.statements.model import (
+    DELETED,
+    INSERTED,
+    UPDATED,
     Action,
     Assignment,
     Delete,
-    DeleteRow,
     Insert,
-    InsertAll,
-    InsertColumns,
     InsertMode,
     Merge,
     MergeClause,
     Path,
-    SetAll,
-    SetColumns,
     Update,
     When,
 )
@@ -217,21 +215,21 @@ def _action(reader: Reader, when: When, table: str) -> Action:
             raise reader.wrong("INSERT, since the target has no such row")
         return _inserted(reader, table)
     if reader.takes("DELETE"):
-        return DeleteRow()
+        return Action(DELETED)
     if not reader.takes("UPDATE"):
         raise reader.wrong("UPDATE or DELETE")
     reader.expect("SET")
     if not reader.sees("*"):
-        return SetColumns(_assignments(reader, table, "WHEN"))
+        return Action(UPDATED, _assignments(reader, table, "WHEN"))
     if when is When.NOT_MATCHED_BY_SOURCE:
         raise reader.wrong("the name of a column, since the source has no such row")
     reader.takes("*")
-    return SetAll()
+    return Action(UPDATED)
 
 
-def _inserted(reader: Reader, table: str) -> InsertColumns | InsertAll:
+def _inserted(reader: Reader, table: str) -> Action:
     if reader.takes("*"):
-        return InsertAll()
+        return Action(INSERTED)
     if not reader.takes("("):
         raise reader.wrong("the columns in parentheses, or *")
     columns = [_of_target(reader, table)]
@@ -249,7 +247,7 @@ def _inserted(reader: Reader, table: str) -> InsertColumns | InsertAll:
     reader.expect(")")
     if len(columns) != len(values):
         raise reader.refused(f"INSERT names {len(columns)} columns and gives {len(values)} values")
-    return InsertColumns(tuple(map(Assignment, columns, values)))
+    return Action(INSERTED, tuple(map(Assignment, columns, values)))
 
 
 def _check_order(reader: Reader, clauses: Sequence[MergeClause]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,23 +16,25 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from lancewood.engine.snapshot import Access, Snapshot, same_branch
-from lancewood.engine.write import WriteMode, WriteRequest, plan_on, plan_write
+from lancewood.engine.write import WriteMode, plan_on, plan_write
 from lancewood.errors import InvalidInputError
 from lancewood.jobs.columns.add import AddColumns
 from lancewood.jobs.counts import RowCounts
 from lancewood.jobs.job import CommitOptions
 from lancewood.query.sources import Source, Sources
-from lancewood.query.statements.model import Column, Delete, Insert, Merge, Passed, Update
-from lancewood.query.statements.queries import (
+from lancewood.query.statements.engine import Ask, Here, NewTable
+from lancewood.query.statements.model import (
     DELETED,
     INSERTED,
     REFUSED,
     UPDATED,
-    ChangeQuery,
-    matched_twice,
-    not_replaced,
+    Column,
+    Insert,
+    Merge,
+    Passed,
+    Update,
 )
-from lancewood.query.statements.running import Ask, NewPlace
+from lancewood.query.statements.queries import ChangeQuery, matched_twice, not_replaced
 from lancewood.query.statements.sequence import run_script
 from lancewood.query.statements.workplace import Workplace
 from lancewood.repo.repository import Repository
@@ -94,22 +95,24 @@ def sql(
     """
     check_running(spark)
     engine = OnSpark(spark, args)
-    script = parse_script(query, engine.settings)
+    script = parse_script(query, engine.identifiers)
     if isinstance(args, Sequence) and not all(isinstance(each, Passed) for each in script):
         raise InvalidInputError("statements take values for :name, not a list for ?")
-    workplace = Workplace(tables, repository, revision, storage_options, engine.settings)
-    found = run_script(script, workplace, engine)
+    sources = Sources(tables, repository, revision, storage_options, engine.identifiers)
+    found = run_script(script, Workplace(sources), engine)
     return engine.report(found.report) if found.rows is None else found.rows
 
 
-@dataclass(frozen=True)
-class SparkDialect:
-    """Statements in Spark's SQL."""
+class OnSpark(Here):
+    """Statements in Spark's SQL: Spark answers, and its executors write."""
 
-    identifiers: Settings
+    delete_query = staticmethod(change_queries.delete_query)
 
-    def delete_query(self, statement: Delete) -> ChangeQuery:
-        return change_queries.delete_query(statement)
+    def __init__(self, spark: SparkSession, args: Args) -> None:
+        self._spark = spark
+        self._args = args
+        self.identifiers: Settings = session_settings(spark)
+        self.runner = SparkRunner(spark)
 
     def update_query(self, statement: Update, table: pa.Schema) -> ChangeQuery:
         return change_queries.update_query(statement, table, self.identifiers)
@@ -125,40 +128,23 @@ class SparkDialect:
     def insert_query(self, statement: Insert, table: pa.Schema) -> str:
         return statement.query
 
-    def column_query(self, values: Sequence[str], exposed: str) -> ChangeQuery:
-        return change_queries.column_query(values, exposed)
-
-    def computed(self, value: str, kind: str | None) -> str:
-        return f"({value}\n)" if kind is None else f"CAST(({value}\n) AS {kind})"
-
     def arrow_type(self, sql: str) -> pa.DataType:
         return arrow_type(sql, self.identifiers)
 
     def arrow_schema(self, columns: Sequence[Column], primary_key: Sequence[str]) -> pa.Schema:
         return arrow_schema(columns, primary_key, self.identifiers)
 
-
-class OnSpark:
-    """Spark answers, and its executors write."""
-
-    def __init__(self, spark: SparkSession, args: Args) -> None:
-        self._spark = spark
-        self._args = args
-        self.settings: Settings = session_settings(spark)
-        self.dialect = SparkDialect(self.settings)
-        self.runner = SparkRunner(spark)
-
     def moment(self, sql: str) -> datetime:
         return OfSession(self._spark).moment(sql)
 
     def planned(self, sql: str, sources: Sources) -> QueryPlan:
-        return plan_query(sql, sources, self.settings, OfSession(self._spark))
+        return plan_query(sql, sources, self.identifiers, OfSession(self._spark))
 
     def answer(self, planned: QueryPlan) -> DataFrame:
         return answer(self._spark, planned, self._args)
 
     def passed(self, text: str, sources: Callable[[], Sources]) -> DataFrame:
-        check_not_ours(text, self.settings, lambda name: sources().known_as(name) is not None)
+        check_not_ours(text, self.identifiers, lambda name: sources().known_as(name) is not None)
         try:
             return self.answer(self.planned(text, sources()))
         except InvalidInputError as error:
@@ -219,42 +205,29 @@ class OnSpark:
 
     def create(
         self,
-        place: NewPlace,
-        rows: DataFrame | None,
+        uri: str | os.PathLike[str],
+        options: Mapping[str, str] | None,
+        new: NewTable,
         *,
         there: Table | None,
-        serializable: bool,
         message: str | None,
     ) -> Table:
+        rows: DataFrame = new.rows
         if rows is None:
-            rows = self._spark.createDataFrame([], spark_schema(place.schema))
-        request = WriteRequest(
-            mode="error" if there is None else "overwrite",
-            schema=place.schema,
-            overwrite_schema=there is not None,
-            file_version=place.file_version,
-            stable_row_ids=place.stable_row_ids,
-            config=place.config,
-        )
-        options = place.storage_options
+            rows = self._spark.createDataFrame([], spark_schema(new.schema))
+        request = new.request(replaces=there is not None)
         if there is None:
-            plan = plan_write(Access(place.uri, storage_options=options), request)
+            plan = plan_write(Access(uri, storage_options=options), request)
         else:
             there._snapshot.check_writable()
             plan = plan_on(there._snapshot, request)
-        commit_options = CommitOptions.of(message, serializable=serializable)
+        commit_options = CommitOptions.of(message, serializable=new.is_own)
         done = run_job(rows, WriteJob.of(plan, rows.schema, commit_options))
-        made = open_table(place.uri, version=done.version, storage_options=options)
+        made = open_table(uri, version=done.version, storage_options=options)
         return made._after(made._snapshot, done.counts)
 
     def add_columns(
-        self,
-        table: Table,
-        values: Mapping[str, str],
-        ask: Ask,
-        *,
-        dry_run: bool,
-        message: str | None,
+        self, table: Table, values: Mapping[str, str], *, dry_run: bool, message: str | None
     ) -> Table:
         before = table._snapshot
         source = ExpressionColumns(self._spark, ColumnExpressions(values))

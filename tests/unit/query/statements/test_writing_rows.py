@@ -16,7 +16,7 @@ from tests.unit.query.statements.judged import SOURCE, TARGET, Judged
 
 import lancewood as lw
 from lancewood.errors import InvalidInputError, NotFoundError
-from lancewood.query.here import Here
+from lancewood.query.statements.engine import Here
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from lancewood.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from lancewood.query.here import Here
+from lancewood.query.statements.engine import Here
 from lancewood.query.statements.workplace import Workplace
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "label": ["a", "b", "c"]})

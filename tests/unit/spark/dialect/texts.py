@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from lancewood.query.statements.model import (
+    DELETED,
+    INSERTED,
+    UPDATED,
+    Action,
     AddColumns,
     Assignment,
     ChangeType,
@@ -10,14 +14,11 @@ from lancewood.query.statements.model import (
     CreateRef,
     CreateTable,
     Delete,
-    DeleteRow,
     DropColumns,
     DropRef,
     Existing,
     Explain,
     Insert,
-    InsertAll,
-    InsertColumns,
     InsertMode,
     Merge,
     MergeClause,
@@ -26,8 +27,6 @@ from lancewood.query.statements.model import (
     Passed,
     RenameColumn,
     Restore,
-    SetAll,
-    SetColumns,
     Statement,
     Target,
     Update,
@@ -37,7 +36,7 @@ from lancewood.query.statements.model import (
 PHOTOS = Target("photos")
 EXP = Target("photos", "exp")
 ALL_OF_S = "SELECT * FROM s"
-GONE = (MergeClause(When.MATCHED, DeleteRow()),)
+GONE = (MergeClause(When.MATCHED, Action(DELETED)),)
 
 
 def to(*values: tuple[str, str]) -> tuple[Assignment, ...]:
@@ -156,28 +155,29 @@ MERGES: dict[str, Merge] = {
         ALL_OF_S,
         "t.id = s.id AND t.day = s.day",
         (
-            MergeClause(When.MATCHED, DeleteRow(), "s.gone"),
+            MergeClause(When.MATCHED, Action(DELETED), "s.gone"),
             MergeClause(
                 When.MATCHED,
-                SetColumns(
+                Action(
+                    UPDATED,
                     to(
                         ("label", "CASE WHEN s.c THEN 'WHEN' ELSE 'x' END"),
                         ("score", "s.score"),
-                    )
+                    ),
                 ),
                 "CASE WHEN s.a THEN true ELSE s.b END",
             ),
-            MergeClause(When.MATCHED, SetAll()),
+            MergeClause(When.MATCHED, Action(UPDATED)),
             MergeClause(
                 When.NOT_MATCHED,
-                InsertColumns(to(("id", "s.id"), ("label", "coalesce(s.label, 'none')"))),
+                Action(INSERTED, to(("id", "s.id"), ("label", "coalesce(s.label, 'none')"))),
                 "s.id > 3",
             ),
-            MergeClause(When.NOT_MATCHED, InsertAll()),
+            MergeClause(When.NOT_MATCHED, Action(INSERTED)),
             MergeClause(
-                When.NOT_MATCHED_BY_SOURCE, SetColumns(to(("label", "'lost'"))), "t.id < 3"
+                When.NOT_MATCHED_BY_SOURCE, Action(UPDATED, to(("label", "'lost'"))), "t.id < 3"
             ),
-            MergeClause(When.NOT_MATCHED_BY_SOURCE, DeleteRow()),
+            MergeClause(When.NOT_MATCHED_BY_SOURCE, Action(DELETED)),
         ),
         "t",
         "s",
