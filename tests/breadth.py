@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 _Param = type(pytest.param())
+_PLAIN: dict[int, list[object]] = {}
+"""What tests get of the values of a list, by the list's id: grids have thousands of cases."""
 EVERY_CASE = os.environ.get("LANCEWOOD_EVERY_CASE") == "1"
 SLICED = "sliced(parts, at=0): one of so many parts of the cases; all with LANCEWOOD_EVERY_CASE=1"
 CAMPAIGN = "campaign: long, and shown by a shorter test every day; runs with LANCEWOOD_EVERY_CASE=1"
@@ -46,7 +48,9 @@ def _places(item: pytest.Function) -> Iterator[int]:
             names = [each.strip() for each in names.split(",")]
         taken = [left.pop(each) for each in names]
         given = taken[0] if len(taken) == 1 else tuple(taken)
-        yield next(at for at, each in enumerate(values) if _plain(each) == given)
+        if id(values) not in _PLAIN:
+            _PLAIN[id(values)] = [*map(_plain, values)]
+        yield _PLAIN[id(values)].index(given)
     for name in left:
         yield item.callspec.indices[name]
 

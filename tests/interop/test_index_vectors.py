@@ -84,6 +84,7 @@ def _distances(many: NDArray[Any], one: NDArray[Any], metric: str) -> NDArray[An
     return np.asarray(1 - (many @ one) / np.linalg.norm(many, axis=1) / np.linalg.norm(one))
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("kind", VECTORS)
 def test_vectors_are_found_after_building_extending_and_optimizing(
     tmp_path: Path, kind: str
@@ -117,6 +118,7 @@ def test_other_metrics_are_kept(tmp_path: Path, kind: str, metric: str) -> None:
     assert table.indices.list()[0].metric == metric
 
 
+@pytest.mark.sliced(3, at=1)
 @pytest.mark.parametrize("kind", VECTORS)
 def test_what_pylance_built_is_extended_with_its_own_model(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -165,6 +167,7 @@ def test_segments_with_models_of_their_own_are_built_anew_as_one(tmp_path: Path,
     assert recall(table) >= LEAST
 
 
+@pytest.mark.sliced(3, at=2)
 @pytest.mark.parametrize("kind", VECTORS)
 def test_vectors_inside_of_structs_keep_their_model(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
