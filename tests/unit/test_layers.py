@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "jobs": "proto model format rules store data expr engine git catalog external files",
     "table": "model format store expr data engine jobs external",
     "repo": "model format store engine git catalog jobs table",
-    "query": "model format store expr engine jobs repo table",
+    "query": "model format store expr engine jobs repo table files",
     "spark": (
         "proto model format rules store data expr engine git catalog jobs table repo query external"
     ),

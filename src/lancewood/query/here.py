@@ -12,7 +12,7 @@ from lancewood.query.answer import Answer, Args, answer
 from lancewood.query.identifiers import Identifiers
 from lancewood.query.sources import Source, Sources
 from lancewood.query.statements.engine import Here
-from lancewood.query.statements.script import is_query, parse_script
+from lancewood.query.statements.script import check_no_files, is_query, parse_script
 from lancewood.query.statements.sequence import run_script
 from lancewood.query.statements.workplace import Workplace
 from lancewood.repo.repository import Repository
@@ -26,6 +26,7 @@ def sql(
     revision: str | None = None,
     args: Args = None,
     storage_options: Mapping[str, str] | None = None,
+    files: bool = False,
     pushdown: bool = True,
 ) -> Answer:
     """The answer to a query in DuckDB's SQL, whose tables may be named with revisions; computed by
@@ -41,7 +42,8 @@ def sql(
 
     Every version is resolved now, and once for the same name and revision; rows are read and
     computed on demand, with bounded memory. ``pushdown=False`` reads all of every table, for the
-    same answer. Raises NotFoundError, and InvalidInputError for what DuckDB refuses.
+    same answer. ``files=True`` lets COPY read and write files of this machine. Raises
+    NotFoundError, and InvalidInputError for what DuckDB refuses.
 
     INSERT, UPDATE, DELETE, MERGE INTO, CREATE TABLE and the like are done before this returns, each
     by the verb of ``Table`` and as one commit, on ``photos@exp`` as well. In a repository, what
@@ -51,6 +53,8 @@ def sql(
     """
     engine = Here(args, pushdown=pushdown)
     script = parse_script(query)
+    if not files:
+        check_no_files(script)
     sources = Sources(tables, repository, revision, storage_options, Identifiers())
     if is_query(script):
         return answer(query, sources, args, pushdown=pushdown)

@@ -64,7 +64,7 @@ def test_tables_of_the_repository_are_those_of_head_or_of_a_revision(lw_ok: Lw) 
     [
         (["SELECT * FROM photo"], ExitCode.NOT_FOUND, "did you mean 'photos'"),
         (["SELECT * FROM photos@no"], ExitCode.NOT_FOUND, "no tag or branch called 'no'"),
-        (["DROP TABLE photos"], ExitCode.INVALID_INPUT, "a table is dropped by lw table drop"),
+        (["DROP VIEW photos"], ExitCode.INVALID_INPUT, "expected TABLE, BRANCH or TAG"),
         (["VACUUM photos"], ExitCode.INVALID_INPUT, "a statement VACUUM"),
         (["DELETE photos"], ExitCode.INVALID_INPUT, "expected FROM, found 'photos'"),
         (["DELETE FROM photos@:1"], ExitCode.INVALID_INPUT, "only a branch can be changed"),

@@ -231,7 +231,8 @@ def test_the_database_may_open_nothing_and_change_no_setting() -> None:
         ("SELECT * FROM photos@v1.0 AT (VERSION => 1)", "and so does AT or AS OF"),
         ("WITH w AS (SELECT 1) FROM w AT (VERSION => 1)", "defined by WITH"),
         ("SELECT 1; SELECT 2; BEGIN", "no COMMIT follows"),
-        ("DROP TABLE photos", "a table is dropped by lw table drop"),
+        ("COPY photos TO '/tmp/lancewood-must-not.csv'", "give files=True to lancewood.sql"),
+        ("EXPLAIN COPY photos FROM '/etc/passwd' (FORMAT csv)", "give files=True"),
     ],
 )
 def test_what_is_wrong_is_told(tables: Tables, query: str, told: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 KEPT, INSERTED, UPDATED, DELETED, REFUSED = range(5)
 """What becomes of a row. Kept are rows of the table that match, and that no clause changes; refused
@@ -134,6 +134,31 @@ class CreateTable(OfTable):
     """``OPTIONS``: how it is made, in the words of ``lancewood.create``."""
     primary_key: tuple[str, ...] = ()
     comment: str | None = None
+
+
+@dataclass(frozen=True)
+class DropTable(OfTable):
+    """``DROP TABLE``: in a repository the table is taken out of it, and its data stays."""
+
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class CopyFrom(OfTable):
+    """``COPY … FROM``: the rows of a file are added to a table."""
+
+    file: str
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class CopyTo(Written):
+    """``COPY … TO``: the rows of a query become a file."""
+
+    query: str
+    file: str
+    options: tuple[tuple[str, str], ...] = ()
+    target: ClassVar[None] = None
 
 
 @dataclass(frozen=True)
@@ -285,6 +310,16 @@ class DropRef(Written):
 
 
 @dataclass(frozen=True)
+class MergeBranch(Written):
+    """``MERGE BRANCH``: of a table, or of the repository where none is named."""
+
+    name: str
+    into: str | None = None
+    """Main, or the repository's current branch, where none is named."""
+    target: Target | None = None
+
+
+@dataclass(frozen=True)
 class Restore(OfTable):
     """``RESTORE TABLE … TO``."""
 
@@ -313,8 +348,8 @@ class Rollback(Written):
     """``ROLLBACK``: what followed ``BEGIN`` is not done."""
 
 
-Change: TypeAlias = OfTable | CreateRef | DropRef
-"""What changes a table or a repository."""
+Change: TypeAlias = OfTable | CreateRef | DropRef | MergeBranch | CopyTo
+"""What changes a table or a repository, or writes a file."""
 
 
 @dataclass(frozen=True)

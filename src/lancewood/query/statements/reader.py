@@ -126,7 +126,9 @@ class Reader:
             return self._next()
         first = self._at
         self._at += 1
-        while not self.is_done and self._tokens[self._at].start == self._tokens[self._at - 1].end:
+        while not self.is_done and self.word() not in (",", ")"):
+            if self._tokens[self._at].start > self._tokens[self._at - 1].end:
+                break
             self._at += 1
         found = self._text(first, self._at)
         if not _is_ref(found):

@@ -85,11 +85,6 @@ def read_update(reader: Reader) -> model.Update:
 
 def read_merge(reader: Reader) -> model.Merge:
     """What follows MERGE."""
-    if reader.sees("BRANCH"):
-        raise reader.refused(
-            "MERGE is about rows: branches are merged by lw merge, or by Repository.merge, and "
-            "those of one table by lw table merge-branch"
-        )
     reader.expect("INTO")
     target = reader.target()
     alias = reader.alias("USING")

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import RetryableConflictError
-from lancewood.jobs.counts import Counts, RowCounts
+from lancewood.jobs.counts import Counts, Merged, RowCounts
 from lancewood.query.identifiers import Identifiers
 from lancewood.query.sources import AddressedSnapshot, Sources
 from lancewood.query.statements import model
@@ -39,8 +39,8 @@ class Done:
     """The commit of the repository, if the statement was one by itself."""
 
     @property
-    def rows(self) -> RowCounts | None:
-        return self.counts if isinstance(self.counts, RowCounts) else None
+    def rows(self) -> RowCounts | Merged | None:
+        return self.counts if isinstance(self.counts, RowCounts | Merged) else None
 
 
 class Runs:

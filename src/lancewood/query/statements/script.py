@@ -21,13 +21,16 @@ from lancewood.query.statements.rows import (
 )
 from lancewood.query.statements.tables import (
     read_alter,
+    read_copy,
     read_create,
     read_drop,
+    read_merge_branch,
     read_optimize,
     read_restore,
 )
 from lancewood.query.tokens import CLOSING, OPENING, Token, shown, statements
 
+_NO_PART = (model.CreateRef, model.DropRef, model.MergeBranch, model.DropTable, model.CopyTo)
 _DML = ("INSERT", "MERGE", "UPDATE", "DELETE")
 
 
@@ -50,6 +53,17 @@ def is_query(script: Sequence[model.Statement | model.Passed]) -> bool:
     return len(script) == 1 and isinstance(script[0], model.Passed)
 
 
+def check_no_files(script: Sequence[model.Statement | model.Passed]) -> None:
+    """Raise InvalidInputError for a COPY, explained or not."""
+    for each in script:
+        meant = each.statement if isinstance(each, model.Explain) else each
+        if isinstance(meant, model.CopyTo | model.CopyFrom):
+            raise InvalidInputError(
+                f"{shown(meant.sql)} reads or writes a file, and texts may not do that here: give "
+                "files=True to lancewood.sql, or use lw sql"
+            )
+
+
 def check_transactions(script: Sequence[model.Statement | model.Passed]) -> None:
     """Raise InvalidInputError unless every BEGIN has its COMMIT or ROLLBACK, and no other, and what
     stands between them can be part of a commit."""
@@ -63,11 +77,11 @@ def check_transactions(script: Sequence[model.Statement | model.Passed]) -> None
             if begun is None:
                 raise _misplaced(each, "no BEGIN stands before it")
             begun = None
-        elif begun is not None and isinstance(each, model.CreateRef | model.DropRef):
+        elif begun is not None and isinstance(each, _NO_PART):
             raise _misplaced(
                 each,
-                "branches and tags are no part of a transaction: make and drop them before BEGIN, "
-                "or after COMMIT",
+                "branches and tags, DROP TABLE and files that are written are no part of a "
+                "transaction: put it before BEGIN, or after COMMIT",
             )
     if begun is not None:
         raise _misplaced(begun, "no COMMIT follows: end the script with COMMIT 'message'")
@@ -114,6 +128,10 @@ def _with_queries(reader: Reader) -> model.Insert | model.Merge | model.Update |
     return replace(read_delete(reader), queries=queries)
 
 
+def _merge(reader: Reader) -> model.Merge | model.MergeBranch:
+    return read_merge_branch(reader) if reader.takes("BRANCH") else read_merge(reader)
+
+
 def _begin(reader: Reader) -> model.Begin:
     reader.takes_one("TRANSACTION", "WORK")
     reader.end("a semicolon")
@@ -158,7 +176,8 @@ _READING: dict[str, Callable[[Reader], model.Statement]] = {
     "INSERT": read_insert,
     "DELETE": read_delete,
     "UPDATE": read_update,
-    "MERGE": read_merge,
+    "MERGE": _merge,
+    "COPY": read_copy,
     "TRUNCATE": read_truncate,
     "CREATE": read_create,
     "DROP": read_drop,

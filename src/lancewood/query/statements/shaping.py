@@ -1,5 +1,5 @@
-"""Running statements about tables as a whole: made, restored, compacted, with other columns, under
-other names. Branches and tags without a table are those of the repository."""
+"""Running statements about whole tables and files: made, dropped, copied, restored, compacted, with
+other columns, under other names. Branches and tags without a table are those of the repository."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from lancewood.errors import (
     NotFoundError,
     UnsupportedError,
 )
+from lancewood.jobs.counts import RowCounts
 from lancewood.query.statements import model
+from lancewood.query.statements.copying import check_file, file_rows, write_file
 from lancewood.query.statements.engine import NewTable
 from lancewood.query.statements.running import Done, Runs
-from lancewood.table.by_uri import exists
+from lancewood.table.by_uri import drop, exists
 from lancewood.table.by_uri import open as open_table
 from lancewood.table.table import Table
 
@@ -37,8 +39,14 @@ class TableStatements(Runs):
             return self._create_ref(statement, dry_run=dry_run)
         if isinstance(statement, model.DropRef):
             return self._drop_ref(statement, dry_run=dry_run)
+        if isinstance(statement, model.MergeBranch):
+            return self._merge_branch(statement, dry_run=dry_run)
         if isinstance(statement, model.CreateTable):
             return self._create_table(statement, dry_run=dry_run)
+        if isinstance(statement, model.DropTable):
+            return self._drop_table(statement, dry_run=dry_run)
+        if isinstance(statement, model.CopyTo):
+            return self._copy_to(statement, dry_run=dry_run)
         word, verb = _VERBS[type(statement)]
 
         def run() -> Table:
@@ -127,6 +135,15 @@ class TableStatements(Runs):
         kind = self._engine.arrow_type(statement.type)
         name = ".".join(self._path_in(statement.path, table.schema))
         return table.cast_column(name, kind, runner=self._engine.runner, **how)
+
+    def copy_from(self, statement: model.CopyFrom, table: Table, how: How) -> Table:
+        return table.append(file_rows(statement, table.schema), **how)
+
+    def _copy_to(self, statement: model.CopyTo, *, dry_run: bool) -> Done:
+        check_file(statement)
+        rows = self._engine.answer(self.planned(statement.query))
+        count = 0 if dry_run else write_file(statement, rows)
+        return Done("copy", statement.file, None if dry_run else RowCounts(inserted=count))
 
     def optimize(self, statement: model.Optimize, table: Table, how: How) -> Table:
         return table.compact(runner=self._engine.runner, **how)
@@ -231,10 +248,33 @@ class TableStatements(Runs):
             table, new.rows, new.schema.names, overwrite=False, dry_run=False, message=None
         )
 
+    def _drop_table(self, statement: model.DropTable, *, dry_run: bool) -> Done:
+        workplace, target = self._workplace, statement.target
+        if statement.if_exists and not workplace.exists(target):
+            return Done("drop table", target.written)
+        table = workplace.table(target, dry_run=True)
+        if not workplace.is_in_repository(target):
+            drop(table.uri, dry_run=dry_run, storage_options=workplace.storage_options)
+            return Done("drop table", target.written)
+        made = None if dry_run else workplace.remove(target, self._message(statement))
+        return Done("drop table", target.written, commit=made)
+
     # Names
 
+    def _merge_branch(self, statement: model.MergeBranch, *, dry_run: bool) -> Done:
+        names = self._names(statement, "branch")
+        message, into = self._message(statement), statement.into
+        if names.table is None:
+            merged = self._workplace.repository.merge(
+                statement.name, branch=into, message=message, dry_run=dry_run
+            )
+            return Done("merge branch", None, commit=None if dry_run else str(merged.hash))
+        how = {"message": message, "dry_run": dry_run, "runner": self._engine.runner}
+        found = names.names.merge(statement.name, into or "main", **how)
+        return Done("merge branch", names.table, found.counts, found.version)
+
     def _create_ref(self, statement: model.CreateRef, *, dry_run: bool) -> Done:
-        names, asked = self._names(statement), statement.at
+        names, asked = self._names(statement, statement.kind), statement.at
         at = self._engine.moment(asked.sql) if isinstance(asked, model.Moment) else asked
         is_there = statement.existing is not model.Existing.FAIL and names.has(statement.name)
         if dry_run or (is_there and statement.existing is model.Existing.KEEP):
@@ -242,7 +282,7 @@ class TableStatements(Runs):
         return names.moved(statement.name, at) if is_there else names.made(statement.name, at)
 
     def _drop_ref(self, statement: model.DropRef, *, dry_run: bool) -> Done:
-        names, kind = self._names(statement), statement.kind
+        names, kind = self._names(statement, statement.kind), statement.kind
         done = Done(f"drop {kind}", names.table)
         if statement.if_exists and not names.has(statement.name):
             return done
@@ -252,9 +292,9 @@ class TableStatements(Runs):
             raise NotFoundError(f"{kind} {statement.name!r} not found", name=statement.name)
         return done
 
-    def _names(self, statement: model.CreateRef | model.DropRef) -> _Names:
+    def _names(self, statement: model.Change, kind: model.RefKind) -> _Names:
         """The branches or tags that a statement is about."""
-        target, kind = statement.target, statement.kind
+        target = statement.target
         if target is None:
             repository = self._workplace.repository
             found: Any = repository.branches if kind == "branch" else repository.tags
@@ -322,6 +362,7 @@ class _Names:
 
 _VERBS: Mapping[type, tuple[str, Callable[..., Table]]] = {
     model.AddColumns: ("alter table", TableStatements.add_columns),
+    model.CopyFrom: ("copy", TableStatements.copy_from),
     model.ChangeType: ("alter table", TableStatements.change_type),
     model.DropColumns: ("alter table", TableStatements.drop_columns),
     model.RenameColumn: ("alter table", TableStatements.rename_column),

@@ -1,13 +1,14 @@
-"""The statements that change tables, their columns and the names of their versions: CREATE TABLE,
-ALTER TABLE, CREATE and DROP BRANCH and TAG, RESTORE, OPTIMIZE."""
+"""The statements that change tables, their columns and the names of their versions: CREATE, ALTER
+and DROP TABLE, CREATE, DROP and MERGE BRANCH, CREATE and DROP TAG, RESTORE, OPTIMIZE, COPY."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from lancewood.query.statements import model
 from lancewood.query.statements.reader import Reader
+from lancewood.query.tokens import quoted
 
 _COLUMN = "the name of a column"
 _STATE = "VERSION 12, TIMESTAMP '2026-11-15' or a revision in quotes"
@@ -21,6 +22,10 @@ _REFUSED_OF_COLUMNS = {
     "COLLATE": "texts have no collation: leave COLLATE out",
 }
 _AFTER_TYPE = ("NOT", "NULL", "PRIMARY", "AS", "CONSTRAINT", "USING", *_REFUSED_OF_COLUMNS)
+_WRITTEN_BY = {each: each for each in ("FORMAT", "OVERWRITE")}
+_READ_BY = {each: each for each in ("FORMAT", "HEADER", "DELIMITER", "NULLSTR", "ENCODING")}
+_READ_BY |= {"DELIM": "DELIMITER", "SEP": "DELIMITER", "NULL": "NULLSTR"}
+"""The options of COPY, each with its usual name."""
 _OPTIONS = ("location", "file_version", "stable_row_ids")
 
 
@@ -35,13 +40,19 @@ def read_create(reader: Reader) -> model.CreateTable | model.CreateRef:
     return _create_ref(reader, kind, existing)
 
 
-def read_drop(reader: Reader) -> model.DropRef:
+def read_drop(reader: Reader) -> model.DropTable | model.DropRef:
     """What follows DROP."""
+    if reader.takes("TABLE"):
+        if_exists = reader.takes("IF", "EXISTS")
+        target = reader.target()
+        if target.revision is not None:
+            raise reader.refused(f"a table goes with all its branches: write {target.name}")
+        reader.takes_one("RESTRICT", "CASCADE")
+        reader.end()
+        return model.DropTable(target, if_exists)
     kind = _ref_kind(reader)
     if not kind:
-        raise reader.wrong(
-            "BRANCH or TAG: a table is dropped by lw table drop, or by lancewood.drop"
-        )
+        raise reader.wrong("TABLE, BRANCH or TAG")
     if_exists = reader.takes("IF", "EXISTS")
     name = reader.ref(f"the name of a {kind}")
     table = reader.table() if reader.takes("ON") else None
@@ -90,6 +101,56 @@ def read_alter(
         reader.end()
         return model.ChangeType(target, path, kind)
     raise reader.wrong("ADD, DROP, RENAME or ALTER")
+
+
+def read_merge_branch(reader: Reader) -> model.MergeBranch:
+    """What follows MERGE BRANCH."""
+    name = reader.ref("the name of a branch")
+    into = reader.ref("the name of a branch") if reader.takes("INTO") else None
+    table = reader.table() if reader.takes("ON") else None
+    reader.end("INTO a branch, ON a table, or the end of the statement")
+    if table is not None and table.revision is not None:
+        raise reader.refused(f"branches are of a whole table: write {table.name}, and INTO")
+    return model.MergeBranch(name, into, table)
+
+
+def read_copy(reader: Reader) -> model.CopyTo | model.CopyFrom:
+    """What follows COPY."""
+    if reader.sees("("):
+        query, _ = reader.relation("TO")
+        reader.expect("TO")
+        return _copied_to(reader, query)
+    table = reader.table()
+    if reader.sees("("):
+        raise reader.refused("columns go by their names in the file: leave them out, or COPY (…)")
+    if reader.takes("TO"):
+        return _copied_to(reader, f"FROM {quoted(table.written)}")
+    if not reader.sees("FROM"):
+        raise reader.wrong("TO or FROM")
+    reader.check_branch(table)
+    reader.expect("FROM")
+    return model.CopyFrom(table, reader.text("a file"), _copy_options(reader, _READ_BY))
+
+
+def _copied_to(reader: Reader, query: str) -> model.CopyTo:
+    return model.CopyTo(query, reader.text("a file"), _copy_options(reader, _WRITTEN_BY))
+
+
+def _copy_options(reader: Reader, known: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """``(FORMAT csv, HEADER false)`` at the end of the statement, by the names in ``known``."""
+    found: dict[str, str] = {}
+    reader.takes("WITH")
+    if reader.takes("("):
+        while True:
+            if reader.word() not in known:
+                raise reader.wrong(f"one of {', '.join(dict.fromkeys(known.values()))}")
+            name = known[reader.name("an option")].lower()
+            found[name] = "true" if reader.word() in (",", ")") else reader.ref("a value")
+            if not reader.takes(","):
+                break
+        reader.expect(")")
+    reader.end("options in parentheses, or the end of the statement")
+    return tuple(found.items())
 
 
 def read_restore(reader: Reader) -> model.Restore:

@@ -152,6 +152,12 @@ class Workplace:
             assert name is not None
             self._given = replace(self._given, tables={**self._tables, name: after})
 
+    def remove(self, target: Target, message: str | None) -> str:
+        """Take a table out of the repository, and give the commit that does it."""
+        name = self.sources().known_as(target.name)
+        made = self.repository.remove(str(name), branch=self._given.revision, message=message)
+        return str(made.hash)
+
     def begin(self, message: str | None, branch: str | None = None) -> None:
         """Begin a transaction on a branch of the repository, HEAD's by default."""
         repository = self.repository

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.pylance import lance
 
 import lancewood as lw
 from lancewood.errors import (
@@ -488,3 +489,106 @@ def test_two_scripts_at_once_are_one_after_the_other_or_not_at_all(
 def rows_of(repo: lw.Repository) -> dict[str, list[str]]:
     view = repo.at("HEAD")
     return {name: sorted(map(str, view.table(name).to_arrow().to_pylist())) for name in view.tables}
+
+
+# Files
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "arrow", "arrows"])
+def test_rows_go_to_a_file_and_come_from_one(uri: str, tmp_path: Path, suffix: str) -> None:
+    file, given = tmp_path / f"rows.{suffix}", dict[str, Any](tables={"t": uri}, files=True)
+    done = run(f"COPY (SELECT * FROM t AT (VERSION => 1) WHERE id > 1) TO '{file}'", **given)
+    assert (done["statement"], done["table"], done["inserted"]) == ("copy", str(file), 2)
+    with pytest.raises(AlreadyExistsError, match="is already there"):
+        run(f"COPY t TO '{file}'", **given)
+    run(f"DELETE FROM t; COPY t FROM '{file}'", **given)
+    assert lw.open(uri).to_arrow().to_pydict() == {"id": [2, 3], "label": ["b", "c"]}
+    run(f"COPY t@main TO '{file}' (OVERWRITE); COPY t FROM '{file}'", **given)
+    assert lw.open(uri).to_arrow()["id"].to_pylist() == [2, 3, 2, 3]
+    assert lance.dataset(uri).count_rows() == 4
+
+
+def test_a_file_is_read_as_its_options_say(uri: str, tmp_path: Path) -> None:
+    file, given = tmp_path / "rows.txt", dict[str, Any](tables={"t": uri}, files=True)
+    file.write_bytes("id|label\n7|\xe9\n8|-\n".encode("latin-1"))
+    form = "FORMAT csv, DELIM '|', NULLSTR '-', ENCODING 'latin-1', HEADER"
+    done = run(f"COPY t FROM '{file}' WITH ({form})", **given)
+    assert (done["table"], done["inserted"], done["version"]) == ("t", 2, 2)
+    assert lw.open(uri).to_arrow()["label"].to_pylist()[-2:] == ["\xe9", None]
+    plan = lw.sql(f"EXPLAIN COPY t FROM '{file}' ({form})", **given).to_arrow()["plan"]
+    assert plan[-1].as_py() == "  2 rows inserted, 0 updated, 0 deleted"
+    assert lw.open(uri).version == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("COPY t TO 'x.csv' (HEADER false)", "expected one of FORMAT, OVERWRITE, found 'HEADER'"),
+        ("COPY t FROM 'x.csv' (QUOTE '|')", "expected one of FORMAT, HEADER, DELIMITER, NULLSTR"),
+        ("COPY t FROM 'x.csv' (FORMAT excel)", "FORMAT 'excel' is not known"),
+        ("COPY t FROM 'x.csv' (DELIMITER '||')", "DELIMITER is one character"),
+        ("COPY t FROM 'x.csv' (HEADER maybe)", "HEADER is true or false, not 'maybe'"),
+        ("COPY t TO 'rows'", "the format of 'rows' cannot be told"),
+        ("COPY t TO '-' (FORMAT csv)", "takes the path of a file in quotes"),
+        ("COPY t (id) TO 'x.csv'", "columns go by their names in the file"),
+        ("COPY t@:1 FROM 'x.csv'", "only a branch can be changed"),
+        ("COPY t", "expected TO or FROM"),
+        ("COPY t TO", "expected a file in quotes"),
+        ("BEGIN; COPY t TO 'x.csv'; COMMIT", "are no part of a transaction"),
+    ],
+)
+def test_a_copy_that_cannot_be_is_refused(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, told: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.csv").write_text("id,label\n1,a\n")
+    with pytest.raises(InvalidInputError, match=told):
+        run(text, tables={"t": uri}, files=True)
+    assert lw.open(uri).version == 1
+    assert {each.name for each in tmp_path.iterdir()} == {"t.lance", "x.csv"}
+
+
+# Tables that go, and branches that come together
+
+
+def test_a_table_is_dropped(uri: str) -> None:
+    tables = {"t": uri}
+    assert "would run DROP TABLE t" in str(lw.sql("EXPLAIN DROP TABLE t", tables=tables))
+    assert run("DROP TABLE t", tables=tables)["statement"] == "drop table"
+    assert not lw.exists(uri)
+    assert run("DROP TABLE IF EXISTS t", tables=tables)["statement"] == "drop table"
+    with pytest.raises(NotFoundError):
+        run("DROP TABLE t", tables=tables)
+
+
+def test_a_table_is_taken_out_of_a_repository_and_its_rows_stay(repo: lw.Repository) -> None:
+    uri = repo.at("HEAD").table("photos").uri
+    done = run("DROP TABLE photos", repository=repo)
+    assert done["commit"] == str(repo.head.hash)
+    assert "photos" not in repo.at("HEAD").tables
+    assert repo.at("HEAD~1").table("photos").count_rows() == lw.open(uri).count_rows() == 3
+    with pytest.raises(InvalidInputError, match="are no part of a transaction"):
+        run("BEGIN; DROP TABLE labels; COMMIT", repository=repo)
+    with pytest.raises(InvalidInputError, match="a table goes with all its branches"):
+        run("DROP TABLE labels@exp", repository=repo)
+
+
+def test_a_branch_of_a_table_is_merged(uri: str) -> None:
+    tables = {"t": uri}
+    run("CREATE BRANCH exp ON t; INSERT INTO t@exp VALUES (4, 'd')", tables=tables)
+    run("DELETE FROM t WHERE id = 1", tables=tables)
+    plan = lw.sql("EXPLAIN MERGE BRANCH exp ON t", tables=tables).to_arrow()["plan"].to_pylist()
+    assert plan[-1] == "  1 rows inserted, 0 updated, 0 deleted"
+    done = run("MERGE BRANCH exp INTO main ON t", tables=tables)
+    assert (done["statement"], done["table"], done["inserted"]) == ("merge branch", "t", 1)
+    assert lance.dataset(uri).to_table()["id"].to_pylist() == [2, 3, 4]
+
+
+def test_a_branch_of_a_repository_is_merged(repo: lw.Repository) -> None:
+    run("CREATE BRANCH exp; DELETE FROM photos@exp WHERE id = 1", repository=repo)
+    run("INSERT INTO photos VALUES (9, 'z')", repository=repo)
+    done = run("MERGE BRANCH exp", repository=repo)
+    assert done["commit"] == str(repo.head.hash)
+    assert sorted(repo.at("HEAD").table("photos").to_arrow()["id"].to_pylist()) == [2, 3, 9]
+    with pytest.raises(NotFoundError, match="nope"):
+        run("MERGE BRANCH nope", repository=repo)

@@ -291,7 +291,7 @@ WRONG = {
     "BEGIN;\nBEGIN; COMMIT": "'BEGIN' at line 2: the transaction of line 1 has not ended yet",
     "DELETE FROM photos;\nCOMMIT 'x'": "at line 2: no BEGIN stands before it",
     "ROLLBACK": "no BEGIN stands before it",
-    "BEGIN;\nDROP TAG v1; COMMIT": "'DROP TAG v1' at line 2: branches and tags are no part of a",
+    "BEGIN;\nDROP TAG v1; COMMIT": "'DROP TAG v1' at line 2: branches and tags, DROP TABLE",
     "BEGIN; COMMIT ''": "the message is empty",
     "BEGIN; COMMIT message": "expected a message in quotes, found 'message'",
     "EXPLAIN": "expected a statement or a query, found the end",
