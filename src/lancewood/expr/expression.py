@@ -235,6 +235,24 @@ class Predicate(Expression):
         return pa.array(found)
 
 
+@dataclass(frozen=True, eq=False)
+class TreePredicate(Predicate):
+    """A condition that is given as trees, which AND joins; ``sql`` only shows it to people."""
+
+    trees: tuple[Tree, ...] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "trees": self.trees}
+
+    @cached_property
+    def paths(self) -> tuple[Path, ...]:
+        return resolve((path for tree in self.trees for path in trees.paths(tree)), self.schema)
+
+    @cached_property
+    def _conditions(self) -> Sequence[Tree]:
+        return self.trees
+
+
 _Kind = TypeVar("_Kind", bound=Expression)
 
 

@@ -70,6 +70,15 @@ def translated(
     return found
 
 
+def tree_of(node: Any, schema: pa.Schema) -> Tree | None:
+    """The tree of a condition that DuckDB offers to a source of rows in ``schema``; None where it
+    has no exact one."""
+    try:
+        return _tree(node, schema)
+    except _NoTreeError:
+        return None
+
+
 @functools.lru_cache(maxsize=256)
 def _offered(text: str, readable: pa.Schema) -> list[tuple[str, Any]]:
     """DuckDB's own conditions, each as text and, if it would offer it to a source, as a node."""

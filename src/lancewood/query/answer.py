@@ -177,7 +177,7 @@ def _lines(relation: Relation, scans: Sequence[Sequence[str]]) -> Iterator[str]:
         is_scanned = is_scanned or number in relation.schema.names
         if number in relation.fields:
             columns[f"{relation.fields[number].name}{dot}{fields}"] = None
-    accepted = list(relation.accepted.values())
+    accepted = list(relation.accepted)
     if is_scanned and not columns and not accepted and relation.rows is not None:
         yield f"  rows     {relation.rows}, from the manifest; no data file is read"
         return

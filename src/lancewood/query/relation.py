@@ -17,11 +17,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from lancewood.engine.rows import ScanPlan, plan_scan
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.rows import plan_scan
+from lancewood.engine.schema import row_schema
 from lancewood.errors import UnsupportedError
+from lancewood.expr import Predicate, TreePredicate
+from lancewood.expr.translate import tree_of
+from lancewood.expr.tree import renamed
 from lancewood.query.columns import as_duckdb_holds, duckdb_type, why_not
-from lancewood.query.conditions import condition, kinds_of_changes
 from lancewood.query.diffs import CHANGE, CHANGES, Readable, TableDiff
 from lancewood.query.tokens import literal, quoted
 
@@ -40,9 +42,9 @@ class Relation:
     """The name in the text of the query: `photos@v1`."""
     source: Readable
     pushdown: bool = True
-    accepted: dict[str, str] = field(default_factory=dict)
-    """The conditions that DuckDB handed over while it planned: as a scan takes them, and in the
-    words of the table."""
+    accepted: dict[str, Any] = field(default_factory=dict)
+    """The conditions that DuckDB handed over while it planned, by their text in the words of the
+    table."""
     offered: list[str] = field(default_factory=list)
     """All conditions that it offered."""
     failure: Exception | None = None
@@ -79,19 +81,12 @@ class Relation:
     def accepts(self, node: Any) -> bool:
         """Whether a reading applies a condition as DuckDB would, and gains from it: an index tells
         which rows, or large values of other rows need not be read."""
-        text = str(node.fragment())
-        written = self._in_words(text)
+        written = self._in_words(str(node.fragment()))
         self.offered.append(written)
-        if not self.pushdown:
+        predicate = self._predicate([node]) if self.pushdown else None
+        if predicate is None or not self._gains(predicate):
             return False
-        if isinstance(self.source, TableDiff):
-            where = None if kinds_of_changes(node, self._change) is None else written
-        else:
-            where = condition(node, self.fields)
-            where = where if where is not None and self._gains(self.source, where) else None
-        if where is None:
-            return False
-        self.accepted[where] = written
+        self.accepted[written] = node
         return True
 
     def batches(
@@ -139,8 +134,8 @@ class Relation:
         """Which indices find the rows for the accepted conditions, and why others do not."""
         if isinstance(self.source, TableDiff) or not self.accepted:
             return
-        where = " AND ".join(f"({each})" for each in self.accepted)
-        yield from plan_scan(self.source, columns=(), where=where).explain_indices()
+        predicate = self._predicate(list(self.accepted.values()))
+        yield from plan_scan(self.source, columns=(), predicate=predicate).explain_indices()
 
     def refusal(self, message: str) -> UnsupportedError | None:
         """Our error, if DuckDB failed because a column was asked for that it cannot have."""
@@ -153,10 +148,6 @@ class Relation:
     @property
     def _rows(self) -> str:
         return f"t{self.number}rows"
-
-    @property
-    def _change(self) -> str:
-        return next(name for name, each in self.fields.items() if each.name == CHANGE)
 
     @cached_property
     def _columns(self) -> pa.Schema:
@@ -189,25 +180,48 @@ class Relation:
         is_whole = found.startswith("(") and found.endswith(")") and found.count("(") == 1
         return found[1:-1] if is_whole else found
 
+    def _predicate(self, nodes: Sequence[Any]) -> Predicate | None:
+        """Conditions of DuckDB's, if any, as one about the table's columns; None where a scan may
+        decide one of them otherwise."""
+        names = {name: each.name for name, each in self.fields.items()}
+        found = [tree_of(node, self._compared) for node in nodes]
+        trees = tuple(renamed(each, names) for each in found if each is not None)
+        if not trees or len(trees) < len(nodes):
+            return None
+        return TreePredicate("what DuckDB asks for", self._row_schema, trees=trees)
+
+    @cached_property
+    def _row_schema(self) -> pa.Schema:
+        """The columns as conditions see them."""
+        if isinstance(self.source, TableDiff):
+            return self.source.arrow_schema
+        return row_schema(self.source.schema)
+
+    @cached_property
+    def _compared(self) -> pa.Schema:
+        """The same, by the names that DuckDB knows them by."""
+        known = ((name, self._row_schema.field(each.name)) for name, each in self.fields.items())
+        return pa.schema([each.with_name(name) for name, each in known])
+
     def _scanned(self, names: list[str], conditions: Sequence[Any]) -> Iterator[pa.RecordBatch]:
-        source = self.source
+        source, predicate = self.source, self._predicate(conditions)
         if isinstance(source, TableDiff):
-            kinds = set(CHANGES)
-            for each in conditions:
-                kinds &= kinds_of_changes(each, self._change) or set()
-            return source.batches(names or [CHANGE], [one for one in CHANGES if one in kinds])
-        where = " AND ".join(f"({condition(each, self.fields)})" for each in conditions) or None
+            kinds = pa.record_batch({CHANGE: CHANGES})
+            if predicate is not None:
+                kinds = kinds.filter(predicate.mask(kinds))
+            return source.batches(names or [CHANGE], kinds.column(0).to_pylist())
         if self.pushdown:
-            return plan_scan(source, columns=names, where=where).batches()
+            return plan_scan(source, columns=names, predicate=predicate).batches()
         every = [each.name for each in self.fields.values()]
         return plan_scan(source, columns=every).batches()
 
-    def _gains(self, snapshot: Snapshot, where: str) -> bool:
-        plan: ScanPlan = plan_scan(snapshot, columns=(), where=where)
-        if plan.is_narrowed:
+    def _gains(self, predicate: Predicate) -> bool:
+        """Whether a scan that applies a condition has less to do."""
+        asked = predicate.columns
+        if isinstance(self.source, TableDiff):
+            return asked == (CHANGE,)
+        if plan_scan(self.source, columns=(), predicate=predicate).is_narrowed:
             return True
-        assert plan.predicate is not None
-        asked = plan.predicate.columns
         return any(_is_large(each.type) for each in self._columns if each.name not in asked)
 
 

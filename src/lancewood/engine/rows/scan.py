@@ -47,6 +47,8 @@ class ScanRequest:
     columns: Columns = None
     where: str | None = None
     parameters: Parameters = field(default=None, repr=False)
+    predicate: Predicate | None = None
+    """The condition where no text is given for it."""
     limit: int | None = None
     offset: int = 0
     batch_rows: int | None = None
@@ -103,7 +105,7 @@ class ScanPlan:
     def predicate(self) -> Predicate | None:
         where, parameters = self.request.where, self.request.parameters
         if where is None:
-            return None
+            return self.request.predicate
         if parameters is not None:
             return parse_predicate(where, self._row_schema, parameters)
         known = _derived(self.snapshot, "predicates", dict[str, Predicate])
@@ -393,6 +395,7 @@ def plan_scan(
     columns: Columns = None,
     where: str | None = None,
     parameters: Parameters = None,
+    predicate: Predicate | None = None,
     limit: int | None = None,
     offset: int = 0,
     batch_rows: int | None = None,
@@ -419,6 +422,7 @@ def plan_scan(
         columns=columns,
         where=where,
         parameters=parameters,
+        predicate=predicate,
         limit=None if limit is None else min(check_number("limit", limit), _MOST_ROWS),
         offset=min(check_number("offset", offset), _MOST_ROWS),
         batch_rows=None
