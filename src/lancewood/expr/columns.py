@@ -107,16 +107,24 @@ def readable_rows(
 
     Raises InvalidInputError for a value that DuckDB's type does not hold.
     """
-    arrays = []
-    for name, below in _tops(paths):
-        array = _array_of(below, (name,), rows, schema)
-        try:
-            arrays.append(as_readable(array, readable.field(name).type))
-        except (pa.ArrowException, NotImplementedError) as cause:
-            raise InvalidInputError(
-                f"column {name!r} cannot be given to DuckDB: {cause}"
-            ) from cause
+    arrays = [
+        readable_column(name, _array_of(below, (name,), rows, schema), readable.field(name).type)
+        for name, below in _tops(paths)
+    ]
     return pa.Table.from_arrays(arrays, schema=readable)
+
+
+def readable_column(name: str, values: Any, kind: pa.DataType) -> Any:
+    """The values of a column in the type in which DuckDB reads it.
+
+    Raises InvalidInputError for a value that this type does not hold.
+    """
+    try:
+        return as_readable(values, kind)
+    except (pa.ArrowException, NotImplementedError) as cause:
+        raise InvalidInputError(
+            f"column {name!r} cannot be given to DuckDB: {cause}", column=name
+        ) from cause
 
 
 def as_readable(array: Any, kind: pa.DataType) -> Any:
@@ -150,13 +158,16 @@ def readable_type(kind: pa.DataType) -> pa.DataType | None:
     if pt.is_duration(kind):
         return pa.duration("us")
     if pt.is_decimal(kind):
-        precision = kind.precision - min(kind.scale, 0)
-        return pa.decimal128(precision, max(kind.scale, 0)) if precision <= _MOST_DIGITS else None
+        scale = max(kind.scale, 0)
+        precision = max(kind.precision - min(kind.scale, 0), scale)
+        return pa.decimal128(precision, scale) if precision <= _MOST_DIGITS else None
     if pt.is_union(kind):
         return None
     if pt.is_struct(kind):
         below = [(each.name, readable_type(each.type)) for each in kind]
-        return None if any(each is None for _, each in below) else pa.struct(below)
+        is_told_apart = len({folded(name) for name, _ in below}) == len(below) > 0
+        lacks_one = any(each is None for _, each in below)
+        return pa.struct(below) if is_told_apart and not lacks_one else None
     if pt.is_map(kind):
         key, item = readable_type(kind.key_type), readable_type(kind.item_type)
         return None if key is None or item is None else pa.map_(key, item)

@@ -21,9 +21,10 @@ from lancewood.engine.rows import plan_scan
 from lancewood.engine.schema import row_schema
 from lancewood.errors import UnsupportedError
 from lancewood.expr import Predicate, TreePredicate
+from lancewood.expr.columns import readable_column
 from lancewood.expr.translate import tree_of
 from lancewood.expr.tree import renamed
-from lancewood.query.columns import as_duckdb_holds, duckdb_type, why_not
+from lancewood.query.columns import duckdb_type, why_not
 from lancewood.query.diffs import CHANGE, CHANGES, Readable, TableDiff
 from lancewood.query.tokens import literal, quoted
 
@@ -102,16 +103,11 @@ class Relation:
                     yield pa.RecordBatch.from_arrays([pa.nulls(size)], schema=schema)
                 return
             for batch in self._scanned(names, conditions):
-                arrays = [
-                    pa.nulls(batch.num_rows)
-                    if name == self._rows
-                    else as_duckdb_holds(
-                        self.fields[name].name,
-                        batch.column(self.fields[name].name),
-                        schema.field(name).type,
-                    )
-                    for name in columns
-                ]
+                arrays = [pa.nulls(batch.num_rows)] * len(schema)
+                for at, each in enumerate(schema):
+                    if each.name != self._rows:
+                        name = self.fields[each.name].name
+                        arrays[at] = readable_column(name, batch.column(name), each.type)
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
         except Exception as error:
             self.failure = error

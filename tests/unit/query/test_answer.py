@@ -279,15 +279,26 @@ def test_columns_have_the_types_that_duckdb_has(
 
 
 def test_a_column_that_duckdb_cannot_have_is_no_trouble_until_somebody_asks(tmp_path: Path) -> None:
-    data = pa.table({"id": [1], "span": pa.array([5], pa.duration("ns")), "a": [1], "A": [2]})
+    digits = pa.array([Decimal(1)], pa.decimal256(40, 0))
+    data = pa.table({"id": [1], "digits": digits, "a": [1], "A": [2]})
     made = lw.create(tmp_path / "t.lance", data)
     assert rows("SELECT id, count(*) AS n FROM t GROUP BY ALL", {"t": made}) == [{"id": 1, "n": 1}]
-    assert rows("SELECT * EXCLUDE (span, a) FROM t", {"t": made}) == [{"id": 1}]
-    for query in ("SELECT span FROM t", "SELECT id FROM t WHERE span IS NULL"):
-        with pytest.raises(UnsupportedError, match="'span' is duration"):
+    assert rows("SELECT * EXCLUDE (digits, a) FROM t", {"t": made}) == [{"id": 1}]
+    for query in ("SELECT digits FROM t", "SELECT id FROM t WHERE digits IS NULL"):
+        with pytest.raises(UnsupportedError, match="'digits' is decimal256"):
             rows(query, {"t": made})
     with pytest.raises(UnsupportedError, match="'a' and 'A' differ only in upper and lower case"):
         rows("SELECT a FROM t", {"t": made})
+
+
+def test_a_value_that_duckdb_cannot_have_is_refused_and_not_cut_off(tmp_path: Path) -> None:
+    data = pa.table({"id": [1, 2], "span": pa.array([5_000, 5_001], pa.duration("ns"))})
+    made = lw.create(tmp_path / "t.lance", data)
+    assert rows("SELECT id FROM t LIMIT 1", {"t": made}) == [{"id": 1}]
+    with pytest.raises(InvalidInputError, match="column 'span' cannot be given to DuckDB"):
+        rows("SELECT max(span) FROM t", {"t": made})
+    whole = made.delete("id = 2")
+    assert rows("SELECT id FROM t WHERE span = INTERVAL '5 us'", {"t": whole}) == [{"id": 1}]
 
 
 @pytest.fixture(params=["source", "dataset"])

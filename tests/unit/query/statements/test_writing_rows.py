@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import lance
 import pyarrow as pa
@@ -101,6 +102,9 @@ PRICES = pa.table(
         "near": pa.array([1, 2], pa.float32()),
         "half": pa.array([1, 2], pa.float16()),
         "at": pa.array([None, None], pa.timestamp("s")),
+        "span": pa.array([1, 2], pa.duration("ms")),
+        "text": pa.array(["{}", "[]"], pa.json_()),
+        "key": pa.array([UUID(int=1).bytes, None], pa.uuid()),
     }
 )
 
@@ -121,6 +125,10 @@ PRICES = pa.table(
         ("near = 0.5", 0.5),
         ("half = 0.5", 0.5),
         ("at = TIMESTAMP '2024-01-01 00:00:00'", datetime(2024, 1, 1)),
+        ("span = INTERVAL '2 s'", timedelta(seconds=2)),
+        ("text = json_object('a', key IS NULL)", '{"a":false}'),
+        ("key = '00000000-0000-0000-0000-000000000007'", UUID(int=7)),
+        ("key = key", UUID(int=1)),
     ],
 )
 def test_a_value_is_cast_to_the_type_of_its_column_as_duckdb_does(
