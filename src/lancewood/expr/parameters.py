@@ -32,7 +32,8 @@ def kept(parameters: Parameters) -> Parameters:
         return dict(parameters)
     if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence):
         raise InvalidInputError(
-            f"parameters are a mapping or a list of values, not {type(parameters).__name__}"
+            "parameters are a mapping for $name, or a list for $1 and ?, not "
+            f"{type(parameters).__name__}"
         )
     return tuple(parameters)
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
 from lancewood.engine.snapshot import Snapshot
-from lancewood.errors import InvalidInputError, LancewoodError
+from lancewood.errors import LancewoodError
+from lancewood.expr.parameters import Parameters, kept
 from lancewood.model.ids import version_words
 from lancewood.model.refs import called
 from lancewood.query.columns import usual_type
@@ -22,9 +23,6 @@ from lancewood.query.relation import Relation
 from lancewood.query.sources import Sources
 from lancewood.table.scan import Rows
 
-Args: TypeAlias = Mapping[str, Any] | Sequence[Any] | None
-"""Values for `$name` (a mapping), or for `$1` and `?` (a list)."""
-
 _BATCH_ROWS = 65_536
 _MOST_COLUMNS = 20
 
@@ -32,7 +30,7 @@ _MOST_COLUMNS = 20
 def answer(
     query: str,
     sources: Sources,
-    args: Args = None,
+    args: Parameters = None,
     *,
     pushdown: bool = True,
     may_be_unused: bool = False,
@@ -44,28 +42,17 @@ def answer(
     """
     with cursor() as own:
         named = name_tables(query, sources, own)
-    given = checked_args(args)
+    given = kept(args)
     if may_be_unused and isinstance(given, dict):
         given = {name: value for name, value in given.items() if name in named.parameters} or None
     return Answer(named, given, pushdown=pushdown)
-
-
-def checked_args(args: Args) -> Args:
-    """The values for a query; raises InvalidInputError for what is neither mapping nor list."""
-    if args is None or isinstance(args, Mapping):
-        return None if args is None else dict(args)
-    if isinstance(args, Sequence) and not isinstance(args, str | bytes):
-        return list(args)
-    raise InvalidInputError(
-        f"args takes a mapping for $name, or a list for $1 and ?, got a {type(args).__name__}"
-    )
 
 
 class Answer(Rows):
     """The rows of an answer, computed anew by each method that returns rows; always of the versions
     that were resolved when it was made."""
 
-    def __init__(self, named: NamedTables, args: Args, *, pushdown: bool = True) -> None:
+    def __init__(self, named: NamedTables, args: Parameters, *, pushdown: bool = True) -> None:
         self._named = named
         self._args = args
         self._pushdown = pushdown

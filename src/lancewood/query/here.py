@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError
-from lancewood.query.answer import Answer, Args, answer
+from lancewood.expr import Parameters
+from lancewood.query.answer import Answer, answer
 from lancewood.query.identifiers import Identifiers
 from lancewood.query.sources import Source, Sources
 from lancewood.query.statements.engine import Here
@@ -24,7 +25,7 @@ def sql(
     tables: Mapping[str, Source] | None = None,
     repository: Repository | str | os.PathLike[str] | None = None,
     revision: str | None = None,
-    args: Args = None,
+    args: Parameters = None,
     storage_options: Mapping[str, str] | None = None,
     files: bool = False,
     pushdown: bool = True,

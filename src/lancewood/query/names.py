@@ -20,8 +20,8 @@ from lancewood.query.diffs import NAME, TAKES, DiffCall, Readable, TableDiff
 from lancewood.query.sources import Sources
 from lancewood.query.tokens import (
     Edit,
-    Token,
     edited,
+    literal,
     places,
     quoted,
     shown,
@@ -69,7 +69,7 @@ def name_tables(query: str, sources: Sources, cursor: Any) -> NamedTables:
     if kind == "MULTI":  # a PIVOT that reads its columns from values has no tree
         naming.name_words()
     else:
-        naming.name_nodes(_tree(text, cursor))
+        naming.name_nodes(parsed(text, cursor))
     found = tokens(text)
     parameters = {two.text for one, two in pairwise(found) if one.text == "$"}
     return NamedTables(edited(text, naming.edits), naming.tables, frozenset(parameters))
@@ -107,21 +107,27 @@ def _not_parsed(query: str, error: Exception) -> InvalidInputError:
     return InvalidInputError(f"cannot read {shown(query)} as SQL: {reason}", sql=query)
 
 
-def _tree(text: str, cursor: Any) -> Any:
+def parsed(text: str, cursor: Any) -> list[Any]:
+    """DuckDB's trees of the queries in a text; raises InvalidInputError with a ``reason``."""
     found = json.loads(cursor.execute("SELECT json_serialize_sql(?)", [text]).fetchone()[0])
     if found["error"]:
-        raise InvalidInputError(f"cannot read {shown(text)} as SQL: {found['error_message']}")
-    return found
+        reason = str(found["error_message"])
+        if found["error_type"] == "not implemented":
+            reason = "a PIVOT without the values of its columns, or no query, stands here"
+        raise InvalidInputError(f"cannot read {shown(text)} as SQL: {reason}", reason=reason)
+    return [each["node"] for each in found["statements"]]
 
 
-def nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    """All objects of a tree, the outer ones first."""
+def nodes(tree: Any, closed: str = "") -> Iterator[dict[str, Any]]:
+    """All objects of a tree, the outer ones first; without what is in those of the class
+    `closed`."""
     pending = [tree]
     while pending:
         node = pending.pop()
         if isinstance(node, dict):
             yield node
-            pending.extend(node.values())
+            if not closed or node.get("class") != closed:
+                pending.extend(node.values())
         elif isinstance(node, list):
             pending.extend(node)
 
@@ -197,8 +203,8 @@ class _Naming:
             if above[0].lower() not in _ITS_OWN or "@" in written:
                 raise _qualified(".".join((*above, written)), above)
             return
-        name, at, revision = written.partition("@")
-        if at and not (name and revision):
+        name, sign, revision = written.partition("@")
+        if sign and not (name and revision):
             raise InvalidInputError(f"{written!r} is no table: write photos@exp, as photos@v1.0")
         known = self.sources.known_as(name)
         clause = node.get("at_clause")
@@ -214,17 +220,24 @@ class _Naming:
             self._put(written, self.sources.version(known, revision or None))
             return
         assert span is not None
-        start, end = span[0], self._closing(span[0], "AT")
-        key = " ".join(self.text[start:end].split())
-        at_value = self._at(clause, start, end)
-        self._put(key, self.sources.version(known, revision or None, at_value))
+        key = self._written(span)
+        at = self._at(clause, span)
+        self._put(key, self.sources.version(known, revision or None, at))
+        self._replace(node, span, key, name)
+
+    def _written(self, span: tuple[int, int]) -> str:
+        """A piece of the text in one line."""
+        return " ".join(self.text[slice(*span)].split())
+
+    def _replace(self, node: dict[str, Any], span: tuple[int, int], key: str, name: str) -> None:
+        """Have a table or call, with what follows it, be the table `key` under the same alias."""
         columns = ", ".join(map(quoted, node.get("column_name_alias") or ()))
         alias = quoted(str(node["alias"] or name)) + (f"({columns})" if columns else "")
-        self.edits.append((start, end, f"{quoted(key)} AS {alias}"))
+        self.edits.append((*span, f"{quoted(key)} AS {alias}"))
 
-    def _at(self, clause: dict[str, Any], start: int, end: int) -> int | str | datetime:
-        """The value of an AT clause, whose table begins at `start`."""
-        found = [each for each in tokens(self.text) if start <= each.start < end]
+    def _at(self, clause: dict[str, Any], span: tuple[int, int]) -> int | str | datetime:
+        """The value of the AT clause of a table that stands there."""
+        found = [each for each in tokens(self.text) if span[0] <= each.start < span[1]]
         arrow = max(at for at, each in enumerate(found) if each.text == "=>")
         sql = self.text[found[arrow].end : found[-1].start].strip()
         if clause["unit"] == "TIMESTAMP":
@@ -238,8 +251,7 @@ class _Naming:
         return value
 
     def _name_diff(self, node: dict[str, Any], span: tuple[int, int]) -> None:
-        start, end = span[0], self._closing(span[0])
-        call = _call(node, " ".join(self.text[start:end].split()))
+        call = _call(node, self._written(span))
         known = self.sources.known_as(call.table)
         if known is None:
             raise self.sources.unknown(call.table)
@@ -251,8 +263,7 @@ class _Naming:
         )
         other = more[0] if more else self.sources.landed(known, None)
         self._put(call.sql, TableDiff.of(one, other, call.on).without_others())
-        alias = "" if node.get("alias") else f" AS {NAME}"
-        self.edits.append((start, end, f"{quoted(call.sql)}{alias}"))
+        self._replace(node, span, call.sql, NAME)
 
     def _put(self, name: str, found: Readable) -> None:
         for other, before in self.tables.items():
@@ -263,23 +274,6 @@ class _Naming:
                 )
         if not any(other.lower() == name.lower() for other in self.tables):
             self.tables[name] = found
-
-    def _closing(self, start: int, word: str | None = None) -> int:
-        """The end of the first parentheses from a place on, or of those that follow a word."""
-        depth, opened = 0, word is None
-        before: Token | None = None
-        for token in tokens(self.text):
-            if token.start < start or token.kind != "sign":
-                before = token
-                continue
-            if token.text == "(":
-                opened = opened or (before is not None and before.word == word and not depth)
-                depth += 1
-            depth -= token.text == ")"
-            if token.text == ")" and not depth and opened:
-                return token.end
-            before = token
-        raise AssertionError("the parser has seen the parentheses")
 
 
 def moment(sql: str, cursor: Any) -> datetime:
@@ -337,7 +331,9 @@ def _call(node: dict[str, Any], sql: str) -> DiffCall:
         )
     if node.get("with_ordinality", "WITHOUT_ORDINALITY") != "WITHOUT_ORDINALITY":
         raise InvalidInputError(f"{sql}: rows that differ have no numbers, as WITH ORDINALITY asks")
-    return DiffCall(given[0], tuple(given[1:]), on, sql)
+    written = [literal(each) if isinstance(each, str) else str(each) for each in given]
+    written += [] if on is None else [f"on => {literal(', '.join(on))}"]
+    return DiffCall(given[0], tuple(given[1:]), on, f"{NAME}({', '.join(written)})")
 
 
 def _qualified(whole: str, above: list[str]) -> InvalidInputError | NotFoundError:

@@ -20,10 +20,11 @@ from lancewood.engine.base import Addresses
 from lancewood.engine.snapshot import Access, Snapshot
 from lancewood.engine.write import WriteRequest, create_table, rows_to_overwrite
 from lancewood.errors import InvalidInputError
+from lancewood.expr.parameters import Parameters, kept
 from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.merging.addressed import RowChanges
 from lancewood.jobs.runner import Runner
-from lancewood.query.answer import Args, answer, checked_args
+from lancewood.query.answer import answer
 from lancewood.query.database import cursor
 from lancewood.query.identifiers import Identifiers
 from lancewood.query.names import moment
@@ -53,8 +54,8 @@ class Here:
     insert_query = staticmethod(queries.insert_query)
     arrow_schema = staticmethod(parsing.arrow_schema)
 
-    def __init__(self, args: Args = None, *, pushdown: bool = True) -> None:
-        self._args = checked_args(args)
+    def __init__(self, args: Parameters = None, *, pushdown: bool = True) -> None:
+        self._args = kept(args)
         self._pushdown = pushdown
 
     def arrow_type(self, sql: str) -> pa.DataType:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -13,6 +12,7 @@ from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.model.field_keys import PRIMARY_KEY, PRIMARY_KEY_POSITION
 from lancewood.query.columns import duckdb_type, usual_type, why_not
 from lancewood.query.database import cursor, in_our_words
+from lancewood.query.names import parsed
 from lancewood.query.statements.model import Column
 from lancewood.query.tokens import shown, with_revisions_quoted
 
@@ -23,17 +23,11 @@ _HAS_NONE = ("HUGEINT", "UHUGEINT", "BIT", "INTERVAL", "ENUM", "UNION", "VARIANT
 def parsed_query(sql: str) -> Any:
     """The tree of one query that changes nothing; raises InvalidInputError with a ``reason``."""
     with cursor() as own:
-        text = with_revisions_quoted(sql)
-        found = json.loads(own.execute("SELECT json_serialize_sql(?)", [text]).fetchone()[0])
-    if found["error"]:
-        reason = str(found["error_message"])
-        if found["error_type"] == "not implemented":
-            reason = "a PIVOT without the values of its columns, or no query, stands here"
-        raise InvalidInputError(f"cannot read {shown(sql)} as SQL: {reason}", reason=reason)
-    if len(found["statements"]) != 1:
+        found = parsed(with_revisions_quoted(sql), own)
+    if len(found) != 1:
         reason = "a semicolon ends the statement before its end"
         raise InvalidInputError(f"cannot read {shown(sql)} as SQL: {reason}", reason=reason)
-    return found["statements"][0]["node"]
+    return found[0]
 
 
 def parsed_expression(sql: str) -> Any:
@@ -42,19 +36,6 @@ def parsed_expression(sql: str) -> Any:
     if len(selected) != 1:
         raise InvalidInputError(f"{shown(sql)} is not one expression")
     return selected[0]
-
-
-def outer_nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    """The objects of an expression, without those of the queries in it."""
-    pending = [tree]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, list):
-            pending.extend(node)
-        elif isinstance(node, dict):
-            yield node
-            if node.get("class") != "SUBQUERY":
-                pending.extend(node.values())
 
 
 @lru_cache(maxsize=256)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from lancewood.query.names import nodes
 from lancewood.query.statements import model
 from lancewood.query.statements.model import DELETED, INSERTED, KEPT, UPDATED
-from lancewood.query.statements.parsing import outer_nodes, parsed_expression
+from lancewood.query.statements.parsing import parsed_expression
 from lancewood.query.statements.reader import Reader
 
 _QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "PIVOT", "UNPIVOT", "DESCRIBE")
@@ -184,7 +185,7 @@ def _several(reader: Reader, stops: Sequence[str]) -> list[model.Assignment]:
 def _new_value(reader: Reader, *stops: str) -> str:
     """An expression that has one value for each row."""
     found = reader.expression("a value", *stops)
-    for node in outer_nodes(parsed_expression(found)):
+    for node in nodes(parsed_expression(found), "SUBQUERY"):
         if node.get("class") == "WINDOW":
             raise reader.refused("a value that is set takes no window function: compute it in FROM")
         if node.get("class") == "STAR" or node.get("function_name") in ("unnest", "unlist"):
