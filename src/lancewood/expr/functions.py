@@ -45,26 +45,21 @@ _MOMENTS = """
     to_years try_strptime week weekday weekofyear year yearweek
 """
 _LISTS = """
-    apply array_append array_apply array_cat array_concat
-    array_contains array_cosine_distance array_cosine_similarity array_cross_product array_distance
-    array_distinct array_dot_product array_extract array_filter array_grade_up array_has
-    array_has_all array_has_any array_indexof array_inner_product array_intersect array_length
-    array_negative_dot_product array_negative_inner_product array_pop_back array_pop_front
-    array_position array_prepend array_push_back array_push_front array_reduce array_resize
-    array_reverse array_reverse_sort array_select array_slice array_sort array_transform
-    array_unique array_value array_where array_zip filter flatten generate_series grade_up len
-    list_any_value list_append list_apply list_avg list_bit_and list_bit_or
-    list_bit_xor list_bool_and list_bool_or list_cat list_concat list_contains list_cosine_distance
-    list_cosine_similarity list_count list_distance list_distinct list_dot_product list_element
-    list_entropy list_extract list_filter list_first list_grade_up list_has list_has_all
-    list_has_any list_histogram list_indexof list_inner_product list_intersect list_kurtosis
-    list_kurtosis_pop list_last list_mad list_max list_median list_min list_mode
-    list_negative_dot_product list_negative_inner_product list_pack list_position list_prepend
-    list_product list_reduce list_resize list_reverse list_reverse_sort list_select list_sem
-    list_skewness list_slice list_sort list_stddev_pop list_stddev_samp list_string_agg list_sum
-    list_transform list_unique list_value list_var_pop list_var_samp list_where list_zip range
+    apply array_cross_product array_length array_pop_back array_pop_front array_push_back
+    array_push_front filter flatten generate_series grade_up len list_any_value list_avg
+    list_bit_and list_bit_or list_bit_xor list_bool_and list_bool_or list_count list_element
+    list_entropy list_first list_histogram list_kurtosis list_kurtosis_pop list_last list_mad
+    list_max list_median list_min list_mode list_pack list_product list_sem list_skewness
+    list_stddev_pop list_stddev_samp list_string_agg list_sum list_var_pop list_var_samp range
     reduce
 """
+_LISTS_AND_ARRAYS = """
+    append apply cat concat contains cosine_distance cosine_similarity distance distinct
+    dot_product extract filter grade_up has has_all has_any indexof inner_product intersect
+    negative_dot_product negative_inner_product position prepend reduce resize reverse
+    reverse_sort select slice sort transform unique value where zip
+"""
+"""What follows ``list_`` in the name of one function, and ``array_`` in that of another."""
 _STRUCTS_AND_MAPS = """
     cardinality element_at map map_concat map_contains map_contains_entry map_contains_value
     map_entries map_extract map_extract_value map_from_entries map_keys map_values row struct_concat
@@ -82,6 +77,7 @@ ALLOWED = frozenset(
     " ".join(
         (
             *(_OPERATORS, _NUMBERS, _CHOICES, _TEXTS, _BITS, _MOMENTS, _LISTS),
+            *(f"list_{name} array_{name}" for name in _LISTS_AND_ARRAYS.split()),
             *(_STRUCTS_AND_MAPS, _JSON_AND_UUIDS),
         )
     ).split()

@@ -85,6 +85,21 @@ def shorten(sql: str, limit: int = 120) -> str:
     return repr(sql)
 
 
+def check_text(sql: str, what: str, most: int) -> None:
+    """Raise InvalidInputError for what is no text, not Unicode, or longer than ``most``."""
+    if not isinstance(sql, str):
+        raise InvalidInputError(f"{what} is SQL text, not {type(sql).__name__}")
+    if len(sql) > most:
+        raise InvalidInputError(
+            f"{what} has {len(sql):,} characters, {most:,} are allowed; "
+            "pass long lists of values as a parameter: x IN $values"
+        )
+    try:
+        sql.encode()
+    except UnicodeEncodeError as cause:
+        raise InvalidInputError(f"{shorten(sql)} holds half a character", sql=sql) from cause
+
+
 @functools.lru_cache(maxsize=256)
 def parse(sql: str) -> Syntax:
     """The syntax of one expression.
@@ -92,17 +107,9 @@ def parse(sql: str) -> Syntax:
     Raises InvalidInputError for what is empty, too long, too deep, not Unicode, not SQL, more than
     one expression, and for every part of SQL that is refused.
     """
-    if len(sql) > MAX_LENGTH:
-        raise InvalidInputError(
-            f"the expression has {len(sql):,} characters, {MAX_LENGTH:,} are allowed; "
-            "pass long lists of values as a parameter: x IN $values"
-        )
+    check_text(sql, "the expression", MAX_LENGTH)
     if not sql.strip():
         raise InvalidInputError("the expression is empty; give a condition or value", sql=sql)
-    try:
-        sql.encode()
-    except UnicodeEncodeError as cause:
-        raise InvalidInputError(f"{shorten(sql)} holds half a character", sql=sql) from cause
     if "\0" in sql:
         raise InvalidInputError(f"{shorten(sql)} holds a NUL, where DuckDB ends a text", sql=sql)
     try:

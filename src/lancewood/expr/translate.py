@@ -11,6 +11,7 @@ import functools
 import math
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -70,11 +71,11 @@ def translated(
     return found
 
 
-def tree_of(node: Any, schema: pa.Schema) -> Tree | None:
-    """The tree of a condition that DuckDB offers to a source of rows in ``schema``; None where it
-    has no exact one."""
+def tree_of(node: Any, schema: pa.Schema, names: Mapping[str, str]) -> Tree | None:
+    """The tree of a condition that DuckDB offers to a source, whose columns have other ``names``
+    in ``schema``; None where it has no exact one."""
     try:
-        return _tree(node, schema)
+        return _tree(node, schema, names)
     except _NoTreeError:
         return None
 
@@ -91,21 +92,26 @@ def _offered(text: str, readable: pa.Schema) -> list[tuple[str, Any]]:
     return conditions
 
 
-def _tree(node: Any, schema: pa.Schema) -> Tree:
+def _tree(node: Any, schema: pa.Schema, names: Mapping[str, str] = MappingProxyType({})) -> Tree:
     """The tree of one of DuckDB's nodes, which are described in ``duckdb._sources.nodes``."""
     kind = type(node).__name__
+
+    def path_of(column: Any) -> Path:
+        first, *fields = column.parts
+        return (names.get(first, first), *fields)
+
     if kind == "Binary" and node.op in ("AND", "OR"):
-        return Junction(node.op, tuple(_tree(each, schema) for each in _joined(node)))
+        return Junction(node.op, tuple(_tree(each, schema, names) for each in _joined(node)))
     if kind == "Binary" and node.op in _OPERATORS:
-        path = tuple(node.left.parts)
+        path = path_of(node.left)
         value = _scalar(node.right.value, _compared_type(path, schema))
         return Comparison(path, _OPERATORS[node.op], value)
     if kind == "Unary" and node.op == "NOT":
-        return Negation(_tree(node.operand, schema))
+        return Negation(_tree(node.operand, schema, names))
     if kind == "Postfix" and node.op in ("IS NULL", "IS NOT NULL"):
-        return NullTest(tuple(node.operand.parts), node.op == "IS NULL")
+        return NullTest(path_of(node.operand), node.op == "IS NULL")
     if kind == "In":
-        path = tuple(node.operand.parts)
+        path = path_of(node.operand)
         type_ = _compared_type(path, schema)
         return Membership(
             path, pa.array([_scalar(each.value, type_) for each in node.values], type_)

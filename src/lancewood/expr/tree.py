@@ -8,8 +8,8 @@ compared by their bytes. The constants are of the column's own (decoded) type.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NamedTuple, TypeAlias
 
@@ -128,17 +128,6 @@ def paths(tree: Tree) -> Iterator[Path]:
             yield from paths(part)
         case _:
             yield tree.path
-
-
-def renamed(tree: Tree, names: Mapping[str, str]) -> Tree:
-    """The condition with other names of its columns."""
-    match tree:
-        case Junction(op, parts):
-            return Junction(op, tuple(renamed(each, names) for each in parts))
-        case Negation(part):
-            return Negation(renamed(part, names))
-        case _:
-            return replace(tree, path=(names[tree.path[0]], *tree.path[1:]))
 
 
 def bounds(trees: Iterable[Tree]) -> Iterator[Bound]:

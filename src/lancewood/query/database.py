@@ -14,12 +14,12 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.expr.database import connect
+from lancewood.query.tokens import literal
 
 MEMORY = "60%"
 FAILED = "MERGE: a row meets WHEN "
@@ -27,17 +27,11 @@ FAILED = "MERGE: a row meets WHEN "
 _lock = threading.Lock()
 
 
-@dataclass(frozen=True)
-class _Database:
-    connection: Any
-    directory: str
-
-
 @contextmanager
 def cursor() -> Iterator[Any]:
     """A cursor of the database of this process; views that it makes are gone when it is closed."""
     with _lock:
-        made = _database(os.getpid()).connection.cursor()
+        made = _database(os.getpid()).cursor()
     try:
         yield made
     finally:
@@ -45,22 +39,19 @@ def cursor() -> Iterator[Any]:
 
 
 @cache
-def _database(process: int) -> _Database:
+def _database(process: int) -> Any:
     """The database of a process: one that was forked has its own."""
     directory = tempfile.mkdtemp(prefix="lancewood-sql-")
-    spilling = "'" + directory.replace("'", "''") + "'"
-    connection = connect({"memory_limit": f"'{MEMORY}'", "temp_directory": spilling})
-    found = _Database(connection, directory)
-    atexit.register(_close, process)
+    found = connect({"memory_limit": literal(MEMORY), "temp_directory": literal(directory)})
+    atexit.register(_close, process, directory)
     return found
 
 
-def _close(process: int) -> None:
+def _close(process: int, directory: str) -> None:
     """Close the database at the end of the process that opened it."""
     if process == os.getpid():
-        database = _database(process)
-        database.connection.close()
-        shutil.rmtree(database.directory, ignore_errors=True)
+        _database(process).close()
+        shutil.rmtree(directory, ignore_errors=True)
         _database.cache_clear()
 
 

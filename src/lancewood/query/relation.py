@@ -20,10 +20,9 @@ import pyarrow.types as pt
 from lancewood.engine.rows import plan_scan
 from lancewood.engine.schema import row_schema
 from lancewood.errors import UnsupportedError
-from lancewood.expr import Predicate, TreePredicate
 from lancewood.expr.columns import readable_column
+from lancewood.expr.expression import Predicate, TreePredicate
 from lancewood.expr.translate import tree_of
-from lancewood.expr.tree import renamed
 from lancewood.query.columns import duckdb_type, why_not
 from lancewood.query.diffs import CHANGE, CHANGES, Readable, TableDiff
 from lancewood.query.tokens import literal, quoted
@@ -180,8 +179,8 @@ class Relation:
         """Conditions of DuckDB's, if any, as one about the table's columns; None where a scan may
         decide one of them otherwise."""
         names = {name: each.name for name, each in self.fields.items()}
-        found = [tree_of(node, self._compared) for node in nodes]
-        trees = tuple(renamed(each, names) for each in found if each is not None)
+        found = [tree_of(node, self._row_schema, names) for node in nodes]
+        trees = tuple(each for each in found if each is not None)
         if not trees or len(trees) < len(nodes):
             return None
         return TreePredicate("what DuckDB asks for", self._row_schema, trees=trees)
@@ -192,12 +191,6 @@ class Relation:
         if isinstance(self.source, TableDiff):
             return self.source.arrow_schema
         return row_schema(self.source.schema)
-
-    @cached_property
-    def _compared(self) -> pa.Schema:
-        """The same, by the names that DuckDB knows them by."""
-        known = ((name, self._row_schema.field(each.name)) for name, each in self.fields.items())
-        return pa.schema([each.with_name(name) for name, each in known])
 
     def _scanned(self, names: list[str], conditions: Sequence[Any]) -> Iterator[pa.RecordBatch]:
         source, predicate = self.source, self._predicate(conditions)
@@ -225,13 +218,8 @@ def _is_large(kind: pa.DataType) -> bool:
     """Whether the values of a type can be so large that reading only some of them pays."""
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
-    return bool(
-        pt.is_nested(kind)
-        or pt.is_binary(kind)
-        or pt.is_large_binary(kind)
-        or pt.is_binary_view(kind)
-        or pt.is_fixed_size_binary(kind)
-    )
+    tests = (pt.is_nested, pt.is_binary, pt.is_large_binary, pt.is_fixed_size_binary)
+    return any(test(kind) for test in tests)
 
 
 def _as_source(relation: Relation) -> Any:

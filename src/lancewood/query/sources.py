@@ -9,7 +9,7 @@ name may be a uri; else a query names only what it was given.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import get_close_matches
@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from lancewood.engine.snapshot import TAG, Snapshot, resolve
 from lancewood.errors import InvalidInputError, NotFoundError
-from lancewood.model.revision import ByName, OnBranch, parse_revision
+from lancewood.model.revision import ByName, OnBranch, Revision, parse_revision
 from lancewood.model.schema import ROW_ADDRESS
 from lancewood.query.identifiers import Identifiers
 from lancewood.repo.looking.view import View
@@ -186,7 +186,7 @@ class Sources:
         try:
             return self._load_pinned(name, revision)
         except NotFoundError as missing:
-            if not _can_be_of_a_table(revision):
+            if _of_a_table(revision) is None:  # main~9 can only be of a repository
                 raise
             try:
                 return resolve(self.version(name, None), revision)
@@ -205,7 +205,10 @@ class Sources:
         if name not in self._given and revision in self._views:
             assert self.repository is not None
             return revision == "HEAD" or revision in self.repository.branches.list()
-        return _is_branch(revision, found)
+        meant = _of_a_table(revision)
+        if isinstance(meant, OnBranch):
+            return meant.version is None
+        return isinstance(meant, ByName) and TAG not in found.derived
 
     def _at(self, revision: str) -> View:
         """A commit of the repository, resolved once."""
@@ -216,15 +219,11 @@ class Sources:
 
     @cached_property
     def _in_repository(self) -> tuple[str, ...]:
-        return tuple(self._names())
-
-    def _names(self) -> Iterator[str]:
         """The tables of the default commit; none if there is no commit yet."""
-        if self.repository is None:
-            return
-        if self.revision is None and self.repository.head.hash is None:
-            return
-        yield from self._at(self.revision or "HEAD").tables
+        repository = self.repository
+        if repository is None or (self.revision is None and repository.head.hash is None):
+            return ()
+        return tuple(self._at(self.revision or "HEAD").tables)
 
 
 def _checked(tables: Mapping[str, Source] | None) -> dict[str, Source] | None:
@@ -248,15 +247,12 @@ def _checked(tables: Mapping[str, Source] | None) -> dict[str, Source] | None:
     return dict(tables)
 
 
-def _is_branch(revision: str, found: Snapshot) -> bool:
-    """Whether a text after an @ names a branch, and not yet a version."""
+def _of_a_table(revision: str) -> Revision | None:
+    """What a text means for a table by itself; None for what is no revision of one."""
     try:
-        meant = parse_revision(revision)
+        return parse_revision(revision)
     except InvalidInputError:
-        return False
-    if isinstance(meant, OnBranch):
-        return meant.version is None
-    return isinstance(meant, ByName) and TAG not in found.derived
+        return None
 
 
 def is_uri(name: str) -> bool:
@@ -275,16 +271,6 @@ def _no_lance(name: str) -> NotFoundError:
         f"lw table import {Path(name).stem}.lance {name}",
         name=name,
     )
-
-
-def _can_be_of_a_table(revision: str) -> bool:
-    """Whether a table's own branch or tag may have the name: ``main~9`` can only be of a
-    repository."""
-    try:
-        parse_revision(revision)
-    except InvalidInputError:
-        return False
-    return True
 
 
 def _twice(name: str, revision: str) -> InvalidInputError:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Literal, TypeAlias
 
-from lancewood.errors import InvalidInputError
+from lancewood.expr.syntax import check_text, shorten
 
 MAX_LENGTH = 1_000_000
 """The longest text, in characters."""
@@ -20,7 +20,6 @@ OPENING, CLOSING = frozenset("([{"), frozenset(")]}")
 
 Kind: TypeAlias = Literal["word", "name", "text", "number", "sign"]
 
-_MOST_SHOWN = 120
 _revision = re.compile(r"@(?:(?!--|/\*)[\w./~^:{}@+-])+").match
 _quoted_revision = re.compile(r'@"(?:[^"]|"")+"').match
 _dollars = re.compile(r"(\$\w*\$)(.*)\1", re.DOTALL).fullmatch
@@ -66,24 +65,7 @@ def edited(sql: str, edits: Iterable[Edit]) -> str:
 
 def shown(sql: str) -> str:
     """SQL in quotes for a message, in one line and shortened in the middle."""
-    line = " ".join(sql.split())
-    if len(line) > _MOST_SHOWN:
-        line = f"{line[: _MOST_SHOWN // 2]} … {line[-_MOST_SHOWN // 3 :]}"
-    return repr(line)
-
-
-def check_text(sql: str) -> None:
-    """Raise InvalidInputError for what is no text, or one too long to be parsed."""
-    if not isinstance(sql, str):
-        raise InvalidInputError(f"a query is SQL text, not {type(sql).__name__}")
-    if len(sql) > MAX_LENGTH:
-        raise InvalidInputError(
-            f"the query has {len(sql):,} characters, {MAX_LENGTH:,} are allowed"
-        )
-    try:
-        sql.encode()
-    except UnicodeEncodeError as cause:
-        raise InvalidInputError("the query holds half a character") from cause
+    return shorten(" ".join(sql.split()))
 
 
 def places(sql: str, offsets: Sequence[int]) -> dict[int, int]:
@@ -102,7 +84,7 @@ def places(sql: str, offsets: Sequence[int]) -> dict[int, int]:
 
 def tokens(sql: str) -> list[Token]:
     """The tokens of a text without its comments. Raises InvalidInputError for what is no text."""
-    check_text(sql)
+    check_text(sql, "the query", MAX_LENGTH)
     return list(_with_revisions(sql, list(_plain_tokens(sql))))
 
 

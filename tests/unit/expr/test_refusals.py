@@ -185,7 +185,7 @@ assert os.waitpid(child, 0)[1] == 0
 
 @pytest.mark.parametrize("parameters", [5, "abc", b"abc", {"p"}])
 def test_parameters_are_a_mapping_or_a_list(parameters: Any) -> None:
-    with pytest.raises(InvalidInputError, match="a mapping or a list"):
+    with pytest.raises(InvalidInputError, match=r"a mapping for \$name, or a list"):
         parse_predicate("a = $p", SCHEMA, parameters)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lancewood.errors import InvalidInputError
-from lancewood.expr import shorten
+from lancewood.expr.syntax import check_text, shorten
 from lancewood.spark.dialect.dialects import counted_advance, subclass, translated_errors
 from lancewood.spark.dialect.settings import Settings
 
@@ -84,7 +84,7 @@ def parse_query(sql: str, settings: Settings) -> Query:
     Raises InvalidInputError for what is not a string, not SQL, more than one statement or not a
     query.
     """
-    _check_text(sql)
+    check_text(sql, "the query", MAX_LENGTH)
     dialect = _dialect(settings.double_quotes_name)
     tokens, tree = _parsed(sql, dialect)
     return Query(sql, tokens, tree, frozenset(_written_with_escapes(sql, tokens)))
@@ -95,7 +95,7 @@ def script_tokens(sql: str, settings: Settings) -> list[Any]:
 
     Raises InvalidInputError for what is not a string, too long, or not closed.
     """
-    _check_text(sql)
+    check_text(sql, "the query", MAX_LENGTH)
     with translated_errors(sql, shown(sql)):
         tokens = _script_dialect(settings.double_quotes_name).tokenize(sql)
         return _with_quotes(sql, tokens)
@@ -129,19 +129,6 @@ def parse_fragment(sql: str, kind: str, settings: Settings, reason: str = "") ->
 def shown(sql: str) -> str:
     """A query in quotes for a message, shortened in the middle if it is long."""
     return shorten(" ".join(sql.split()))
-
-
-def _check_text(sql: str) -> None:
-    if not isinstance(sql, str):
-        raise InvalidInputError(f"a query is SQL text, not {type(sql).__name__}")
-    if len(sql) > MAX_LENGTH:
-        raise InvalidInputError(
-            f"the query has {len(sql):,} characters, {MAX_LENGTH:,} are allowed"
-        )
-    try:
-        sql.encode()
-    except UnicodeEncodeError as cause:
-        raise InvalidInputError("the query holds half a character") from cause
 
 
 def _statements(trees: Iterable[Any]) -> list[Any]:
