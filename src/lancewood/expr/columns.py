@@ -8,7 +8,7 @@ asked for the others. Values are converted exactly, or refused.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -33,7 +33,7 @@ def resolve(names: Iterable[Path], schema: pa.Schema) -> tuple[Path, ...]:
     """
     found: dict[Path, None] = {}
     for name in names:
-        path: Path = (_find(name[0], schema.names, "column", "the table"),)
+        path: Path = (find(name[0], schema.names, "column", "the table"),)
         kind = schema.field(path[0]).type
         for part in name[1:]:
             owner = f"column {'.'.join(path)!r}"
@@ -41,7 +41,7 @@ def resolve(names: Iterable[Path], schema: pa.Schema) -> tuple[Path, ...]:
                 raise InvalidInputError(
                     f"{owner} is of type {kind}, not a struct: it has no field {part!r}"
                 )
-            path = (*path, _find(part, [each.name for each in kind], "field", owner))
+            path = (*path, find(part, [each.name for each in kind], "field", owner))
             kind = kind.field(path[-1]).type
         found[path] = None
     outer = [path for path in found if not any(path[:n] in found for n in range(1, len(path)))]
@@ -216,9 +216,20 @@ def folded(name: str) -> str:
     return name.translate(_LOWER)
 
 
-def _find(name: str, names: Sequence[str], kind: str, owner: str) -> str:
-    matches = [each for each in names if each == name]
-    matches = matches or [each for each in names if folded(each) == folded(name)]
+def alike(name: str, names: Collection[str], fold: Callable[[str], str] = folded) -> list[str]:
+    """The names that one may mean: itself, or else those that compare as equal."""
+    return [name] if name in names else [each for each in names if fold(each) == fold(name)]
+
+
+def find(
+    name: str,
+    names: Collection[str],
+    kind: str,
+    owner: str,
+    fold: Callable[[str], str] = folded,
+) -> str:
+    """The column or field that a name means; raises InvalidInputError for none, and for several."""
+    matches = [each for each in names if each == name] or alike(name, names, fold)
     if len(matches) == 1:
         return matches[0]
     if matches:

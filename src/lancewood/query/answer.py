@@ -18,7 +18,7 @@ from lancewood.model.refs import called
 from lancewood.query.columns import usual_type
 from lancewood.query.database import cursor, in_our_words
 from lancewood.query.diffs import TableDiff
-from lancewood.query.names import NamedTables, name_tables
+from lancewood.query.names import NamedTables, name_tables, nodes
 from lancewood.query.relation import Relation
 from lancewood.query.sources import Sources
 from lancewood.table.scan import Rows
@@ -107,8 +107,6 @@ class Answer(Rows):
         return f"<Answer with the columns {', '.join(self._schema.names)}>"
 
     def _asked(self, own: Any) -> Any:
-        if self._args is None:
-            return own.sql(self._named.sql)
         return own.sql(self._named.sql, params=self._args)
 
     @contextmanager
@@ -138,16 +136,10 @@ class Answer(Rows):
 
 def _scans(plan: Any) -> Iterator[list[str]]:
     """The columns that each scan of a plan of DuckDB's reads, as numbers and fields of structs."""
-    pending = [plan]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, list):
-            pending.extend(reversed(node))
-            continue
+    for node in nodes(plan):
         columns = node.get("extra_info", {}).get("Projections")
         if columns is not None and str(node.get("name", "")).endswith("SCAN"):
             yield [columns] if isinstance(columns, str) else list(columns)
-        pending.extend(reversed(node.get("children", ())))
 
 
 def _lines(relation: Relation, scans: Sequence[Sequence[str]]) -> Iterator[str]:

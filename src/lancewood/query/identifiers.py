@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from lancewood.errors import InvalidInputError
+from lancewood.expr.columns import alike, find
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,7 @@ class Identifiers:
 
     def near(self, name: str, names: Collection[str]) -> list[str]:
         """The names that `name` may mean: itself, or else those that compare as equal."""
-        if name in names:
-            return [name]
-        return [known for known in names if self.folded(known) == self.folded(name)]
+        return alike(name, names, self.folded)
 
     def find(self, name: str, names: Collection[str]) -> str | None:
         """The one name that `name` means; None for no match, and for several."""
@@ -31,11 +29,4 @@ class Identifiers:
 
     def column(self, name: str, names: Collection[str], where: str) -> str:
         """The column that `name` means; raises InvalidInputError for none, and for several."""
-        near = self.near(name, names)
-        if len(near) == 1:
-            return near[0]
-        what = f"may be {' or '.join(map(repr, near))}" if near else "is not there"
-        raise InvalidInputError(
-            f"column {name!r} {what}: {where} has {', '.join(map(repr, names)) or 'none'}",
-            column=name,
-        )
+        return find(name, names, "column", where, self.folded)

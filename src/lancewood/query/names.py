@@ -22,15 +22,12 @@ from lancewood.query.tokens import (
     Edit,
     edited,
     literal,
-    places,
     quoted,
     shown,
     tokens,
     with_revisions_quoted,
 )
 
-_NOWHERE = 1 << 63
-"""From here on, a place in DuckDB's tree says that there is none."""
 _ITS_OWN = frozenset({"main", "temp", "memory", "system", "information_schema", "pg_catalog"})
 _MOST_DIGITS = 18
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -148,28 +145,15 @@ class _Naming:
             for node in every
             for entry in (node.get("cte_map") or {}).get("map", ())
         }
-        places_of = places(
-            self.text,
-            [
-                at
-                for node in every
-                for at in (node.get("query_location", _NOWHERE),)
-                for at in (at, at + node.get("query_location_length", 0))
-                if at < _NOWHERE
-            ],
-        )
         for node in every:
-            start = node.get("query_location", _NOWHERE)
-            end = start + node.get("query_location_length", 0)
-            span = (places_of[start], places_of[end]) if start < _NOWHERE else None
             if node.get("type") == "BASE_TABLE":
-                self._name_table(node, span, defined)
+                self._name_table(node, defined)
             elif node.get("type") == "SHOW_REF" and node["qualified_name"]["path"]:
-                self._name_table({**node, "at_clause": None}, None, defined)
-            elif node.get("type") == "TABLE_FUNCTION":
-                function = str(node["function"]["function_name"]).lower()
-                if function == NAME and span is not None:
-                    self._name_diff(node, span)
+                self._name_table({**node, "at_clause": None}, defined)
+            elif node.get("type") == "TABLE_FUNCTION" and (
+                str(node["function"]["function_name"]).lower() == NAME
+            ):
+                self._name_diff(node)
 
     def name_words(self) -> None:
         """Every word that may be a table of ours; one that is a column as well does no harm."""
@@ -195,9 +179,7 @@ class _Naming:
                     "as a statement of its own"
                 )
 
-    def _name_table(
-        self, node: dict[str, Any], span: tuple[int, int] | None, defined: set[str]
-    ) -> None:
+    def _name_table(self, node: dict[str, Any], defined: set[str]) -> None:
         *above, written = (str(part) for part in node["qualified_name"]["path"])
         if above:
             if above[0].lower() not in _ITS_OWN or "@" in written:
@@ -219,11 +201,22 @@ class _Naming:
         if clause is None:
             self._put(written, self.sources.version(known, revision or None))
             return
-        assert span is not None
+        span = self._span(node)
         key = self._written(span)
         at = self._at(clause, span)
         self._put(key, self.sources.version(known, revision or None, at))
         self._replace(node, span, key, name)
+
+    def _span(self, node: dict[str, Any]) -> tuple[int, int]:
+        """Where a table or call stands, with its AT clause or alias; DuckDB counts bytes, and
+        TABLESAMPLE in."""
+        at = node["query_location"]
+        before = self.text.encode()[: at + node["query_location_length"]]
+        start, end = len(before[:at].decode()), len(before.decode())
+        for token in tokens(self.text):
+            if start <= token.start < end and token.word == "TABLESAMPLE":
+                end = token.start
+        return start, end
 
     def _written(self, span: tuple[int, int]) -> str:
         """A piece of the text in one line."""
@@ -250,7 +243,8 @@ class _Naming:
             )
         return value
 
-    def _name_diff(self, node: dict[str, Any], span: tuple[int, int]) -> None:
+    def _name_diff(self, node: dict[str, Any]) -> None:
+        span = self._span(node)
         call = _call(node, self._written(span))
         known = self.sources.known_as(call.table)
         if known is None:

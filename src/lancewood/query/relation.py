@@ -271,16 +271,9 @@ def _as_dataset(relation: Relation) -> Any:
 
         def scanner(self, columns: Any = None, filter: Any = None, **_: Any) -> Any:
             wanted = list(relation.schema.names if columns is None else columns)
-            asked = set(re.findall(r"\bt\d+c\d+\b", "" if filter is None else str(filter)))
-            read = [*wanted, *(name for name in relation.fields if name in asked - {*wanted})]
-            schema = pa.schema([relation.schema.field(name) for name in wanted])
-
-            def batches() -> Iterator[pa.RecordBatch]:
-                for batch in relation.batches(read):
-                    rows = pa.Table.from_batches([batch])
-                    rows = rows if filter is None else rows.filter(filter)
-                    yield from rows.select(wanted).to_batches()
-
-            return ds.Scanner.from_batches(pa.RecordBatchReader.from_batches(schema, batches()))
+            asked = re.findall(r"\bt\d+c\d+\b", "" if filter is None else str(filter))
+            others = set(relation.fields).intersection(asked).difference(wanted)
+            rows = relation.reader([*wanted, *others])
+            return ds.Scanner.from_batches(rows, columns=wanted, filter=filter)
 
     return RelationDataset()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import Literal, TypeAlias
 
 from lancewood.expr.syntax import check_text, shorten
@@ -68,20 +68,6 @@ def shown(sql: str) -> str:
     return shorten(" ".join(sql.split()))
 
 
-def places(sql: str, offsets: Sequence[int]) -> dict[int, int]:
-    """The character at which each offset in the UTF-8 bytes of the text lies."""
-    if sql.isascii():
-        return {offset: offset for offset in offsets}
-    found, at = {}, 0
-    wanted = set(offsets)
-    for place, character in enumerate(sql):
-        if at in wanted:
-            found[at] = place
-        at += len(character.encode())
-    found[at] = len(sql)
-    return found
-
-
 def tokens(sql: str) -> list[Token]:
     """The tokens of a text without its comments. Raises InvalidInputError for what is no text."""
     check_text(sql, "the query", MAX_LENGTH)
@@ -117,12 +103,12 @@ def _plain_tokens(sql: str) -> Iterator[Token]:
     import duckdb
 
     kinds = duckdb.token_type
-    found = duckdb.tokenize(sql) if sql.strip() else []
-    at = places(sql, [offset for offset, _ in found])
-    ends = [*(at[offset] for offset, _ in found), len(sql)][1:]
-    for (offset, kind), end in zip(found, ends, strict=True):
-        start = at[offset]
-        written = sql[start:end].rstrip()
+    found, raw = duckdb.tokenize(sql) if sql.strip() else [], sql.encode()
+    offsets = [*(offset for offset, _ in found), len(raw)]  # DuckDB counts bytes
+    after = len(raw[: offsets[0]].decode())
+    for (_, kind), (first, last) in zip(found, pairwise(offsets), strict=True):
+        piece = raw[first:last].decode()
+        start, after, written = after, after + len(piece), piece.rstrip()
         end = start + len(written)
         if kind == kinds.comment or not written:
             continue

@@ -81,6 +81,10 @@ def test_the_text_stays_duckdbs(tables: Tables) -> None:
         "SELECT 7 / 2": 3.5,
         "SELECT sum(id) FILTER (id > 2) FROM photos": 7,
         "SELECT box.x FROM photos QUALIFY row_number() OVER (ORDER BY id) = 1": 1,
+        "SELECT count(*) FROM photos AT (VERSION => 1) TABLESAMPLE (1 ROWS)": 1,
+        "SELECT count(*) FROM photos TABLESAMPLE (1 ROWS), photos@exp": 8,
+        "SELECT count(*) FROM diff('photos', 'v1.0', 'exp') AS d(a) TABLESAMPLE (1 ROWS)": 1,
+        "SELECT count(*) FROM /* é */ diff('photos', 'v1.0'), photos AT (VERSION => 1)": 4,
         "VALUES (3)": 3,
     }.items():
         (row,) = rows(query, tables)
