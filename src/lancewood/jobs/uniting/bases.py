@@ -28,8 +28,8 @@ class Bases(Generic[T]):
     first: T
     others: tuple[tuple[T, Bases[T]], ...] = ()
     steps: int = 0
-    """So many of the last ones are no bases: each stands for what lies between what is below it and
-    itself."""
+    """Number of entries at the end of ``others`` that are no bases: each stands for the step to it
+    from the state below it."""
     is_cut: bool = False
     """Whether there are others, which are left out: there were too many states already."""
 
@@ -47,8 +47,8 @@ class Bases(Generic[T]):
         return _Finding(below, nothing, key, most or _MOST_STATES).group(bases)
 
     def followed_by(self, steps: Iterable[tuple[T, T]]) -> Bases[T]:
-        """The same with what lies between two states, for each pair: as if that had been done to
-        the base, and nothing else."""
+        """Add the step between the two states of each pair, as if nothing but that had been done to
+        the base."""
         added = tuple((after, Bases(before)) for before, after in steps)
         return Bases(self.first, (*self.others, *added), len(added))
 
@@ -77,12 +77,12 @@ class Bases(Generic[T]):
         return iter(known.values())
 
     def numbered(self) -> Bases[int]:
-        """The same with the position of each in the order of all of them."""
+        """Bases of positions: each state replaced by its place in the order of iteration."""
         positions = {id(each): at for at, each in enumerate(self)}
         return self.each(lambda one: positions[id(one)])
 
     def each(self, read: Callable[[T], U]) -> Bases[U]:
-        """The bases of what ``read`` makes of each state; each state is read once."""
+        """Bases in which ``read`` has replaced each state; each state is read once."""
         values = {id(each): read(each) for each in self}
 
         def add_up(group: Bases[T], lower: Sequence[Bases[U]]) -> Bases[U]:
@@ -98,9 +98,9 @@ class Bases(Generic[T]):
         add: Callable[[T, T, T], T] | None = None,
         cut: Callable[[T], T] | None = None,
     ) -> T:
-        """What they add up to; ``join`` merges two that come from a third, which is given first,
-        and ``add`` those that stand for a step, if that is something else. Where others are left
-        out, ``cut`` says what the first one counts for; else it counts for all of them."""
+        """What the bases add up to; ``join`` merges two that come from a third, which is given
+        first, and ``add`` those that stand for a step, if that is something else. Where others are
+        left out, ``cut`` says what the first one counts for; else it counts for all of them."""
 
         def add_up(group: Bases[T], lower: Sequence[T]) -> T:
             found, bases = group.first, len(group.others) - group.steps
@@ -137,7 +137,7 @@ class _Finding(Generic[T]):
         self._below, self._nothing, self._key, self._most = below, nothing, key, most
         self._states = dict[Hashable, T]()
         self._groups = dict[Hashable, list[T]]()
-        """By names: the keys of their states, in any order."""
+        """Groups of states, named by the keys of their states in any order."""
         self._lower = dict[Hashable, list[Hashable]]()
         """Of each group that has been looked at, what its first state and each other come from."""
         self._made = dict[Hashable, Bases[T]]()

@@ -62,15 +62,15 @@ class GivenCells:
 
     parts: list[pa.Array]
     spots: Ints
-    """Where the value for a row is among all of them."""
+    """The position of each row's value in ``parts``, counted through all of them."""
 
     @classmethod
     def none(cls, rows: int) -> GivenCells:
-        """For so many rows."""
+        """No values yet, for this number of rows."""
         return cls([], np.zeros(rows, np.int64))
 
     def add(self, rows: Ints, values: pa.Array) -> None:
-        """The values of some rows."""
+        """Give some rows these values."""
         self.spots[rows] = sum(map(len, self.parts)) + np.arange(len(rows))
         self.parts.append(values)
 

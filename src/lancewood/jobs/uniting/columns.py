@@ -38,11 +38,11 @@ class UnitedColumns:
     """The schema of a merge."""
 
     columns: tuple[UnitedColumn, ...]
-    """In the order of ours, then those that only theirs has."""
+    """Columns in the order of ours, then those that only theirs has."""
     fields: FieldMessages
-    """The same as a manifest has them."""
+    """The columns as a manifest writes them."""
     metadata: Mapping[str, bytes]
-    """The schema's own."""
+    """The metadata of the schema itself, not of its columns."""
     theirs_ids: Lineage
     """From the ids in files of theirs to those of the united schema. A field of theirs that is not
     in it, or has another type there, has none: its values must not be read from those files."""

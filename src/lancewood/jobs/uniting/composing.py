@@ -80,10 +80,10 @@ class Union:
     of_theirs: Mapping[str, str] = field(default_factory=dict)
     """The record of which fields of theirs the merged schema has."""
     moves_on: bool = False
-    """Whether ours hands out ids of such a space from now on, even if none came."""
+    """Whether ours hands out ids of a fresh space from now on, even if no rows came."""
     brought: int = 0
     uncovered_indices: tuple[str, ...] = ()
-    """Of ours: those that do not cover what comes, once it is planned."""
+    """Names of indices of ours that do not cover what comes, once it is planned."""
     _first_free: int | None = None
     _planned: tuple[Version, Composition] | None = None
     _external: ExternalBlobs = field(init=False)
@@ -115,7 +115,7 @@ class Union:
         return composition
 
     def plan(self, newest: Manifest) -> Composition:
-        """The same, before anything is written for it."""
+        """Plan the version after ``newest`` without writing a file; planned once per version."""
         if self._planned is None or self._planned[0] != newest.version:
             self._planned = newest.version, self._plan(newest)
         return self._planned[1]
@@ -205,7 +205,7 @@ class Union:
     def _indices(
         self, newest: Manifest, fields: FieldMessages, changed: Mapping[FragmentId, Fragment]
     ) -> tuple[Index, ...]:
-        """Ours', without fragments that have columns in other files now."""
+        """The indices of ours, without fragments that have columns in other files now."""
         indices = newest.indices
         for number, after in changed.items() if indices else ():
             written = changed_fields(newest.fragment(number), after)
@@ -413,7 +413,7 @@ class _Attempt:
 
 @dataclass(frozen=True)
 class _OwnRoot(Spots):
-    """The same where the own root of theirs stays: it is main's, or ours as well."""
+    """Spots for a merge that leaves theirs' own root where it is: it is ours as well, or main's."""
 
     own: Spot = Own.TARGET
 
@@ -432,7 +432,7 @@ def _spots(theirs: Snapshot, ours: Snapshot) -> Spots:
 
 
 def _renumbered(file: DataFile, ids: Mapping[FieldId, FieldId]) -> DataFile:
-    """The same file with the ids that its columns have in the merged schema."""
+    """A data file of theirs under the ids that its columns have in the merged schema."""
     fields = [ids.get(each, TOMBSTONE) if each >= 0 else each for each in file.fields]
     if fields == list(file.fields):
         return file

@@ -40,7 +40,7 @@ TO_DECIDE = "; conflicts() shows them, resolve= decides them"
 """What the error says after the conflicts of a table."""
 
 MOST_SHOWN = 10
-"""So many conflicts an error has with it."""
+"""Number of conflicts that an error shows at most."""
 
 _Numbers: TypeAlias = npt.NDArray[np.uint64]
 

@@ -52,13 +52,13 @@ class Fate(IntEnum):
     """What becomes of a row."""
 
     OURS = 0
-    """It stays as ours has it, or stays away."""
+    """The row is as ours has it, or absent if ours does not have it."""
     THEIRS = 1
-    """Theirs is taken as it is."""
+    """The row of theirs is taken as it is."""
     WRITTEN = 2
-    """It becomes a row that neither side has."""
+    """A row is written that neither side has."""
     GONE = 3
-    """Ours has it, and it is deleted."""
+    """The row of ours is deleted."""
     CONFLICT = 4
 
 
@@ -67,17 +67,17 @@ class Decided:
     """What becomes of some rows."""
 
     fates: Codes
-    """An ``Fate`` for each."""
+    """One ``Fate`` for each row."""
     written: pa.RecordBatch
     """The rows that are written, in order; without opaque columns."""
     opaque: Mapping[str, Codes]
-    """For each of them, by opaque column: whose cell it has, 0 the base's, 1 ours, 2 theirs."""
+    """By opaque column: whose cell each written row has, 0 the base's, 1 ours, 2 theirs."""
     conflicts: pa.RecordBatch
-    """Those in conflict, as ``ConflictShape`` shows them."""
+    """The rows in conflict, as ``ConflictShape`` shows them."""
     resolved: int
-    """So many rows were in conflict, and a rule or a decision has decided them."""
+    """Number of conflicting rows that a rule or a decision resolved."""
     joined: int
-    """So many rows have cells that ours changed and others that theirs changed."""
+    """Number of rows with some cells that ours changed and others that theirs changed."""
     used: Sequence[str] = ()
     """The conflicts on which there are decisions."""
 

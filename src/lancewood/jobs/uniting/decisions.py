@@ -69,7 +69,7 @@ class Decision:
 
     @classmethod
     def decode(cls, document: Mapping[str, Any]) -> Decision:
-        """From JSON; raises InvalidInputError that says what is wrong."""
+        """Read a decision from JSON; raises InvalidInputError that says what is wrong."""
         _check_keys(document, {_RULES, _ROWS}, "a decision")
         rules = document.get(_RULES, {})
         if not isinstance(rules, Mapping):
@@ -81,7 +81,7 @@ class Decision:
         return cls(rules, tuple(map(_decoded_row, rows)))
 
     def encode(self) -> dict[str, Any]:
-        """As JSON."""
+        """The decision as an object of JSON, which ``decode`` reads."""
         found: dict[str, Any] = {}
         if self.rules:
             found[_RULES] = dict(self.rules)

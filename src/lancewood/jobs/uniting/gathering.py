@@ -26,7 +26,7 @@ from lancewood.model.ids import FragmentId
 from lancewood.model.segments import expand
 
 _AT_ONCE = 1 << 20
-"""So many rows that a task decided are looked at together."""
+"""Number of decided rows that are expanded at a time."""
 
 
 class Moved(NamedTuple):

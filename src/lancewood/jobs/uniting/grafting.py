@@ -21,8 +21,8 @@ _Column: TypeAlias = tuple[bool, int | str]
 
 
 def with_grafts(met: Met, *, by_rows: bool) -> Met:
-    """The same with rows that need not be read in ``grafts``; or if both may not change one row,
-    only those to which a side did no more than add columns."""
+    """Move rows of ``both`` that need not be read into ``grafts``. If both sides may not change one
+    row (``by_rows``), only those to which a side did no more than add columns."""
     theirs, ours = met.both_in
     chosen = np.flatnonzero((theirs != NOWHERE) & (ours != NOWHERE))
     if not len(chosen):

@@ -29,7 +29,7 @@ from lancewood.model.segments import expand
 
 _THEIRS, _OURS, _BASE = range(3)
 _ONE_BASE = 3
-"""So many states there are if there is one base."""
+"""Number of states in a merge with one base: theirs, ours and the base."""
 _NO_IDS: Ids = np.empty(0, np.uint64)
 _NOTHING = Placed(np.empty(0, np.int64), np.empty(0, np.int64))
 
@@ -40,9 +40,9 @@ class KeyColumns:
 
     key: Key
     names: tuple[str, ...]
-    """Of the columns in the merged schema."""
+    """The names of the key's columns in the merged schema."""
     fields: tuple[tuple[Field, ...], ...]
-    """The same of theirs, ours, the bases and what is below them."""
+    """The key's columns as theirs, ours, the bases and the states below them have them."""
 
     def changed(self, compared: Comparison, side: int) -> _Changed:
         """The rows that a side gave another key."""
@@ -71,7 +71,8 @@ class KeyColumns:
         )
 
     def known_by(self, met: Met, rows: MetRows) -> list[pa.Array]:
-        """The keys of rows: those that the bases have them under, or else a side."""
+        """The key of each row, as the first base that has the row stores it, or else theirs or
+        ours."""
         left, order, parts = np.ones(len(rows), np.bool_), list[Ints](), list[list[pa.Array]]()
         for side in (*range(_BASE, len(met.states)), _THEIRS, _OURS):
             at = np.flatnonzero(left & rows.places[side].there)
@@ -193,7 +194,7 @@ class _Keys(NamedTuple):
     keys: list[pa.Array]
 
     def without(self, ids: Ids) -> list[pa.Array]:
-        """The keys but for those of some rows."""
+        """The keys, without those of the rows with these ids."""
         return [each.filter(pa.array(~np.isin(self.ids, ids))) for each in self.keys]
 
 
@@ -205,7 +206,7 @@ class Rivals:
     rows: MetRows
     """Each pair under the id of ours, as if no base had it."""
     at: tuple[Ints, Ints]
-    """Which they are among the rows of theirs and of ours that got a key."""
+    """Positions of the pairs among the rows of theirs and of ours that got a key."""
     sides: tuple[_Keys, _Keys]
 
     def lost_by(self, side: int, keyed: MetRows) -> tuple[Ids, Ids] | None:
@@ -225,7 +226,8 @@ class Rivals:
 
 
 def without_inserted(met: Met, side: int, ids: Ids) -> Met:
-    """The same without rows that a side inserted."""
+    """Drop rows that a side inserted, by their ids: those of theirs do not come, those of ours
+    go."""
     if side == _THEIRS:
         is_new = ~met.taken.ours.there & ~met.taken.base.there
         fresh = met.taken.at(is_new).singles()
@@ -275,12 +277,12 @@ def _places(rows: LiveRows) -> Placed:
 
 @dataclass(frozen=True, eq=False)
 class _Groups:
-    """Rows that are one row."""
+    """Groups of rows with different ids that are one row by their key."""
 
     at: Ints
-    """Which rows these are."""
+    """Positions of the rows that are in a group."""
     numbers: Ints
-    """Which of the groups each is in."""
+    """The number of the group that each of these rows is in."""
     count: int
 
     def joined(self, rows: MetRows) -> MetRows:

@@ -48,14 +48,15 @@ class Placed(NamedTuple):
     """Stretches of rows of one state."""
 
     parts: Ints
-    """The fragment of each, by its position in the state, or ``NOWHERE``."""
+    """The fragment of each stretch, by its position in the state, or ``NOWHERE``."""
     offsets: Ints
 
     def at(self, chosen: _Chosen) -> Placed:
         return Placed(self.parts[chosen], self.offsets[chosen])
 
     def each(self, counts: Ints, skipped: Ints | int = 0) -> Placed:
-        """Every row by itself, of stretches with so many rows after those that are skipped."""
+        """Every row as a stretch of its own: ``counts`` rows of each stretch, after ``skipped``
+        ones."""
         starts = (self.offsets + skipped).astype(np.uint64)
         return Placed(np.repeat(self.parts, counts), expand(starts, counts, 1).astype(np.int64))
 
@@ -73,7 +74,7 @@ class MetRows:
     """The first id of each stretch."""
     counts: Ints
     places: tuple[Placed, ...]
-    """In theirs, in ours, and in each of the bases."""
+    """Where theirs, ours and each of the bases have the stretches."""
     changes: _Mask
     """Whether more differs in theirs than the cells of columns that ours has not."""
     unread: _Mask
@@ -90,7 +91,7 @@ class MetRows:
 
     @property
     def base(self) -> Placed:
-        """In the first base."""
+        """Where the first base has the stretches."""
         return self.places[2]
 
     @property
@@ -114,7 +115,7 @@ class MetRows:
         )
 
     def singles(self) -> MetRows:
-        """Every row by itself."""
+        """Every row as a stretch of its own."""
         ones = np.ones(self.row_count, np.int64)
         return MetRows(
             expand(self.firsts, self.counts, 1),
@@ -133,35 +134,38 @@ class MetRows:
 
 @dataclass(frozen=True, eq=False)
 class Met:
-    """The rows in a range of ids that theirs changed."""
+    """Rows in a range of ids, grouped by which side of a merge changed them."""
 
     states: tuple[State, ...]
     """Theirs, ours, and each of the bases, with the fragments that the places speak of."""
     taken: MetRows
-    """Those that ours does not have, or left as they were."""
+    """Rows that theirs inserted, or changed while ours left them as they were."""
     gone: MetRows
-    """Those that theirs deleted, and ours left as they were."""
+    """Rows that theirs deleted, and ours left as they were."""
     both: MetRows
-    """Those that both may have changed."""
+    """Rows that both sides may have changed, or of which the bases differ."""
     added: MetRows
-    """Those that only ours has."""
+    """Rows that only ours has."""
     vanished: MetRows
-    """Those that both deleted, or all bases."""
+    """Rows that both sides, or all bases, deleted."""
     sides: tuple[Comparison, Comparison]
     """The base compared with theirs, and with ours."""
     both_in: tuple[Ints, Ints]
-    """For each stretch of ``both`` which of their doubts it is in, or ``NOWHERE``."""
+    """For each stretch of ``both``: its doubt in the comparison of theirs, and of ours, or
+    ``NOWHERE``."""
     keyed: MetRows
-    """Those that have different ids, and are one row by their key; see ``keyed``."""
+    """Rows that have different ids and are one row by their key, as ``paired_by_key`` finds
+    them."""
     rivals: MetRows
-    """Those of theirs and of ours that are different rows, and got one key."""
+    """Pairs of different rows, one of theirs and one of ours, that got one key."""
     key_taken: MetRows
     """Rows that one side deleted and the other may have changed, and whose key another row got on
     the side that deleted them."""
     asked: MetRows
-    """Those that were asked for by their ids, in none of the others."""
+    """Rows that the caller asked for by their ids; they are in no other group."""
     settled: int = 0
-    """So many that got one key were decided: those that lost theirs are asked for."""
+    """Number of pairs that got one key and were decided; rows that lost their new key are in
+    ``asked``."""
     grafts: tuple[Graft, ...] = ()
     """Fragments of ours that get columns of theirs; see ``grafting``."""
 
@@ -173,7 +177,7 @@ class Graft:
     ours: FragmentId
     theirs: FragmentId
     columns: tuple[ColumnPair, ...]
-    """Those of the base and theirs."""
+    """The columns that theirs wrote, as the base and theirs have them."""
     rows: int
     changes: bool
     """Whether more comes than columns that ours has not."""
@@ -202,7 +206,7 @@ class Meeting:
         return self._met(ALL_IDS, asked)
 
     def ranges(self) -> Iterator[Met]:
-        """The same in ranges of ids: nearly always in one."""
+        """The rows that theirs changed, a range of ids at a time: nearly always one range."""
         sides = (self._there, self._here, *self._crossing)
         for ids in id_ranges(*(each for side in sides for each in side.numbered)):
             yield self._met(ids)
@@ -370,7 +374,8 @@ class _Places:
         self.states = tuple(state for _, state in ordered)
 
     def _in_base(self, sides: Sequence[Comparison]) -> tuple[Placed, State]:
-        """In the first base: each comparison has the fragments of it that differ there."""
+        """Where the first base has the rows: each comparison has the fragments of it that differ
+        there."""
         parts, offsets = self._nowhere()
         known, numbers = list[Part](), dict[FragmentId, int]()
         for side in sides:
@@ -390,8 +395,8 @@ class _Places:
     def _in(
         self, side: Comparison, comparing: Comparing, base: tuple[Placed, State]
     ) -> tuple[Placed, State]:
-        """In another state: in fragments that differ from the base's, or in one that does not, at
-        the same offset."""
+        """Where another state has the rows: in fragments that differ from the base's, or in one
+        that does not, at the same offset."""
         parts, offsets = self._nowhere()
         at = side.after.rows.find(self._firsts)
         moved = np.flatnonzero(at >= 0)

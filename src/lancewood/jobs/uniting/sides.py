@@ -25,7 +25,7 @@ from lancewood.model.schema import Field
 
 _Codes: TypeAlias = npt.NDArray[np.int8]
 _MOST_BYTES = 32 << 20
-"""So many bytes of blobs are in one batch, unless a single row has more."""
+"""Number of bytes of blobs in one batch at most, unless a single row has more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class ReadRows:
     """By column of the merged schema; without those that the state does not have."""
 
     def size(self, name: str, row: int) -> int:
-        """The bytes of a blob."""
+        """The number of bytes in a blob; 0 if the state does not have the column."""
         cells = self.blobs.get(name)
         return 0 if cells is None else cells.size(row)
 

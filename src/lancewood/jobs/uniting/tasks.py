@@ -432,8 +432,8 @@ def _kept_away(sides: Sides, decided: Decided, deciding: Deciding) -> Decided:
 
 
 def _rewritten(sides: Sides, decided: Decided, *, stay: bool) -> Decided:
-    """The same with rows that would be taken as they are, although ours has them, written instead;
-    and unless those may stay, with all others that are there."""
+    """Write rows of theirs anew that ours has too, instead of taking them as they are; unless rows
+    of ours may ``stay``, write all rows that are there."""
     result, fates = _result(sides, decided), decided.fates.copy()
     if stay:
         fates[(fates == Fate.THEIRS) & sides.ours.there] = Fate.WRITTEN
@@ -450,7 +450,7 @@ def _rewritten(sides: Sides, decided: Decided, *, stay: bool) -> Decided:
 
 
 def expanded(rows: MetRows, most: int) -> Iterator[tuple[Ids, tuple[Placed, ...]]]:
-    """Row by row, so many at a time."""
+    """Ids and places of the rows one by one, at most ``most`` at a time."""
     ends = np.cumsum(rows.counts)
     total = int(ends[-1]) if len(ends) else 0
     for begin in range(0, total, most):
@@ -478,8 +478,8 @@ def cut(
     key_is_taken: bool = False,
     compared: frozenset[str] | None = None,
 ) -> Iterator[tuple[MetRows, UnitingPortion]]:
-    """Rows in about so many portions, in the order of theirs; each also in the terms of the
-    whole."""
+    """Cut rows into about ``count`` portions, in the order of theirs: the rows as the merge has
+    them, and as they are sent to a task."""
     order = np.lexsort((rows.theirs.offsets, rows.theirs.parts))
     rows = rows.at(order)
     share = max(_LEAST_ROWS, -(-rows.row_count // count))
