@@ -127,7 +127,7 @@ class Publication:
         return composition
 
     def plan(self, newest: Manifest) -> Composition:
-        """The same, before anything is written for it."""
+        """Plan the version after ``newest`` without writing a file; planned once per version."""
         if self._planned is not None and self._planned[0] == newest.version:
             return self._planned[1]
         try:

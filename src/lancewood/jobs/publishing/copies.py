@@ -79,11 +79,12 @@ class Copies:
         self._written: dict[str, None] = {}
 
     def begin(self) -> None:
-        """A new plan: deletion files that only the one before named are not needed."""
+        """Begin a new plan: forget deletion files that only the plan before named."""
         self._hiding.clear()
 
     def data_file(self, file: DataFile) -> DataFile:
-        """The same columns in a copy in the root of the target's data files."""
+        """Plan a copy of a data file in the root of the target's data files; returns the file as
+        copied."""
         found = self._files.get(file.path)
         if found is None:
             name = new_data_file_name()
@@ -132,8 +133,8 @@ class Copies:
         return file
 
     def index(self, index: Index) -> Index | None:
-        """The same index in the target's root, under an identity of its own; None if its files are
-        not to be found."""
+        """Plan a copy of an index in the target's root, under an identity of its own; returns None
+        if its files are not to be found."""
         known = index.message.uuid.uuid
         if known not in self._indices:
             store, directory = self._head.location.index_directory(self._head.manifest, index)

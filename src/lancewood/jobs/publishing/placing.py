@@ -97,8 +97,8 @@ class Numbering:
         return FragmentId(number + self.fragment_shift)
 
     def covered(self, fragments: BitMap) -> BitMap:
-        """The same fragments by their ids on the target, without removed ones, whose ids may mean
-        others there."""
+        """Ids on the target for fragments that an index covers, without removed ones, whose ids may
+        mean others there."""
         if not self.fragment_shift:
             return fragments
         born = set(self.added)

@@ -59,7 +59,7 @@ holds."""
 
 @dataclass(frozen=True, slots=True)
 class BranchStep:
-    """One operation of the branch, and the version it made."""
+    """One operation of a branch, and the version it made."""
 
     version: Version
     operation: Operation
@@ -78,7 +78,8 @@ class Work:
     steps: Sequence[BranchStep]
     """The oldest first, without those that only set marks."""
     own: tuple[Held, ...] = ()
-    """Its versions; several ranges if there are branches between this one and the parent."""
+    """Versions of the branch; several ranges if there are branches between this one and the
+    parent."""
     brought: tuple[Held, ...] = ()
     """Work of other branches that its versions took over."""
     roots: frozenset[str] = frozenset()
@@ -316,8 +317,8 @@ class Net:
     removed: Sequence[Fragment]
 
     def with_marks(self, marks: dict[FragmentId, RowVersions]) -> Net:
-        """The same with other last-updated versions in some fragments; those that are then as
-        before do not count as changed."""
+        """Give some fragments other last-updated versions; those that are then as before do not
+        count as changed."""
 
         def marked(fragment: Fragment) -> Fragment:
             found = marks.get(fragment.id)
