@@ -74,7 +74,7 @@ class Memory:
         self.joined: set[tuple[str, str]] = set()
         """Tables elsewhere that know this repository, by uri and name."""
         self.members: set[str] = set()
-        """Those that say that they belong to it, wherever it was then, by uri."""
+        """Tables that say that they belong to this repository, wherever it was then, by uri."""
         self._kept: dict[str, dict[str, Kept]] = {}
 
     def kept(self, branch: str) -> dict[str, Kept]:

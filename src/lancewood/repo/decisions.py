@@ -97,7 +97,7 @@ def list_decisions(context: RepoContext, into: str, name: str) -> dict[str, tupl
 
 
 def read_decisions(objects: Objects, commit: Hash) -> dict[str, tuple[Decision, ...]]:
-    """The same, of a commit."""
+    """The decisions that a commit keeps, by table, in the order in which they were made."""
     found = dict[str, tuple[Decision, ...]]()
     for table in sorted(_directory(objects, commit, _DIRECTORY)):
         try:

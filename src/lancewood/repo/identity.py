@@ -33,7 +33,7 @@ def author_of(git: GitRepository, author: str | None = None) -> Signature:
 
 
 def author_here(author: str | None = None) -> Signature:
-    """The same without the configuration of a repository."""
+    """The signature for a commit now, with the user of git's settings outside of any repository."""
     return _signature(author, _user_setting)
 
 

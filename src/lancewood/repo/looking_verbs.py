@@ -128,8 +128,8 @@ class LookingVerbs:
         return merge_base(objects, self._context.commit(one), self._context.commit(other))
 
     def held(self, commits: Iterable[Hash], revision: str = "HEAD") -> dict[Hash, Hash | None]:
-        """Those of the commits that lead to a revision, each with the commit that reverted it, or
-        None. A commit that is missing was reset away, or was never there."""
+        """Which of ``commits`` lead to a revision, each with the commit that reverted it, or None.
+        A commit that is missing was reset away, or was never there."""
         from lancewood.repo.looking.view import held_commits
 
         return held_commits(self._context.git.objects, commits, self._context.commit(revision))

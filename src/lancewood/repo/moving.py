@@ -279,7 +279,8 @@ def uncommitted(context: RepoContext, branch: str, pin: Pin) -> str | None:
 def reset(
     context: RepoContext, branch: str, revision: str, *, soft: bool, dry_run: bool
 ) -> Committed:
-    """See ``Repository.reset``."""
+    """Move a branch to the commit of a revision, with its tables; ``soft`` leaves the tables
+    alone."""
     move = BranchMove(
         context,
         branch,

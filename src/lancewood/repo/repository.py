@@ -245,8 +245,8 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         uri: str | os.PathLike[str] | None = None,
         own_ids: bool = False,
     ) -> Table:
-        """The same for a table that the branch does not have yet: empty, with these columns, and
-        known to this branch only. With ``uri`` it lives there; a table that is there already is
+        """Open a table for writing that the branch does not have yet: empty, with these columns,
+        and known to this branch only. With ``uri`` it lives there; a table that is there already is
         taken in as it stands.
 
         Raises AlreadyExistsError if another table is in its place.

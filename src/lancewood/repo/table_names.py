@@ -96,7 +96,8 @@ class TableNames:
         return None if _is_branch(uri, at) else self._found(uri, at, is_compared=False)
 
     def compared_as(self, uri: str, at: str | None = None) -> str | None:
-        """The same for the version that landed on the table's branch: only those can be compared.
+        """The uri of the version that a name means and that landed on the table's branch: only
+        landed versions can be compared. None if it is not a name there.
 
         Raises InvalidInputError if it has not landed.
         """

@@ -289,7 +289,8 @@ def check_only_committed(name: str, work: Work, target: Manifest) -> None:
 
 
 def check_nothing_beside(name: str, table: Table) -> None:
-    """The same for the work on the branch of a table, and the branch that it was made from."""
+    """Raise RetryableConflictError if rows of a branch's parent were written beside the repository
+    since the branch was made."""
     work = load_work(table._snapshot)
     target = load_snapshot(branch_location(main_location(work.head), work.parent))
     check_only_committed(name, work, target.manifest)

@@ -83,7 +83,7 @@ def merge(
     only_committed: Collection[str] = (),
     rows: RowMerges | None = None,
 ) -> Committed:
-    """See ``Repository.merge``."""
+    """Merge the work of ``name`` into the branch ``into``: the work behind ``Repository.merge``."""
     theirs, is_branch = context.commit(name), context.is_branch(name)
     kept = None if squash else context.git.refs.read(decisions_ref(into, name))
     rows = (rows or RowMerges()).with_decisions(context, kept)

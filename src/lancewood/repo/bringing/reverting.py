@@ -67,7 +67,7 @@ def revert(
     dry_run: bool,
     rows: RowMerges,
 ) -> Committed:
-    """See ``Repository.revert``."""
+    """Undo a commit on ``branch``: the work behind ``Repository.revert``."""
     commit = context.git.objects.commit(context.commit(revision))
     task = _reverting(context, branch, revision, commit, rows, dry_run=dry_run)
     return task.run(revert_message(commit), author, None)
@@ -82,7 +82,7 @@ def cherry_pick(
     dry_run: bool,
     rows: RowMerges,
 ) -> Committed:
-    """See ``Repository.cherry_pick``."""
+    """Repeat a commit on ``branch``: the work behind ``Repository.cherry_pick``."""
     commit = context.git.objects.commit(context.commit(revision))
     task = _picking(context, branch, revision, commit, rows, dry_run=dry_run)
     return task.run(commit.message, commit.author, by)

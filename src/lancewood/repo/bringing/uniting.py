@@ -47,11 +47,12 @@ class RowMerges:
     detect: Detect = "cells"
     runner: Runner = field(default_factory=LocalRunner)
     decisions: Mapping[str, Sequence[Decision]] = field(default_factory=dict)
-    """What was decided before, by table."""
+    """Decisions that were made before, by table."""
     by_table: Mapping[str, Resolve] = field(default_factory=dict)
-    """Of tables that do not go by ``resolve``."""
+    """Rules of tables for which ``resolve`` does not count."""
     fitted: dict[str, Resolve] = field(default_factory=dict)
-    """Of those that do: what of it is about columns that they have; filled in by ``uniting``."""
+    """Rules of the other tables: what of ``resolve`` is about columns that they have; filled in by
+    ``uniting``."""
     used: dict[str, set[str]] = field(default_factory=dict)
     """The conflicts of each table on which there were decisions; filled in by ``judge``."""
     left_out: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -62,7 +63,7 @@ class RowMerges:
         return self.by_table.get(table, self.resolve)
 
     def with_decisions(self, context: RepoContext, kept: Hash | None) -> RowMerges:
-        """The same with the decisions of a commit that keeps some."""
+        """Add the decisions that the commit ``kept`` keeps, if there is one."""
         if kept is None:
             return self
         return replace(self, decisions=read_decisions(context.git.objects, kept))
@@ -106,7 +107,7 @@ class RowMerges:
         return len(frozenset().union(*given, *kept).difference(*self.used.values()))
 
     def stale_of(self, table: str) -> int:
-        """How many of those that were kept for a table."""
+        """Number of decisions kept for a table whose conflicts are not there."""
         return len(self._kept(table) - self.used.get(table, set()))
 
     def _kept(self, table: str) -> set[str]:
@@ -212,7 +213,7 @@ def load_bases(context: RepoContext, commits: Sequence[Hash], name: str) -> Base
     """
 
     def distinct(found: Iterable[Hash]) -> list[Hash | None]:
-        """Those with different states of the table; none if one does not have it."""
+        """Commits with different states of the table; none if one of them does not have it."""
         known: dict[Hash | None, Hash | None] = {}
         for each in found:
             known.setdefault(context.tree(each).blob_hash(name), each)
@@ -272,8 +273,8 @@ def check_decision(
 
 
 def _fitting(resolve: Resolve, base: Snapshot, ours: Snapshot, theirs: Snapshot) -> Resolve:
-    """The same without rules and values for columns that are not in the merged table: those that
-    neither side has, or that one of them took away."""
+    """Drop from ``resolve`` rules and values for columns that the merged table does not have: those
+    that neither side has, or that one of them took away."""
     old, here, there = ({*each.schema.by_name} for each in (base, ours, theirs))
     merged, known = (here & there) | ((here ^ there) - old), old | here | there
     columns = {name: rule for name, rule in resolve.columns.items() if name in {EACH, *merged}}

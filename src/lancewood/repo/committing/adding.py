@@ -46,7 +46,7 @@ class _Addition:
 
     name: str
     uri: str
-    """As the pin writes it."""
+    """The uri of the table as the pin writes it."""
     head: Snapshot
     is_pinned: bool
     """Whether the commit pins it already: the repository was received from others."""

@@ -102,7 +102,8 @@ def swap_ref(
     retry: Retry = SWAPS,
     **facts: str,
 ) -> Hash | None:
-    """The same for any ref, and a commit that ``make`` makes after its value.
+    """Move any ref to a commit that ``make`` makes after the ref's value; returns that commit, or
+    None if ``make`` returns none.
 
     ``what`` is how errors call the ref, ``facts`` what they carry besides.
     """

@@ -56,7 +56,7 @@ class Candidate:
 
     name: str
     uri: str
-    """As pins have it."""
+    """The uri of the table as pins write it."""
     main: Location
     head: Snapshot | None
     """The newest version of main; None if there is no table."""

@@ -97,7 +97,7 @@ class CommitNeeds:
             needs.add_all(walks)
 
     def watch(self, uri: str, members: Iterable[Membership]) -> None:
-        """Also look at what other repositories need of a table that belongs to them.
+        """From now on look at what other repositories need, too, of a table that belongs to them.
 
         Raises NotFoundError if one of them cannot be opened.
         """
@@ -197,7 +197,7 @@ class GcReport:
     states: int = 0
     """Detached manifests that no commit leads to."""
     transactions: int = 0
-    """Their transaction files."""
+    """Number of transaction files of the removed manifests."""
     branches: tuple[TableBranch, ...] = ()
     """Branches of tables that this repository made, and no longer uses."""
     tables: tuple[str, ...] = ()

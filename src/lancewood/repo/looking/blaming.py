@@ -164,7 +164,7 @@ class _CommitLine(Line):
 def touching(
     context: RepoContext, commits: Iterable[Commit], table: str, tips: Iterable[Hash], where: str
 ) -> Iterator[Commit]:
-    """Those of the commits that changed such rows, against all of their parents.
+    """Commits that changed rows which meet ``where``, against all of their parents.
 
     Raises InvalidInputError at once for a condition that cannot be asked of the table at a tip.
     """

@@ -42,9 +42,9 @@ class TableChange:
     added_indices: Kinds = ()
     """Indices that are new, or of another kind, each with its kind."""
     removed_indices: Kinds = ()
-    """The same for those that are gone, or were of another kind."""
+    """Indices that are gone, or were of another kind, each with its kind."""
     changed_indices: Kinds = ()
-    """The same for those that were extended, optimized or built anew."""
+    """Indices that were extended, optimized or built anew, each with its kind."""
     is_unrelated: bool = False
     """Two tables of one name: no common ancestor of the commits has it."""
 

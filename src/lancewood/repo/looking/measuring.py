@@ -38,7 +38,7 @@ _MOST_READ = 16 << 20
 
 
 def measured(context: RepoContext, changes: Iterable[TableChange]) -> tuple[TableChange, ...]:
-    """The same changes, with what is known about their rows."""
+    """Add to each change what is known about its rows."""
     return tuple(_measured(context, each) for each in changes)
 
 

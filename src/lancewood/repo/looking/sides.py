@@ -51,7 +51,8 @@ class Sides:
         return changed_tables(self.before, self.after, [table])
 
     def measured(self, changes: tuple[TableChange, ...]) -> tuple[TableChange, ...]:
-        """The same changes, with what is known about their rows."""
+        """Add to each change what is known about its rows, and mark unrelated tables of one
+        name."""
         from lancewood.repo.looking.measuring import mark_unrelated, measured
 
         found = measured(self.context, changes)

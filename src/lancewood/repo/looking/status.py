@@ -29,9 +29,9 @@ class State(StrEnum):
 
     CLEAN = "clean"
     MODIFIED = "modified"
-    """It was written since, and commit() would record that."""
+    """The table was written since, and commit() would record that."""
     UNLANDED = "unlanded"
-    """It is committed; the table's own branch does not hold it yet."""
+    """The table is committed; its own branch does not hold that state yet."""
     DIVERGED = "diverged"
     """The table's branch conflicts with the commit."""
     MISSING = "missing"

@@ -139,8 +139,8 @@ def paged(commits: Iterator[Commit], *, limit: int | None, skip: int) -> Iterato
 
 
 def held_commits(objects: Commits, commits: Iterable[Hash], tip: Hash) -> dict[Hash, Hash | None]:
-    """Those of the commits that lead to ``tip``, each with the commit that reverted it; None if
-    none did, or if the revert was reverted.
+    """Which of ``commits`` lead to ``tip``, each with the commit that reverted it; None if none
+    did, or if the revert was reverted.
 
     Reads the history down to the oldest of them; for many commits, if some do not lead to ``tip``,
     all of it, once.
