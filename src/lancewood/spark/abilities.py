@@ -116,5 +116,5 @@ def parse_release(text: str) -> Release:
 
 
 def shown(release: Release) -> str:
-    """As people write it."""
+    """A release as people write it, such as 4.0.1."""
     return ".".join(map(str, release))

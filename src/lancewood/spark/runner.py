@@ -125,7 +125,8 @@ def last_attempt(spark: SparkSession) -> int | None:
 
 
 def last_attempt_of(master: str, failures: str) -> int | None:
-    """The same by the two settings that say it: a ``local`` master names the failures itself."""
+    """The number of the last attempt, by the settings for the master and for failures: a ``local``
+    master names the failures itself."""
     if master == "local" or (master.startswith("local[") and master.endswith("]")):
         _, _, failures = master.rstrip("]").partition(",")
         failures = failures.strip() or "1"

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 
 RANK = "_rank"
 WORTH_AN_INDEX = 1 << 24
-"""So many numbers, rows times the length of a vector, are compared with some hundred queries at
-once about as fast as an index answers these one by one."""
+"""Comparing this many numbers (rows times the length of a vector) with some hundred queries at once
+is about as fast as an index that answers these one by one."""
 _MOST_QUERIES, _MOST_FOUND, _MOST_BYTES = 512, 1 << 16, 64 << 20
 """That are searched at once, rows that they find, and bytes of these."""
 _NUMBERS = ("FloatType", "DoubleType", "ByteType", "ShortType", "IntegerType", "LongType")

@@ -62,7 +62,7 @@ ADVISED = {
 """Settings of every session that is started here. Python workers keep freed memory for the next
 batch: fetching it anew page by page takes a third of a scan of wide rows."""
 _MISSED = ("spark.executor.", "spark.executorEnv.", "spark.redaction.")
-"""Those of them that a session of somebody else's is told to lack; the others are taste."""
+"""Settings that somebody else's session is told to lack; the others of ours are taste."""
 
 ADVISED_LOCALLY = {
     "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {_ARROW}",

@@ -131,7 +131,7 @@ class Diff(Rows):
         return Diff(replace(self._rows, kinds=kinds))
 
     def _narrowed(self, kinds: Sequence[str], before: Sequence[str], after: Sequence[str]) -> Diff:
-        """The same rows, some kinds of them, with some columns: all are compared, these shown."""
+        """A diff that shows some kinds of rows and some columns; all columns are still compared."""
         rows = self._rows
         old = tuple(each for each in rows.shape.before if each.name in before)
         new = tuple(each for each in rows.shape.after if each.name in after)

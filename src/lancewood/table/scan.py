@@ -25,7 +25,7 @@ class Rows(ABC):
         """The rows as record batches, within a bounded memory."""
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The same as a reader, for libraries that take one; closing it stops the reading.
+        """The rows as a reader, for libraries that take one; closing it stops the reading.
 
         What goes wrong while reading comes as pyarrow's own error, with our text in it.
         """

@@ -335,7 +335,8 @@ def _dialect(double_quotes_name: bool) -> Any:
 
 @functools.cache
 def _script_dialect(double_quotes_name: bool) -> Any:
-    """The same tokens, also of statements of which sqlglot keeps the rest as one text."""
+    """Dialect with the tokens of ``_dialect``, also of statements of which sqlglot keeps the rest
+    as one text."""
     parent = type(_dialect(double_quotes_name))
     tokenizer = subclass(parent.tokenizer_class, "Tokenizer", {"COMMANDS": set()})
     return subclass(

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MOST_KEYS = 1 << 20
-"""So many rows are paired by their keys on the driver; more by Spark."""
+"""Number of rows that the driver pairs by their keys at most; more are paired by Spark."""
 _REACHING = 4 << 10
 """The cost of reaching a row that does not follow the one before, as bytes that could be read
 instead."""

@@ -57,9 +57,9 @@ class KeyWork:
     fields: Mapping[str, tuple[Field, ...]]
     """The columns of the key, as each state has them."""
     names: tuple[str, ...]
-    """The same as the key calls them."""
+    """The columns of the key, as the key calls them."""
     fragments: bytes = b""
-    """Those of both states; only for tasks that compare."""
+    """Fragments of both states; only for tasks that compare."""
 
     def keys(self, message: bytes) -> Iterator[pa.RecordBatch]:
         """The coded keys of some rows, and where those are."""

@@ -55,9 +55,9 @@ class FrameChanges:
     values: tuple[str, ...]
     """The columns of the table that the values are for."""
     updated: tuple[str, ...]
-    """Those that updated rows get."""
+    """The columns that updated rows get."""
     inserted: tuple[str, ...]
-    """Those that new rows get."""
+    """The columns that new rows get."""
     on: tuple[str, ...] | None
     """The key by which new rows were found to be new; None where that was another condition."""
     kinds: KnownChanges

@@ -37,7 +37,7 @@ Work: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 R = TypeVar("R")
 
 FEW_ROWS = 100_000
-"""So many rows of a source, or fewer, go to every executor instead of being shuffled."""
+"""Number of rows up to which a source goes to every executor instead of being shuffled."""
 FEW_PAIRS = 1_000_000
 CHANGE = "change"
 """The column that says what becomes of rows, where a query has found it."""

@@ -59,7 +59,7 @@ def coded_schema(key: Key, address: str) -> pa.Schema:
 
 
 def coded_ddl(key: Key, address: str) -> str:
-    """The same schema as Spark DDL."""
+    """The schema of coded keys with the address of each row, as DDL of Spark."""
     pairs = zip(code_names(key), code_types(key), strict=True)
     return ", ".join([*(f"{name} {kind}" for name, kind in pairs), f"{address} bigint"])
 

@@ -279,7 +279,7 @@ def stage(
 def write_staged(
     df: DataFrame, writing: Writing, snapshot: Snapshot, schema: Schema
 ) -> StagedFiles:
-    """The same for a frame that has just these columns."""
+    """Stage a frame that has just the columns of ``schema``."""
     bare = snapshot.bare()
     version, limits = snapshot.manifest.file_version, FileLimits()
     files = FileWriter.of(schema, writing.schema, [bare.default_file_root], version, limits)

@@ -57,7 +57,7 @@ _WORTH_CUTTING = 0.5
 _SMALLEST_PIECE = 0.25
 """Both as fractions of a task."""
 _FEW_FRAGMENTS = 10_000
-"""So many can be examined one by one in less than a tenth of a second."""
+"""Number of fragments that can be examined one by one in less than a tenth of a second."""
 _SAMPLE = 32
 _LARGE_FRAGMENT = 1_024
 """Fragments from this size on are stripped of what their tasks do not need."""

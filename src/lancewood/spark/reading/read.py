@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _MOST_LIMIT = (1 << 31) - 1
 _FEW_ROWS = 10_000
-"""So many pass through one partition in no time, however wide they are."""
+"""Number of rows that pass through one partition in no time, however wide they are."""
 
 
 def read(

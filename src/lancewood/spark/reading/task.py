@@ -83,7 +83,7 @@ def unpack(message: bytes) -> Any:
 def sized(
     batches: Iterator[pa.RecordBatch], most_rows: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of a few megabytes, with at most ``most_rows`` each."""
+    """Join and cut batches to a few megabytes, with at most ``most_rows`` rows each."""
     few: list[pa.RecordBatch] = []
     rows = size = 0
     enough = FEW_ROWS if most_rows is None else min(FEW_ROWS, most_rows)
@@ -200,7 +200,7 @@ class ReadWork:
             yield from sized(map(self.reading.convert, batches), self.request.batch_rows)
 
     def narrowed(self, names: Sequence[str], where: str | None, limit: int | None) -> ReadWork:
-        """The same for those who want some of the columns, in their order, and less of the rows.
+        """This read with some of the columns only, in the order of ``names``, and less of the rows.
 
         Fixed-size lists stay such. Raises InvalidInputError for a condition that is none.
         """

@@ -39,7 +39,7 @@ class Shared:
     """What all tasks of a job have in common, pickled, and when a failure is final."""
 
     work: bytes = field(repr=False)
-    """It may hold credentials, so nobody prints it."""
+    """The pickled work; nobody prints it, as it may hold credentials."""
     digest: bytes
     last_attempt: int | None
     """The number of the attempt after which Spark gives up; None if that is not known."""

@@ -18,7 +18,7 @@ from lancewood.errors import LancewoodError
 from lancewood.spark.abilities import LOGGED_REFUSALS, release_here
 
 _TALKATIVE = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""They print every refused query with Java's stack, which may contain options."""
+"""Loggers of Spark that print every refused query with Java's stack, which may contain options."""
 CALLS = "calls"
 """The key in ``error.facts`` of the Python calls that led to the error, outermost first."""
 _TRACEBACK = "Traceback (most recent call last):"

@@ -24,10 +24,10 @@ _NAME = "credentials"
 
 
 def with_credentials(asked: SourceOptions, environ: Mapping[str, str]) -> SourceOptions:
-    """The same with the sets that are named in place of their names; what is said besides wins.
+    """Put the options of named credential sets in place of their names; options given besides win.
 
-    A base path has its set under the same name, in ``baseStorageOptions``. Raises NotFoundError
-    if there is no file or no such set, InvalidInputError for a file that holds something else.
+    A base path has its set under the same name, in ``baseStorageOptions``. Raises NotFoundError if
+    there is no file or no such set, InvalidInputError for a file that holds something else.
     """
     bases = asked.base_storage_options or {}
     if asked.credentials is None and not any(_NAME in each for each in bases.values()):

@@ -74,7 +74,7 @@ class BatchShape:
     schema: pa.Schema
 
     def fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The same rows in this schema."""
+        """The batch in this schema."""
         columns = [batch.column(each.name).cast(each.type) for each in self.schema]
         if not columns:
             return batch.select([])

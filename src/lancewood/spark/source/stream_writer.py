@@ -27,7 +27,7 @@ from lancewood.spark.writing.work import answers_in, decode_answers
 QUERY_ID = "sql.streaming.queryId"
 """The property of a task that names its query: the same after a restart from a checkpoint."""
 _WITH_THE_JOB = 3
-"""So many of the partitions bring the job along: all others may be thousands."""
+"""Number of partitions that bring the job along: all others may be thousands."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class BatchPart:
 
     answer: bytes = field(repr=False)
     app: str | None
-    """Whose batch it is: the name that the user chose, or the query's id."""
+    """The app of the batch: the name that the user chose, or the query's id."""
     job: bytes | None = field(default=None, repr=False)
-    """It holds what opens the table, so it is not shown."""
+    """The pickled job; not shown, as it holds what opens the table."""
 
 
 class StreamWriter:

@@ -82,7 +82,7 @@ class FragmentRows:
             yield self._decoded(at)
 
     def portion(self, *, with_lineage: bool) -> TablePortion:
-        """The same for a task, with the ids and versions of rows or without."""
+        """The rows as a portion for a task, with the ids and versions of rows or without."""
         first, last = self._reach
         spans: dict[FragmentId, tuple[int, int]] = {}
         for at in {first, last - 1} if last > first else ():
@@ -173,7 +173,7 @@ class PickedRows:
             yield self.fragments[at]
 
     def portion(self, *, with_lineage: bool) -> Picked:
-        """The same for a task, with the ids and versions of rows or without."""
+        """The rows as a portion for a task, with the ids and versions of rows or without."""
         used, owners = np.unique(self.owners, return_inverse=True)
         name = self.snapshot.manifest.name
         raws = [self.fragments[at].message.SerializeToString() for at in used.tolist()]

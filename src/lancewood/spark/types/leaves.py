@@ -64,7 +64,7 @@ class Unchanged:
 
 @dataclass(frozen=True)
 class LosslessCast:
-    """The same values in another Arrow type; a value that would change is refused."""
+    """Casts values to another Arrow type; a value that would change is refused."""
 
     column: ColumnPath
     target: pa.DataType
@@ -92,7 +92,7 @@ class LosslessCast:
 
 @dataclass(frozen=True)
 class NarrowFloat:
-    """The same value as a narrower float."""
+    """Casts values to a narrower float."""
 
     column: ColumnPath
     target: pa.DataType

@@ -137,7 +137,7 @@ def _read_top(field: pa.Field) -> _Read:
 
 
 def _kept(field: pa.Field, found: _Read) -> _Read:
-    """The same, but for a fixed-size list, if its elements are as Spark has them."""
+    """Keep a fixed-size list as Arrow has it, if Spark has its elements so, too; else ``found``."""
     kind = field.type
     if isinstance(kind, pa.BaseExtensionType) or not pa.types.is_fixed_size_list(kind):
         return found

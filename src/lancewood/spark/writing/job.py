@@ -162,7 +162,7 @@ class WriteJob:
         return {**self.__dict__, "plan": bare, "is_whole": False}
 
     def of_batch(self, applied: AppliedBatch) -> WriteJob:
-        """The same write as that of one batch of a stream, with a uuid of its own."""
+        """This write as that of one batch of a stream, with a uuid of its own."""
         uuid = uuid5(UUID(self.uuid), f"{applied.batch} {applied.app}")
         return replace(self, applied=applied, uuid=str(uuid))
 
