@@ -42,7 +42,7 @@ def as_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
 
 
 def _without_counting_index(reader: pa.RecordBatchReader, note: bytes) -> pa.RecordBatchReader:
-    """The same rows, without pandas' note about a RangeIndex.
+    """Remove pandas' note about a RangeIndex from the schema.
 
     Rows of a table come and go, and the note would give later rows wrong labels.
     """

@@ -86,7 +86,7 @@ class Location:
         )
 
     def written_by(self, repository: str | None) -> Location:
-        """The same location, written on behalf of a repository; None for no repository."""
+        """The location, written on behalf of a repository; None for no repository."""
         return self if repository == self.repository else replace(self, repository=repository)
 
     def main(self, head: ManifestHead) -> Store | None:
@@ -213,7 +213,7 @@ class Location:
         return self._shared_with(base.path) if own is None else own
 
     def _shared_with(self, uri: str) -> Mapping[str, str] | None:
-        """Those of the table's storage options that apply to a location that the table names."""
+        """The table's storage options that apply to a location that the table names."""
         there, own = in_bucket(uri), in_bucket(self.uri)
         if not self.storage_options or there is None or self._is_listed(there.uri):
             return self.storage_options

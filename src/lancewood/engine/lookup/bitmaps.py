@@ -25,7 +25,7 @@ _Tree = Mapping[int, BitMap]
 _FILE = "bitmap_page_lookup.lance"
 _KEYS, _BITMAPS = ("keys",), ("bitmaps",)
 _MOST_VALUES = 4_096
-"""So many bitmaps are read for one lookup at most."""
+"""Number of bitmaps that are read for one lookup at most."""
 
 
 @dataclass(frozen=True)

@@ -34,19 +34,19 @@ _PAGE_ROWS, _IN_FILES = "batch_size", "range_partitioned"
 _MOST_PAGE_ROWS = 1 << 24
 _FEW_PAGES = 16
 _MOST_PAGES = 2
-"""One of so many pages is read at most, or of those that the rows which are scanned otherwise would
-fill: reading more costs as much as looking at all of them."""
+"""One of this many pages is read at most, or of those that the rows which are scanned otherwise
+would fill: reading more costs as much as looking at all of them."""
 _GAP = 2
-"""So many pages are read along to save a call of the codec."""
+"""Number of unwanted pages that are read along to save a call of the codec."""
 _RUN = 32
-"""So many are read with one call at most."""
+"""Number of pages that are read with one call at most."""
 
 
 class _Page(NamedTuple):
     values: pa.Array
     addresses: Addresses
     numbers: Numbers | None
-    """The same values, rising, for a binary search; None where they are no whole numbers."""
+    """The values as rising numbers, for a binary search; None where they are no whole numbers."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class BTree:
     def _load_run(
         self, pages: _Pages, first: int, last: int, owners: dict[int, int]
     ) -> dict[int, _Page]:
-        """Those of the pages from the first to the last that are asked for; they are kept."""
+        """Read the pages from the first to the last, and keep those that are asked for."""
         size = pages.page_rows
         batch = self.data.read(_VALUES, first * size, min((last + 1) * size, self.num_rows))
         made = {}

@@ -45,15 +45,15 @@ _VERSIONS: Mapping[IndexKind, frozenset[int]] = {
     BITMAP: frozenset({0}),
     ZONEMAP: frozenset({0}),
 }
-"""What is read here."""
+"""The versions of each kind of index that are read here."""
 _FEW_ROWS = 64
-"""So many rows may be fetched from however small a table."""
+"""Number of rows that may be fetched by themselves, however small the table is."""
 _WORTHWHILE = 800
-"""One of so many rows, at most, is worth fetching by itself; rows in a row count as one."""
+"""One of this many rows, at most, is worth fetching by itself; rows in a row count as one."""
 _MOST_NAMED = 100
-"""One of so many rows, at most, is what an index may name."""
+"""One of this many rows, at most, is what an index may name."""
 _MOST_MEETING = 20
-"""The same where answers of several indices meet."""
+"""One of this many rows, at most, is what an index may name where several answer together."""
 _SAMPLE = 8
 NOT_COVERING = "it covers no fragment (extend it)"
 _NOT_OPENED = "a file of it is missing, or laid out in a way that is not known here"
@@ -69,13 +69,13 @@ class Lookup:
     """What indices say of the rows that can meet a condition."""
 
     names: tuple[str, ...] = ()
-    """Of the indices; none where none helps."""
+    """Names of the indices that are used; none where none helps."""
     covered: BitMap = field(default_factory=BitMap)
-    """The fragments that they answer for, gone ones included."""
+    """The fragments that these indices answer for, gone ones included."""
     rows: Mapping[FragmentId, Offsets] = field(default_factory=dict)
     """Physical rows of fragments, rising; a covered fragment without any holds no wanted row."""
     spans: Mapping[FragmentId, Spans] = field(default_factory=dict)
-    """The same where indices know stretches of rows only."""
+    """Stretches of rows by fragment, where indices know no single rows."""
     unused: Mapping[str, str] = field(default_factory=dict)
     """In words, by name, why other indices on the columns that are tested do not help."""
 
@@ -143,7 +143,7 @@ def index_section(snapshot: Snapshot) -> bytes | None:
 class _Segment(NamedTuple):
     segment: Index
     fragments: BitMap
-    """Those that it covers, gone ones included."""
+    """The fragments that the segment covers, gone ones included."""
 
 
 class _NamedIndex(NamedTuple):

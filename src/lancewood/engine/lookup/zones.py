@@ -32,7 +32,7 @@ _END = 1 << 32
 _WORTHWHILE = 0.5
 """The part of all zones that may be left: reading more of them is reading everything."""
 _GAP = 32_768
-"""So many rows are read along to save a call of the codec."""
+"""Number of unwanted rows that are read along to save a call of the codec."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class Zones:
     def find(
         self, tests: ValueTests, fragments: BitMap
     ) -> tuple[BitMap, dict[FragmentId, Spans]] | str:
-        """Those of the fragments that have zones, and the stretches of their rows that may be
-        wanted; in words why not, if values cannot be compared, or if that is most of them.
+        """The fragments that have zones, and the stretches of their rows that may be wanted; in
+        words why not, if values cannot be compared, or if that is most of them.
 
         Raises FormatError for a file that contradicts itself.
         """

@@ -39,7 +39,7 @@ class CandidateScan:
         self._facts = RowFacts(shape.snapshot, fragment)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Those of the rows that pass, shaped, without empty batches."""
+        """The rows that pass the filter, shaped, without empty batches."""
         shape = self._shape
         offsets = self._live(shape.filtering)
         is_late = shape.predicate is not None and shape.late.schema.fields

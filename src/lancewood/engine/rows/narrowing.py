@@ -48,8 +48,8 @@ class Narrowed:
         return {**self.lookup.rows, **self.lookup.spans}
 
     def parts(self, chosen: Sequence[Fragment] | None) -> Iterator[tuple[Fragment, Cut | None]]:
-        """Those of the fragments (None: all) that can hold a wanted row, in order, each with its
-        rows that can; None means all of them."""
+        """The fragments among ``chosen`` (None: all) that can hold a wanted row, in order, each
+        with its rows that can be wanted; None means all of its rows."""
         if chosen is not None:
             for each in chosen:
                 cut = self.cuts.get(each.id)
@@ -102,7 +102,7 @@ def narrow(snapshot: Snapshot, predicate: Predicate) -> Narrowed | None:
 
 
 def narrow_by_values(snapshot: Snapshot, tests: Sequence[ValueTests]) -> Narrowed | None:
-    """The same for tests of columns."""
+    """What indices leave of a snapshot for tests of columns; None where they do not help."""
     found = _looked_up(snapshot, tests)
     return Narrowed(snapshot, found, _live(snapshot)) if found.names else None
 

@@ -49,7 +49,7 @@ class Pruner:
         return not self._predicate.columns and not self._passes_nulls()
 
     def pruned(self, fragments: Sequence[Fragment] | None) -> Iterator[Fragment]:
-        """Those of the fragments (None: all) that can match, in order, evaluated lazily."""
+        """The given fragments (None: all) that can match, in order, evaluated lazily."""
         if self.is_hopeless:
             return
         if fragments is None:

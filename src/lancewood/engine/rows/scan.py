@@ -236,7 +236,7 @@ class ScanPlan:
             yield from why_not(self.snapshot, self.predicate)
 
     def describe(self, fragments: str = "") -> str:
-        """The same without looking at any fragment."""
+        """What will be read, as text, without looking at any fragment."""
         snapshot, shape = self.snapshot, self._shape
         names = shape.together.schema.names
         text = (
@@ -296,7 +296,8 @@ class ScanPlan:
         return (fragment for fragment, _ in self._parts())
 
     def _parts(self) -> Iterator[tuple[Fragment, Cut | None]]:
-        """The same, each with its rows that can pass; None means all."""
+        """The fragments that can hold a row that passes, each with its rows that can; None means
+        all."""
         if self.predicate is None:
             return ((each, self._requested(each)) for each in self.fragments)
         pruner = Pruner(self.snapshot, self.predicate, self._shape.filtering)

@@ -45,7 +45,7 @@ def next_field_id(manifest: Manifest) -> int:
 
 
 def chains(schema: Schema) -> Iterator[Chain]:
-    """Those to every node of the tree, depth first, parents before children."""
+    """The chains to all nodes of the tree, depth first, parents before children."""
 
     def below(chain: Chain) -> Iterator[Chain]:
         yield chain
@@ -147,7 +147,7 @@ class Cast:
     read: Schema
     """The old column, cut to what is read."""
     written: Schema
-    """The same with the new type, as the new files hold it."""
+    """The column with the new type, as the new files hold it."""
 
 
 def cast_column(
@@ -205,7 +205,7 @@ def _only(chain: Chain, leaf: Field) -> Field:
 
 
 def _of_type(field: Field, kind: pa.DataType, first_id: int, path: str) -> Field:
-    """The same field under new ids, with another type."""
+    """The field with another type, under new ids."""
     kept = {
         key: value
         for key, value in field.metadata.items()

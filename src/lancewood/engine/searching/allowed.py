@@ -16,8 +16,8 @@ from lancewood.model.bitmap import bitmap_of
 from lancewood.model.schema import ROW_ADDRESS, ROW_ID
 
 FEW = 2_000
-"""So many rows are fetched and compared, instead of looking for them in an index, which finds few
-of them if most of what it holds near a query is not allowed."""
+"""Up to this many allowed rows are fetched and compared. An index would find few of them if most of
+what it holds near a query is not allowed."""
 _KEPT = "allowed rows"
 """The key in ``derived`` for the rows of conditions that were searched with."""
 _MOST_KEPT = 8

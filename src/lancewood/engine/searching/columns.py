@@ -32,12 +32,12 @@ class SearchedColumn:
 
     @property
     def name(self) -> str:
-        """As people spell it."""
+        """The column's path as people spell it."""
         return ".".join(self.path)
 
     @property
     def pylance_name(self) -> str:
-        """As pylance spells it."""
+        """The column's path as pylance spells it."""
         return pylance_path(self.path)
 
     @property
@@ -57,7 +57,11 @@ def find_vector_column(snapshot: Snapshot, column: str | None = None) -> Searche
 
 
 def find_text_column(snapshot: Snapshot, column: str | None = None) -> SearchedColumn:
-    """The same for a column of texts."""
+    """The column of texts that is meant: the named one, the only one, or the only one that has an
+    index.
+
+    Raises InvalidInputError that names the candidates.
+    """
     found = [
         each
         for each in _columns(snapshot, INVERTED.details)

@@ -93,10 +93,10 @@ class _Stretch:
         return None if self.is_current else self._reset_between(version)
 
     def _reset_between(self, version: Version) -> Version | None:
-        """The same where both have one reset mark: the branch may have been reset in between and
-        gone back to an earlier state, with the mark of that. Row ids assigned after that state are
-        then given out twice. Versions that were cleaned up are skipped; too many count as a reset.
-        """
+        """The version of a reset that the reset mark does not show: the branch may have been reset
+        after ``version`` and gone back to an earlier state, with the mark of that. Row ids assigned
+        after that state are then given out twice. Versions that were cleaned up are skipped; too
+        many count as a reset."""
         store, at = self.location.store, Version(self.last)
         while at > version:
             if at - version > _MOST_VERSIONS:

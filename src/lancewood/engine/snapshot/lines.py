@@ -65,9 +65,9 @@ class Step(NamedTuple):
 def remaining_bases(
     ours: Snapshot, theirs: Snapshot
 ) -> tuple[tuple[Snapshot, ...], tuple[Step, ...]]:
-    """The same, without those that are gone, and the steps in which the sides took over what those
-    had: the merges of a branch that was deleted afterwards. Of both sides, as each may have decided
-    otherwise than the branch.
+    """The merge bases that are not gone, and the steps in which the sides took over what the gone
+    ones had: the merges of a branch that was deleted afterwards. Of both sides, as each may have
+    decided otherwise than the branch.
 
     Raises NotFoundError if there is no base left, or for one of which such steps are not there, or
     took over more than both sides hold.

@@ -68,8 +68,8 @@ class Snapshot:
         self.__dict__.update(state, derived={})
 
     def bare(self) -> Snapshot:
-        """The same version without its fragments: small enough to be sent to every task, along with
-        the task's own fragments."""
+        """This version without its fragments: small enough to be sent to every task, along with the
+        task's own fragments."""
         self.location.settle(self.manifest)
         return Snapshot(self.location, self.manifest.bare(), self.scheme)
 

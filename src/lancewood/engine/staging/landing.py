@@ -49,7 +49,7 @@ class LandingState:
     versions: tuple[Version, ...] = ()
     """The versions that the steps became; none before all have landed."""
     is_exact: bool = True
-    """Whether they are the staged states, or would be if they landed now."""
+    """Whether ``versions`` are the staged states, or would be if they landed now."""
     conflict: ConflictError | None = None
     """What landing would raise."""
 
@@ -59,7 +59,7 @@ class LandingState:
 
     @property
     def is_waiting(self) -> bool:
-        """It could land now."""
+        """Whether the states could land now."""
         return not self.versions and self.conflict is None
 
     @property

@@ -284,7 +284,7 @@ class PlannedWrite:
         return Merge((*base.fragments, *new), fields, base.schema_metadata, True)
 
     def overwrite(self, files: FileWriter, fragments: tuple[Fragment, ...]) -> Overwrite:
-        """The same where a table is made or replaced."""
+        """The operation that makes or replaces the table."""
         return Overwrite(
             fragments,
             tuple(encode_schema(files.schema)),
@@ -331,7 +331,7 @@ def plan_write(
 def plan_on(
     there: Snapshot, request: WriteRequest, applied: AppliedBatch | None = None
 ) -> PlannedWrite:
-    """The same for a table that is there, at one of its versions."""
+    """What a write is for a table that is there, at one of its versions."""
     if request.mode == "error":
         raise table_exists(there.location.uri)
     if request.mode == "ignore" or is_applied(there.manifest.config, applied):
