@@ -51,7 +51,8 @@ class ConflictError(LancewoodError):
 
 
 class RetryableConflictError(ConflictError):
-    """The same operation may succeed when it is run again on the newer version."""
+    """Another commit landed first; the operation may succeed when it is run again on the newer
+    version."""
 
 
 class IncompatibleConflictError(ConflictError):

@@ -30,7 +30,7 @@ class Alignment:
     schema: Schema
     """The table's columns that the rows hold, in the table's order, with the table's ids."""
     arrow: pa.Schema
-    """The same in Arrow, without the schema's own metadata."""
+    """``schema`` in Arrow, without its own metadata."""
 
     def cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with exactly the columns and types of ``arrow``.

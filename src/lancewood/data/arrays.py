@@ -48,7 +48,7 @@ class FieldPart:
         return self.with_array(self.array.flatten()[index] if masked else self.array.field(index))
 
     def with_array(self, array: pa.Array) -> FieldPart:
-        """The same names over another array."""
+        """Another array under the names of this one."""
         return FieldPart(array, self.names, self.is_renamed)
 
 
@@ -264,7 +264,7 @@ def _number(data: bytes) -> int | float | None:
 
 
 def without_offset(array: pa.Array) -> pa.Array:
-    """The same values, copied where the codec's writer cannot handle a slice.
+    """The array, copied where the codec's writer cannot handle a slice.
 
     It misreads sliced structs, and refuses lists over an empty slice of strings with an offset.
     """

@@ -30,7 +30,8 @@ def differing(one: pa.Array, other: pa.Array) -> Mask:
 
 
 def _unequal(one: Any, other: Any, both: Mask) -> Mask:
-    """The same for rows that are null in neither; the result for others is undefined."""
+    """Whether values differ in rows that are null in neither array; the result for others is
+    undefined."""
     kind = one.type
     found: Mask
     if pa.types.is_struct(kind):

@@ -45,7 +45,7 @@ class Nearest:
     """How vectors are searched. Small, and pickles."""
 
     column: str
-    """As pylance spells it."""
+    """The name of the column as pylance spells it."""
     metric: str
     use_index: bool
     refine: int | None = None
@@ -57,7 +57,7 @@ class Words:
     """What is searched in texts."""
 
     column: str
-    """As pylance spells it."""
+    """The name of the column as pylance spells it."""
     text: str
     is_phrase: bool = False
 

@@ -40,7 +40,7 @@ class ColumnPlan:
     missing: frozenset[FieldId]
 
     def bound_to(self, fragment: Fragment) -> ColumnPlan:
-        """The same plan for another fragment whose files have the same layout."""
+        """This plan for another fragment whose files have the same layout."""
         files = fragment.files
         return ColumnPlan(
             tuple(FilePlan(files[each.index], each.columns, each.index) for each in self.files),

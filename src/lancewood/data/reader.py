@@ -168,7 +168,7 @@ class FragmentReader:
     def pick(
         self, offsets: Offsets, *, within: bool = False, batch_rows: int | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """The same in batches of at most ``batch_rows``.
+        """The rows at the given offsets, in batches of at most ``batch_rows``.
 
         ``within`` reads the whole range from first to last and drops the rows between: cheaper for
         narrow columns if few rows are dropped.

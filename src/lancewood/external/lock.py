@@ -94,7 +94,7 @@ class StoreAround:
         return PutOutcome.CREATED
 
     def replace(self, key: str, data: bytes, expected_etag: str) -> ReplaceOutcome:
-        """As unsafe as ``put_new`` without conditional puts."""
+        """Without conditional puts in the store: as unsafe as ``put_new``."""
         try:
             return self.inner.replace(key, data, expected_etag)
         except UnsupportedError:
@@ -130,7 +130,7 @@ class StoreAround:
         return self.around(self.inner.at(check_directory(prefix)), check_directory(prefix))
 
     def around(self, inner: Store, prefix: str) -> Self:
-        """The same wrapper around another root, deeper by ``prefix``."""
+        """This wrapper around another root, deeper by ``prefix``."""
         deeper = type(self).__new__(type(self))
         deeper.__dict__.update(self.__dict__)
         deeper.inner = inner

@@ -217,7 +217,7 @@ class Root:
 
 
 def _unclear(error: LancewoodError) -> StorageError:
-    """The same failure, without a claim that the commit did not land."""
+    """The failure, without a claim that the commit did not land."""
     facts = {key: value for key, value in error.facts.items() if key not in ("landed", "final")}
     return StorageError(error.message, **facts)
 

@@ -250,7 +250,7 @@ class ExternalStore(StoreAround):
         raise root.gone(latest.version)
 
     def _in_order(self, root: Root, directory: str, latest: ManifestEntry | None) -> Iterator[str]:
-        """The same for a listing that stops where the older versions begin: the first names are
+        """The names in a directory that lists the newest versions first: the first names are
         checked before they are yielded, and all names of the first scheme."""
         names = self.inner.names(directory)
         seen = []

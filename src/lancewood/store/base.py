@@ -167,7 +167,7 @@ class Store(Protocol):
         """
 
     def at(self, prefix: str) -> Store:
-        """The same store, rooted deeper."""
+        """The store rooted deeper, below ``prefix``."""
 
     def location(self, key: str) -> str | None:
         """A path or URI that another library can open, or ``None`` where only this process can."""

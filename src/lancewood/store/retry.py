@@ -64,7 +64,7 @@ class Retry:
         return span * (self.least + self.jitter() * (1 - self.least))
 
     def as_obstore(self) -> dict[str, Any]:
-        """The same for obstore, which sends requests again by itself."""
+        """This policy as options of obstore, which sends requests again by itself."""
         return {
             "max_retries": self.attempts - 1,
             "retry_timeout": timedelta(seconds=self.seconds or 0),
@@ -95,7 +95,7 @@ JOBS = Retry(attempts=10, first_pause=0.02, longest_pause=2.0)
 BRANCH_WORK = Retry(attempts=20)
 """Work on a branch of a repository that moved meanwhile: planned again for its new commit."""
 BUCKET_RACES = Retry(attempts=10, first_pause=0.02, longest_pause=1.0)
-"""The same in a bucket, where many may replace one object."""
+"""A file of a repository in a bucket that many may replace, such as its packed refs."""
 REF_RACES = Retry(attempts=40)
 """A ref in a bucket, whose move has several steps; ``UNCLEAR_PUTS`` has its pauses."""
 CROWDED_FOLDERS = Retry(attempts=100)

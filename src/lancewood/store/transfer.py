@@ -28,8 +28,8 @@ def copy_object(
 def link_or_copy(
     source: Store, source_key: str, target: Store, target_key: str, *, size: int | None = None
 ) -> int:
-    """The same for an object that is never overwritten: on one disk both names share the bytes, and
-    the old one gets the time of the new one."""
+    """Bring an object that is never overwritten to another store: on one disk both names share the
+    bytes, and the old one gets the time of the new one; elsewhere it is copied."""
     return _bring(source, source_key, target, target_key, size, may_link=True)
 
 

@@ -66,7 +66,7 @@ def stage(directory: str, data: bytes, *, sync: bool) -> str:
 
 
 def stage_copy(source: str, directory: str, *, sync: bool) -> str:
-    """The same with the bytes of another file."""
+    """Write a copy of a file under a name that listings leave out, and return its path."""
     origin = os.open(source, _READ)
     try:
         size = _size(origin)
@@ -76,7 +76,8 @@ def stage_copy(source: str, directory: str, *, sync: bool) -> str:
 
 
 def stage_parts(directory: str, parts: Iterable[bytes], *, sync: bool) -> str:
-    """The same with bytes that come in parts."""
+    """Write parts of bytes as one file under a name that listings leave out, and return its
+    path."""
 
     def fill(descriptor: int) -> None:
         for each in parts:
