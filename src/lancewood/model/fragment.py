@@ -98,7 +98,7 @@ class DataFile:
         return all(each < 0 and each not in LINEAGE_FIELDS.values() for each in self.message.fields)
 
     def without(self, fields: frozenset[FieldId]) -> DataFile:
-        """The same file with tombstones in place of these columns."""
+        """This file with tombstones in place of these columns."""
         if fields.isdisjoint(self.message.fields):
             return self
         copy = table_pb2.DataFile()
@@ -134,7 +134,7 @@ class DeletionFile:
         return BaseId(self.message.base_id) if self.message.HasField("base_id") else None
 
     def under(self, base_id: BaseId | None) -> DeletionFile:
-        """The same file under another base path; None is the own root."""
+        """This file under another base path; None is the own root."""
         copy = table_pb2.DeletionFile()
         copy.CopyFrom(self.message)
         copy.ClearField("base_id")
@@ -237,7 +237,6 @@ class Fragment:
         return RowVersions.decode(self.message.inline_last_updated_at_versions, self.check_length)
 
     def with_deletion_file(self, deletion_file: DeletionFile | None) -> Fragment:
-        """The same fragment with another deletion file, or none."""
         copy = self._copy()
         copy.ClearField("deletion_file")
         if deletion_file is not None:
@@ -245,15 +244,14 @@ class Fragment:
         return Fragment(copy)
 
     def with_files(self, files: Sequence[DataFile]) -> Fragment:
-        """The same fragment with another list of data files."""
         copy = self._copy()
         del copy.files[:]
         copy.files.extend(each.message for each in files)
         return Fragment(copy)
 
     def with_columns(self, file: DataFile, parents: Iterable[FieldId] = ()) -> Fragment:
-        """The same fragment with columns in a new file: an older file that holds them gets
-        tombstones, and is dropped if nothing else is in it.
+        """This fragment with columns in a new file: an older file that holds them gets tombstones,
+        and is dropped if nothing else is in it.
 
         ``parents`` are structs and lists that are in the new file as a whole: a 2.0 file lists them
         beside their leaves, and would otherwise still decide which of them are null.
@@ -263,8 +261,8 @@ class Fragment:
         return self.with_files([*(each for each in older if not each.is_dead), file])
 
     def without_dead_files(self, live: frozenset[FieldId]) -> Fragment:
-        """The same fragment without files that hold none of the live fields; pylance treats such a
-        file as damage."""
+        """This fragment without files that hold none of the live fields; pylance treats such a file
+        as damage."""
         if not any(live.isdisjoint(each.fields) for each in self.message.files):
             return self
         known = live | frozenset(LINEAGE_FIELDS.values())
@@ -278,7 +276,7 @@ class Fragment:
         created_at: RowVersions | None,
         last_updated_at: RowVersions | None,
     ) -> Fragment:
-        """The same fragment with these row ids and versions, inline; None leaves one out.
+        """This fragment with these row ids and versions, inline; None leaves one out.
 
         Not checked against the number of rows: in an Update, new fragments list only the rows that
         moved, which come first, and the commit numbers the rest.
@@ -297,7 +295,7 @@ class Fragment:
         return Fragment(copy)
 
     def stamped(self, last_updated_at: RowVersions) -> Fragment:
-        """The same fragment with these versions as the last to change its rows."""
+        """This fragment with these versions as the last to change its rows."""
         copy = self._copy()
         kind = copy.WhichOneof("last_updated_at_versions")
         if kind is not None:
@@ -308,12 +306,11 @@ class Fragment:
     def born(
         self, fragment_id: FragmentId, row_ids: RowIdSequence | None, version: RowVersions | None
     ) -> Fragment:
-        """The same files as a new fragment, with this id, and the given row ids and versions or
+        """A new fragment of these files, with this id, and the given row ids and versions or
         none."""
         return self.with_lineage(row_ids, version, version).numbered(fragment_id)
 
     def numbered(self, fragment_id: FragmentId) -> Fragment:
-        """The same fragment under another id."""
         copy = self._copy()
         copy.id = fragment_id
         return Fragment(copy)

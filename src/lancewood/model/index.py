@@ -133,11 +133,11 @@ class Index:
 
     @property
     def files(self) -> tuple[IndexFile, ...]:
-        """Its files, below its directory; none where a writer did not record them."""
+        """Files of the index, below its directory; none where a writer did not record them."""
         return tuple(IndexFile(each.path, each.size_bytes) for each in self.message.files)
 
     def under(self, base_id: BaseId | None) -> Index:
-        """The same index with its files under another base path; None is the own root."""
+        """This index with its files under another base path; None is the own root."""
         copy = table_pb2.IndexMetadata()
         copy.CopyFrom(self.message)
         copy.ClearField("base_id")
@@ -146,21 +146,20 @@ class Index:
         return Index(copy)
 
     def covering(self, fragments: BitMap) -> Index:
-        """The same index with another coverage."""
         copy = table_pb2.IndexMetadata()
         copy.CopyFrom(self.message)
         copy.fragment_bitmap = fragments.serialize()
         return Index(copy)
 
     def built_at(self, version: Version) -> Index:
-        """The same index, said to be built at another version."""
+        """This index, said to be built at another version."""
         copy = table_pb2.IndexMetadata()
         copy.CopyFrom(self.message)
         copy.dataset_version = version
         return Index(copy)
 
     def with_file(self, file: IndexFile) -> Index:
-        """The same index with one more file in its directory."""
+        """This index with one more file in its directory."""
         copy = table_pb2.IndexMetadata()
         copy.CopyFrom(self.message)
         copy.files.add(path=file.path, size_bytes=file.size)

@@ -22,11 +22,11 @@ class Merging(Enum):
     """Which segments can become one."""
 
     ALWAYS = "always"
-    """Any; of vectors, those with one model."""
+    """Any segments; of vectors, those with one model."""
     CLEAN = "clean"
-    """Those whose rows have not changed since; a stale row would stay in it for ever."""
+    """Segments whose rows have not changed since; a stale row would stay in the result for ever."""
     NEW = "new"
-    """Those that were just built with one model."""
+    """Segments that were just built with one model."""
     NEVER = "never"
 
 
@@ -122,7 +122,7 @@ def vector_details(index: Index) -> index_pb2.VectorIndexDetails:
 
 
 def inverted_details(index: Index) -> index_pb2.InvertedIndexDetails:
-    """The same for an index of words."""
+    """What an index of words says about itself; raises FormatError for bytes that say nothing."""
     try:
         return index_pb2.InvertedIndexDetails.FromString(index.message.index_details.value)
     except DecodeError as cause:

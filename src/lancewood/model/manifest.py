@@ -88,7 +88,7 @@ class ManifestHead:
 
     @property
     def timestamp_ns(self) -> int:
-        """The same time as nanoseconds since 1970."""
+        """The commit time as nanoseconds since 1970."""
         return self.message.timestamp.seconds * 1_000_000_000 + self.message.timestamp.nanos
 
     @property
@@ -172,7 +172,7 @@ class Manifest(ManifestHead):
         return {**state, "sighting": None}
 
     def bare(self) -> Manifest:
-        """The same version without its fragments, and without the sections of its file."""
+        """This version without its fragments, and without the sections of its file."""
         message = table_pb2.Manifest()
         for field, value in self.message.ListFields():
             if field.name == "fragments":

@@ -256,7 +256,7 @@ class RowIdSequence(_Runs):
         return zip(*columns, strict=True)
 
     def shifted(self, start: int, by: int) -> RowIdSequence:
-        """The same rows, with every id from ``start`` on increased by ``by``."""
+        """These ids, with every one from ``start`` on increased by ``by``."""
         if not by or not len(self):
             return self
         if len(self._firsts) == 1 and int(self._firsts[0]) >= start:
@@ -322,7 +322,7 @@ class RowVersions(_Runs):
 
     @classmethod
     def uniform(cls, version: int, count: int) -> RowVersions:
-        """The same version for ``count`` rows, the shape of freshly written rows."""
+        """One version for ``count`` rows, the shape of freshly written rows."""
         if not 0 <= count <= MAX_ROWS:
             raise InvalidInputError(f"{count} rows do not fit a fragment")
         if not 0 <= version <= MAX_U64:
@@ -345,14 +345,14 @@ class RowVersions(_Runs):
         return zip(self._counts.tolist(), self._firsts.tolist(), strict=True)
 
     def restamp(self, above: int, to: int) -> RowVersions:
-        """The same rows, with every version larger than ``above`` replaced by ``to``."""
+        """These versions, with every one larger than ``above`` replaced by ``to``."""
         late = self._firsts > _as_u64([above])
         if not late.any():
             return self
         return RowVersions(np.where(late, _as_u64([to]), self._firsts), self._counts)
 
     def with_value_at(self, offsets: Offsets, version: int) -> RowVersions:
-        """The same rows, with ``version`` at the given offsets."""
+        """These versions, with ``version`` at the given offsets."""
         changed = self._check_offsets(offsets)
         if not len(changed):
             return self

@@ -42,7 +42,7 @@ class Field:
     """The message it was read from, so that unknown fields are written back."""
 
     def walk(self) -> Iterator[Field]:
-        """This node and all below it, parents first."""
+        """The field and all below it, parents first."""
         yield self
         for child in self.children:
             yield from child.walk()

@@ -83,7 +83,6 @@ class Transaction:
         )
 
     def rebased(self, read_version: Version) -> Transaction:
-        """The same transaction, built on another version."""
         return replace(self, read_version=read_version)
 
 
