@@ -40,7 +40,7 @@ class TargetTable:
     """May hold secrets."""
 
     def opened(self) -> Table:
-        """As it stands now."""
+        """The table as it stands now."""
         return open_table(self.uri, branch=self.branch, storage_options=self.options)
 
 
@@ -62,7 +62,7 @@ class RunContext:
 
     @cached_property
     def storage_options(self) -> dict[str, str] | None:
-        """Those of the pipeline, with the secrets in them: for stores, not for people."""
+        """Storage options of the pipeline, with the secrets in them: for stores, not for people."""
         return storage_texts(self.pipeline)
 
     @cached_property
@@ -170,8 +170,9 @@ class RunContext:
         return self._located(table)
 
     def create(self, table: str, schema: pa.Schema) -> TargetTable:
-        """The same for a table that is not there yet: it has these columns and no rows, and only
-        the run's branch knows it. One that another target of the run has made is taken as it is."""
+        """Make a table that is not there yet, and say where this run writes it: it has these
+        columns and no rows, and only the run's branch knows it. One that another target of the run
+        has made is taken as it is."""
         if table in self._targets or table in self._branch_view().tables:
             return self.location(table)
         uri = self._uri_of(table)

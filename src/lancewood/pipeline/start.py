@@ -180,7 +180,7 @@ def run_pipeline(
     verbose: bool = False,
     work: SparkWork | None = None,
 ) -> RunFacts:
-    """The same for a loaded pipeline; ``overrides`` replace the frames of sources."""
+    """Run a loaded pipeline once; ``overrides`` replace the frames of sources."""
     started = datetime.now(UTC)
     name = new_run_id(started) if run_id is None else checked_run_id(run_id)
     facts = new_facts(pipeline, name, run_branch(name), started)

@@ -191,8 +191,8 @@ def _listed(shown: list[str], total: int) -> str:
 
 
 def cut_cells(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same rows with no cell above ``MOST_BYTES``: longer text and binaries are cut, larger
-    lists, structs and maps become null. Every column is nullable in the result."""
+    """Keep cells to ``MOST_BYTES``: longer text and binaries are cut, larger lists, structs and
+    maps become null. Every column is nullable in the result."""
     arrays = [_cut(each) for each in batch.columns]
     fields = [
         pa.field(each.name, array.type, metadata=each.metadata)

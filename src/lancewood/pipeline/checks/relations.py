@@ -69,7 +69,7 @@ class CheckedTables:
     names: Callable[[], Iterable[str]]
 
     def now(self, table: str, spot: Spot) -> CheckedTable:
-        """As the run leaves it; raises InvalidInputError, starting with the spot."""
+        """The table as the run leaves it; raises InvalidInputError, starting with the spot."""
         found = self.find_now(table)
         if found is None:
             raise wrong(
@@ -80,7 +80,7 @@ class CheckedTables:
         return found
 
     def before(self, table: str, spot: Spot) -> CheckedTable | None:
-        """As it was before the run; None if it did not exist."""
+        """The table as it was before the run; None if it did not exist."""
         self.now(table, spot)
         return self.find_before(table)
 

@@ -49,7 +49,7 @@ class TableName:
     """A table that a query reads."""
 
     table: str
-    """As the query spells it."""
+    """The name as the query spells it."""
     is_published: bool
 
     @property
@@ -171,7 +171,7 @@ def _cheapest(schema: pa.Schema) -> list[str]:
 
 
 def shaped(frame: DataFrame) -> DataFrame:
-    """The same rows with column names and types that a table can hold."""
+    """The frame with column names and types that a table can hold."""
     from pyspark.sql import functions
 
     names = allowed_names(frame.columns)

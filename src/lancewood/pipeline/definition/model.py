@@ -53,7 +53,7 @@ class Secret:
     """A text with values of environment variables in it: never shown, stored or compared."""
 
     template: str
-    """As the file has it, such as ``${env:DB_PASSWORD}``: what may be shown."""
+    """The text as the file has it, such as ``${env:DB_PASSWORD}``: what may be shown."""
     text: str = field(repr=False, compare=False)
     values: tuple[tuple[str, str], ...] = field(default=(), repr=False, compare=False)
     """The variables in it and what they hold, so that each can be hidden by itself."""
@@ -81,12 +81,12 @@ class Source:
     name: str
     spot: Spot
     format: str | None = None
-    """Of ``spark.read.format``: parquet, csv, json, orc, jdbc, binaryFile, …"""
+    """A format of ``spark.read.format``: parquet, csv, json, orc, jdbc, binaryFile, …"""
     paths: tuple[str, ...] = ()
     """Absolute, or with a scheme; may have wild cards."""
     options: Mapping[str, Option] = field(default_factory=dict)
     schema: str | None = None
-    """As DDL: ``id LONG, name STRING``."""
+    """The columns as DDL: ``id LONG, name STRING``."""
     table: str | None = None
     """A table of the pipeline's repository."""
     uri: str | None = None
@@ -160,7 +160,8 @@ class TargetIndex:
     column: str
     spot: Spot = field(compare=False)
     kind: str | None = None
-    """Such as ``BTREE``; ``lookup``, ``search`` and None choose by the type of the column."""
+    """The kind, such as ``BTREE``; ``lookup``, ``search`` and None choose by the type of the
+    column."""
     metric: str | None = None
     partitions: int | None = None
     sub_vectors: int | None = None
@@ -336,7 +337,7 @@ class Pipeline:
     message: str | None = None
     author: str | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """As they were filled in, without secrets."""
+    """Parameters as they were filled in, without secrets."""
     sources: tuple[Source, ...] = ()
     steps: tuple[Step, ...] = ()
     functions: tuple[Function, ...] = ()

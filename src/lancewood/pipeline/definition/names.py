@@ -122,13 +122,13 @@ def resolved(folder: Path, location: str) -> str:
 
 
 def resolved_pattern(folder: Path, location: str) -> str:
-    """The same for a path with wild cards; characters of the file's own directory are taken
-    literally."""
+    """The full path or uri of a path with wild cards; characters of the file's own directory are
+    taken literally."""
     return resolved(Path(literal(str(folder))), location)
 
 
 def resolved_path(folder: Path, location: str) -> str:
-    """The same for a path that must be on a local disk."""
+    """The full path of a file or directory that must be on a local disk."""
     if is_uri(location):
         raise InvalidInputError(f"takes a path on a disk of this machine, got {location!r}")
     return resolved(folder, location)

@@ -53,7 +53,8 @@ class Filling:
         return "".join(value for _, value in self._parts(template, spot))
 
     def sql(self, template: str, spot: Spot) -> str:
-        """The same for SQL: a value may not end the quotes or the comment around it."""
+        """The SQL with parameters filled in: a value may not end the quotes or the comment around
+        it."""
         quoting = Quoting()
         parts = []
         for name, value in self._parts(template, spot):

@@ -39,7 +39,7 @@ LINES_BEFORE = 1
 
 
 def over_views(sql: str, views: Mapping[str, str]) -> str:
-    """The same query with names bound to views; ``views`` has the view of each name."""
+    """The query with names bound to views; ``views`` has the view of each name."""
     if not views:
         return sql
     bound = ", ".join(f"`{name}` AS (SELECT * FROM `{view}`)" for name, view in views.items())

@@ -42,10 +42,10 @@ class Incoming(Protocol):
     """The rows of a source for one run, found once."""
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """All of them."""
+        """All rows of the source for this run."""
 
     def counting(self, frame: DataFrame) -> DataFrame:
-        """The same, counted while they are read."""
+        """The rows of ``frame``, counted while they are read."""
 
     def is_empty(self) -> bool:
         """Whether it is certain that there is nothing new."""

@@ -39,7 +39,7 @@ class TableRows:
     opened: Table
     """What is read where everything is new."""
     until: Table
-    """The same as a version of the table's history; see ``landed``."""
+    """The state that is read, as a version of the table's history, as ``landed`` finds it."""
     since: Table | None = None
     """None: everything is new."""
 

@@ -48,7 +48,7 @@ def check_indices(context: RunContext, target: Target, after: pa.Schema) -> None
 
 
 def _known_indices(context: RunContext, target: Target) -> Sequence[IndexInfo]:
-    """Those that a table has and keeps: rows that are all replaced have none."""
+    """Indices that a table has and keeps: rows that are all replaced have none."""
     targets = (target, *context.pipeline.targets)
     is_anew = any(each.replaces_all for each in targets if each.table == target.table)
     if is_anew or not context.has(target.table):

@@ -23,7 +23,7 @@ class Ending(StrEnum):
     ALREADY_PUBLISHED = "already published"
     """This run id was published before."""
     REVERTED = "reverted"
-    """It was published before and reverted since; ``RunFacts.error`` names the commit."""
+    """The run was published before and reverted since; ``RunFacts.error`` names the commit."""
     CHECKS_FAILED = "checks failed"
     TOO_MANY_BAD_ROWS = "too many bad rows"
     DRY_RUN = "dry run"
@@ -191,7 +191,7 @@ class Listener(Protocol):
         """A stage begins, such as ``load photos`` or ``check``."""
 
     def moved(self, stage: str, done: int, total: int) -> None:
-        """So many of Spark's tasks are done, as far as known."""
+        """``done`` of ``total`` tasks of Spark are done, as far as known."""
 
     def ended(
         self,

@@ -135,13 +135,13 @@ def data(text: str, most: int = MOST_CHARACTERS) -> Html:
 
 
 def path(text: str, most: int = MOST_CHARACTERS) -> Html:
-    """The same for a path, hash, command or list of columns, which may break after a slash or
+    """A path, hash, command or list of columns as safe text, which may break after a slash or
     plus."""
     return Html(data(text, most).replace("/", "/<wbr>").replace("+", "+<wbr>"))
 
 
 def several_lines(text: str, most: int) -> Html:
-    """The same for a long text that keeps its lines."""
+    """A long text as safe text that keeps its lines."""
     lines = shortened(text, most).replace("\r\n", "\n").split("\n")
     return Html("\n".join(path(each, len(each)) for each in lines))
 

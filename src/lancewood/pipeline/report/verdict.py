@@ -117,17 +117,17 @@ def rows_read(sources: Sequence[SourceFacts]) -> tuple[int | None, str]:
 
 
 def not_passed(checks: list[CheckFacts]) -> list[CheckFacts]:
-    """Those that failed, and then those that warned."""
+    """Checks that failed, and then those that warned."""
     return [*failing(checks), *warning(checks)]
 
 
 def failing(checks: list[CheckFacts]) -> list[CheckFacts]:
-    """Those that kept the run from publishing."""
+    """Checks that kept the run from publishing."""
     return [each for each in checks if not each.is_passed and not each.is_warning]
 
 
 def warning(checks: list[CheckFacts]) -> list[CheckFacts]:
-    """Those that did not hold and kept nothing back."""
+    """Checks that did not hold and kept nothing back."""
     return [each for each in checks if not each.is_passed and each.is_warning]
 
 
@@ -157,7 +157,6 @@ def _changes(facts: RunFacts) -> str:
 
 
 def batches_text(number: int) -> str:
-    """So many micro-batches of a stream."""
     return "1 batch" if number == 1 else f"{number:,} batches"
 
 

@@ -185,7 +185,7 @@ class Ledger:
         return self.repository.marks.find(self._mark(run))
 
     def all_noted(self, prefix: str) -> dict[str, Hash]:
-        """The same for all runs whose ids begin so."""
+        """The commits that refs name for all runs whose ids begin with ``prefix``, by id."""
         found = self.repository.marks.list(self._mark(prefix))
         return {name.removeprefix(self._mark("")): commit for name, commit in found.items()}
 

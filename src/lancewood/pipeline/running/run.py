@@ -76,7 +76,7 @@ class PipelineRun:
         return self._reported(self._plan)
 
     def _execute(self) -> None:
-        """As many attempts as the target branch makes necessary."""
+        """Run as many attempts as the target branch makes necessary."""
         with self.stages("look back"):
             published = self.ledger.find(self.facts.run)
             self.facts.folder = str(self.folder.path)

@@ -145,7 +145,7 @@ def _published(repository: Repository, pipeline: str | None) -> Iterator[KnownRu
 
 
 def _with_history(repository: Repository, runs: list[KnownRun]) -> list[KnownRun]:
-    """The same runs; published ones with the state that the history of their branch shows."""
+    """Give published runs the state that the history of their branch shows."""
     by_branch: dict[str, list[Hash]] = {}
     for each in runs:
         if each.commit is not None:

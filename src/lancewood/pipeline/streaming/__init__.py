@@ -1,1 +1,1 @@
-"""The same pipeline as a stream: every micro-batch is a run."""
+"""A pipeline as a stream: every micro-batch is a run."""
