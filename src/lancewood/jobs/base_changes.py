@@ -32,7 +32,7 @@ from lancewood.proto import table_pb2
 from lancewood.store.base import Store
 
 MOST_CHECKED = 64
-"""So many data files are looked for at the new place of a base path."""
+"""Number of data files that are looked for at the new place of a base path."""
 
 
 @dataclass(frozen=True)

@@ -31,10 +31,10 @@ class ColumnCounts:
     """Which columns were added, changed or removed, and how much was written for them."""
 
     columns: tuple[pa.Field, ...] = ()
-    """As they are afterwards, removed ones as they were; fields of structs under their dotted
-    names. None if there was nothing to do."""
+    """The columns as they are afterwards, removed ones as they were; fields of structs under their
+    dotted names. None if there was nothing to do."""
     fragments: int = 0
-    """For which a file is written."""
+    """Number of fragments for which a file is written."""
     rows: int = 0
     """Live rows that get values."""
 

@@ -62,7 +62,7 @@ class CommitOptions:
     """What a caller says about the commit of any change, checked once and handed on whole."""
 
     properties: Mapping[str, str] = field(default_factory=dict)
-    """Those of the transaction, its message among them."""
+    """Properties of the transaction, its message among them."""
     policy: CommitPolicy = field(default_factory=CommitPolicy)
     retry: Retry = JOBS
 

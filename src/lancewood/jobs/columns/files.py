@@ -58,10 +58,10 @@ class ColumnWriter:
     new: NewColumns | None = None
     """How flat values become those columns; None: they are those columns."""
     mark: str = ""
-    """In the names of the files."""
+    """A text in the names of the files."""
 
     def bare(self) -> ColumnWriter:
-        """The same for tasks, whose fragments travel beside it."""
+        """This writer without fragments, for tasks, to which they are sent separately."""
         return ColumnWriter(self.snapshot.bare(), self.written, self.values, self.new, self.mark)
 
     def write(self, fragment: Fragment, values: Iterable[pa.RecordBatch]) -> DataFile:

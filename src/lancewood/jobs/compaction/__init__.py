@@ -1,1 +1,1 @@
-"""The same rows in fewer fragments."""
+"""Compaction: rows of many fragments are written into fewer."""

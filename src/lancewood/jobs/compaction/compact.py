@@ -367,7 +367,7 @@ def _filtered(
 
 
 def _joined(batches: Iterator[pa.RecordBatch], arrow: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The same rows in fewer batches, each with exactly the table's types."""
+    """Join rows into fewer batches, each with exactly the table's types."""
     are_joined = not any(has_dictionary(each.type) for each in arrow)
     few: list[pa.RecordBatch] = []
     rows = size = 0

@@ -32,7 +32,7 @@ class CompactionGoal:
     """What fragments should be like."""
 
     target_rows: int
-    """As many rows as fragments should have; smaller ones are joined up to this."""
+    """Number of rows that fragments should have; smaller ones are joined up to this."""
     max_deleted: float
     """A fragment with a larger share of deleted rows is rewritten without them."""
     max_bytes: int

@@ -110,7 +110,7 @@ class _Task:
     name: str
     ids: tuple[FragmentId, ...]
     fragments: tuple[Fragment, ...] = ()
-    """The same; only for kinds of which it matters which rows they hold."""
+    """The fragments of ``ids``; only for kinds of which it matters which rows they hold."""
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ class IndexRequest:
         return IndexSpec(name, path, kind, options, vectors), chain[-1].id
 
     def like(self, known: IndexSpec) -> IndexRequest:
-        """The same request; what it does not say is as it was built before."""
+        """This request, in which what it does not say is as the index was built before."""
         same = replace(self, kind=known.kind.name, options={**known.options, **self.options})
         vectors = known.vectors
         if vectors is None:

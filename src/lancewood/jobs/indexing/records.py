@@ -37,7 +37,7 @@ _Numbers = npt.NDArray[np.uint64]
 RECORD = "lancewood.json"
 _MOST_BYTES = 1 << 30
 _NEAR = 16
-"""So many versions after the one that it was built at, a segment is looked for in the history."""
+"""Number of versions after its own in which a segment is looked for in the history."""
 
 
 @dataclass(frozen=True)

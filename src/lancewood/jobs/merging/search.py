@@ -209,7 +209,7 @@ def _portions(search: Search, fragments: Sequence[Fragment]) -> Iterator[pa.Tabl
 
 
 def _chosen(search: Search, rows: pa.Table, positions: Positions, hits: Positions) -> Positions:
-    """Those of the rows that match which are to be changed."""
+    """The matching rows that are to be changed, of those at ``hits``."""
     if not search.changes_matches:
         return hits[:0]
     condition = search.condition

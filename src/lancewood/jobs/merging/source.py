@@ -76,15 +76,15 @@ class SourceRows(ABC):
     """The rows of a source as rows of one version of the table, wherever they are kept."""
 
     table: Schema
-    """The schema that they were fitted to."""
+    """The schema that the rows were fitted to."""
     columns: Schema
-    """The columns of it that the source has."""
+    """The columns of ``table`` that the source has."""
     key: Key
 
     @property
     @abstractmethod
     def portion_rows(self) -> int:
-        """So many rows of it are a few megabytes."""
+        """Number of rows of the source that are a few megabytes."""
 
     @abstractmethod
     def at(self, positions: Positions, columns: Sequence[str] | None = None) -> pa.RecordBatch:
@@ -129,7 +129,7 @@ class FittedSource(SourceRows):
         return {each.name: self.__dict__[each.name] for each in fields(self)}
 
     def bare(self) -> FittedSource:
-        """The same without rows, for tasks that bring their own."""
+        """This source without rows, for tasks that bring their own."""
         return replace(self, rows=self.rows.schema.empty_table())
 
     @cached_property
@@ -145,7 +145,7 @@ class FittedSource(SourceRows):
 
 
 def portion_rows(width: float) -> int:
-    """So many rows of this width, in bytes, are a few megabytes."""
+    """Number of rows of this width, in bytes, that are a few megabytes."""
     return max(1, min(_MOST_PORTION_ROWS, int(_PORTION_BYTES / max(width, 1))))
 
 
@@ -178,7 +178,8 @@ def fit_schema(snapshot: Snapshot, data: pa.Schema, choices: Choices) -> tuple[A
 
 
 def fit_columns(table: Schema, data: pa.Schema, choices: Choices) -> tuple[Alignment, Key]:
-    """The same for the columns of a table."""
+    """How rows of this schema become rows with the columns of ``table``, and the key that tells
+    them apart."""
     key = resolve_key(table, choices.on)
     for path in key.paths:
         _check_has_key(data, path)

@@ -132,7 +132,7 @@ class _Rename:
         return load_snapshot(branch_location(self.main, self.new if is_moved else self.old))
 
     def _begun(self) -> Intent | None:
-        """The same rename, if somebody has begun it.
+        """The intent of this rename, if somebody has begun it.
 
         Raises for a branch that cannot be renamed, and for a name that is another branch's.
         """

@@ -19,7 +19,7 @@ from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.schema import Field
 
 _MOST_BYTES = 32 << 20
-"""So many bytes of blobs are in one batch, unless a single row has more."""
+"""Number of bytes of blobs in one batch at most, unless a single row has more."""
 
 
 def with_blob_values(

@@ -87,7 +87,7 @@ class Matching:
         return ScanPlan(self.snapshot, request)
 
     def bare(self) -> Matching:
-        """The same for tasks, which get their fragments separately."""
+        """This match without fragments, for tasks, to which they are sent separately."""
         where, parameters = self.where, self.parameters
         return Matching(self.snapshot.bare(), where, parameters, self._plan.stretches())
 
@@ -232,7 +232,7 @@ class MovingRows:
         )
 
     def with_rows(self, rows: pa.RecordBatch) -> MovingRows:
-        """The same rows with other values."""
+        """The rows with other values, at their addresses and with their ids."""
         return MovingRows(rows, self.addresses, self.ids, self.created_at)
 
 

@@ -68,9 +68,10 @@ class ReadingTask:
     baseline: str | None = None
     """A manifest that is kept and read by another task: what it needs is left out here."""
     may_go: frozenset[str] = frozenset()
-    """Those of the names that are expired, if they are old enough."""
+    """The names of manifests that are expired, if they are old enough."""
     cutoff_ns: int | None = None
-    """How old that is, as nanoseconds since 1970; None: whatever their age."""
+    """Expired manifests up to this time may go, in nanoseconds since 1970; None: whatever their
+    age."""
 
 
 @dataclass(frozen=True, slots=True)
