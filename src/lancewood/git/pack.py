@@ -41,7 +41,8 @@ class PackDirectory:
         self._packs: dict[str, Pack] = {}
 
     def look(self) -> bool:
-        """See which packs there are; whether there are others than before. Raises FormatError."""
+        """Find out which packs there are; whether there are others than before. Raises
+        FormatError."""
         names = {each[:-4] for each in self._store.names("") if each.endswith(".idx")}
         before = self._packs.keys()
         if names == before:
@@ -233,7 +234,7 @@ class _Blocks:
         return b"".join(parts)
 
     def whole(self, start: int, length: int) -> bytes:
-        """The same, all of them; raises FormatError."""
+        """All of these bytes; raises FormatError if the object ends before."""
         found = self.read(start, length)
         if len(found) != length:
             raise FormatError(f"{self.file} is cut short", file=self.file)

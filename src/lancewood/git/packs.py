@@ -118,7 +118,7 @@ class Packs:
         return None
 
     def peek(self, hash: Hash) -> tuple[bytes, bytes] | None:
-        """The same if it is found quickly; None says nothing."""
+        """Kind and content of an object that is found quickly; None says nothing."""
         with self._lock:
             return self._quick.read(hash)
 

@@ -53,7 +53,7 @@ class Packed(Protocol):
         """Kind and content, or None after a look for new packs. Raises FormatError."""
 
     def peek(self, hash: Hash) -> tuple[bytes, bytes] | None:
-        """The same if it is quickly found; None says nothing."""
+        """Kind and content of an object that is found quickly; None says nothing."""
 
     def freshen(self, hash: Hash) -> bool:
         """Whether a pack has it, and keeps it; in doubt it has not."""

@@ -154,7 +154,7 @@ def locked(
 
 
 def lock(file: str, root: str, patience: float = PATIENCE, *, like: str | None = None) -> None:
-    """The same until ``unlock``."""
+    """Take the lock of a file as ``locked`` does, and hold it until ``unlock``."""
     name = f"{file}.lock"
     try:
         # The file is made at the root: a stray one must not keep a directory of refs alive.

@@ -35,7 +35,7 @@ class Signature:
         return cls(name, email, seconds, time.localtime(seconds).tm_gmtoff // 60)
 
     def encode(self) -> bytes:
-        """As git writes it; raises InvalidInputError for what git would not read back."""
+        """The line as git writes it; raises InvalidInputError for what git would not read back."""
         _check("name", self.name)
         _check("address", self.email)
         if not self.name:

@@ -41,7 +41,8 @@ def sync_paths(files: Iterable[str] = (), directories: Iterable[str] = ()) -> No
 
 
 def sync_and_close(descriptors: Iterable[int]) -> None:
-    """The same for open files, which are closed whatever happens."""
+    """Return when the bytes of open files are on the disk; the files are closed whatever
+    happens."""
     together([partial(_sync_and_close, each) for each in descriptors])
 
 

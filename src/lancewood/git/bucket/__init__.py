@@ -1,1 +1,1 @@
-"""The same repository in a bucket: git's layout over a ``Store``, moved by conditional puts."""
+"""Git repositories in a bucket: git's layout over a ``Store``, moved by conditional puts."""

@@ -60,14 +60,14 @@ class RefObjects:
     retry: Retry = UNCLEAR_PUTS
 
     def read(self, name: str) -> bytes | None:
-        """What is there; a marker too."""
+        """The bytes at a key; a marker too."""
         try:
             return self.store.get_range(name, 0, _MOST_BYTES)
         except NotFoundError:
             return None
 
     def look(self, name: str) -> Seen:
-        """The same, to be replaced. The etag is never younger than the bytes."""
+        """What is at a key, to be replaced. The etag is never younger than the bytes."""
         try:
             found = self.store.head(name)
             return Seen(self.store.get_range(name, 0, _MOST_BYTES), found.etag, found.modified)

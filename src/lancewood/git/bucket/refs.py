@@ -108,7 +108,8 @@ class BucketRefs:
     def move(
         self, name: str, old: Hash | None, new: Hash | None, *, why: str, by: Signature
     ) -> bool:
-        """As ``Refs.move``; CommitUnknownError where the store did not say whether it moved."""
+        """Give a ref the value ``new`` if it has ``old``, with the arguments and errors of
+        ``Refs.move``; CommitUnknownError where the store did not say whether it moved."""
         _checked(name)
         if old is None and new is None:
             raise InvalidInputError(f"moving {name!r} from nothing to nothing is no move")

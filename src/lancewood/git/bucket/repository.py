@@ -121,7 +121,8 @@ class BucketRepository(GitRepository):
         fsync: bool | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> Self:
-        """As on a disk. Raises UnsupportedError if the store does not honour conditional puts."""
+        """A new repository without a commit, whose HEAD names ``branch``. Raises UnsupportedError
+        if the store does not honour conditional puts."""
         target = HEADS + checked_branch(branch)
         config = new_config(settings)
         store = open_store(path, fsync=fsync, storage_options=storage_options)
@@ -142,7 +143,8 @@ class BucketRepository(GitRepository):
         fsync: bool | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> Self:
-        """As on a disk: NotFoundError where there is none, UnsupportedError for another kind."""
+        """The repository at a uri: NotFoundError where there is none, UnsupportedError for another
+        kind."""
         store = open_store(path, fsync=fsync, storage_options=storage_options)
         if not is_there(store, HEAD):
             if is_there(store, f".git/{HEAD}"):
