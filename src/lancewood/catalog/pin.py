@@ -97,7 +97,7 @@ class Pin:
         return self.version if self.landing is None else self.landing.last_exact_version
 
     def on(self, branch: BranchName | None) -> Pin:
-        """The same pin for another branch of the table, to find that branch's root."""
+        """This pin for another branch of the table, to find that branch's root."""
         return replace(self, branch=branch)
 
 
@@ -137,7 +137,7 @@ def decode_pin(data: bytes, name: str) -> Pin:
 
 
 def _laid_out(value: Any, margin: str = "\n") -> str:
-    """The same as ``json.dumps(value, indent=2, ensure_ascii=False)``, five times as fast."""
+    """Exactly ``json.dumps(value, indent=2, ensure_ascii=False)``, five times as fast."""
     if isinstance(value, str):
         return _quoted(value)
     if isinstance(value, int):

@@ -227,7 +227,8 @@ def waiting(
     fsync: bool | None = None,
     stores: dict[str, Store] | None = None,
 ) -> list[Waiting]:
-    """The same, with what is known about each.
+    """The tables and pins up to ``tip`` that have not landed, oldest first, with what is known
+    about each.
 
     Follows first parents, and each table only as far as its newest pin that has landed or is of an
     ordinary version.

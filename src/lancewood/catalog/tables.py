@@ -100,7 +100,7 @@ class TableTree:
         return load_pin(self._objects, name, blob, fresh)
 
     def find(self, name: str) -> Pin | None:
-        """The same; None where the commit has no such table."""
+        """What the commit says about a table; None where it has no such table."""
         return None if self.blob_hash(name) is None else self.pin(name)
 
     def with_pins(self, changes: Mapping[str, Pin | None]) -> TableTree:

@@ -137,7 +137,7 @@ class ShownRows(OptionSet):
 
 @dataclass(frozen=True, kw_only=True)
 class DifferingRows(ShownRows):
-    """The same of rows that differ, or are in conflict."""
+    """Options for showing rows that differ, or are in conflict."""
 
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="Exit with 1 if there are any, as git diff does.")

@@ -189,7 +189,7 @@ def two(names: Sequence[str], verb: str) -> tuple[str, str]:
 
 
 def matching(found: Mapping[str, T], pattern: str | None) -> Iterator[T]:
-    """Those whose names match the pattern; all without one."""
+    """The values whose names match the pattern; all without one."""
     for name, each in found.items():
         if pattern is None or fnmatchcase(name, pattern):
             yield each

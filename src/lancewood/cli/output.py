@@ -49,7 +49,7 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The same, and newlines and tabs are spelled out too."""
+    """A text as ``visible`` makes it, with newlines and tabs spelled out too."""
     return visible(text).translate(_LINE)
 
 
@@ -341,8 +341,8 @@ class Output:
         *,
         cut: bool = False,
     ) -> None:
-        """The same for things of which programs get other rows than people: the names of the
-        columns, and a function that makes a row, for each."""
+        """Print things of which programs get other rows than people: ``facts`` and ``lines`` are
+        the names of the columns for each, and a function that makes a row."""
         columns, row_of = facts if self.as_json else lines
         self.rows(columns, map(row_of, found), cut=cut)
 

@@ -19,7 +19,7 @@ from lancewood.files.text_forms import plain_batch
 from lancewood.table import Blame
 
 _BLOCK = 500
-"""So many lines are aligned together."""
+"""Number of lines that are aligned together."""
 _DIGITS = 12
 _FEW = 4
 _UNKNOWN = "?"

@@ -64,7 +64,7 @@ class ShownConflicts(Shown):
         return self._seen
 
     def file(self, path: str, kind: FileFormat, *, force: bool = False, safe: bool = False) -> int:
-        """As a file, with a column to decide them in."""
+        """Write the conflicts to a file, with a column to decide them in."""
         with self._found.to_reader() as reader:
             is_flat = kind is FileFormat.CSV
             shown = _flat(pa.RecordBatch.from_pylist([], reader.schema)).schema

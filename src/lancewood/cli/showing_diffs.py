@@ -142,7 +142,7 @@ class ShownDiff(Shown):
             self._say_more()
 
     def file(self, kind: FileFormat, *, cells: bool, safe: bool) -> None:
-        """As a file of rows or cells to stdout."""
+        """Write rows or cells in a file's format to stdout."""
         from lancewood.files.sinks import STDOUT, writing
 
         found = self._found.cells() if cells else self._found

@@ -27,7 +27,7 @@ _FRAGMENT = b"\x12"
 """The tag of a fragment in a manifest: field 2, a message."""
 _DATA_FILE, _DELETION_FILE = 0x12, 0x1A
 _BASE_ID = 0x38
-"""The same field 7 in data files and deletion files."""
+"""The tag of field 7, which is the base id in data files and in deletion files."""
 _UNCOMMON = frozenset({0x32, 0x42, 0x52, 0x5A})
 """Lineage outside the manifest, and overlays."""
 _MANY = 32
@@ -63,7 +63,8 @@ def _entry(fragment: bytes) -> bytes:
 
 
 def refer_one_by_one(raw: Sequence[bytes], base_id: BaseId, name: str) -> Iterator[bytes]:
-    """The same by decoding and encoding: the bytes of each fragment."""
+    """The bytes of each fragment with this base path where it has none, by decoding and
+    encoding."""
     for each in Manifest(table_pb2.Manifest(fragments=raw), name=name).fragments:
         fragment = each.message
         if any(

@@ -80,7 +80,7 @@ def seal(
 
 
 def restamped(source: Manifest, version: Version, timestamp_ns: int) -> tuple[Manifest, bytes]:
-    """The same state under another number and time, and the bytes of its file.
+    """A state under another number and time, and the bytes of its file.
 
     Its transaction, its writer and its indices stay as they are.
     """

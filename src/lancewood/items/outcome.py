@@ -32,13 +32,13 @@ class ItemDone(StrEnum):
     """What was done to an item."""
 
     WRITTEN = "written"
-    """It has a new snapshot, tag or import."""
+    """The item has a new snapshot, tag or import."""
     UNCHANGED = "unchanged"
-    """It was in the wanted state before."""
+    """The item was in the wanted state before."""
     ALREADY = "already"
-    """The same run did it before, perhaps in another attempt."""
+    """The run did it before, perhaps in another attempt."""
     MOVED = "moved"
-    """Its tag pointed elsewhere and was moved."""
+    """The tag of the item pointed elsewhere and was moved."""
     REFUSED = "refused"
     """Nothing was done; ``why`` has the reason."""
 

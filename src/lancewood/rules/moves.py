@@ -130,7 +130,7 @@ def rebased_move(base: Manifest, newest: Manifest, operation: Update) -> Update:
 
 
 def same_elsewhere(file: DataFile, path: str, base_id: BaseId | None) -> DataFile:
-    """The same columns in a copy of the file that has another name, in another root."""
+    """A data file as a copy with another name, in another root."""
     message = table_pb2.DataFile()
     message.CopyFrom(file.message)
     message.path = path

@@ -41,7 +41,7 @@ def make_patch(
 def with_config(
     source: ManifestHead, patch: ManifestPatch, config: Mapping[str, str]
 ) -> ManifestPatch:
-    """The same patch, with a new configuration for the table."""
+    """The patch with a new configuration for the table."""
     head = replace(patch.head, config=config)
     fragments = (*patch.add, *patch.replace.values())
     return replace(patch, head=head, flags=next_flags(source, head, fragments, keep=patch.keep))

@@ -69,8 +69,8 @@ def favoured_map(
     theirs: Mapping[str, V],
     side: Literal["ours", "theirs", "base"] | None,
 ) -> dict[str, V] | None:
-    """The same as a merge has it, where mine comes into ours: if both changed a key, a side that is
-    favoured counts."""
+    """The map with my changes in it, for a merge of mine into ours: if both changed a key, a side
+    that is favoured counts."""
     both = {
         key
         for key in fork.keys() | mine.keys() | theirs.keys()
@@ -169,8 +169,7 @@ def _bare(field: schema_pb2.Field, without: Iterable[str] = ()) -> schema_pb2.Fi
 
 
 def common_part(operation: Operation, last: FragmentId | None) -> Operation:
-    """The same operation without what it says about fragments after ``last``; None is before
-    all."""
+    """The operation without what it says about fragments after ``last``; None is before all."""
 
     def old(number: FragmentId) -> bool:
         return last is not None and number <= last

@@ -138,7 +138,7 @@ def batches(
 
 
 def bare_type(kind: pa.DataType) -> pa.DataType:
-    """The same type without extension types in it."""
+    """The type without extension types in it."""
     if isinstance(kind, pa.BaseExtensionType):
         return bare_type(kind.storage_type)
     if pa.types.is_struct(kind):

@@ -158,7 +158,7 @@ class Decorations:
         return f" ({', '.join(parts)})" if parts else ""
 
     def facts(self, commit: Hash) -> dict[str, list[str]]:
-        """The same for programs."""
+        """The names of branches and tags at a commit, for programs."""
         found = self._names.get(commit, ())
         return {
             "branches": sorted(name for kind, name in found if kind == "branch"),

@@ -120,8 +120,8 @@ def _rows(view: View, repo: lw.Repository) -> Iterator[tuple[Any, ...]]:
 
 
 def _lines(view: View, repo: lw.Repository) -> Iterator[tuple[Any, ...]]:
-    """The same for people: a state that a transaction made is named by the version that it landed
-    as, else by the commit."""
+    """The tables of a commit for people: a state that a transaction made is named by the version
+    that it landed as, else by the commit."""
     for name, rows, fragments, _, _, uri in _rows(view, repo):
         pin = view.pin(name)
         if pin.landing is not None:

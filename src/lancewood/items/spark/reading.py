@@ -189,7 +189,7 @@ class ItemFrames:
 
 @dataclass(frozen=True)
 class _Work:
-    """The same for every task."""
+    """What all tasks of a reading share: how rows are made from the repository of an item."""
 
     folder: str
     what: str
