@@ -84,7 +84,7 @@ class _Merging:
     sink: ObjectSink
     favor: Favor | None = None
     depth: int = 0
-    """For how many merges this one only makes the base; it has no conflicts then."""
+    """Number of merges for which this one only makes the base; it has no conflicts then."""
     conflicts: list[FileConflict] = field(default_factory=list)
 
     def entries(

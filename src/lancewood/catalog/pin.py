@@ -65,7 +65,7 @@ class Pin:
     content: str
     """``format.manifest_digest.content_digest``: equal for versions with the same rows."""
     rows: int | None
-    """None if the writer of the table left it out."""
+    """Number of rows; None if the writer of the table left it out."""
     fragments: int
     schema: tuple[tuple[str, str], ...]
     """Each column and its type, for people."""

@@ -108,7 +108,7 @@ OPTIONS: dict[str, dict[str, str]] = {
         f"{_NO_INDEX}; --soft moves the branch alone, without it the tables go back too",
     ),
 }
-"""For each verb of both the options that only git has, and what to do instead."""
+"""Options that only git has, by verb of both, and what to do instead."""
 _is_number = re.compile(r"-\d+").fullmatch
 
 

@@ -27,7 +27,8 @@ class CommandEntry(NamedTuple):
     """Which function a command is, and the one line that lists show of it."""
 
     function: str
-    """Its module below ``lancewood.cli``, a colon, and its name; or a Typer group there."""
+    """The function as its module below ``lancewood.cli``, a colon, and its name; or a Typer group
+    there."""
     summary: str
 
 

@@ -269,7 +269,7 @@ class Output:
 
     @property
     def is_read_by_a_person(self) -> bool:
-        """Whether it is text on a terminal."""
+        """Whether the output is text on a terminal."""
         return self._on_terminal and not self.as_json
 
     def title(self, text: str) -> None:

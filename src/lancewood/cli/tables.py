@@ -97,7 +97,7 @@ class Revision(OptionSet):
 
     @property
     def is_past(self) -> bool:
-        """Whether it may be older than the newest version of a branch."""
+        """Whether the version may be older than the newest of a branch."""
         return any(each is not None for each in (self.version, self.tag, self.as_of, self.at))
 
     @property

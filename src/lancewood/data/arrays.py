@@ -33,7 +33,7 @@ class FieldPart:
 
     array: pa.Array
     names: Mapping[FieldId, str] | None = None
-    """None for the names of the table."""
+    """The name of each node in the array, by field id; None for the names of the table."""
     is_renamed: bool = False
 
     def child(self, field: Field, *, masked: bool = False) -> FieldPart | None:

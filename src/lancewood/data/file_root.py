@@ -19,7 +19,7 @@ class FileRoot:
     directory: str = DATA_DIR
     """The directory below the store's root; empty for a base path that is not a dataset root."""
     base_id: BaseId | None = None
-    """None for the table's own root."""
+    """The id of the base path; None for the table's own root."""
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
 
     def key(self, name: str) -> str:

@@ -26,7 +26,7 @@ _MOST_BYTES = 2 << 20
 _EXPANSION = 4.0
 """Bytes in memory per stored byte of values of unknown width, until it is measured."""
 _KEPT_OPEN = 32
-"""For up to this many files the readers are kept for the next scan; more would evict others."""
+"""Number of files whose readers are kept for the next scan; more would evict others."""
 
 
 class SmallFragments:

@@ -28,7 +28,7 @@ class ManifestEntry(NamedTuple):
     path: str
     """The final path of the manifest, or its staged path, which ends in a uuid."""
     size: int | None = None
-    """In bytes, if known."""
+    """The size of the manifest in bytes, if known."""
 
 
 @runtime_checkable

@@ -83,8 +83,8 @@ class StoreAround:
         self.inner.put_together(objects)
 
     def put_new(self, key: str, data: bytes) -> PutOutcome:
-        """Without conditional puts in the store: a look, then a put, which is not safe against
-        another writer at the same moment."""
+        """Look, then put, where the store has no conditional puts: that is not safe against another
+        writer at the same moment."""
         try:
             return self.inner.put_new(key, data)
         except UnsupportedError:
@@ -94,7 +94,7 @@ class StoreAround:
         return PutOutcome.CREATED
 
     def replace(self, key: str, data: bytes, expected_etag: str) -> ReplaceOutcome:
-        """Without conditional puts in the store: as unsafe as ``put_new``."""
+        """Look, then put, where the store has no conditional puts: as unsafe as ``put_new``."""
         try:
             return self.inner.replace(key, data, expected_etag)
         except UnsupportedError:

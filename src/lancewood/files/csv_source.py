@@ -57,7 +57,7 @@ class CsvOptions:
     names: list[str] | None = None
     null_values: list[str] = field(default_factory=list)
     encoding: str | None = None
-    """None is UTF-8."""
+    """The encoding of the texts; None is UTF-8."""
 
 
 class CsvSource:

@@ -31,7 +31,7 @@ BLOCK_BYTES = 8 << 20
 GUESSED = ". Types are guessed from the first rows; say them with --cast NAME:TYPE"
 COMPRESSED = frozenset({".gz", ".bz2", ".zst", ".lz4"})
 FLOAT_ENDS = {16: 65520.0, 32: float(2**128 - 2**103), 64: math.inf}
-"""From which number on a type of floats, by its bits, has infinity."""
+"""The number from which on a type of floats has infinity, by its bits."""
 _TURN = 0.2  # seconds
 _NOT_UTF_8 = re.compile("invalid UTF-?8", re.IGNORECASE)
 _BAD_VALUE = re.compile(r"(?:invalid value|parse string:) '([^']*)'")
@@ -45,7 +45,7 @@ class FileFormat(StrEnum):
     CSV = "csv"
     JSON = "json"
     JSONL = "jsonl"
-    """Both are JSON lines."""
+    """JSON lines, as ``json`` is too."""
     ARROW = "arrow"
     ARROW_STREAM = "arrow-stream"
 

@@ -62,7 +62,7 @@ def check_target(path: str, *, force: bool) -> None:
 
 
 def _is_stream(path: str) -> bool:
-    """Whether it is a pipe or a terminal, where writing replaces nothing."""
+    """Whether a path is a pipe or a terminal, where writing replaces nothing."""
     try:
         mode = os.stat(path).st_mode
     except OSError:

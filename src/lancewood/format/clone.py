@@ -29,7 +29,7 @@ class CloneHead:
     branch: str | None = None
     """The name of the clone as a branch; None for a separate table."""
     config: Mapping[str, str] | None = None
-    """Its configuration; None for that of the source."""
+    """The configuration of the clone; None for that of the source."""
     paths: Mapping[str, str] = field(default_factory=dict)
     """New spellings of the source's base paths, by the source's spelling."""
     next_row_id: int | None = None

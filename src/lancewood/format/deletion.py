@@ -28,7 +28,7 @@ ARROW_ARRAY = table_pb2.DeletionFile.ARROW_ARRAY
 BITMAP = table_pb2.DeletionFile.BITMAP
 
 FEWEST_FOR_BITMAP = 5_000
-"""From this many deleted rows on, a bitmap is written."""
+"""Number of deleted rows from which on a bitmap is written."""
 
 _MAX_OFFSET = (1 << 32) - 1
 _MOST_UNKNOWN = 1 << 26

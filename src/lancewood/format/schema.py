@@ -25,7 +25,8 @@ MAX_DEPTH = 128
 """Deeper trees are refused: no table has them, and they would exhaust the stack of any reader."""
 
 MAX_FIELDS = 100_000
-"""More are refused: this many already cost a second and 100 MB each time the table is opened."""
+"""Number of fields that are accepted at most: this many already cost a second and 100 MB each time
+the table is opened."""
 
 _TOP = -1
 _MAX_ID = (1 << 31) - 1

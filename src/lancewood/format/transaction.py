@@ -91,7 +91,7 @@ def decode_transaction(data: bytes, *, name: str) -> Transaction:
 
 
 def _may_move_files(operation: Operation) -> TypeGuard[Update]:
-    """Whether it is an Update that changes nothing but files; a property alone is no proof."""
+    """Whether an operation is an Update that changes nothing but files; a property is no proof."""
     return (
         isinstance(operation, Update)
         and operation.rewrites_columns

@@ -17,7 +17,8 @@ from lancewood.git.objects import Commit
 def graph_lines(
     commits: Iterable[Commit], text: Callable[[Commit], str], *, first_parent: bool = False
 ) -> Iterator[str]:
-    """For each commit a row with ``*`` and the first line of its text, and the rows to its parents.
+    """The graph of commits: for each a row with ``*`` and the first line of its text, and the rows
+    to its parents.
 
     Further lines of the text stand beside those rows. ``first_parent`` is as in the walk.
     """

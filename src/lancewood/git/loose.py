@@ -20,7 +20,7 @@ from lancewood.store.retry import LOST_RACES
 from lancewood.store.wholefile import read_file, sync_file
 
 MOST_BYTES = 512 << 20
-"""Of one object. git streams what is larger; we hold an object whole."""
+"""Number of bytes in one object at most. git streams what is larger; we hold an object whole."""
 _AT_ONCE = 128
 _FIRST = 8192
 _SMALL = 4096 - 11

@@ -21,7 +21,8 @@ HEADS = "refs/heads/"
 TAGS = "refs/tags/"
 
 _MOST_BYTES = 250
-"""For one part of a name: a file name has 255, and the suffix of its lock takes five."""
+"""Number of bytes in one part of a name: file names have 255, and the suffix of a lock takes
+five."""
 _is_half = re.compile(r"[\ud800-\udfff]").search
 _is_forbidden = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]").search
 _UNSEEN = dict.fromkeys(
@@ -137,7 +138,8 @@ def below(root: RepositoryRoot, key: str) -> RepositoryRoot:
 
 
 def real_repository_root(root: RepositoryRoot) -> str:
-    """For comparing roots: a directory without symbolic links, a uri as it is."""
+    """A root in the form in which roots are compared: a path without symbolic links, a uri as it
+    is."""
     return os.path.realpath(root) if isinstance(root, Path) else root.rstrip("/")
 
 

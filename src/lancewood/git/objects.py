@@ -79,9 +79,9 @@ class Objects:
         self._syncing = threading.Lock()
         self._waiting: dict[Hash, bytes] = {}
         self._met: set[Hash] = set()
-        """Of these, what was on the disk already."""
+        """Waiting objects that were on the disk already."""
         self._named: set[Hash] = set()
-        """Of these, what is written, in directories that are not synced yet."""
+        """Waiting objects that are written, in directories that are not synced yet."""
         self._bytes_waiting = 0
         self._is_packed = False
         self._commits: OrderedDict[Hash, Commit] = OrderedDict()

@@ -52,7 +52,7 @@ class _Store(DiskObjectStore):
         return self._alternates
 
     def all_paths(self) -> list[str]:
-        """Its own path, and those of all direct and indirect alternates."""
+        """The path of this store, and those of all direct and indirect alternates."""
         found, todo = list[str](), [self]
         while todo:
             store = todo.pop(0)
@@ -70,7 +70,7 @@ class Packs:
         self._path = path
         self._store = _Store(path)
         self._opened: dict[str, tuple[PackDirectory, LooseObjects]] = {}
-        """By directory: this repository and its alternates."""
+        """Packs and loose objects of this repository and its alternates, by directory."""
         self._quick = QuickPacks(f"{path}/pack")
         self._lock = threading.Lock()
         self._closed = weakref.finalize(self, _close, self._store)

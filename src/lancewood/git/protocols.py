@@ -37,7 +37,7 @@ class Loose(Protocol):
     def has(self, hash: Hash) -> bool: ...
 
     def freshen(self, hash: Hash) -> bool:
-        """Whether it is known to be there, and will stay; in doubt it is not."""
+        """Whether an object is known to be there, and will stay; in doubt it is not."""
 
     def write(self, batch: Mapping[Hash, bytes], met: Iterable[Hash] = ()) -> None:
         """Write objects, as ``pack_loose`` gave them. Raises StorageError."""

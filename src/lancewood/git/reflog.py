@@ -22,7 +22,7 @@ from lancewood.git.signature import Signature
 
 _BLOCK = 1 << 16
 _MOST_BYTES = 1 << 20
-"""Of one line; a file without newlines is not read on for ever."""
+"""Number of bytes in one line; a file without newlines is not read on for ever."""
 _APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _is_line = re.compile(rb"([0-9a-f]{64}) ([0-9a-f]{64}) ([^\t]*)(?:\t(.*))?", re.DOTALL).fullmatch
@@ -74,7 +74,7 @@ class Appended:
         self._size = size
 
     def take_back(self) -> None:
-        """For a move that did not happen, while the lock is still held."""
+        """Remove the line of a move that did not happen, while the lock is still held."""
         with suppress(OSError):
             if self.is_first:
                 os.unlink(self.file)

@@ -32,7 +32,7 @@ class Range(NamedTuple):
     one: str
     other: str
     is_since_base: bool
-    """Whether it is ``a...b``: from the merge base of both to the other one."""
+    """Whether the text is ``a...b``: from the merge base of both to the other one."""
 
 
 def parse_range(text: str) -> Range | None:

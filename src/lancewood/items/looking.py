@@ -189,7 +189,7 @@ def _commit_of(git: OpenedItem, hash: Hash | None) -> Hash | None:
 
 
 def _moment(by: Signature) -> datetime | None:
-    """None for a time beyond the calendar; git allows such times."""
+    """The time of a signature; None beyond the calendar, as git allows such times."""
     return datetime.fromtimestamp(by.seconds, UTC) if by.seconds <= LAST_OF_CALENDAR else None
 
 

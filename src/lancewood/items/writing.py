@@ -127,7 +127,7 @@ class Snapshots:
     run: str
     author: Signature
     branch: str | None = None
-    """None: the branch that HEAD of the item names."""
+    """The branch to write on; None: the branch that HEAD of the item names."""
     mode: Mode = "replace"
     fsync: bool | None = None
 

@@ -22,8 +22,8 @@ class RowCounts:
     unchanged: int = 0
     """Matched by a merge, and left as they were."""
     fragments: int = field(default=0, compare=False, repr=False)
-    """In how many fragments these rows were, or are if they are new; a plan does not know those of
-    new rows."""
+    """Number of fragments in which these rows were, or are if they are new; a plan does not know
+    those of new rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,10 @@ class IndexCounts:
     """A plan says one for each index; where segments cannot be merged there may be more."""
     segments_removed: int = 0
     fragments: int = 0
-    """From which segments were built; one of which several indices were built counts once."""
+    """Number of fragments from which segments were built, each counted once for all indices."""
     rows: int = 0
     bytes: int = 0
-    """Of the new segments; a plan does not know them."""
+    """Bytes of the new segments; a plan does not know them."""
 
 
 @dataclass(frozen=True, slots=True)

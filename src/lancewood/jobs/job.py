@@ -41,7 +41,7 @@ R = TypeVar("R")
 W = TypeVar("W", bound="WrittenFiles")
 TASKS_PER_SLOT = 4
 MOST_FRAGMENTS = 1_000
-"""Of one task, so that its message stays small."""
+"""Number of fragments in one task, so that its message stays small."""
 AT_ONCE = 4
 """Fragments that a task works on concurrently: most of the time of a small one is waiting."""
 
@@ -51,7 +51,7 @@ class Change(Generic[R]):
     """What one execution wants to commit, and its result."""
 
     operation: Operation | None
-    """None: there is nothing to do, and no new version."""
+    """The operation to commit; None: there is nothing to do, and no new version."""
     result: R
     files: tuple[NewFile, ...] = ()
     """Files written for it."""
@@ -167,7 +167,7 @@ class Job(ABC, Generic[R]):
 
     @abstractmethod
     def plan(self, snapshot: Snapshot) -> R:
-        """What it would do to this version. Reads, and writes nothing.
+        """What the job would do to this version. Reads, and writes nothing.
 
         Raises what ``run`` would raise for arguments that do not fit the table.
         """

@@ -17,7 +17,7 @@ from lancewood.model.transaction import check_text
 
 APPLIED_PREFIX = "lancewood.applied."
 MOST_APPS = 256
-"""For how many applications the newest batch is kept."""
+"""Number of applications for which the newest batch is kept."""
 _LONGEST_NAME = 200
 _MOST = LATEST = (1 << 63) - 1
 

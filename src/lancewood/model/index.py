@@ -32,9 +32,9 @@ _ROW_NAMES: Mapping[str, Mapping[int, RowNames]] = {
     "NGramIndexDetails": {0: "ids"},
     "VectorIndexDetails": dict.fromkeys((1, 2), "ids"),
 }
-"""By what the content of an index names rows of a table with stable ids, for each version of which
-that is known: measured by what pylance 14 does to them when rows move. The oldest BTREE is not
-among them: nothing says which of its ids have been given to other rows since."""
+"""How the content of an index names rows of a table with stable ids, for each version of which that
+is known: measured by what pylance 14 does to them when rows move. The oldest BTREE is not among
+them: nothing says which of its ids have been given to other rows since."""
 
 
 class IndexFile(NamedTuple):
@@ -120,15 +120,15 @@ class Index:
 
     @property
     def row_names(self) -> RowNames | None:
-        """By what its content names rows where ids are stable; None if that is not known."""
+        """How the content of the index names rows where ids are stable; None if unknown."""
         if not self.message.HasField("index_version"):
             return None
         return _ROW_NAMES.get(self.kind, {}).get(self.message.index_version)
 
     @property
     def holds_row_ids(self) -> bool:
-        """Whether it names rows by id where ids are stable. What is not known counts as holding
-        addresses, which costs a scan and is never wrong."""
+        """Whether the index names rows by id where ids are stable. What is not known counts as
+        holding addresses, which costs a scan and is never wrong."""
         return self.row_names == "ids"
 
     @property
@@ -166,7 +166,7 @@ class Index:
         return Index(copy)
 
     def touches(self, fields: frozenset[FieldId]) -> bool:
-        """Whether one of the fields is indexed or covered by it."""
+        """Whether one of the fields is indexed or covered by the index."""
         return not fields.isdisjoint(self.message.fields) or not fields.isdisjoint(
             self.message.covering_fields
         )

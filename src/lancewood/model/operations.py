@@ -71,7 +71,7 @@ class Overwrite:
     config_upserts: Mapping[str, str] = field(default_factory=dict)
     initial_bases: tuple[table_pb2.BasePath, ...] = ()
     file_version: str | None = None
-    """For a table without rows, whose file version no file shows; not encoded."""
+    """The file version of a table without rows, which no file shows; not encoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Restore:
     """The new base paths, where other locations hold the same files now; not encoded, since no
     operation of the format says so. Then ``version`` is the newest one."""
     config: Mapping[str, str] | None = None
-    """With base paths: the new configuration, where it mentions them."""
+    """The new configuration of a table with base paths, where it mentions them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,15 +141,15 @@ class Update:
     inserted_rows: transaction_pb2.KeyExistenceFilter | None = None
     compacted_sstables: tuple[bytes, ...] = ()
     updated_offsets: Mapping[FragmentId, BitMap] = field(default_factory=dict)
-    """For columns rewritten in place: the rows whose values changed; all rows of a fragment that is
+    """The rows whose values changed, for columns rewritten in place; all rows of a fragment that is
     not listed."""
     moves_files: bool = False
     """The updated fragments have the same columns in copies of their files, in another root: no
     value changed. Other implementations see columns rewritten in place."""
     indices_in_own_root: frozenset[bytes] = frozenset()
-    """For moved files: indices, by uuid, whose files are in the own root now; not encoded."""
+    """Indices, by uuid, whose files are in the own root now, for moved files; not encoded."""
     bases_left: frozenset[BaseId] = frozenset()
-    """For moved files: base paths to remove once nothing refers to them; not encoded."""
+    """Base paths to remove once nothing refers to them, for moved files; not encoded."""
 
 
 @dataclass(frozen=True, slots=True)

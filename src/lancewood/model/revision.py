@@ -52,7 +52,7 @@ class ByName:
     branch: BranchName | None
     """None means main."""
     tag: TagName | None
-    """None for what cannot be the name of a tag."""
+    """The name of the tag; None for what cannot be one."""
 
     def __str__(self) -> str:
         return str(self.branch or MAIN)

@@ -50,7 +50,7 @@ class Kept:
     """The pin's entry in the tree of the commit."""
     pin: Pin
     watch: Watch
-    """On the newest version of that branch."""
+    """A watch on the newest version of that branch."""
     held: Version | None
     """The version at which the branch was seen to hold what is pinned: while it is there, nothing
     has to be read. None if it is not known."""
@@ -88,7 +88,7 @@ class RepoContext:
 
     git: GitRepository
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
-    """For the bucket of the repository, and for tables in buckets."""
+    """Storage options for the bucket of the repository, and for tables in buckets."""
     fsync: bool | None = None
     memory: Memory = field(default_factory=Memory, compare=False, repr=False)
 

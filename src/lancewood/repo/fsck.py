@@ -87,7 +87,7 @@ class FsckReport:
     pins: int
     """Distinct pins that were decoded."""
     opened: int
-    """How many of those were opened in their tables: those of the tips, or with ``deep`` all."""
+    """Number of pins that were opened in their tables: those of the tips, or with ``deep`` all."""
     waiting: tuple[TableBranch, ...]
     """Tables that do not hold yet what a commit pins; the next writer, or gc, lands it."""
     problems: tuple[Problem, ...]

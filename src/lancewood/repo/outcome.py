@@ -82,12 +82,12 @@ class Committed:
     taken_in: tuple[TakenIn, ...] = ()
     """Uncommitted writes of others that became part of this commit."""
     done: tuple[tuple[str, TableDone], ...] = ()
-    """For verbs that decide by table: each table that they changed, and how."""
+    """Each table that a verb changed, and how, for verbs that decide by table."""
     merged: tuple[tuple[str, Merged], ...] = ()
-    """Of each table that was merged by rows: what became of its rows."""
+    """What became of the rows of each table that was merged by rows."""
     left_out_indices: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Of each table: indices of the other side whose new segments mean other rows here, or whose
-    rows were merged one by one: build or extend them."""
+    """Indices of the other side, by table, whose new segments mean other rows here, or whose rows
+    were merged one by one: build or extend them."""
     stale: int = 0
     """Decisions, kept or given, on conflicts that are not there."""
     is_dry_run: bool = False
@@ -95,8 +95,7 @@ class Committed:
 
     @property
     def uncovered_indices(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """Of each table that was merged by rows: indices that do not cover what came; extend
-        them."""
+        """Indices that do not cover what came, by table that was merged by rows; extend them."""
         found = ((table, each.uncovered_indices) for table, each in self.merged)
         return tuple((table, names) for table, names in found if names)
 
@@ -119,7 +118,7 @@ class Refusals:
     def __init__(self) -> None:
         self._found: dict[str, str] = {}
         self._conflicts: dict[str, Mapping[str, Any]] = {}
-        """Of tables with rows in conflict: what is known about those."""
+        """What is known about the conflicts of tables with rows in conflict."""
         self._is_invalid = False
         """Whether a table refuses what it was asked for: a rule or a value does not fit it."""
 

@@ -26,9 +26,10 @@ Hashes: TypeAlias = npt.NDArray[np.uint64]
 _Words: TypeAlias = npt.NDArray[np.uint32]
 
 MOST_IN_BLOOM = 2_048
-"""With more keys on both sides the filter's blocks become too full to tell apart."""
+"""Number of keys in a filter at most: with more on both sides its blocks become too full."""
 MOST_EXACT = 65_536
-"""More would make the transaction, which every later writer reads, larger than half a megabyte."""
+"""Number of keys that are listed at most: more would make the transaction, which every later writer
+reads, larger than half a megabyte."""
 
 _BLOCKS = 1_024
 _WORDS = 8
@@ -130,7 +131,7 @@ def _may_hold_one(words: _Words, hashes: Hashes) -> bool:
 
 
 def _places(hashes: Hashes) -> tuple[npt.NDArray[np.int64], _Words]:
-    """For each hash its block, and the one bit it sets in each of the block's words."""
+    """The block of each hash, and the one bit it sets in each of the block's words."""
     upper, lower = hashes >> np.uint64(32), hashes.astype(np.uint32)
     blocks = ((upper * np.uint64(_BLOCKS)) >> np.uint64(32)).astype(np.int64)
     bits = (lower[:, None] * _SALTS) >> np.uint32(27)

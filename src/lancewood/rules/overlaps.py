@@ -82,8 +82,8 @@ def if_fragments_meet(mine: Operation, theirs: Operation) -> Verdict:
 
 
 def if_rows_meet(mine: Delete | Update, theirs: Delete | Update) -> Verdict:
-    """Both delete rows of fragments, or rewrite columns of them: if they share a fragment, its rows
-    decide, unless one of them removes it as a whole."""
+    """Judge two changes that delete rows of fragments, or rewrite columns of them: if they share a
+    fragment, its rows decide, unless one of them removes it as a whole."""
     common = touched_fragments(mine) & touched_fragments(theirs)
     if not common:
         return COMPATIBLE

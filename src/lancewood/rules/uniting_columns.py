@@ -113,13 +113,13 @@ class UnitedSchema:
     """The united columns, and what was found on the way."""
 
     columns: tuple[UnitedColumn, ...]
-    """In the order of ours, then those that only theirs has."""
+    """Columns in the order of ours, then those that only theirs has."""
     metadata: Mapping[str, bytes]
     theirs_ids: Lineage
-    """From ids of theirs to those of the united schema, for fields whose values in files of theirs
-    fit that."""
+    """Ids of the united schema by those of theirs, for fields whose values fit it in files of
+    theirs."""
     base_ids: Lineage
-    """From ids of the united schema to those of the base, without what is ``kept``."""
+    """Ids of the base by those of the united schema, without what is ``kept``."""
     conflicts: tuple[SchemaConflict, ...]
     lost: tuple[LostColumn, ...]
     kept: frozenset[FieldId]
@@ -249,15 +249,15 @@ class _Uniting:
     decisions: SchemaDecisions
     ids: _NewIds
     theirs_ids: dict[FieldId, FieldId] = field(default_factory=dict)
-    """From ids of the united schema to those of theirs."""
+    """Ids of theirs by those of the united schema."""
     conflicts: list[SchemaConflict] = field(default_factory=list)
     lost: list[LostColumn] = field(default_factory=list)
     kept: set[FieldId] = field(default_factory=set)
-    """In the base: fields that stay although a side dropped them."""
+    """Fields of the base that stay although a side dropped them."""
     brought: dict[FieldId, FieldId] = field(default_factory=dict)
-    """From ids that were given to fields of theirs to those of theirs."""
+    """Ids of theirs by the new ids that were given to their fields."""
     _key_sides: dict[str, Side] = field(default_factory=dict)
-    """From which side a key of metadata is taken that declares a key of the table."""
+    """The side from which a key of metadata is taken that declares a key of the table."""
 
     def level(self, threes: Iterable[Three], path: _Path, settled: Side | None) -> list[_Made]:
         """The fields of one level; ``settled``: the side whose they are, whatever they are."""
@@ -301,7 +301,7 @@ class _Uniting:
         return united
 
     def lineages_of(self, united: Iterable[Field]) -> tuple[Lineage, Lineage, Lineage]:
-        """From ids of united fields to those of the base, of ours and of theirs."""
+        """Lineages from united fields to those of the base, of ours and of theirs."""
         sides, known = self.sides, self.sides.of_base
         ours, theirs = dict[FieldId, FieldId](), dict[FieldId, FieldId]()
         base = dict[FieldId, FieldId | None]()

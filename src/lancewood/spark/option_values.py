@@ -16,7 +16,7 @@ from lancewood.errors import InvalidInputError
 
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,20}")
 _MOST = (1 << 64) - 1
-"""Of any number; detached versions have 20 digits."""
+"""The largest number that an option takes; detached versions have 20 digits."""
 _FLAGS = {"true": True, "false": False}
 
 

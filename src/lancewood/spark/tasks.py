@@ -174,7 +174,7 @@ def placed(spark: SparkSession, frame: DataFrame, tasks: int) -> DataFrame:
 
 
 def leading_keys(partitions: int) -> list[int]:
-    """For each partition a number that Spark's hash puts there."""
+    """A number for each partition that Spark's hash puts there."""
     found = np.full(partitions, -1, np.int64)
     first, many = 0, 4 * partitions
     while (found < 0).any():

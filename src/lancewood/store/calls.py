@@ -51,7 +51,7 @@ def list_directories(client: Any, directory: str) -> list[str]:
 
 
 def put_object(client: Any, path: str, data: bytes, mode: Any = "overwrite") -> bool:
-    """Whether it was written; False where a condition did not hold."""
+    """Put an object, and return whether it was written; False where a condition did not hold."""
     import obstore
     from obstore.exceptions import AlreadyExistsError, PreconditionError
 
@@ -80,7 +80,7 @@ def copy_object(client: Any, source: str, target: str) -> None:
 
 
 def rename_object(client: Any, source: str, target: str) -> bool:
-    """Whether it was renamed; False where the new name is taken."""
+    """Rename an object, and return whether that was done; False where the new name is taken."""
     import obstore
     from obstore.exceptions import AlreadyExistsError
 

@@ -23,7 +23,7 @@ class Retry:
 
     attempts: int = 10
     first_pause: float = 0.0
-    """In seconds, like all of these."""
+    """The first pause in seconds, like all durations here."""
     longest_pause: float = 0.0
     growth: float = 2.0
     """Each pause is drawn from a span this many times as long as the one before."""

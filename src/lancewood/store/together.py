@@ -90,7 +90,7 @@ class _Crew:
         self._lock = threading.Lock()
         self._size = 0
         self._called = 0
-        """How many are called and not done yet."""
+        """Number of threads that are called and not done yet."""
 
     def call(self, batch: _Batch, wanted: int) -> None:
         """Have this many of them help."""

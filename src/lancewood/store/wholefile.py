@@ -221,8 +221,8 @@ def _discard(staged: str) -> None:
 
 
 def _rename_if_absent(staged: str, path: str) -> bool:
-    """For file systems without hard links. There is no third safe way: a file that is made under
-    its final name can be seen half written."""
+    """Rename a file on a file system without hard links. There is no third safe way: a file that is
+    made under its final name can be seen half written."""
     import ctypes
 
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)

@@ -51,7 +51,7 @@ class ChangedRows(Rows):
         return self._rows.batches()
 
     def count(self) -> int:
-        """How many there are; see ``Changes.counts``."""
+        """Number of rows; ``Changes.counts`` says what is read for it."""
         return self._rows.row_count
 
 

@@ -46,7 +46,7 @@ class StoredFile:
     """The id of the base path that it is in; None for the table's own root."""
     path: str
     version: str | None = None
-    """Of a data file."""
+    """The file version of a data file."""
     fields: tuple[int, ...] | None = None
     """The ids of the fields that a data file holds."""
 
@@ -65,7 +65,7 @@ class TableDetails:
     newest_version: int | None
     oldest_version: int | None
     versions: int
-    """How many there are on its branch."""
+    """Number of versions on this branch."""
     created: datetime | None
     """When the first version was made; None if that is gone or unreadable."""
 

@@ -56,7 +56,7 @@ class PutVersion:
     is_long: bool = False
     """Whether the table has so many versions that listing them should be avoided."""
     is_first: bool = False
-    """Whether it is the first version of its root; no branch record exists yet."""
+    """Whether the version is the first of its root; no branch record exists yet."""
 
     @property
     def was_held(self) -> bool:

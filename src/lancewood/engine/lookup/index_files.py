@@ -157,7 +157,7 @@ class KeptParts:
             self._held = 0
 
     def after_fork(self) -> None:
-        """In a forked child: another thread may have held the lock."""
+        """Make a new lock in a forked child: another thread may have held the old one."""
         self._lock = threading.Lock()
 
 

@@ -77,7 +77,7 @@ class Lookup:
     spans: Mapping[FragmentId, Spans] = field(default_factory=dict)
     """Stretches of rows by fragment, where indices know no single rows."""
     unused: Mapping[str, str] = field(default_factory=dict)
-    """In words, by name, why other indices on the columns that are tested do not help."""
+    """Why other indices on the columns that are tested do not help, in words, by name."""
 
 
 def look_up(snapshot: Snapshot, tests: Sequence[ValueTests], locate: Locate) -> Lookup:
@@ -98,7 +98,7 @@ def look_up(snapshot: Snapshot, tests: Sequence[ValueTests], locate: Locate) -> 
 
 
 def unused_indices(snapshot: Snapshot, columns: Iterable[str], found: Lookup) -> dict[str, str]:
-    """In words, by name, why indices on columns of a condition do not help, after a lookup."""
+    """Why indices on columns of a condition do not help, in words, by name, after a lookup."""
     known = snapshot.schema.by_name
     numbers = {part.id for name in columns if name in known for part in known[name].walk()}
     askable = {each.name for indices in _indices_of(snapshot).values() for each in indices}

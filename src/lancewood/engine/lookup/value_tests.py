@@ -51,7 +51,7 @@ class Ranges(NamedTuple):
     highs: pa.Array
     rows: Ints
     nulls: Ints
-    """How many of the rows are null."""
+    """Number of rows in each stretch that are null."""
     nans: Bits
     """Which of them may have a NaN."""
 

@@ -28,7 +28,7 @@ _NUMBERS = ("null_count", "nan_count", "fragment_id", "zone_start", "zone_length
 _COLUMNS = ("min", "max", *_NUMBERS)
 _UNSIGNED = frozenset({"uint32", "uint64"})
 _END = 1 << 32
-"""Before which all rows of a fragment are."""
+"""An offset that is behind all rows of a fragment."""
 _WORTHWHILE = 0.5
 """The part of all zones that may be left: reading more of them is reading everything."""
 _GAP = 32_768

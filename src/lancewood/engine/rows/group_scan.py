@@ -82,7 +82,7 @@ class FragmentGroup:
         self.bounds: _Ints = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
         """Where the rows of each fragment begin, and the end of the last."""
         self.rows: pa.RecordBatch = self._read(reader)
-        """Of all fragments, deleted ones included."""
+        """The rows of all fragments, deleted ones included."""
 
     def _read(self, reader: SmallFragments) -> pa.RecordBatch:
         if not reader.has_columns:
@@ -212,7 +212,7 @@ class GroupScan:
         return iter((group.rows.num_rows if positions is None else len(positions),))
 
     def separated(self, fragments: Sequence[Fragment]) -> Iterator[Iterator[pa.RecordBatch]]:
-        """Without a filter, the rows of each fragment of a group of several."""
+        """The rows of each fragment of a group of several, without a filter."""
         group, live = self.found(fragments)
         made = self._shaped(group, live)
         cuts = group.bounds if live is None else np.searchsorted(live, group.bounds)
@@ -292,7 +292,7 @@ class LateGroupScan(GroupScan):
 
 
 def scan_each(shape: RowShape, fragments: Sequence[Fragment]) -> Iterator[Iterator[pa.RecordBatch]]:
-    """Without a filter, the rows of each fragment; small ones are read several at a time."""
+    """The rows of each fragment, without a filter; small ones are read several at a time."""
     scan = GroupScan(shape)
     for group in scan.groups(fragments):
         if len(group) == 1:

@@ -96,7 +96,7 @@ class IndexMask:
                     yield (fragment << 32) + start, stop - start
 
     def allows(self, numbers: Numbers) -> npt.NDArray[np.bool_]:
-        """For each number that the index returns, whether it is valid."""
+        """Whether each number that the index returns is valid."""
         asked = as_numbers(numbers, "numbers")
         if not self.holds_row_ids:
             return self._allows_addresses(asked)

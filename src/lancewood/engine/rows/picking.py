@@ -62,7 +62,7 @@ class Wanted(NamedTuple):
 
     @classmethod
     def of(cls, offsets: npt.NDArray[np.int64]) -> Wanted:
-        """Of ascending offsets, at least one."""
+        """The rows at ascending offsets, of which there is at least one."""
         return cls(len(offsets), int(offsets[-1] - offsets[0]) + 1, runs_in(offsets))
 
 

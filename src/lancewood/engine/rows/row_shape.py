@@ -98,7 +98,7 @@ class RowShape:
         return known
 
     def part_of_late(self, names: frozenset[str]) -> WantedColumns:
-        """Some of the late columns."""
+        """The late columns with these names."""
         known = self._subsets.get(("late", names))
         if known is None:
             fields = tuple(each for each in self.late.schema.fields if each.name in names)

@@ -55,12 +55,12 @@ class AllowedRows:
 
     @property
     def few(self) -> npt.NDArray[np.uint64] | None:
-        """Their addresses, if they are few."""
+        """Addresses of the rows, if they are few."""
         return self._few if len(self) <= FEW else None
 
     def encode(self) -> bytes:
-        """Their ids as pylance takes them: the number of bitmaps, then of each its upper half, size
-        and bytes."""
+        """Ids of the rows as pylance takes them: the number of bitmaps, then of each its upper
+        half, size and bytes."""
         if self._encoded is not None:
             return self._encoded
         parts = [struct.pack("<I", len(self._ids))]

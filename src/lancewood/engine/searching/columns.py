@@ -84,7 +84,7 @@ def _columns(snapshot: Snapshot, details: str) -> Iterator[SearchedColumn]:
 
 
 def _is_struct(field: Field) -> bool:
-    """Whether it is a struct to pylance and to Arrow; a packed one is."""
+    """Whether a field is a struct to pylance and to Arrow; a packed one is."""
     is_other = field.is_blob or EXTENSION_NAME in field.metadata
     return field.logical_type == "struct" and not is_other
 

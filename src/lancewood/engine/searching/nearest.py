@@ -27,8 +27,8 @@ from lancewood.model.index_kinds import metric_of, vector_details
 
 DISTANCE = "_distance"
 REFINE = 10
-"""Of an index that keeps codes instead of vectors, so many times ``k`` rows are compared by their
-vectors; see docs/search.md for what that gives."""
+"""How many times ``k`` rows are compared by their vectors, where an index keeps codes instead of
+vectors; docs/search.md says what that gives."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,8 @@ class NearestSearch:
     column: SearchedColumn
     asked: Nearest
     rows: int
-    """Of the version: no more can be found, and pylance makes room at once for what is asked."""
+    """Number of rows in the version: no more can be found, and pylance makes room for what is
+    asked."""
 
     def find(
         self,

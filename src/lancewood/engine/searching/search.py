@@ -39,7 +39,8 @@ SCORE = "_score"
 QUERY = "query_index"
 _NO_OPTIONS = VectorOptions()
 _LEAST_FUSED, _TIMES_FUSED = 100, 4
-"""By vector and words, each search gives so many rows, or so many times ``k``."""
+"""Number of rows that each search gives by vector and words: at least, and as a multiple of
+``k``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +66,7 @@ class TextAsked:
     version: SearchedVersion
     words: Words
     rows: int
-    """Of the version: no more can be found."""
+    """Number of rows in the version: no more can be found."""
 
     def find(self, snapshot: Snapshot, k: int, allowed: AllowedRows | None) -> Found:
         k = min(k, self.rows)

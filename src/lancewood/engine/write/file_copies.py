@@ -36,7 +36,7 @@ class CopiedFile:
     files: tuple[NewFile, ...]
     """The copy itself, and the files with bytes of blobs beside it."""
     bytes: int
-    """Of all of them."""
+    """Bytes of all of these files."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class FileWriter:
         limits: FileLimits,
         condition: Predicate | None = None,
     ) -> FileWriter:
-        """For rows with the columns ``rows``; raises InvalidInputError if they do not fit."""
+        """A writer for rows with columns ``rows``; raises InvalidInputError if they do not fit."""
         alignment = align_schema(schema, rows)
         return cls(schema, alignment, tuple(file_roots), file_version, limits, condition)
 

@@ -42,7 +42,7 @@ class RowsToWrite:
         return self.plan.operation(self.files, self.files.write(self.reader))
 
     def check(self) -> int:
-        """How many there are. Reads all of them and writes none.
+        """Read all rows, write none, and return how many there are.
 
         Raises InvalidInputError for values that do not fit.
         """

@@ -39,7 +39,7 @@ class Line:
 
     key: str
     raw: bytes
-    """Without its newline."""
+    """The bytes of the line, without its newline."""
     entry: LogEntry
     modified: datetime
 
@@ -52,7 +52,7 @@ class LogLines:
     keys: tuple[str, ...]
 
     def take_back(self) -> None:
-        """For a move that did not come about."""
+        """Remove the lines of a move that did not come about."""
         with suppress(StorageError):
             self.store.delete(self.keys)
 

@@ -136,7 +136,7 @@ class RefObjects:
 
 
 def is_making(data: bytes) -> bool:
-    """Whether it says that a ref is being made."""
+    """Whether the bytes at a key say that a ref is being made."""
     return data.startswith(_MADE)
 
 

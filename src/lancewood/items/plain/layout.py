@@ -52,7 +52,7 @@ class PlainObject:
     """When the file was written, by its modification time."""
 
     def read(self) -> bytes:
-        """Its bytes; raises IntegrityError if they do not match the name."""
+        """The bytes of the file; raises IntegrityError if they do not match the name."""
         data = _read(self.file)
         if sha256(data).hexdigest() != self.hash:
             raise IntegrityError(
@@ -72,7 +72,7 @@ class Plain:
     refs: dict[str, str]
     """Hashes by full ref names, sorted."""
     objects: dict[str, PlainObject]
-    """By hash, sorted."""
+    """Snapshots by hash, sorted."""
 
     def log(self) -> bytes | None:
         """The bytes of ``log.jsonl``, if there is one."""

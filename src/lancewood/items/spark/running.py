@@ -66,7 +66,7 @@ class ItemsDone:
     refusals: tuple[ItemOutcome, ...] = ()
     """The first few refusals, with reasons."""
     details: DataFrame | None = field(default=None, compare=False, repr=False)
-    """With ``details=True``, a row for each item: item, done, hash, error, why."""
+    """A row for each item, with ``details=True``: item, done, hash, error, why."""
 
     @classmethod
     def of(cls, tally: Tally, run: str | None, details: DataFrame | None) -> ItemsDone:

@@ -163,9 +163,9 @@ class _Task:
     """Fragments or indices whose files are to be copied."""
 
     source: Snapshot
-    """Without its fragments."""
+    """The version to be cloned, without its fragments."""
     target: Store | None
-    """None: files are counted, and not copied."""
+    """The store to copy into; None: files are counted, and not copied."""
     fragments: tuple[Fragment, ...] = ()
     indices: tuple[Index, ...] = ()
     renamed: Mapping[str, str] | None = None

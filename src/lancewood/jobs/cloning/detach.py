@@ -60,7 +60,7 @@ from lancewood.rules.moves import moved_files
 from lancewood.store.transfer import copy_object
 
 _MOST_MANIFESTS = 1_000
-"""In one task."""
+"""Number of manifests in one task."""
 _ROUNDS = 3
 """Repeated while others put new files elsewhere."""
 _DetachTask: TypeAlias = tuple[Fragment, ...] | Index

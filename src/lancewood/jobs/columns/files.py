@@ -44,7 +44,7 @@ class ColumnValues(Protocol):
     """Where values come from. Pickles, unless it is a stream of this process."""
 
     def of(self, snapshot: Snapshot, fragments: Sequence[Fragment]) -> Iterator[Batches]:
-        """For each fragment, the values of its live rows in their order."""
+        """Values of the live rows of each fragment, in the order of its rows."""
 
 
 @dataclass(frozen=True)

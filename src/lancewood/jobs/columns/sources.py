@@ -88,7 +88,7 @@ class FunctionColumns:
 
     function: Function
     columns_read: tuple[str, ...] | None
-    """None: all stored columns."""
+    """The columns that the function sees; None: all stored columns."""
     schema: pa.Schema | None
     batch_rows: int | None
     can_repeat: bool

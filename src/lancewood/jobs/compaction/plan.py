@@ -24,7 +24,7 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Bits: TypeAlias = npt.NDArray[np.bool_]
 
 MOST_FRAGMENTS = 10_000
-"""In one bin: a task's message stays small however small the fragments are."""
+"""Number of fragments in one bin: a task's message stays small however small the fragments are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class FragmentSizes:
     live: Ints
     """-1 where it is not to be known."""
     bytes: Ints
-    """Of the data files, as far as they are recorded."""
+    """Bytes of each fragment's data files, as far as they are recorded."""
     coverage: Ints
     """Equal for fragments that the same indices cover."""
 

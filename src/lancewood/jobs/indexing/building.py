@@ -64,13 +64,14 @@ from lancewood.model.operations import CreateIndex
 from lancewood.rules.indices import check_no_fragment_reuse, with_relatives
 
 LEAST_BYTES = 4 << 20
-"""Of the data files of a task: less is not worth a segment of its own."""
+"""Bytes in the data files of a task: less is not worth a segment of its own."""
 ENOUGH_BYTES = 1 << 30
 """A slot with more has a few tasks: one that fails is built again as a whole."""
 SMALL_BYTES = 4 << 20
-"""Of segments that are made one in less time than it takes to begin a job."""
+"""Bytes of segments that are made one in less time than it takes to begin a job."""
 SMALL_ZONED_BYTES = 64 << 20
-"""Of data files in whose columns least and greatest values are found in less time than that."""
+"""Bytes of data files in whose columns least and greatest values are found in less time than
+that."""
 
 T = TypeVar("T")
 Plans = Callable[[Ground], Sequence[SegmentPlan]]
@@ -119,7 +120,7 @@ class _ModelTask:
 
     name: str
     rows: int
-    """To learn from."""
+    """Number of rows from which the model learns."""
     model_of: Index | None
     """A segment that has it; None: it is trained."""
 

@@ -328,7 +328,7 @@ def _is_labels(arrow: pa.DataType) -> bool:
 
 
 def _is_floats(arrow: pa.DataType) -> bool:
-    """Whether they may be meant as vectors, of which everyone has a length of its own."""
+    """Whether a type may be meant as vectors, of which everyone has a length of its own."""
     return _is_list(arrow) and bool(pa.types.is_floating(arrow.value_type))
 
 

@@ -40,7 +40,7 @@ class IndexInfo:
     version: int
     """The version that its newest segment was built at."""
     created: datetime | None
-    """When that was."""
+    """The time at which the newest segment was built."""
 
 
 def list_indices(snapshot: Snapshot) -> list[IndexInfo]:

@@ -62,10 +62,10 @@ class SegmentPlan:
     spec: IndexSpec
     field: FieldId
     fragments: tuple[Fragment, ...]
-    """To build from."""
+    """The fragments from which segments are built."""
     removed: tuple[Index, ...] = ()
     merged: tuple[Index, ...] = ()
-    """Of the removed ones, those that become one with what is built."""
+    """Removed segments that become one with what is built."""
     model_of: Index | None = None
     """A segment with the model to use; None: one is trained."""
     is_whole: bool = False
@@ -109,8 +109,8 @@ class Ground:
         return plan_scan(self.snapshot).count() if known is None else known
 
     def readable(self, ids: BitMap, number: FieldId) -> Iterator[Fragment]:
-        """Of some fragments of the state, in its order, those whose values in a column pylance can
-        read."""
+        """The fragments with these ids whose values in a column pylance can read, in the order of
+        the state."""
         manifest = self.snapshot.manifest
         if len(ids) == len(self.live):
             chosen: Iterable[Fragment] = manifest.fragments

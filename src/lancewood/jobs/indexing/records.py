@@ -46,7 +46,7 @@ class Holdings:
 
     fragments: BitMap
     row_ids: RowIdSequence | None = None
-    """None: its content names addresses, and fragments tell."""
+    """Ids of the rows; None: the segment's content names addresses, and fragments tell."""
 
     def united(self, others: Iterable[Holdings]) -> Holdings:
         """What this one and others hold together."""
@@ -66,7 +66,7 @@ class FragmentRows:
     fragments: Sequence[Fragment]
 
     def are_held(self, holdings: Holdings, but: BitMap) -> bool:
-        """Whether one that is in none of the fragments ``but`` may be held."""
+        """Whether a row may be held that is in none of the fragments ``but``."""
         if holdings.row_ids is None:
             held = holdings.fragments - but
             return any(each.id in held for each in self.fragments)
@@ -167,7 +167,7 @@ def load_holdings(snapshot: Snapshot, segment: Index) -> Holdings | None:
 
 
 def _is_understood(snapshot: Snapshot, segment: Index) -> bool:
-    """Whether it is known by what the segment names rows."""
+    """Whether it is known how the segment names rows: by address or by id."""
     return not snapshot.manifest.has_stable_row_ids or segment.row_names is not None
 
 

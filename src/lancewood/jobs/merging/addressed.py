@@ -47,7 +47,7 @@ class RowChanges:
 
     updated: Addresses = field(default_factory=lambda: _NO_ADDRESSES)
     values: pa.Table = field(default_factory=lambda: pa.table({}))
-    """For each updated row, the new values of the columns that are set."""
+    """New values of the columns that are set, a row for each updated row."""
     deleted: Addresses = field(default_factory=lambda: _NO_ADDRESSES)
     new: pa.Table = field(default_factory=lambda: pa.table({}))
     """Rows to be inserted."""

@@ -84,7 +84,7 @@ def _as_bytes(column: pa.Array) -> pa.Array:
 
 
 def _hash_rows(rows: _Bytes) -> Hashes:
-    """Of values of one length, one in each row."""
+    """Hashes of values of one length, one in each row."""
     count, length = rows.shape
     at = 0
     if length >= _STRIPE:

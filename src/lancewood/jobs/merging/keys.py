@@ -37,7 +37,7 @@ class Key:
     paths: tuple[Path, ...]
     field_ids: tuple[FieldId, ...]
     types: tuple[pa.DataType, ...]
-    """Of the values as they are compared: dictionaries and extensions are looked through."""
+    """Types of the values as they are compared: dictionaries and extensions are looked through."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -207,7 +207,7 @@ class KeyIndex:
         return int(self._owner[self._numbers[second]]), int(self._rows[second])
 
     def find(self, columns: Sequence[pa.Array]) -> Positions:
-        """For each key the row of the source that has it; -1 where none does."""
+        """The row of the source that has each key; -1 where none does."""
         numbers = _look_up(columns[0], self._values[0])
         for column, values, known in zip(columns[1:], self._values[1:], self._pairs, strict=True):
             part = _look_up(column, values)

@@ -44,7 +44,7 @@ class Touched:
     moved: Positions
     """Physical offsets of rows that get new values, rising."""
     positions: Positions
-    """For each of them, the row of the source that has the values."""
+    """For each moved row, the row of the source that has the values."""
     deleted: BitMap = field(default_factory=BitMap)
     """Physical offsets of rows that go."""
 

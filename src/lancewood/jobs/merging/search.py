@@ -33,7 +33,7 @@ from lancewood.model.ids import FragmentId
 from lancewood.model.schema import ROW_ADDRESS
 
 _FEW_KEYS = 100_000
-"""More are not looked up one by one."""
+"""Number of keys that are looked up one by one at most."""
 _LEAST_PORTION = 262_144
 _MOST_PORTION = 4_194_304
 _CONDITION_ROWS = 65_536
@@ -118,9 +118,9 @@ class Matches:
 
     fragment_id: FragmentId
     offsets: Positions
-    """Of the rows to be changed, rising."""
+    """Physical offsets of the rows to be changed, rising."""
     positions: Positions
-    """For each of them, the row of the source that has its key."""
+    """For each row to be changed, the row of the source that has its key."""
     orphans: BitMap = field(default_factory=BitMap)
     """Rows whose key no row of the source has."""
 

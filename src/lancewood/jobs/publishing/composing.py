@@ -353,12 +353,12 @@ class Indices:
     work: Work
     newest: Manifest
     fields: FieldMessages
-    """Of the target's next version."""
+    """The fields of the target's next version."""
     numbering: Numbering
     changed: Sequence[tuple[Fragment, Fragment]]
-    """By the branch."""
+    """Fragments that the branch changed, before and after."""
     changed_there: Callable[[], _Pairs]
-    """By the target; called only if an index is taken over."""
+    """Finds fragments that the target changed; called only if an index is taken over."""
     adopt: Callable[[Index], Index | None]
     _grouped: Mapping[frozenset[FieldId], list[FragmentId]] | None = field(default=None)
 

@@ -300,7 +300,7 @@ def has_exact_marks(work: Work) -> bool:
 
 
 def exact_marks(work: Work, net: Net) -> dict[FragmentId, RowVersions]:
-    """For each new or changed fragment, the versions that really changed its rows last."""
+    """The versions that really changed rows last, for each new or changed fragment."""
     changes = find_changes(work.first, work.head)
     real = _real_rows(changes)
     found = {}

@@ -59,7 +59,7 @@ class Matching:
 
     snapshot: Snapshot
     where: str | None
-    """None: every row."""
+    """The condition; None: every row."""
     parameters: Parameters = field(default=None, repr=False)
     stretches: Mapping[FragmentId, tuple[int, int]] = field(default_factory=dict, repr=False)
     """Where in these fragments all matching rows are, from the first to before the second."""
@@ -215,7 +215,7 @@ class MovingRows:
 
     rows: pa.RecordBatch
     addresses: Addresses
-    """Their old place."""
+    """Addresses that the rows had before they moved."""
     ids: _Numbers | None
     """None on a table without stable row ids."""
     created_at: _Numbers | None

@@ -139,7 +139,8 @@ class _Finding(Generic[T]):
         self._groups = dict[Hashable, list[T]]()
         """Groups of states, named by the keys of their states in any order."""
         self._lower = dict[Hashable, list[Hashable]]()
-        """Of each group that has been looked at, what its first state and each other come from."""
+        """What the first state and each other state of a group come from, for groups that were
+        looked at."""
         self._made = dict[Hashable, Bases[T]]()
 
     def group(self, bases: Sequence[T]) -> Bases[T]:

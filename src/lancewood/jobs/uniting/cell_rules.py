@@ -33,7 +33,7 @@ class CellRule:
     sql: str
     expression: Expression
     is_each: bool
-    """Whether it speaks of the cell itself, and not of rows."""
+    """Whether the rule speaks of the cell itself, and not of rows."""
     constant: pa.Array | None = None
 
     def cells(self, sides: Sides, rows: Ints) -> pa.Array:
@@ -121,7 +121,7 @@ def speaking(cause: InvalidInputError, name: str) -> str:
 
 
 def needed(expression: Expression, sides: Sides, rows: Ints) -> pa.RecordBatch:
-    """Some of the rows, each side a struct, with the columns that are needed alone."""
+    """Rows with a struct for each side, of only the columns that ``expression`` needs."""
     arrays, names = [], []
     for name, side in zip(SIDES, sides.each, strict=True):
         needed = list(dict.fromkeys(path[1] for path in expression.paths if path[0] == name))

@@ -115,8 +115,9 @@ class _Side:
             return True
 
     def _has_other_cells(self, kept: FieldId) -> bool:
-        """Of two bases the one counts that changed a cell: so a cell that is as in one base, and
-        not as in the other, was changed if that other one differs from what is below both."""
+        """Whether this side changed a cell of a column. Of two bases the one counts that changed a
+        cell: so a cell that is as in one base, and not as in the other, was changed if that other
+        one differs from what is below both."""
         first, changed = self.bases.first, _differing(self.bases.first, self.state, kept)
         if not self.bases.is_crossed_once:
             return any(len(ids) for ids in changed)

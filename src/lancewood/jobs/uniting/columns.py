@@ -44,10 +44,10 @@ class UnitedColumns:
     metadata: Mapping[str, bytes]
     """The metadata of the schema itself, not of its columns."""
     theirs_ids: Lineage
-    """From the ids in files of theirs to those of the united schema. A field of theirs that is not
-    in it, or has another type there, has none: its values must not be read from those files."""
+    """Ids of the united schema by those in files of theirs. A field of theirs that is not in it, or
+    has another type there, has none: its values must not be read from those files."""
     base_ids: Lineage
-    """From ids of the united schema to those of the base, without what is ``kept``."""
+    """Ids of the base by those of the united schema, without what is ``kept``."""
     conflicts: tuple[SchemaConflict, ...]
     lost: tuple[LostColumn, ...]
     kept: frozenset[FieldId]
@@ -57,13 +57,13 @@ class UnitedColumns:
 
     @property
     def rewritten(self) -> Lineage:
-        """From ids of the united schema to those of ours, for fields of ours that get others."""
+        """Ids of ours by those of the united schema, for fields of ours that get others."""
         pairs = (_same(each.field, each.ours) for each in self.columns)
         return {new: old for each in pairs for new, old in each if new != old}
 
     @property
     def of_theirs(self) -> Lineage:
-        """From ids of the united schema to those of theirs, whatever their types are."""
+        """Ids of theirs by those of the united schema, whatever their types are."""
         pairs = (_same(each.field, each.theirs) for each in self.columns)
         return {new: old for each in pairs for new, old in each}
 

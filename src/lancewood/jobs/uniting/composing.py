@@ -76,7 +76,7 @@ class Union:
     fresh_ids: Callable[[int], int]
     """The first row id of a space above an id; called if rows come with ids above ours' mark."""
     rewritten: Lineage = field(default_factory=dict)
-    """From ids of the merged schema to those of ours, for fields that get other ones."""
+    """Ids of ours by those of the merged schema, for fields that get other ones."""
     of_theirs: Mapping[str, str] = field(default_factory=dict)
     """The record of which fields of theirs the merged schema has."""
     moves_on: bool = False

@@ -67,7 +67,6 @@ class SideRows:
     """Which of the rows the side has."""
 
     def take(self, rows: Ints) -> SideRows:
-        """Some of the rows."""
         values = (
             self.values.take(pa.array(rows)) if self.values.num_columns else nameless(len(rows))
         )
@@ -86,7 +85,6 @@ class OpaqueCells:
     """Ours differs from theirs."""
 
     def take(self, rows: Ints) -> OpaqueCells:
-        """Some of the rows."""
         return OpaqueCells(self.ours[rows], self.theirs[rows], self.apart[rows])
 
 
@@ -119,7 +117,6 @@ class Sides:
         return reduce(np.logical_or, cells, self.ours.there != self.theirs.there)
 
     def take(self, rows: Ints) -> Sides:
-        """Some of the rows."""
         opaque = {name: cells.take(rows) for name, cells in self.opaque.items()}
         base, ours, theirs = (each.take(rows) for each in self.each)
         unsure = None if self.unsure is None else self.unsure[rows]
@@ -385,7 +382,7 @@ def _hashed_numbers(array: Any) -> _Numbers:
 
 
 def _hashed_lists(array: Any) -> _Numbers:
-    """Of lists of any kind, and of maps: their elements, each with its place in the list."""
+    """Numbers of lists of any kind, and of maps: of their elements, each with its position."""
     counts = np.asarray(pc.fill_null(_lengths(array), 0)).astype(np.int64)
     elements = bare(pc.list_flatten(_as_lists(array)))
     ends = np.cumsum(counts)

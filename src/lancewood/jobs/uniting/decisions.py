@@ -90,7 +90,7 @@ class Decision:
         return found
 
     def __str__(self) -> str:
-        """For people: what was decided, in a line."""
+        """What was decided, in a line for people."""
         if self.rows:
             return f"{len(self.rows)} conflict{'s' if len(self.rows) > 1 else ''} decided"
         return ", ".join(f"{name}={each}" for name, each in sorted(self.rules.items()))

@@ -126,7 +126,6 @@ class MetRows:
         )
 
     def at(self, chosen: _Chosen) -> MetRows:
-        """Some of the stretches."""
         places = tuple(each.at(chosen) for each in self.places)
         marks = self.changes[chosen], self.unread[chosen]
         return MetRows(self.firsts[chosen], self.counts[chosen], places, *marks)

@@ -84,7 +84,7 @@ class Uniting:
     resolve: Resolve = field(default_factory=Resolve)
     detect: Detect = "cells"
     table: str = ""
-    """What it is called in conflicts."""
+    """The name of the table in conflicts."""
     rebuilt: frozenset[str] = frozenset()
     """Which of the bases are none, but show what a merge brought from one that is gone."""
 
@@ -222,8 +222,8 @@ class Uniting:
         yield from cut(met, met.asked, count, rewrites=True, loses_key=True)
 
     def _compared(self, met: Met, chosen: Mask) -> Iterator[tuple[frozenset[str] | None, Mask]]:
-        """Some of the rows that both may have changed, by the columns in which they may differ, or
-        None where these are not known. Other columns have the same files on both sides."""
+        """Group rows that both may have changed by the columns in which they may differ, or None
+        where these are not known. Other columns have the same files on both sides."""
         theirs, ours = met.both_in
         is_doubtful = (theirs != NOWHERE) | (ours != NOWHERE)
         is_known = chosen & is_doubtful & met.both.base.there & (not self.base.others)
@@ -297,7 +297,7 @@ class Uniting:
 
     @cached_property
     def _in_others(self) -> tuple[Lineage, ...]:
-        """For each further base: from ids of the first one to its own."""
+        """Lineages from ids of the first base to those of each further base."""
         base = self.bases[0]
         return tuple(
             {

@@ -81,7 +81,7 @@ class Resolve:
 
     @property
     def is_any(self) -> bool:
-        """Whether it decides anything."""
+        """Whether anything is decided."""
         return any(vars(self).values())
 
     def __post_init__(self) -> None:
@@ -267,9 +267,9 @@ class Found:
     names: list[str]
     """The conflicts that are decided."""
     takes: tuple[tuple[str, Mask], ...]
-    """Of each word the conflicts that it decides."""
+    """Conflicts that each word of ``take`` decides."""
     values: Mapping[str, pa.Array]
-    """By column, for each conflict; null where none is given."""
+    """Given values by column, one for each conflict; null where none is given."""
 
 
 class Rules:

@@ -34,7 +34,7 @@ class ReadRows:
 
     rows: SideRows
     blobs: Mapping[str, BlobCells] = field(default_factory=dict)
-    """By column of the merged schema; without those that the state does not have."""
+    """Cells of blobs, by merged column; without columns that the state does not have."""
 
     def size(self, name: str, row: int) -> int:
         """The number of bytes in a blob; 0 if the state does not have the column."""

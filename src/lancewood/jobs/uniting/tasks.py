@@ -46,7 +46,7 @@ from lancewood.model.schema import Field, Schema
 from lancewood.model.segments import expand
 
 _MOST_STRETCHES = 1 << 16
-"""In a portion, so that a message stays small however scattered the rows are."""
+"""Number of stretches in a portion: its message stays small however scattered the rows are."""
 _LEAST_ROWS = 8_192
 """Fewer rows are not worth a task of their own."""
 
@@ -76,7 +76,7 @@ class UnitingShape:
     columns: tuple[tuple[Field, tuple[Field | None, ...]], ...]
     """Each column of the merged schema, and how each state has it."""
     table: str
-    """Its name, for conflicts."""
+    """The name of the table, for conflicts."""
     key: tuple[Path, ...]
     resolve: Resolve
     by_rows: bool
@@ -182,7 +182,7 @@ class UnitingShape:
 
 @dataclass(frozen=True)
 class UnitingPortion:
-    """Some of the rows. Pickles."""
+    """Some of the rows that both sides may have changed, as a task gets them. Pickles."""
 
     fragments: tuple[SentFragments, ...]
     rows: MetRows
@@ -208,7 +208,7 @@ class UnitedPortion:
     fates: npt.NDArray[np.int8]
     """One for each row, in the order of the portion."""
     written: tuple[Fragment, ...] = ()
-    """With the ids of their rows, in the order of the portion."""
+    """New fragments with the ids of their rows, in the order of the portion."""
     files: tuple[NewFile, ...] = ()
     joined: int = 0
     resolved: int = 0

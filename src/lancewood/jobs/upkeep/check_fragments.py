@@ -39,7 +39,7 @@ class FragmentTask:
 
     fragments: tuple[Fragment, ...]
     sizes: Mapping[str, int] | None = None
-    """By key, of every file in the table's own ``data/``; None: each is asked for."""
+    """Size of every file in the table's own ``data/``, by key; None: each is asked for."""
 
 
 @dataclass
@@ -50,7 +50,7 @@ class FragmentsChecked:
     data_files: int = 0
     deletion_files: int = 0
     live_ids: IdRanges | None = None
-    """None where row ids are not stable, or not all of them can be told."""
+    """Ids of live rows; None where row ids are not stable, or not all of them can be told."""
 
 
 def check_fragments(snapshot: Snapshot, deep: bool, task: FragmentTask) -> FragmentsChecked:

@@ -42,7 +42,7 @@ class NeededVersions:
 
     versions: dict[Version, str] = field(default_factory=dict)
     floor: Version | None = None
-    """From this version on all of them are needed."""
+    """The version from which on all versions are needed."""
     floor_why: str = ""
     on_the_way: dict[Version, list[tuple[Landing, str]]] = field(default_factory=dict)
     """Versions that a step became or becomes which is not the last of its landing: needed unless

@@ -95,7 +95,7 @@ class Proposal:
     """One step of a repair, for people."""
 
     action: str
-    """In a few words, such as ``set the manifest aside``."""
+    """The step in a few words, such as ``set the manifest aside``."""
     where: str
     finding: str
     """What is wrong."""

@@ -23,7 +23,7 @@ from lancewood.model.fragment import Fragment
 from lancewood.model.id_ranges import IdRanges, union
 
 _WORTH_A_LISTING = 1_000
-"""From this many data files on, a listing of all that lie there is cheaper than asking for each."""
+"""Number of data files from which on a listing of all is cheaper than asking for each."""
 
 
 @dataclass(frozen=True, slots=True)

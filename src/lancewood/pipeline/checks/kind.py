@@ -202,7 +202,7 @@ def _joined(most_rows: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Re
 
 
 def _enough(answers: list[_Answer], most_rows: int) -> int:
-    """How many of the first answers hold everything that is kept and shown."""
+    """Number of first answers that hold everything that is kept and shown."""
     rows = size = 0
     for at, each in enumerate(answers):
         rows, size = rows + each.rows, size + len(each.kept)

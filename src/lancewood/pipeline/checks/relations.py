@@ -32,7 +32,7 @@ class CheckedTable:
     name: str
     schema: pa.Schema
     table: Table | None = None
-    """None: there are no rows, or none yet."""
+    """The table; None: there are no rows, or none yet."""
 
     def count(self) -> int:
         """The number of rows, from the manifest."""

@@ -30,7 +30,8 @@ def _asked(check: RowsCheck) -> str:
 
 
 def _change_asked(change: float, bound: str) -> str:
-    """Of a bound below zero, the words turn around: at least -0.1 is at most 10 % fewer."""
+    """A bound on the change of rows in words. Below zero they turn around: at least -0.1 is at most
+    10 % fewer."""
     if change == 0:
         return f"at {bound} as many rows as before"
     if change > 0:

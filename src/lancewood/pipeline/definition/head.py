@@ -57,7 +57,7 @@ _location = re.compile(r"\{([^{}]*)\}|[{}]")
 QUARANTINE_KEYS = ("table", "most_rows", "most_share")
 STREAM_KEYS = ("source", "trigger", "checkpoint", "options")
 SPARK_KEYS = ("master",)
-"""Besides all settings whose names start with ``spark.``."""
+"""Keys of the Spark section besides all settings whose names start with ``spark.``."""
 AVAILABLE_NOW = "available-now"
 
 

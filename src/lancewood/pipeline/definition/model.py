@@ -92,8 +92,8 @@ class Source:
     uri: str | None = None
     """A Lance table anywhere."""
     revision: str | None = None
-    """Of the repository for ``table`` (default: the branch that the run publishes into), of the
-    table for ``uri``."""
+    """A revision of the repository for ``table`` (default: the branch that the run publishes into),
+    of the table for ``uri``."""
     sql: str | None = None
     """Over other sources, by name."""
     incremental: bool = False
@@ -107,7 +107,7 @@ class Source:
     file_time: str | None = None
     """A further column: when the file of a row was last written."""
     is_from_start: bool = False
-    """Of a full refresh, not of the file: whatever earlier runs have read is read again."""
+    """Whether all is read again that earlier runs have read, in a full refresh; not in the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ class Target:
     overwrite: bool = False
     """Add-columns: compute every row anew, not only rows that have no value."""
     types: Mapping[str, str] = field(default_factory=dict)
-    """For a new table or new columns: Arrow types that Spark cannot say, such as
+    """Arrow types of a new table or new columns that Spark cannot say, such as
     ``fixed_size_list<float>[16]`` (those of ``lw table create --type``)."""
     partitions: int | None = None
     max_rows_per_file: int | None = None
@@ -217,7 +217,7 @@ class Target:
     it was at work. The same in all targets of a table."""
     indices: tuple[TargetIndex, ...] = ()
     is_anew: bool = False
-    """Of a full refresh, not of the file: the table begins without rows, as if it were new."""
+    """Whether the table begins without rows, as if new, in a full refresh; not in the file."""
 
     @property
     def replaces_all(self) -> bool:
@@ -301,9 +301,9 @@ class Quarantine:
 
     table: str = "quarantine"
     most_rows: int | None = 0
-    """None: no such limit. The default lets none pass."""
+    """Number of bad rows that a run may have; None: no such limit. The default lets none pass."""
     most_share: float | None = None
-    """Of the rows of their source or step."""
+    """Share of bad rows in the rows of their source or step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +317,7 @@ class Stream:
     """A directory."""
     spot: Spot
     options: Mapping[str, str] = field(default_factory=dict)
-    """Of the reader of the stream, beside those of the source: ``maxFilesPerTrigger``."""
+    """Options of the reader of the stream, beside those of the source: ``maxFilesPerTrigger``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,9 +327,9 @@ class Pipeline:
     name: str
     file: Path
     repository: str
-    """Its path; ``.lancewood/<name>`` beside the file if the file names none."""
+    """The path of the repository; ``.lancewood/<name>`` beside the file if the file names none."""
     digest: str
-    """Of what the file and the parameters say; of secrets only their templates count."""
+    """The digest of what the file and the parameters say; of secrets only their templates count."""
     spot: Spot
     branch: str = "main"
     tag: str | None = None
@@ -349,7 +349,7 @@ class Pipeline:
     keep_failed: timedelta = timedelta(days=7)
     """How long branches of runs that did not publish are kept."""
     kept_rows: int = 1_000
-    """Of each failing check, at most so many rows are kept."""
+    """Number of bad rows that are kept of each failing check."""
     spark: Mapping[str, str] = field(default_factory=dict)
     """Settings of the session, ``master`` among them."""
     storage_options: Mapping[str, Option] = field(default_factory=dict)
@@ -359,7 +359,7 @@ class Pipeline:
 
     @property
     def on_conflict(self) -> dict[str, OnConflict]:
-        """By table, what decides rows that others changed meanwhile. Without tables where nothing
+        """What decides rows that others changed meanwhile, by table. Without tables where nothing
         does, and those of which the run leaves no row that was there."""
         anew = {each.table for each in self.targets if each.replaces_all}
         return {

@@ -146,5 +146,5 @@ def single_path(pattern: str) -> str | None:
 
 
 def is_uri(location: str) -> bool:
-    """Whether it starts with a scheme: ``s3://``, ``file:/``."""
+    """Whether a location starts with a scheme: ``s3://``, ``file:/``."""
     return _has_scheme(location) is not None

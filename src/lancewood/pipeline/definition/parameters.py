@@ -32,7 +32,7 @@ _ENDS = {"--": ("\n", "\r"), "/*": ("*/", "/*")}
 _OUTSIDE = (";", "--", "/*")
 _COMMENTS = ("--", "/*")
 KEYS = ("default", "required", "help")
-"""Of a parameter that is declared as a table."""
+"""Keys of a parameter that is declared as a table."""
 _ENVIRONMENT = "env:"
 _location = re.compile(r"(\$\$\{)|\$\{([^{}\n]*)\}|(\$\{)")
 _is_name = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*").fullmatch
@@ -156,7 +156,7 @@ def read_parameters(declared: object, given: Mapping[str, str], spot: Spot) -> d
 
 
 def _default(name: str, value: Any, spot: Spot) -> str | None:
-    """None for a required parameter."""
+    """The default value of a parameter; None for a required one."""
     if not _is_name(name):
         raise wrong(
             spot,

@@ -23,7 +23,7 @@ class Uses:
     """The frames of a pipeline and what they read."""
 
     inputs: Mapping[str, Sequence[str]]
-    """For every source and step the frames that it reads, as often as it does."""
+    """The frames that every source and step reads, as often as it does."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """How often a frame is read on the way to targets; frames that no target needs are missing."""
     in_steps: frozenset[str] = frozenset()

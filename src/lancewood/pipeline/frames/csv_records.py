@@ -329,7 +329,7 @@ def _is_of_one_line(kind: pa.DataType) -> bool:
 
 
 def order_of(found: Sequence[str], wanted: Sequence[str]) -> tuple[int, ...] | None:
-    """For each wanted name the place where it was found; None if the names are not the same.
+    """The place where each wanted name was found; None if the names are not the same.
 
     Names that differ in case only are the same, as they are for Spark, unless that is ambiguous.
     """

@@ -266,7 +266,7 @@ class RowsOfFiles:
 
 
 def is_by_columns(source: Source) -> bool:
-    """Whether it is cheap to read a part of a source."""
+    """Whether reading a part of a source is cheap."""
     return (source.format or "").casefold() in _BY_COLUMNS
 
 

@@ -22,7 +22,7 @@ from lancewood.pipeline.definition.model import Spot
 from lancewood.pipeline.definition.refusal import near, wrong
 
 _NEVER = frozenset(["__main__", "lancewood", "pyspark_lance", *sys.stdlib_module_names])
-"""Not looked for beside the file."""
+"""Modules that are not looked for beside the file."""
 _loading = threading.RLock()
 _INIT = "__init__.py"
 

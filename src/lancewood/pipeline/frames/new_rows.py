@@ -41,11 +41,11 @@ class TableRows:
     until: Table
     """The state that is read, as a version of the table's history, as ``landed`` finds it."""
     since: Table | None = None
-    """None: everything is new."""
+    """The state from which on rows are new; None: everything is new."""
 
     @property
     def row_count(self) -> int | None:
-        """How many there are; None where that is unknown without reading them."""
+        """Number of these rows; None where that is unknown without reading them."""
         return self.opened.stats().rows if self.since is None else self._between.row_count
 
     @property

@@ -78,7 +78,7 @@ def refused_at(
 
 @contextmanager
 def spark_may_be_gone() -> Iterator[None]:
-    """For giving things back: a session that has ended has none of them any more."""
+    """Ignore errors of giving things back: a session that has ended has none of them any more."""
     with suppress(*spark_errors(), OSError):
         yield
 

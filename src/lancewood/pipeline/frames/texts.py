@@ -95,7 +95,7 @@ def file_of(frame: DataFrame) -> Column:
 
 
 def is_text(source: Source) -> bool:
-    """Whether it is CSV or JSON in files."""
+    """Whether a source is CSV or JSON in files."""
     return _kind(source) in (_CSV, _JSON) and bool(source.paths)
 
 

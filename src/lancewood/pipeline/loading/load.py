@@ -117,7 +117,7 @@ class _Loading:
     listener: Listener
     _location: TargetTable
     _counts: tuple[RowCount, RowCount] | None = None
-    """Of all rows, and of those that ``keep`` left."""
+    """Counts of all rows, and of those that ``keep`` left."""
 
     @property
     def runner(self) -> SparkRunner:

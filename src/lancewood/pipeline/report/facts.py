@@ -42,12 +42,12 @@ class SourceFacts:
     files: int | None = None
     bytes: int | None = None
     since: str | None = None
-    """From where an incremental source was read."""
+    """The point from which on an incremental source was read."""
     passed_over: int | None = None
     """Files that Spark leaves out for their names, which begin with ``_`` or ``.``; None: unknown,
     as it is wherever files are not on a disk of this machine."""
     is_derived: bool = False
-    """Whether it is a query over other sources, where its rows are counted."""
+    """Whether the source is a query over other sources, where its rows are counted."""
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class TargetFacts:
     table: str
     mode: str
     rows_before: int | None = None
-    """None: the table did not exist."""
+    """Number of rows before the run; None: the table did not exist."""
     rows_after: int | None = None
     inserted: int | None = None
     updated: int | None = None
@@ -125,7 +125,7 @@ class StageFacts:
     begun: float | None = None
     """Seconds after the run began; None: when the stage before ended."""
     is_failed: bool = False
-    """Whether it ended with an error."""
+    """Whether the stage ended with an error."""
 
 
 @dataclass(slots=True)
@@ -136,7 +136,7 @@ class PastRun:
     commit: str
     seconds_since_epoch: int
     rows: dict[str, int]
-    """By table."""
+    """Number of rows in each table."""
 
 
 @dataclass(slots=True)

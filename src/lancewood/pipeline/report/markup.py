@@ -18,7 +18,7 @@ from typing import TypeAlias
 UNKNOWN = "\N{EN DASH}"
 _SHOWN_DIGITS = 12
 MOST_CHARACTERS = 300
-"""Of one piece of data; the rest is cut, and the length shown."""
+"""Number of characters shown of one piece of data; the rest is cut, and the length shown."""
 _UNSEEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e"
     "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\ufffe\uffff\ud800-\udfff\U000e0000-\U000e007f]"

@@ -20,7 +20,7 @@ from lancewood.pipeline.report.markup import counted, total
 
 
 class Tone(StrEnum):
-    """What it means for whoever waits for the data."""
+    """What the end of a run means for whoever waits for the data."""
 
     GOOD = "good"
     QUIET = "quiet"

@@ -34,7 +34,7 @@ _FORMAT = 1
 _MOST_BYTES = 16 << 20
 _KEY = "Lancewood-Progress: "
 _MOST_COMMITS = 10_000
-"""Of a run's branch; a target makes a few."""
+"""Number of commits on a run's branch that are read; a target makes a few."""
 F = TypeVar("F", SourceFacts, TargetFacts, QuarantineFacts)
 
 
@@ -45,7 +45,7 @@ class LedgerEntry:
     pipeline: str
     run: str
     digest: str
-    """Of the definition."""
+    """The digest of the definition."""
     started: str
     """ISO 8601, UTC."""
     branch: str | None = None
@@ -249,7 +249,7 @@ class Progress:
     pipeline: str
     run: str
     digest: str
-    """Of the definition."""
+    """The digest of the definition."""
     code: str
     """The digest of the Python beside it."""
     base: Hash | None

@@ -144,7 +144,8 @@ class PipelineRun:
         self._finish(context, published, Ending.PUBLISHED)
 
     def _end_without_news(self, context: RunContext) -> None:
-        """Without analysing the sources: files that are all gone have no columns."""
+        """End a run without news; sources are not analysed, as files that are all gone have no
+        columns."""
         context.remove_branch()
         self.facts.ending = Ending.NOTHING_NEW
 

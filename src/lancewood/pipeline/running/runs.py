@@ -55,14 +55,14 @@ class KnownRun:
 
     run: str
     pipeline: str | None
-    """None if it is unknown, because its folder is gone."""
+    """The name of the pipeline; None if it is unknown, because its folder is gone."""
     state: str
     """``at work``, ``cut off``, or how it ended, such as ``checks failed``. For a published run
     what the history says now: ``published``, ``reverted by …``, ``reset away``."""
     when: datetime
-    """When its branch last moved, or when it was published."""
+    """When the branch of the run last moved, or when the run was published."""
     branch: str | None = None
-    """Of a run that was not published."""
+    """The branch of a run that was not published."""
     commit: Hash | None = None
     """The commit that published it."""
     report: str | None = None
@@ -84,7 +84,7 @@ def count_runs(repository: Repository, pipeline: str | None = None) -> int:
 
 
 def known_run(repository: Repository, run: str, pipeline: str | None = None) -> KnownRun:
-    """One of them, or a run that ended without a branch and left a report.
+    """One of the known runs, or a run that ended without a branch and left a report.
 
     Raises NotFoundError, and InvalidInputError if runs of several pipelines have this id.
     """

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 RunBatch: TypeAlias = Callable[..., RunFacts]
 """``start.run_pipeline``, which is above this room."""
 KEPT_REPORTS = 100
-"""Of the newest batches; an interval of seconds makes thousands a day."""
+"""Number of newest batches whose reports are kept; an interval of seconds makes thousands a day."""
 _ID_DIGITS = 16
 _STOPPING = (Ending.CHECKS_FAILED, Ending.TOO_MANY_BAD_ROWS)
 

@@ -23,7 +23,7 @@ from lancewood.pipeline.report.markup import total
 from lancewood.pipeline.running.folder import RunFolder
 
 _RANK = (Ending.NOTHING_NEW, Ending.REVERTED, Ending.ALREADY_PUBLISHED, Ending.PUBLISHED)
-"""Of the ways in which batches end well, that of the stream is the last."""
+"""The ways in which batches end well: the stream ends in the last of them in which a batch did."""
 
 
 class Summary:

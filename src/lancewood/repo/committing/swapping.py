@@ -190,9 +190,10 @@ class FileChange:
 
     context: RepoContext
     bases: tuple[Hash, ...]
-    """None: no files. Several, the newest first, after criss-cross merges."""
+    """Commits before the change; none: no files. Several, the newest first, after criss-cross
+    merges."""
     after: Hash | None
-    """None stands for no files."""
+    """The commit after the change; None stands for no files."""
     refused: str
     """What to say is refused, if files are in the way."""
     favor: Favor | None = None

@@ -35,13 +35,13 @@ class TableNeeds:
     name: str = ""
     """The commits' name for it."""
     pin: Pin | None = None
-    """Any of its pins, to find it."""
+    """Any pin of the table, to find it."""
     states: dict[BranchName | None, set[Version]] = field(default_factory=lambda: defaultdict(set))
-    """By branch, the detached versions that are pinned."""
+    """The detached versions that are pinned, by branch."""
     on_the_way: dict[tuple[BranchName | None, Version], set[Landing]] = field(
         default_factory=lambda: defaultdict(set)
     )
-    """By branch and detached version, the landings in which that is a step before the last."""
+    """The landings in which a detached version is a step before the last, by branch and version."""
     uuids: set[str] = field(default_factory=set)
     """The uuids of all of them."""
 
@@ -85,7 +85,7 @@ class CommitNeeds:
         self._since = since
         self._walk = PinWalk(context.git, since=since)
         self.tables: dict[str, TableNeeds] = defaultdict(TableNeeds)
-        """By the uri that pins have."""
+        """What commits need of each table, by the uri that pins have."""
         self._others: dict[str, tuple[list[PinWalk], TableNeeds]] = {}
         """What other repositories need of a table."""
 

@@ -34,7 +34,8 @@ class Sides:
     names: tuple[str, str]
     """What the caller calls them."""
     commits: tuple[Hash, Hash] | None
-    """None if one of them is no commit: before the first one, and for tables as they stand."""
+    """Both commits; None if one side is none: before the first commit, and for tables as they
+    stand."""
     before: TableTree
     after: TableTree
 

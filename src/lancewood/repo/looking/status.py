@@ -55,9 +55,9 @@ class Status:
     """The current branch and its tables."""
 
     branch: str | None
-    """None if HEAD is detached."""
+    """The branch that HEAD names; None if HEAD is detached."""
     hash: Hash | None
-    """None if there is no commit yet."""
+    """The commit that HEAD names; None if there is no commit yet."""
     tables: tuple[TableStatus, ...]
     untracked: tuple[str, ...]
     """Tables below the repository that HEAD does not pin, and that were not written by commits."""

@@ -136,7 +136,7 @@ class Handover:
 
 
 def list_sizes(kind: pa.DataType) -> list[int]:
-    """Of every list inside, outermost first, the number of its values; -1 where that varies."""
+    """The number of values in every list inside, outermost first; -1 where that varies."""
     if pa.types.is_fixed_size_list(kind):
         return [kind.list_size, *list_sizes(kind.value_type)]
     if pa.types.is_list(kind):

@@ -55,7 +55,7 @@ class PlannedRead:
     rows: int | None
     """The rows of all messages before any filter; None if unknown."""
     is_counted: bool
-    """Whether that is how many there are."""
+    """Whether ``rows`` is exactly the number of rows that come out."""
     pruned: int
     """The fragments that no message has, because none of their rows meets the condition."""
     slots: int

@@ -21,8 +21,8 @@ _MOST_KEPT = 16
 """Narrowed work that is kept for the next task of the same query."""
 
 Planner = Callable[[Mapping[str, str], int], bytes | None]
-"""From options of a source, and how many tasks run at once, to an encoded ``PlannedRead``; None if
-the source is to be left to Spark's own way."""
+"""Makes an encoded ``PlannedRead`` of a source's options and the number of tasks that run at once;
+None if the source is to be left to Spark's own way."""
 
 
 class Work(Protocol):

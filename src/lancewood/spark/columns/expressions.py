@@ -80,7 +80,7 @@ class Checked:
     """The columns of the table that they need, and perhaps a few more."""
     reading: Reading
     writing: Writing
-    """For columns with plain names, in the order of the expressions."""
+    """How the computed columns are written: under plain names, in the order of the expressions."""
     names: tuple[str, ...]
     moved: StructType
     """The columns that are read, and those that are computed, as Spark has them."""

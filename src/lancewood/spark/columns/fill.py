@@ -256,7 +256,7 @@ class Lacking:
     fragment: Fragment
     rows: int
     is_partly: bool
-    """Whether it has a file with the column, so that other rows may have values."""
+    """Whether the fragment has a file with the column, so that other rows may have values."""
 
 
 def all_rows(snapshot: Snapshot) -> list[Lacking]:

@@ -32,7 +32,7 @@ class Surroundings(Protocol):
         ...
 
     def has_table(self, name: str) -> bool:
-        """Whether it has a table or view of that name."""
+        """Whether the session has a table or view of that name."""
         ...
 
 

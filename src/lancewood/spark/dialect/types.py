@@ -187,7 +187,7 @@ def _time(digits: int) -> pa.DataType:
 
 
 def _is_day_time(node: Any) -> bool:
-    """Whether it is INTERVAL DAY TO SECOND, or a part of it."""
+    """Whether a type is INTERVAL DAY TO SECOND, or a part of it."""
     unit = getattr(node.this, "args", {}).get("unit")
     words = {"DAY", "HOUR", "MINUTE", "SECOND"}
     return unit is not None and {each.upper() for each in str(unit).split(" TO ")} <= words

@@ -181,7 +181,7 @@ class KeyPairing:
         return KeyWork(self.work, self.key, fields, tuple(each.name for each in columns))
 
     def _messages(self, shared: KeyWork, running: int) -> list[bytes]:
-        """For tasks that read keys."""
+        """Messages for tasks that read keys."""
         shape = replace(self.work.shape, kinds=(DELETED, INSERTED))
         before = math.ceil(self.found.before.row_width(shared.fields[DELETED]))
         after = math.ceil(self.found.after.row_width(shared.fields[INSERTED]))

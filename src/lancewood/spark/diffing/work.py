@@ -29,7 +29,7 @@ class DiffWork:
     other: Snapshot
     shape: DiffShape
     reading: Reading
-    """Of the columns that come out."""
+    """How the columns that come out become Spark's."""
 
     @property
     def name(self) -> str:

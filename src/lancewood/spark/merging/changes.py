@@ -76,11 +76,10 @@ class TaskDone:
     deleted: int
     unchanged: int
     hashes: Hashes | None = None
-    """Of the keys of inserted rows."""
+    """Hashes of the keys of inserted rows."""
 
     @property
     def files(self) -> tuple[NewFile, ...]:
-        """What it wrote."""
         return self.changes.files
 
 
@@ -146,7 +145,7 @@ def _deleting(source: StagedSource, found: Matches) -> Matches:
 
 
 def _meeting(job: MergeChanges, fragment: Fragment, found: Matches) -> Matches:
-    """Of the pairs in a fragment only those that meet the condition."""
+    """The pairs in a fragment that meet the condition."""
     if job.condition is None or not len(found.offsets):
         return found
     masks = list(_judged(job, job.condition, fragment, found))
@@ -177,7 +176,7 @@ def _judged(
 
 
 def key_hashes(source: StagedSource, inserted: Positions) -> Hashes:
-    """Of the keys that are inserted."""
+    """Hashes of the keys that are inserted."""
     parts = [np.empty(0, np.uint64)]
     columns = list(dict.fromkeys(path[0] for path in source.key.paths))
     for start in range(0, len(inserted), source.portion_rows):

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 _FEW_BYTES = 128 << 20
 _MARKS_PER_ROW = 8
-"""To mark so many rows as deleted is the work of writing one."""
+"""Number of rows whose marking as deleted is the work of writing one."""
 
 
 @dataclass(frozen=True)

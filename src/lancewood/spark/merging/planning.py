@@ -38,14 +38,14 @@ class ChangeTasks:
 
 
 def table_messages(snapshot: Snapshot, slots: int) -> list[bytes]:
-    """For tasks that read the keys of the table: all fragments, undecoded."""
+    """Messages for tasks that read the keys of the table: all fragments, undecoded."""
     raw, rows = snapshot.manifest.message.fragments, snapshot.manifest.rows_by_fragment
     counts = np.ones(len(raw), np.int64) * _LEAST_KEYS if rows is None else np.asarray(rows)
     return [TablePortion(raw[first:last]).encode() for first, last in _cut(counts, slots)]
 
 
 def source_messages(staged: StagedFiles, slots: int) -> list[bytes]:
-    """For tasks that read the keys of the source."""
+    """Messages for tasks that read the keys of the source."""
     cuts = _cut(np.asarray(staged.rows, np.int64), slots)
     return [source_message(range(first, last)) for first, last in cuts]
 

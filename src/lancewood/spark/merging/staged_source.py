@@ -58,7 +58,7 @@ class StagedFiles:
     rows: tuple[int, ...]
     """The number of rows in each."""
     bytes: int
-    """Of all files together."""
+    """Bytes of all files together."""
 
     @classmethod
     def of(cls, snapshot: Snapshot, columns: Schema, fragments: Sequence[Fragment]) -> StagedFiles:

@@ -55,7 +55,7 @@ MOST_TASKS = 100_000
 MOST_MESSAGE = 1 << 20
 _WORTH_CUTTING = 0.5
 _SMALLEST_PIECE = 0.25
-"""Both as fractions of a task."""
+"""Fractions of a task: a cost that is worth cutting, and the smallest piece."""
 _FEW_FRAGMENTS = 10_000
 """Number of fragments that can be examined one by one in less than a tenth of a second."""
 _SAMPLE = 32

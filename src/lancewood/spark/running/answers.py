@@ -55,7 +55,7 @@ class Failure:
     """An exception that is none of ours, and was raised in the last attempt."""
 
     summary: str
-    """Its class and message."""
+    """Class and message of the exception."""
     cause: bytes | None
     """The exception itself, where it pickles."""
 

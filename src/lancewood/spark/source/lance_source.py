@@ -123,7 +123,7 @@ class TableSource:
         return "lance"
 
     def __getstate__(self) -> dict[str, Any]:
-        """With the version, so that the copy reads the same one."""
+        """The state with the version, so that the copy reads the same one."""
         if self._pin is None:
             with suppress(NotFoundError):  # a stream's sink travels, too, before there is a table
                 self._found()

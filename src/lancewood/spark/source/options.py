@@ -214,7 +214,7 @@ _OF_SPARK = frozenset({"paths", "checkpointlocation", "queryname", "outputmode"}
 _OF_A_CATALOG = frozenset({"owner", "provider", "location"})
 """What Spark adds to the options of CREATE TABLE."""
 _OF_METADATA = frozenset({"version", "tag", "asOf", "metadata"})
-"""Of the options that narrow a read, those that choose a version, and the table itself."""
+"""Options that choose a version, and the table itself, among those that narrow a read."""
 _STORAGE_NAMES = frozenset(
     {
         *("region", "endpoint", "endpoint_url", "allow_http", "account_name", "account_key"),

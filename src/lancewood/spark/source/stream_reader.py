@@ -85,7 +85,7 @@ class StreamReader:
 
 
 class LimitedReader(StreamReader):
-    """For a Spark that says where a batch begins, and how much it may hold."""
+    """Stream reader for a Spark that says where a batch begins, and how much it may hold."""
 
     _last: Version | None = None
     """The newest version for a trigger that stops where it began."""

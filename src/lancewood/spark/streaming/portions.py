@@ -65,7 +65,7 @@ class FragmentRows:
 
     @property
     def row_count(self) -> int:
-        """How many there are at most."""
+        """Number of rows, deleted ones included."""
         return self.stop - self.start
 
     @property

@@ -74,7 +74,7 @@ class StreamTask:
 
     @classmethod
     def decode(cls, message: bytes) -> StreamTask:
-        """Only for messages that ``encode`` made."""
+        """The task in a message; only for messages that ``encode`` made."""
         return cls(*unpack(message))
 
 
@@ -130,7 +130,7 @@ class TaskSize(NamedTuple):
     """What decides the number of tasks."""
 
     slots: int
-    """How many are assumed to run at once."""
+    """Number of tasks that are assumed to run at once."""
     most_bytes: int = MOST
     """Roughly the most bytes that one of them reads."""
 

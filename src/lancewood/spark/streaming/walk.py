@@ -367,7 +367,7 @@ def _same_rows(raw: bytes, other: bytes, version: int) -> bool:
 
 
 def _same_values(raw: bytes, other: bytes, version: int) -> bool:
-    """Whether it also has the same values in the columns that were there."""
+    """Whether a fragment has the same rows, and in the columns that were there the same values."""
     name = f"version {version}"
     then, now = decode_fragment(raw, name), decode_fragment(other, name)
     files = {each.SerializeToString() for each in now.files}

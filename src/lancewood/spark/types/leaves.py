@@ -35,7 +35,7 @@ class Converter(Protocol):
 
     @property
     def checks(self) -> bool:
-        """Whether it may refuse a value, and so must not see values below a null."""
+        """Whether the converter may refuse a value, and so must not see values below a null."""
         ...
 
     def __call__(self, array: pa.Array) -> pa.Array: ...
@@ -221,7 +221,7 @@ class Void:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether it is a list type of tables: no list view, which only Arrow has."""
+    """Whether a type is a list type of tables: no list view, which only Arrow has."""
     tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
     return any(test(kind) for test in tests)
 
@@ -284,7 +284,7 @@ class Structs:
     column: ColumnPath
     target: pa.DataType
     sources: tuple[int | None, ...]
-    """For each field of the target, the index of the field that it is made from."""
+    """The index of the field that each field of the target is made from."""
     children: tuple[Converter | None, ...]
 
     @property

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 MOST_DIGITS = 38
-"""Of a decimal in Spark."""
+"""Number of digits of a decimal in Spark at most."""
 _TIME_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _PLAIN: dict[pa.DataType, tuple[str, pa.DataType]] = {
     pa.null(): ("NullType", pa.null()),

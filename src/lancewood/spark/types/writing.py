@@ -151,7 +151,7 @@ class TypeFitting:
     def fit_fields(
         self, spark: Sequence[Any], target: Iterable[pa.Field], above: str = ""
     ) -> list[tuple[int | None, Converter | None]]:
-        """For each field of the target, the index of Spark's field and its converter.
+        """The index of Spark's field and its converter, for each field of the target.
 
         (None, None) if Spark has no such field and the target is nullable.
         """

@@ -79,12 +79,12 @@ class Written:
     """The new version; for a skipped write and a dry run the newest one that was seen, 0 if there
     is no table yet."""
     counts: RowCounts | None = field(default_factory=RowCounts)
-    """None for a dry run that would have to compute rows to know."""
+    """What became of rows; None for a dry run that would have to compute rows to know."""
     files: int | None = 0
     """New data files; None for a merge, which does not count them, and where a dry run does not
     know."""
     bytes: int | None = 0
-    """Their size."""
+    """Size of the new data files."""
     skipped: bool = False
     """Nothing was written: the table has the batch already, there was nothing to do, or mode is
     "ignore" and there is a table."""
@@ -221,7 +221,7 @@ class Answers:
     """What all tasks answered."""
 
     fragments: tuple[Fragment, ...]
-    """In task order, without ids."""
+    """New fragments in task order, without ids."""
     errors: tuple[LancewoodError, ...]
 
     @property

@@ -13,7 +13,7 @@ from lancewood.pipeline.report.markup import Child, Html, counted, element, join
 
 _WIDE = 1000
 _LEAST = 12
-"""Of ``_WIDE``: anything that exists at all stays visible."""
+"""The least part of ``_WIDE``: anything that exists at all stays visible."""
 _PLOT_WIDTH, _PLOT_HEIGHT, _EDGE = 240, 56, 5
 
 
