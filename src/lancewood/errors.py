@@ -51,7 +51,7 @@ class ConflictError(LancewoodError):
 
 
 class RetryableConflictError(ConflictError):
-    """Another commit landed first; the operation may succeed when it is run again on the newer
+    """Another commit landed first; the operation may succeed when run again on the newer
     version."""
 
 

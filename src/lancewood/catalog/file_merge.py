@@ -78,8 +78,6 @@ def merge_files(
 
 @dataclass
 class _Merging:
-    """One merge of files."""
-
     known: FileObjects
     sink: ObjectSink
     favor: Favor | None = None

@@ -51,8 +51,7 @@ def put_files(objects: ObjectSink, files: Mapping[str, bytes]) -> dict[str, Tree
 
 
 def put_entries(objects: ObjectSink, blobs: Mapping[str, Hash]) -> dict[str, TreeEntry]:
-    """Write the directories above blobs that are written already; returns the entries of the
-    top."""
+    """Write directories above blobs that are written already; returns the entries of the top."""
     top: dict[str, Any] = {}
     for path, blob in blobs.items():
         *above, name = path.split("/")

@@ -27,8 +27,7 @@ class CommandEntry(NamedTuple):
     """Which function a command is, and the one line that lists show of it."""
 
     function: str
-    """The function as its module below ``lancewood.cli``, a colon, and its name; or a Typer group
-    there."""
+    """The module below ``lancewood.cli``, a colon, and the function; or a Typer group there."""
     summary: str
 
 

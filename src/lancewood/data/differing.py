@@ -30,8 +30,7 @@ def differing(one: pa.Array, other: pa.Array) -> Mask:
 
 
 def _unequal(one: Any, other: Any, both: Mask) -> Mask:
-    """Whether values differ in rows that are null in neither array; the result for others is
-    undefined."""
+    """Whether values differ, in rows that are null in neither array; undefined in others."""
     kind = one.type
     found: Mask
     if pa.types.is_struct(kind):

@@ -23,7 +23,7 @@ from lancewood.version import how_to_install
 T = TypeVar("T")
 _COMMITTER = "lancewood"
 _TOGETHER = 25
-"""Deletes in one request."""
+"""Number of deletes in one request."""
 _WORKERS = 8
 _TURNED_AWAY = {
     "ProvisionedThroughputExceededException",

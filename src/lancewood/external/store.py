@@ -91,8 +91,8 @@ class ExternalStore(StoreAround):
         return self.inner.list(prefix)
 
     def stamp(self, directory: str) -> DirectoryStamp | None:
-        """A stamp of a directory; None for manifests: a commit is in the manifest store before it
-        is visible here."""
+        """A directory's stamp; None for manifests, as commits are in the manifest store before
+        here."""
         is_plain = versions_root(check_directory(directory)) is None
         return self.inner.stamp(directory) if is_plain else None
 

@@ -61,8 +61,6 @@ class CsvOptions:
 
 
 class CsvSource:
-    """A CSV file."""
-
     is_text, may_lack_columns = True, False
     total_rows: int | None = None
 

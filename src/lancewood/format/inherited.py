@@ -63,8 +63,7 @@ def _entry(fragment: bytes) -> bytes:
 
 
 def refer_one_by_one(raw: Sequence[bytes], base_id: BaseId, name: str) -> Iterator[bytes]:
-    """The bytes of each fragment with this base path where it has none, by decoding and
-    encoding."""
+    """Decode and encode fragments, with this base path for each of their files that has none."""
     for each in Manifest(table_pb2.Manifest(fragments=raw), name=name).fragments:
         fragment = each.message
         if any(

@@ -21,8 +21,7 @@ HEADS = "refs/heads/"
 TAGS = "refs/tags/"
 
 _MOST_BYTES = 250
-"""Number of bytes in one part of a name: file names have 255, and the suffix of a lock takes
-five."""
+"""Number of bytes in a part of a name: file names have 255, and the suffix of a lock takes five."""
 _is_half = re.compile(r"[\ud800-\udfff]").search
 _is_forbidden = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]").search
 _UNSEEN = dict.fromkeys(
@@ -138,8 +137,7 @@ def below(root: RepositoryRoot, key: str) -> RepositoryRoot:
 
 
 def real_repository_root(root: RepositoryRoot) -> str:
-    """A root in the form in which roots are compared: a path without symbolic links, a uri as it
-    is."""
+    """A root as roots are compared: a directory without symbolic links, a uri as it is."""
     return os.path.realpath(root) if isinstance(root, Path) else root.rstrip("/")
 
 

@@ -41,8 +41,7 @@ class PackDirectory:
         self._packs: dict[str, Pack] = {}
 
     def look(self) -> bool:
-        """Find out which packs there are; whether there are others than before. Raises
-        FormatError."""
+        """Find the packs that there are; whether others than before. Raises FormatError."""
         names = {each[:-4] for each in self._store.names("") if each.endswith(".idx")}
         before = self._packs.keys()
         if names == before:

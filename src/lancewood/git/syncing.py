@@ -41,8 +41,7 @@ def sync_paths(files: Iterable[str] = (), directories: Iterable[str] = ()) -> No
 
 
 def sync_and_close(descriptors: Iterable[int]) -> None:
-    """Return when the bytes of open files are on the disk; the files are closed whatever
-    happens."""
+    """Return when the bytes of open files are on the disk; they are closed whatever happens."""
     together([partial(_sync_and_close, each) for each in descriptors])
 
 

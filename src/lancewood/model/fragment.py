@@ -261,8 +261,8 @@ class Fragment:
         return self.with_files([*(each for each in older if not each.is_dead), file])
 
     def without_dead_files(self, live: frozenset[FieldId]) -> Fragment:
-        """This fragment without files that hold none of the live fields; pylance treats such a file
-        as damage."""
+        """This fragment without files that hold no live field; pylance treats such a file as
+        damage."""
         if not any(live.isdisjoint(each.fields) for each in self.message.files):
             return self
         known = live | frozenset(LINEAGE_FIELDS.values())

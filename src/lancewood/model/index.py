@@ -159,7 +159,6 @@ class Index:
         return Index(copy)
 
     def with_file(self, file: IndexFile) -> Index:
-        """This index with one more file in its directory."""
         copy = table_pb2.IndexMetadata()
         copy.CopyFrom(self.message)
         copy.files.add(path=file.path, size_bytes=file.size)

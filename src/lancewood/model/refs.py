@@ -172,8 +172,7 @@ class Branch:
     manifest_size: int
     """A hint: the size of the manifest that it was made from, or of its own first one."""
     identifier: tuple[BranchPoint, ...] | None = None
-    """The descent of the branch from main, with itself last; None where the writer did not record
-    it."""
+    """The descent of the branch from main, itself last; None where the writer did not record it."""
     reset_in: Version | None = None
     """The version in which it was reset to the parent's version; None where it never was, or the
     writer did not record it."""

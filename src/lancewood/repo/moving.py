@@ -279,8 +279,7 @@ def uncommitted(context: RepoContext, branch: str, pin: Pin) -> str | None:
 def reset(
     context: RepoContext, branch: str, revision: str, *, soft: bool, dry_run: bool
 ) -> Committed:
-    """Move a branch to the commit of a revision, with its tables; ``soft`` leaves the tables
-    alone."""
+    """Move a branch and its tables to the commit of a revision; ``soft`` moves the ref alone."""
     move = BranchMove(
         context,
         branch,

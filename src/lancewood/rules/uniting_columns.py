@@ -116,8 +116,7 @@ class UnitedSchema:
     """Columns in the order of ours, then those that only theirs has."""
     metadata: Mapping[str, bytes]
     theirs_ids: Lineage
-    """Ids of the united schema by those of theirs, for fields whose values fit it in files of
-    theirs."""
+    """Ids of the united schema by those of theirs, for fields whose stored values fit it."""
     base_ids: Lineage
     """Ids of the base by those of the united schema, without what is ``kept``."""
     conflicts: tuple[SchemaConflict, ...]

@@ -234,8 +234,8 @@ def reason_of(text: str) -> str:
 def checked_settings(
     conf: Mapping[str, Setting], settings: Mapping[str, Setting]
 ) -> dict[str, str]:
-    """Both mappings of settings as one, as Spark spells values. Raises InvalidInputError for what
-    is no setting."""
+    """Both mappings as one, values as Spark spells them. Raises InvalidInputError for no
+    setting."""
     if not isinstance(conf, Mapping):
         raise InvalidInputError(
             f"conf takes a mapping from names of settings to values, got a {type(conf).__name__}"
@@ -311,8 +311,7 @@ def _is_changeable(running: Any, name: str, value: str) -> bool:
 
 
 def _has_value(found: str | None, asked: str) -> bool:
-    """Whether a setting has the value asked for; Spark puts options of its own before those for
-    Java."""
+    """Whether a setting has the value asked for, perhaps after options that Spark puts before."""
     return found is not None and (found == asked or found.endswith(f" {asked}"))
 
 

@@ -33,7 +33,7 @@ _COMPARED = ("pyarrow", "pylance", "pandas")
 
 
 def attempt(trial: Trial) -> dict[str, Any]:
-    """The report."""
+    """The report of a trial, in a session of its own."""
     begun = time.monotonic()
     spark = session(trial.master, app_name="lancewood doctor", conf=trial.conf)
     started = time.monotonic() - begun

@@ -76,8 +76,7 @@ def stage_copy(source: str, directory: str, *, sync: bool) -> str:
 
 
 def stage_parts(directory: str, parts: Iterable[bytes], *, sync: bool) -> str:
-    """Write parts of bytes as one file under a name that listings leave out, and return its
-    path."""
+    """Write parts of bytes as one file that listings leave out, and return its path."""
 
     def fill(descriptor: int) -> None:
         for each in parts:

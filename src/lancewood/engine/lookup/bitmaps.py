@@ -30,7 +30,7 @@ _MOST_VALUES = 4_096
 
 @dataclass(frozen=True)
 class Bitmaps:
-    """One segment."""
+    """One segment of a BITMAP index."""
 
     file: IndexFile
 

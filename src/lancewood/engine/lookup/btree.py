@@ -61,7 +61,7 @@ class _Pages:
 
 @dataclass(frozen=True)
 class BTree:
-    """One segment."""
+    """One segment of a BTREE index."""
 
     lookup: IndexFile
     data: IndexFile

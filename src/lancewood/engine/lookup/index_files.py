@@ -151,7 +151,6 @@ class KeptParts:
         return part
 
     def clear(self) -> None:
-        """Forget everything."""
         with self._lock:
             self._parts.clear()
             self._held = 0

@@ -50,7 +50,7 @@ class _Zones:
 
 @dataclass(frozen=True)
 class Zones:
-    """One segment."""
+    """One segment of a ZONEMAP index."""
 
     file: IndexFile
 

@@ -206,7 +206,6 @@ class RowFacts:
 
     @cached_property
     def deleted(self) -> BitMap:
-        """The deleted offsets."""
         bitmap = self.snapshot.deletions(self.fragment)
         return BitMap() if bitmap is None else bitmap
 

@@ -251,9 +251,8 @@ class GroupScan:
 
 
 class LateGroupScan(GroupScan):
-    """Group scan with late materialisation, where a filter's columns alone are small: these are
-    read and filtered in groups, and the others are fetched from each fragment, for rows that
-    pass."""
+    """Group scan with late materialisation, where a filter's columns alone are small: they are read
+    and filtered in groups, and the others are fetched from each fragment, for passing rows."""
 
     def __init__(self, shape: RowShape) -> None:
         super().__init__(shape)

@@ -296,7 +296,7 @@ class ScanPlan:
         return (fragment for fragment, _ in self._parts())
 
     def _parts(self) -> Iterator[tuple[Fragment, Cut | None]]:
-        """The fragments that can hold a row that passes, each with its rows that can; None means
+        """The fragments that can hold a passing row, each with its rows that can pass; None means
         all."""
         if self.predicate is None:
             return ((each, self._requested(each)) for each in self.fragments)

@@ -55,8 +55,7 @@ class NearestSearch:
     column: SearchedColumn
     asked: Nearest
     rows: int
-    """Number of rows in the version: no more can be found, and pylance makes room for what is
-    asked."""
+    """Number of rows in the version: no more can be found, and pylance makes room for all asked."""
 
     def find(
         self,

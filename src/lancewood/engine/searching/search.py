@@ -39,8 +39,7 @@ SCORE = "_score"
 QUERY = "query_index"
 _NO_OPTIONS = VectorOptions()
 _LEAST_FUSED, _TIMES_FUSED = 100, 4
-"""Number of rows that each search gives by vector and words: at least, and as a multiple of
-``k``."""
+"""Number of rows that each of both searches gives: at least, and as a multiple of ``k``."""
 
 
 @dataclass(frozen=True, kw_only=True)

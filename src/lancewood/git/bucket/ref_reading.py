@@ -135,8 +135,8 @@ class BucketRefReader:
         return None if is_marker(data) else decode_ref(data, name, self._file(name))
 
     def loose(self, name: str) -> str | None:
-        """A hash, or ``ref: `` and another name, without looking at packed refs; None where there
-        is none."""
+        """A hash, or ``ref: `` and another name, of a ref that is not packed; None where there is
+        none."""
         data = self._objects.read(name)
         if data is None or is_marker(data):
             return None

@@ -143,8 +143,7 @@ class BucketRepository(GitRepository):
         fsync: bool | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> Self:
-        """The repository at a uri: NotFoundError where there is none, UnsupportedError for another
-        kind."""
+        """The repository at a uri; NotFoundError without one, UnsupportedError for another kind."""
         store = open_store(path, fsync=fsync, storage_options=storage_options)
         if not is_there(store, HEAD):
             if is_there(store, f".git/{HEAD}"):

@@ -78,7 +78,7 @@ class ColumnWriter:
         self._file_writer.finish()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is worked out again elsewhere."""
+        """Pickle the fields alone: the rest is worked out again elsewhere."""
         return {each.name: self.__dict__[each.name] for each in fields(self)}
 
     @cached_property

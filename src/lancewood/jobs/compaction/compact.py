@@ -96,8 +96,6 @@ class Compaction(Job[CompactionCounts]):
 
 @dataclass(frozen=True)
 class _Compacting:
-    """A compaction under way."""
-
     goal: CompactionGoal
     runner: Runner
     commit_options: CommitOptions

@@ -68,7 +68,7 @@ class FragmentSizes:
 
     @classmethod
     def of(cls, manifest: Manifest) -> FragmentSizes:
-        """From the manifest alone."""
+        """The sizes of a version's fragments, from the manifest alone."""
         messages = [each.message for each in manifest.fragments]
         physical = np.array([each.physical_rows for each in messages], np.int64)
         deleted = np.zeros(len(messages), np.int64)

@@ -70,8 +70,7 @@ ENOUGH_BYTES = 1 << 30
 SMALL_BYTES = 4 << 20
 """Bytes of segments that are made one in less time than it takes to begin a job."""
 SMALL_ZONED_BYTES = 64 << 20
-"""Bytes of data files in whose columns least and greatest values are found in less time than
-that."""
+"""Bytes of data files whose least and greatest values are found before a job has begun."""
 
 T = TypeVar("T")
 Plans = Callable[[Ground], Sequence[SegmentPlan]]

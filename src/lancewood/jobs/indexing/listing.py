@@ -26,8 +26,7 @@ class IndexInfo:
     column: str | None
     """The dotted path of its column; None where it is on several, or on one that is gone."""
     kind: str
-    """The kind, such as BTREE; of one that is not built here, the name that the manifest has for
-    it."""
+    """The kind, such as BTREE; the manifest's own name for one that is not built here."""
     metric: str | None
     """How vectors are compared."""
     segments: int

@@ -109,8 +109,8 @@ class Ground:
         return plan_scan(self.snapshot).count() if known is None else known
 
     def readable(self, ids: BitMap, number: FieldId) -> Iterator[Fragment]:
-        """The fragments with these ids whose values in a column pylance can read, in the order of
-        the state."""
+        """The fragments with these ids of which pylance can read a column, in the order of the
+        state."""
         manifest = self.snapshot.manifest
         if len(ids) == len(self.live):
             chosen: Iterable[Fragment] = manifest.fragments

@@ -60,7 +60,7 @@ class Search:
     """The physical rows of these fragments that can have a key of the source; of others all can."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is worked out again elsewhere."""
+        """Pickle the fields alone: the rest is worked out again elsewhere."""
         return {each.name: self.__dict__[each.name] for each in fields(self)}
 
     @cached_property

@@ -116,7 +116,7 @@ class SourceRows(ABC):
 
 @dataclass(frozen=True)
 class FittedSource(SourceRows):
-    """A source in memory."""
+    """The source of a merge in memory."""
 
     table: Schema
     columns: Schema
@@ -125,7 +125,7 @@ class FittedSource(SourceRows):
     condition: MatchCondition | None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is worked out again elsewhere."""
+        """Pickle the fields alone: the rest is worked out again elsewhere."""
         return {each.name: self.__dict__[each.name] for each in fields(self)}
 
     def bare(self) -> FittedSource:
@@ -178,8 +178,7 @@ def fit_schema(snapshot: Snapshot, data: pa.Schema, choices: Choices) -> tuple[A
 
 
 def fit_columns(table: Schema, data: pa.Schema, choices: Choices) -> tuple[Alignment, Key]:
-    """How rows of this schema become rows with the columns of ``table``, and the key that tells
-    them apart."""
+    """How rows of this schema get the columns of ``table``, and the key that tells them apart."""
     key = resolve_key(table, choices.on)
     for path in key.paths:
         _check_has_key(data, path)

@@ -188,7 +188,6 @@ def declare(root: Store, mine: Intent, instead_of: Standing | None) -> bool:
 
 
 def withdraw(root: Store) -> None:
-    """Remove the intent."""
     root.delete([INTENT_KEY])
 
 

@@ -83,8 +83,7 @@ class Copies:
         self._hiding.clear()
 
     def data_file(self, file: DataFile) -> DataFile:
-        """Plan a copy of a data file in the root of the target's data files; returns the file as
-        copied."""
+        """Plan a copy of a data file in the root of the target's data files, and return it."""
         found = self._files.get(file.path)
         if found is None:
             name = new_data_file_name()

@@ -317,8 +317,8 @@ class Net:
     removed: Sequence[Fragment]
 
     def with_marks(self, marks: dict[FragmentId, RowVersions]) -> Net:
-        """Give some fragments other last-updated versions; those that are then as before do not
-        count as changed."""
+        """Set last-updated versions of some fragments; those then as before do not count as
+        changed."""
 
         def marked(fragment: Fragment) -> Fragment:
             found = marks.get(fragment.id)

@@ -40,7 +40,7 @@ class Assignments:
         _ = self._each  # raises for a bad assignment now
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without cached values."""
+        """Pickle without cached values."""
         return {"schema": self.schema, "values": self.values, "parameters": self.parameters}
 
     @property

@@ -73,7 +73,7 @@ class Matching:
         _ = self.predicate  # raises for a wrong name or type now
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without cached values."""
+        """Pickle without cached values."""
         return {each.name: self.__dict__[each.name] for each in fields(self)}
 
     @cached_property

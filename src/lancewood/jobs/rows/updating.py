@@ -43,7 +43,7 @@ class Updating:
     values: Mapping[str, Any] = field(repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without cached values."""
+        """Pickle without cached values."""
         return {"matching": self.matching, "values": self.values}
 
     @property

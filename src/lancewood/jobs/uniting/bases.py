@@ -47,8 +47,8 @@ class Bases(Generic[T]):
         return _Finding(below, nothing, key, most or _MOST_STATES).group(bases)
 
     def followed_by(self, steps: Iterable[tuple[T, T]]) -> Bases[T]:
-        """Add the step between the two states of each pair, as if nothing but that had been done to
-        the base."""
+        """Add the step between two states, for each pair, as if just that had been done to the
+        base."""
         added = tuple((after, Bases(before)) for before, after in steps)
         return Bases(self.first, (*self.others, *added), len(added))
 
@@ -139,8 +139,7 @@ class _Finding(Generic[T]):
         self._groups = dict[Hashable, list[T]]()
         """Groups of states, named by the keys of their states in any order."""
         self._lower = dict[Hashable, list[Hashable]]()
-        """What the first state and each other state of a group come from, for groups that were
-        looked at."""
+        """What the first state and each other one of a group come from, for groups looked at."""
         self._made = dict[Hashable, Bases[T]]()
 
     def group(self, bases: Sequence[T]) -> Bases[T]:

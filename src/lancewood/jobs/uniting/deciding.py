@@ -104,7 +104,7 @@ class Deciding:
         _ = self.rules  # raises for a bad rule now
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without cached values."""
+        """Pickle without cached values."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @cached_property

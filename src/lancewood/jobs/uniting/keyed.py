@@ -71,8 +71,7 @@ class KeyColumns:
         )
 
     def known_by(self, met: Met, rows: MetRows) -> list[pa.Array]:
-        """The key of each row, as the first base that has the row stores it, or else theirs or
-        ours."""
+        """The key of each row, as the first base that has it stores it, or else theirs or ours."""
         left, order, parts = np.ones(len(rows), np.bool_), list[Ints](), list[list[pa.Array]]()
         for side in (*range(_BASE, len(met.states)), _THEIRS, _OURS):
             at = np.flatnonzero(left & rows.places[side].there)
@@ -226,8 +225,7 @@ class Rivals:
 
 
 def without_inserted(met: Met, side: int, ids: Ids) -> Met:
-    """Drop rows that a side inserted, by their ids: those of theirs do not come, those of ours
-    go."""
+    """Drop rows that a side inserted, by id: those of theirs do not come, those of ours go."""
     if side == _THEIRS:
         is_new = ~met.taken.ours.there & ~met.taken.base.there
         fresh = met.taken.at(is_new).singles()

@@ -55,8 +55,7 @@ class Placed(NamedTuple):
         return Placed(self.parts[chosen], self.offsets[chosen])
 
     def each(self, counts: Ints, skipped: Ints | int = 0) -> Placed:
-        """Every row as a stretch of its own: ``counts`` rows of each stretch, after ``skipped``
-        ones."""
+        """Every row as a stretch of its own: ``counts`` rows of each stretch, after ``skipped``."""
         starts = (self.offsets + skipped).astype(np.uint64)
         return Placed(np.repeat(self.parts, counts), expand(starts, counts, 1).astype(np.int64))
 
@@ -104,7 +103,6 @@ class MetRows:
 
     @classmethod
     def joined(cls, one: MetRows, other: MetRows) -> MetRows:
-        """The stretches of both."""
         pairs = zip(one.places, other.places, strict=True)
         return cls(
             np.concatenate((one.firsts, other.firsts)),
@@ -150,11 +148,10 @@ class Met:
     sides: tuple[Comparison, Comparison]
     """The base compared with theirs, and with ours."""
     both_in: tuple[Ints, Ints]
-    """For each stretch of ``both``: its doubt in the comparison of theirs, and of ours, or
-    ``NOWHERE``."""
+    """The doubt that each stretch of ``both`` is in, of theirs and of ours; ``NOWHERE`` for
+    none."""
     keyed: MetRows
-    """Rows that have different ids and are one row by their key, as ``paired_by_key`` finds
-    them."""
+    """Rows that have different ids and are one row by their key (``paired_by_key``)."""
     rivals: MetRows
     """Pairs of different rows, one of theirs and one of ours, that got one key."""
     key_taken: MetRows
@@ -163,8 +160,7 @@ class Met:
     asked: MetRows
     """Rows that the caller asked for by their ids; they are in no other group."""
     settled: int = 0
-    """Number of pairs that got one key and were decided; rows that lost their new key are in
-    ``asked``."""
+    """Number of pairs with one key that were decided; rows that lost it are in ``asked``."""
     grafts: tuple[Graft, ...] = ()
     """Fragments of ours that get columns of theirs; see ``grafting``."""
 
@@ -373,8 +369,7 @@ class _Places:
         self.states = tuple(state for _, state in ordered)
 
     def _in_base(self, sides: Sequence[Comparison]) -> tuple[Placed, State]:
-        """Where the first base has the rows: each comparison has the fragments of it that differ
-        there."""
+        """Where the first base has the rows: each comparison has fragments of it that differ."""
         parts, offsets = self._nowhere()
         known, numbers = list[Part](), dict[FragmentId, int]()
         for side in sides:

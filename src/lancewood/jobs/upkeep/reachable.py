@@ -70,8 +70,7 @@ class ReadingTask:
     may_go: frozenset[str] = frozenset()
     """The names of manifests that are expired, if they are old enough."""
     cutoff_ns: int | None = None
-    """Expired manifests up to this time may go, in nanoseconds since 1970; None: whatever their
-    age."""
+    """Expired manifests up to this time may go, in nanoseconds since 1970; None: of any age."""
 
 
 @dataclass(frozen=True, slots=True)

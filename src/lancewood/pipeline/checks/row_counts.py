@@ -30,8 +30,8 @@ def _asked(check: RowsCheck) -> str:
 
 
 def _change_asked(change: float, bound: str) -> str:
-    """A bound on the change of rows in words. Below zero they turn around: at least -0.1 is at most
-    10 % fewer."""
+    """A bound on a change in words, turned around below zero: at least -0.1 is at most 10 %
+    fewer."""
     if change == 0:
         return f"at {bound} as many rows as before"
     if change > 0:

@@ -160,8 +160,7 @@ class TargetIndex:
     column: str
     spot: Spot = field(compare=False)
     kind: str | None = None
-    """The kind, such as ``BTREE``; ``lookup``, ``search`` and None choose by the type of the
-    column."""
+    """A kind such as ``BTREE``; ``lookup``, ``search`` and None choose by the column's type."""
     metric: str | None = None
     partitions: int | None = None
     sub_vectors: int | None = None
@@ -314,7 +313,7 @@ class Stream:
     trigger: str
     """``available-now``, or an interval such as ``10 seconds``."""
     checkpoint: str
-    """A directory."""
+    """The directory of the stream's checkpoint."""
     spot: Spot
     options: Mapping[str, str] = field(default_factory=dict)
     """Options of the reader of the stream, beside those of the source: ``maxFilesPerTrigger``."""

@@ -53,7 +53,7 @@ class Filling:
         return "".join(value for _, value in self._parts(template, spot))
 
     def sql(self, template: str, spot: Spot) -> str:
-        """The SQL with parameters filled in: a value may not end the quotes or the comment around
+        """The SQL with parameters filled in: no value may end the quotes or the comment around
         it."""
         quoting = Quoting()
         parts = []

@@ -75,7 +75,6 @@ class Views:
         return known
 
     def close(self) -> None:
-        """Drop the views."""
         for each in self._by_frame.values():
             self._spark.catalog.dropTempView(each)
         self._by_frame.clear()
@@ -133,7 +132,6 @@ class Registered:
                 register(named.name, function, kind)
 
     def close(self) -> None:
-        """Drop the functions."""
         for each in self._names:
             self._spark.sql(f"DROP TEMPORARY FUNCTION IF EXISTS `{each}`")
         self._names.clear()

@@ -108,8 +108,6 @@ def _new_schema(target: Target, frames: Frames) -> pa.Schema:
 
 @dataclass
 class _Loading:
-    """One target being loaded."""
-
     _spark: SparkSession
     _context: RunContext
     _target: Target

@@ -39,8 +39,7 @@ SCHEMA = pa.schema(
 )
 """The columns of a quarantine."""
 _ADDED = frozenset(["moment", "file", "line"])
-"""Columns that a quarantine of earlier releases does not have: it gets them with its next bad
-row."""
+"""Columns that a quarantine of earlier releases lacks: it gets them with its next bad row."""
 MOST_REASONS = 20
 _MOST_SHOWN, _MOST_OF_A_REASON = 10, 3
 _MOST_VALUE, _MOST_TEXT = 80, 600

@@ -153,7 +153,7 @@ class Ledger:
     repository: Repository
     pipeline: str
     branch: str
-    """The one published into."""
+    """The branch that runs are published into."""
 
     def find(self, run: str) -> PublishedRun | None:
         """A run that the history of the branch holds, reverted or not; None if it does not.

@@ -55,8 +55,6 @@ from lancewood.repo import TAGS, Repository
 
 @dataclass
 class PipelineRun:
-    """One run."""
-
     pipeline: Pipeline
     repository: Repository
     stages: Stages
@@ -144,7 +142,7 @@ class PipelineRun:
         self._finish(context, published, Ending.PUBLISHED)
 
     def _end_without_news(self, context: RunContext) -> None:
-        """End a run without news; sources are not analysed, as files that are all gone have no
+        """End a run without news; sources are not analysed: files that are all gone have no
         columns."""
         context.remove_branch()
         self.facts.ending = Ending.NOTHING_NEW

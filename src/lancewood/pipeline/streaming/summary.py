@@ -90,8 +90,7 @@ def _sources(before: Sequence[SourceFacts], now: Sequence[SourceFacts]) -> list[
 
 
 def _targets(before: Sequence[TargetFacts], now: Sequence[TargetFacts]) -> list[TargetFacts]:
-    """Targets in the order of the file, with the figures of all batches: a table may be among them
-    twice."""
+    """Targets in the order of the file, batches added up: a table may be among them twice."""
     if not before:
         return [*now]
     return [_target(old, new) for old, new in zip(before, now, strict=True)]

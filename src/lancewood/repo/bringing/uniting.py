@@ -51,8 +51,7 @@ class RowMerges:
     by_table: Mapping[str, Resolve] = field(default_factory=dict)
     """Rules of tables for which ``resolve`` does not count."""
     fitted: dict[str, Resolve] = field(default_factory=dict)
-    """Rules of the other tables: what of ``resolve`` is about columns that they have; filled in by
-    ``uniting``."""
+    """What of ``resolve`` is about columns that other tables have; filled in by ``uniting``."""
     used: dict[str, set[str]] = field(default_factory=dict)
     """The conflicts of each table on which there were decisions; filled in by ``judge``."""
     left_out: dict[str, tuple[str, ...]] = field(default_factory=dict)

@@ -190,8 +190,7 @@ class FileChange:
 
     context: RepoContext
     bases: tuple[Hash, ...]
-    """Commits before the change; none: no files. Several, the newest first, after criss-cross
-    merges."""
+    """Commits before the change, newest first, several after criss-cross merges; none: no files."""
     after: Hash | None
     """The commit after the change; None stands for no files."""
     refused: str

@@ -34,8 +34,7 @@ class Sides:
     names: tuple[str, str]
     """What the caller calls them."""
     commits: tuple[Hash, Hash] | None
-    """Both commits; None if one side is none: before the first commit, and for tables as they
-    stand."""
+    """Both commits; None if one side is none: before the first, and for tables as they stand."""
     before: TableTree
     after: TableTree
 
@@ -52,8 +51,7 @@ class Sides:
         return changed_tables(self.before, self.after, [table])
 
     def measured(self, changes: tuple[TableChange, ...]) -> tuple[TableChange, ...]:
-        """Add to each change what is known about its rows, and mark unrelated tables of one
-        name."""
+        """Add to changes what is known about their rows, and mark unrelated tables of one name."""
         from lancewood.repo.looking.measuring import mark_unrelated, measured
 
         found = measured(self.context, changes)

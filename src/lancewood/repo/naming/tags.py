@@ -150,8 +150,7 @@ class Tags(NamedCommits):
             ) from gone
 
     def _protect_again(self, ref: str) -> None:
-        """Protect the commits of a tag that may have been made again meanwhile, and needs the tags
-        in the tables."""
+        """Protect a tag that was made again meanwhile, and needs the tags in the tables."""
         found = self._context.git.refs.read(ref)
         if found is not None:
             protect(self._context, ref, self._context.git.objects.peel(found))

@@ -188,7 +188,6 @@ class ExpressionFiles(ColumnFiles):
 
     @property
     def bytes(self) -> int:
-        """Bytes written."""
         return sum(each.file.size or 0 for each in self._kept.values())
 
     def _in_tasks(

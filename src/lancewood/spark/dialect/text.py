@@ -335,8 +335,7 @@ def _dialect(double_quotes_name: bool) -> Any:
 
 @functools.cache
 def _script_dialect(double_quotes_name: bool) -> Any:
-    """Dialect with the tokens of ``_dialect``, also of statements of which sqlglot keeps the rest
-    as one text."""
+    """The dialect with tokens also of statements of which sqlglot keeps the rest as one text."""
     parent = type(_dialect(double_quotes_name))
     tokenizer = subclass(parent.tokenizer_class, "Tokenizer", {"COMMANDS": set()})
     return subclass(

@@ -57,7 +57,7 @@ class MergeChanges:
     """Where inserted rows come from, if not from the source."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is worked out again elsewhere."""
+        """Pickle the fields alone: the rest is worked out again elsewhere."""
         return {each.name: self.__dict__[each.name] for each in fields(self)}
 
     @cached_property

@@ -88,7 +88,7 @@ class TableKeys:
     """What all tasks that read keys of the table share; a message holds fragments."""
 
     snapshot: Snapshot
-    """Bare."""
+    """The version, without fragments."""
     key: Key
     keeps_nulls: bool
     """Whether rows that can match nothing are needed too."""

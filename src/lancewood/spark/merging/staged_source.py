@@ -102,7 +102,7 @@ class StagedSource(SourceRows):
     """The staged column that marks rows which delete the row with their key."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without cached properties."""
+        """Pickle without cached properties."""
         return {each.name: self.__dict__[each.name] for each in fields(self)}
 
     def check_fit(self) -> None:
