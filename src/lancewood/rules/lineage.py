@@ -75,7 +75,7 @@ class Related:
             )
 
     def only(self, columns: Collection[str]) -> Related:
-        """The lineage, which is unknown for none but these columns and the fields inside them."""
+        """The lineage, with ``unknown`` cut to these columns and the fields inside them."""
         unknown = (each for each in self.unknown if each.split(".")[0] in columns)
         return replace(self, unknown=tuple(unknown))
 

@@ -199,7 +199,6 @@ class LiveRows:
         )
 
     def only(self, chosen: npt.NDArray[np.bool_]) -> LiveRows:
-        """The chosen stretches."""
         return self._at(np.flatnonzero(chosen))
 
     def _at(self, locations: npt.NDArray[np.intp]) -> LiveRows:

@@ -34,8 +34,8 @@ def ranks(queries: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
 
 
 def settled(ask: Ask, queries: int, k: int, *, best_is_high: bool = False) -> Found:
-    """The ``k`` best rows of each query, where a row at the end may be as good as others that were
-    cut off: then more are asked for, until it is known which of them comes first."""
+    """The ``k`` best rows of each query, asking for more candidates while a tie at rank ``k`` could
+    still change which these are."""
     parts, left, asked = [], np.arange(queries), k + 1
     while True:
         found = ranked(ask(left, asked), asked, best_is_high=best_is_high)

@@ -106,7 +106,7 @@ class Moves:
         return sorted(each for each in loose | files if is_ref(each))
 
     def unfolded(self) -> list[str]:
-        """The refs, and HEAD, that have lines which are not in git's file."""
+        """Refs, and HEAD, whose log has lines that were not brought into git's file yet."""
         names = {_name(each.key) for each in self._store.list(MOVES)}
         return sorted(each for each in names if is_ref(each) or each == HEAD)
 

@@ -266,7 +266,8 @@ class _Building:
     def _made_by(
         self, runner: Runner, work: Callable[[T], BuiltSegment], tasks: Sequence[T], *, what: str
     ) -> Iterator[BuiltSegment]:
-        """The segments that tasks build, in their order; if one fails, all of them go."""
+        """Build segments on ``runner``, in task order, noting all that must go if one of them
+        fails."""
         for each in runner.run(work, tasks, what=what, leftover=self._made.append):
             self._made.append(each)
             yield each

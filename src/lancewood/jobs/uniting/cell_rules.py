@@ -26,7 +26,7 @@ from lancewood.jobs.uniting.conflicts import SIDES, SideRows, Sides, as_struct
 
 @dataclass(frozen=True, eq=False)
 class CellRule:
-    """What cells of a column become that are in conflict."""
+    """A rule for the cells of a column that are in conflict."""
 
     name: str
     target: pa.DataType
@@ -113,7 +113,7 @@ def check_cells_named(expression: Expression, name: str) -> None:
 
 
 def speaking(cause: InvalidInputError, name: str) -> str:
-    """What is wrong, for one who named a column without its side."""
+    """The error's message, for a user who named a column without its side."""
     unknown = cause.facts.get("name")
     if cause.facts.get("names") == list(SIDES) and unknown is not None:
         return f"write ours.{unknown}, theirs.{unknown} or base.{unknown}, not {unknown}"

@@ -75,7 +75,7 @@ def _other(side: str) -> str:
 
 
 def _by_column(resolve: Resolve) -> dict[str, ColumnChoice]:
-    """What is decided about columns, one by one."""
+    """The decisions about columns, by name; ``*`` is for all."""
     if isinstance(resolve.schema, str):
         return {"*": resolve.schema}
     return {} if resolve.schema is None else {**resolve.schema}

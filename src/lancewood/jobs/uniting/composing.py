@@ -60,7 +60,7 @@ from lancewood.rules.verdicts import Outcome
 
 @dataclass
 class Union:
-    """What theirs adds to ours; a composer for the engine's commit."""
+    """The rows, columns and settings that theirs adds to ours; a composer for a commit."""
 
     ours: Snapshot
     theirs: Snapshot
@@ -93,7 +93,7 @@ class Union:
 
     @property
     def properties(self) -> dict[str, str]:
-        """What its transaction says for those who follow rows and columns through it."""
+        """Properties of the transaction, by which rows and columns are followed through it."""
         ours = {} if self.head.fields is None else recorded(self.rewritten)
         return {MARKS_PROPERTY: "exact", **ours, **self.of_theirs}
 
@@ -222,7 +222,7 @@ def _uncovered(before: Sequence[Index], after: Sequence[Index], *, is_all: bool)
 
 
 def settings(head: Manifest, config: Mapping[str, str]) -> tuple[object, ...]:
-    """What a version has besides rows, with this of its configuration."""
+    """Fields and metadata of a version, with ``config`` as its configuration."""
     return [*head.fields], head.schema_metadata, config, head.table_metadata
 
 
@@ -389,8 +389,8 @@ class _Attempt:
         return map(self._now, sorted(numbers))
 
     def _versions(self, rows: Placed, what: str) -> Ids:
-        """Which versions made or last changed rows of ours: this one for those that it does not
-        have."""
+        """The versions that made or last changed rows; this one where ours does not have the
+        row."""
         found = np.full(len(rows.parts), self._version, np.uint64)
         there = np.flatnonzero(rows.there)
         for number, at in Places(*rows.at(there)).by_part():
@@ -399,7 +399,7 @@ class _Attempt:
         return found
 
     def _facts(self, number: int) -> RowFacts:
-        """What is known of a fragment of ours; rows of one may come in many of theirs."""
+        """Row facts of a fragment of ours, kept: its rows may come in many fragments of theirs."""
         if number not in self._known:
             ours = self._union.ours
             self._known[number] = RowFacts(ours, ours.manifest.fragment(FragmentId(number)))

@@ -125,7 +125,7 @@ class Sides:
 
 @dataclass(frozen=True)
 class ConflictShape:
-    """What conflicts of one table look like."""
+    """How conflicts of one table are shown: their schema, names and keys."""
 
     table: str
     values: pa.Schema = field(repr=False)
@@ -134,7 +134,7 @@ class ConflictShape:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """What comes out; ``key`` is left out if there is none."""
+        """The schema of rows in conflict; ``key`` is left out if there is none."""
         text = pa.string()
         key = [pa.field(KEY, pa.struct(self._key_fields))] if self.key else []
         return pa.schema(
@@ -242,13 +242,13 @@ def _is_changed(base: Any, *sides: Any) -> bool:
 
 @dataclass
 class Left:
-    """What is left to decide of a merge, counted."""
+    """Conflicts of a merge that are left to decide, counted."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     columns: Counter[str] = field(default_factory=Counter)
     some: list[Mapping[str, Any]] = field(default_factory=list)
     keys: list[Mapping[str, Any]] = field(default_factory=list)
-    """Some that different rows got."""
+    """A few keys that different rows of both sides got."""
 
     def add(
         self,
@@ -256,14 +256,14 @@ class Left:
         columns: Mapping[str, int],
         some: Sequence[Mapping[str, Any]],
     ) -> None:
-        """What a task found: how many conflicts of each kind, of each column, and a few of them."""
+        """Add what a task found: numbers of conflicts by kind and by column, and a few of them."""
         self.keys += [each[KEY] for each in some if each[KIND] == ONE_KEY]
         self.kinds.update(kinds)
         self.columns.update(columns)
         self.some += some[: MOST_SHOWN - len(self.some)]
 
     def check(self, stale: int) -> None:
-        """Raise MergeConflictError if there is anything; so many decisions did not apply."""
+        """Raise MergeConflictError if a conflict is left; ``stale`` decisions did not apply."""
         if not self.kinds:
             return
         said = "; ".join(filter(None, (self._said_of_keys(), self._said_of_rows())))
@@ -304,7 +304,7 @@ def _at_path(column: Any, path: Path) -> Any:
 
 
 def as_struct(side: SideRows, fields: Sequence[pa.Field]) -> pa.Array:
-    """These columns of a side as one; null where the row is not there."""
+    """The columns of a side as one struct; null where the row is not there."""
     mask = None if side.there.all() else pa.array(~side.there)
     if not fields:
         return pa.array([{} if each else None for each in side.there.tolist()], pa.struct([]))

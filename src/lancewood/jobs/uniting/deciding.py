@@ -119,7 +119,7 @@ class Deciding:
 
     @cached_property
     def rules(self) -> Rules:
-        """What the caller said, compiled."""
+        """The rules of ``resolve``, compiled for these columns."""
         return Rules(self.resolve, self.values, self.opaque)
 
     @cached_property
@@ -174,7 +174,7 @@ class Deciding:
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
-    """Which cells differ; a line for each column."""
+    """Cells that differ between base and sides; a line for each column."""
 
     ours: Mask
     """Ours differs from the base."""
@@ -223,7 +223,7 @@ class _States:
     """What both sides did to each row."""
 
     fates: Codes
-    """What becomes of those that are not open."""
+    """One ``Fate`` for each row that is not open."""
     kinds: Codes
     """The kind of the conflict; ``_FREE`` where there is none."""
     left: Mask

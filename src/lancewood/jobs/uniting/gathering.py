@@ -73,7 +73,7 @@ class WrittenRows:
 
 @dataclass(eq=False)
 class Gathered:
-    """All rows that change, by fragment."""
+    """The rows that a merge changes, counted and gathered by fragment."""
 
     written: list[WrittenRows] = field(default_factory=list)
     inserted: int = 0
@@ -102,7 +102,7 @@ class Gathered:
         return bool(self.inserted or self.updated or self.rewritten or self.deleted)
 
     def take(self, met: Met, rows: MetRows) -> None:
-        """Rows of theirs are taken as they are."""
+        """Take rows of theirs as they are."""
         ours, theirs = _by_id(met.states[1], rows.ours), _by_id(met.states[0], rows.theirs)
         self._taken.append((*theirs, rows.counts, *ours, rows.changes))
         self._leave(ours, rows.counts)
@@ -112,18 +112,18 @@ class Gathered:
         self.rewritten += int(rows.counts[is_changed & rows.unread].sum())
 
     def drop(self, met: Met, rows: MetRows) -> None:
-        """Rows of ours go."""
+        """Delete rows of ours."""
         self._leave(_by_id(met.states[1], rows.ours), rows.counts)
         self.deleted += rows.row_count
 
     def graft(self, grafts: Iterable[Graft]) -> None:
-        """Fragments of ours get columns of theirs."""
+        """Give fragments of ours columns of theirs."""
         for each in grafts:
             self.grafts[each.ours] = each
             self.rewritten += each.rows if each.changes else 0
 
     def decide(self, met: Met, rows: MetRows, done: UnitedPortion) -> None:
-        """Rows that a task decided."""
+        """Gather rows that a task decided, each by its fate."""
         self.joined += done.joined
         self.resolved += done.resolved
         self.used.update(done.used)

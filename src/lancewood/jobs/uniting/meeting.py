@@ -257,8 +257,8 @@ class Meeting:
         )
 
     def _groups(self, made: Sequence[npt.NDArray[np.int8]]) -> tuple[_Mask, ...]:
-        """Which stretches are taken, go, are looked at, are only in ours, and are gone from both;
-        by what each state made of them."""
+        """Masks of the stretches in ``taken``, ``gone``, ``both``, ``added`` and ``vanished`` of
+        ``Met``, by what each state made of them."""
         theirs, ours, *others = made
         bases, below = others[: len(self.bases) - 1], others[len(self.bases) - 1 :]
         is_crossed = np.zeros(len(theirs), np.bool_)
@@ -319,7 +319,7 @@ def _all_touched(side: Comparison) -> tuple[Ids, Ints]:
 
 
 def _made_of(side: Comparison, firsts: Ids) -> npt.NDArray[np.int8]:
-    """What a side made of the rows of each stretch."""
+    """The change of each stretch on a side: kept, inserted, deleted or doubtful."""
     found = np.full(len(firsts), _KEPT, np.int8)
     found[side.inserted.find(firsts) >= 0] = _INSERTED
     found[side.deleted.find(firsts) >= 0] = _DELETED
@@ -337,13 +337,13 @@ def _doubt_of(side: Comparison, firsts: Ids) -> Ints:
 
 
 def _changes(theirs: Comparison, doubts: Ints, ours: Snapshot) -> _Mask:
-    """Which stretches differ in more than columns that ours has not."""
+    """Whether each stretch differs in more than columns that ours has not."""
     changes = [changes_rows(each.columns, ours) for each in theirs.doubts]
     return np.array([*changes, True])[doubts]
 
 
 def _in_place(states: Sequence[State], places: Sequence[Placed]) -> _Mask:
-    """Which stretches are in theirs where they are in the first base."""
+    """Whether each stretch is in theirs where it is in the first base."""
     ids = [
         np.array([NOWHERE, *(part.fragment.id for part in states[at].parts)], np.int64)[
             places[at].parts + 1

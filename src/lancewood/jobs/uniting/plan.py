@@ -86,7 +86,7 @@ class Uniting:
     table: str = ""
     """The name of the table in conflicts."""
     rebuilt: frozenset[str] = frozenset()
-    """Which of the bases are none, but show what a merge brought from one that is gone."""
+    """Bases that are none, but show what a merge brought from a base that is gone."""
 
     def __post_init__(self) -> None:
         """Raises UnsupportedError for several bases whose columns do not go together."""
@@ -362,12 +362,13 @@ class Preparing:
 
     @property
     def stale(self) -> int:
-        """How many decisions are on conflicts that are not there, once all rows are decided."""
+        """Number of decisions on conflicts that are not there, once all rows are decided."""
         return len(decided_names(self.uniting.resolve) - self.gathered.used)
 
     def union(self, config: Mapping[str, str], *, moves_on: bool = False) -> Union:
-        """What is to be committed. ``config`` are entries of ours' configuration that come with it;
-        ``moves_on`` says that ours hands out other row ids from there on, whatever comes.
+        """The merge as it is to be committed. ``config`` are entries of ours' configuration that
+        come with it; ``moves_on`` says that ours hands out other row ids from there on, whatever
+        comes.
 
         Raises MergeConflictError if there are conflicts; then nothing that was written is left.
         """

@@ -60,7 +60,7 @@ class _Based(NamedTuple):
 
     rows: SideRows
     unsure: Mask
-    """Which of them are not known."""
+    """Rows whose state in the bases is not known."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class UnitingShape:
         )
 
     def _added_by(self, count: int) -> frozenset[str]:
-        """The columns that so many sides have, and the base has not."""
+        """The columns that ``count`` sides have, and the base has not."""
         return frozenset(
             each.name
             for each, (theirs, ours, base, *_) in self.columns
@@ -114,13 +114,13 @@ class UnitingShape:
 
     @cached_property
     def _among_bases(self) -> Deciding:
-        """How bases are put together. A value in a new column counts as a change here: a row that
-        one of them deleted would else come back as a new one, from the side that still has it."""
+        """How bases are merged. A value in a new column counts as a change here: a row that one of
+        them deleted would else come back as a new one, from the side that still has it."""
         return Deciding(self._values, Resolve(rows="base"), self.key, self.table)
 
     @cached_property
     def _in_steps(self) -> tuple[Deciding, Deciding]:
-        """What is left open, and what is taken, where a step meets what is there already."""
+        """The rules for a step: to find what is in conflict with it, and to take what it did."""
         return Deciding(self._values), Deciding(self._values, Resolve(rows="theirs"))
 
     @cached_property
@@ -206,17 +206,17 @@ class UnitedPortion:
     """What became of the rows of a portion."""
 
     fates: npt.NDArray[np.int8]
-    """One for each row, in the order of the portion."""
+    """One ``Fate`` for each row, in the order of the portion."""
     written: tuple[Fragment, ...] = ()
     """New fragments with the ids of their rows, in the order of the portion."""
     files: tuple[NewFile, ...] = ()
     joined: int = 0
     resolved: int = 0
     kinds: Mapping[str, int] = field(default_factory=dict)
-    """How many conflicts of each kind are left."""
+    """Number of conflicts left, by kind."""
     columns: Mapping[str, int] = field(default_factory=dict)
     some: tuple[Mapping[str, Any], ...] = ()
-    """A few of them."""
+    """A few of the conflicts that are left."""
     used: tuple[str, ...] = ()
     """The conflicts on which there were decisions."""
 

@@ -45,7 +45,7 @@ class QueryPlan:
     versions: Mapping[Occurrence, Readable]
 
     def sees(self, table: Snapshot) -> bool:
-        """Whether any version of the table on this branch is asked, under any name."""
+        """Whether the query reads any version of the table on this branch, under any name."""
         states = (
             state
             for each in self.versions.values()
