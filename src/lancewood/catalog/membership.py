@@ -41,7 +41,7 @@ class Membership:
     id: str | None = None
     """The identity that the repository must have; None for the one that the table lies in."""
     tag: TagName | None = None
-    """The tag that says so."""
+    """The tag in the table that says that it belongs to the repository."""
 
 
 def repositories_of(snapshot: Snapshot) -> tuple[Membership, ...]:

@@ -130,7 +130,7 @@ def decided_words(counts: Merged) -> list[str]:
 
 
 def note_stale(count: int) -> None:
-    """Say that so many decisions are on conflicts that are not there."""
+    """Say that ``count`` decisions are on conflicts that are not there."""
     note_all(stale_note(count))
 
 

@@ -48,7 +48,7 @@ class BlobFile(io.RawIOBase):
         return f"{self._store.uri}/{self._key}"
 
     def size(self) -> int:
-        """How many bytes there are."""
+        """Number of bytes in the blob."""
         self._check_open()
         return self._known_size()
 

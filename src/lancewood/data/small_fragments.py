@@ -51,7 +51,7 @@ class SmallFragments:
 
     @property
     def has_columns(self) -> bool:
-        """Whether there is anything to read."""
+        """Whether columns are to be read."""
         return bool(self._wanted.schema.fields)
 
     def is_near(self, fragment: Fragment) -> bool:

@@ -108,7 +108,7 @@ class ManifestName(NamedTuple):
 
     name: str
     final: str
-    """The name it has or will have."""
+    """The final name that the manifest has or will have."""
 
     @property
     def is_final(self) -> bool:

@@ -154,17 +154,17 @@ class Config(GitSettings):
 
 @dataclass(frozen=True, slots=True)
 class SeenSettings:
-    """The file at one moment."""
+    """The config file at one moment."""
 
     stamp: object
-    """What distinguishes it from another one."""
+    """A mark of the file's state, which another state does not have."""
     settings: ConfigFile
     answers: dict[tuple[str, str], str | None] = field(default_factory=dict)
     """What was found for who asked, also among the user's and the machine's settings."""
 
 
 def parse_settings(data: bytes) -> ConfigFile:
-    """Raises ValueError."""
+    """Read the bytes of a config file; raises ValueError."""
     # Other files that it asks to include would be written into this one by the next set.
     return ConfigFile.from_file(BytesIO(data), expand_includes=False)
 

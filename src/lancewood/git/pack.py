@@ -165,7 +165,7 @@ class Pack:
             self._bytes_kept -= len(dropped)
 
     def _header(self, offset: int) -> tuple[int, int, int]:
-        """Kind, size and where the rest begins."""
+        """Kind and size of an entry, and where its content begins."""
         head = self._data.read(offset, _HEAD)
         size, shift = (head[0] & 15 if head else 0), 4
         for at, byte in enumerate(head[:10]):

@@ -126,7 +126,7 @@ def read_newest_first(file: str) -> Iterator[LogEntry]:
 
 
 def whole_lines_backwards(size: int, read: Callable[[int, int], bytes]) -> Iterator[bytes]:
-    """The lines of a log of so many bytes, from the end; ``read`` takes how many, and from where.
+    """The lines of a log of ``size`` bytes, from the end; ``read`` takes how many, and from where.
 
     A last line that is not whole is left out: it is in the making, or was cut short.
     """

@@ -25,7 +25,6 @@ class Unsettled:
     settled: Callable[[], None] = lambda: None
 
     def sync(self) -> None:
-        """Sync them now."""
         sync_paths(directories=self.directories)
         self.settled()
 

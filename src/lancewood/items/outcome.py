@@ -52,7 +52,7 @@ class ItemOutcome:
     hash: str | None = None
     """The commit that the item is at."""
     error: str | None = None
-    """The class of the error that refused it."""
+    """The class of the error for which the item was refused."""
     why: str | None = None
 
     @classmethod

@@ -64,7 +64,6 @@ class SetBase(LightJob[None]):
         super().dry_run(self._newest(snapshot, commit_options), commit_options)
 
     def prepare(self, snapshot: Snapshot) -> Change[None]:
-        """Nothing to do if it is there already."""
         old = find_base_path(snapshot.location, snapshot.manifest, self.base)
         if old is None:
             raise InvalidInputError(

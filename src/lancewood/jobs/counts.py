@@ -193,7 +193,7 @@ class Merged:
 
 
 def stale_note(count: int) -> tuple[str, ...]:
-    """That so many decisions are on conflicts that are not there; nothing for none."""
+    """A note that ``count`` decisions are on conflicts that are not there; nothing for none."""
     whose = "its conflict is" if count == 1 else "their conflicts are"
     decisions = f"{count:,} decision{'' if count == 1 else 's'}"
     return (f"{decisions} did not apply: {whose} not there any more",) if count else ()

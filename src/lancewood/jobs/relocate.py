@@ -50,7 +50,7 @@ class MovedBase:
 
     path: str
     now: str
-    """The root that it stands for today."""
+    """The root that the base path stands for today."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class Survey:
     paths: Mapping[str, tuple[str, ...]]
     """The base paths of each manifest that has any, by the name of its file."""
     newest_ns: int
-    """When the youngest of them was committed."""
+    """When the youngest of these manifests was committed."""
     left: tuple[LeftManifest, ...]
 
 

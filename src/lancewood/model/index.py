@@ -179,5 +179,5 @@ class RewrittenIndex:
 
     @property
     def old_uuid(self) -> bytes:
-        """The uuid it had before."""
+        """The uuid that the index had before."""
         return self.message.old_id.uuid

@@ -67,7 +67,7 @@ class ManifestHead:
         self.index_section = index_section
         self.transaction_section = transaction_section
         self.name = name
-        """The file it was read from, for messages."""
+        """The file that the manifest was read from, for messages."""
         self.size = size
         """The size of that file in bytes."""
         self.sighting: object | None = None
@@ -93,7 +93,7 @@ class ManifestHead:
 
     @property
     def branch(self) -> str | None:
-        """The branch it belongs to; None on main."""
+        """The branch of the version; None on main."""
         return self.message.branch if self.message.HasField("branch") else None
 
     @property

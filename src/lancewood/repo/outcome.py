@@ -46,7 +46,7 @@ class TakenIn:
     versions: tuple[int, ...]
     """The versions that were written that way, oldest first."""
     message: str | None
-    """The newest message among them, if any."""
+    """The newest message of these versions, if any."""
 
 
 class TableDone(StrEnum):
@@ -63,7 +63,7 @@ class TableDone(StrEnum):
     REPEATED = "repeated"
     """The work of a commit was repeated."""
     REMOVED = "removed"
-    """The commit no longer pins it."""
+    """The commit no longer pins the table."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,7 +148,7 @@ def _sending(what: str) -> Iterator[None]:
 
 
 def _waves(tasks: Sequence[Any], what: str) -> Iterator[list[bytes]]:
-    """The tasks, pickled, so many at a time that neither the driver nor Spark holds too much."""
+    """The tasks, pickled, in waves of which neither the driver nor Spark holds too much."""
     wave: list[bytes] = []
     size = 0
     for task in tasks:

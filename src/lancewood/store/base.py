@@ -174,7 +174,7 @@ class Store(Protocol):
 
 
 def is_there(store: Store, key: str) -> bool:
-    """Whether there is an object of that name."""
+    """Whether there is an object at a key."""
     try:
         store.head(key)
     except NotFoundError:

@@ -93,7 +93,7 @@ class _Crew:
         """Number of threads that are called and not done yet."""
 
     def call(self, batch: _Batch, wanted: int) -> None:
-        """Have this many of them help."""
+        """Have this many threads help."""
         wanted = min(wanted, _THREADS)
         with self._lock:
             self._called += wanted

@@ -282,7 +282,7 @@ class Conflicts(Rows):
         return found
 
     def count(self) -> int:
-        """How many there are: rows, or columns where these have to be decided first."""
+        """Number of conflicts: rows, or columns where these have to be decided first."""
         return len(self.columns) or sum(each.num_rows for each in self.to_batches())
 
     def decided(self) -> frozenset[str]:

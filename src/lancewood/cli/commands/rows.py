@@ -80,7 +80,7 @@ class ReadableRows(Protocol):
 
 
 def print_rows(rows: ReadableRows, output: Output) -> int:
-    """Print every row; how many there were."""
+    """Print every row, and return how many there were."""
     return output.rows(rows.schema.names, _rows(rows), cut=True)
 
 

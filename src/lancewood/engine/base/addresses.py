@@ -22,7 +22,7 @@ def addresses_in(fragment_id: FragmentId, offsets: npt.NDArray[np.int64]) -> Add
 
 
 def offsets_of(addresses: Addresses) -> npt.NDArray[np.int64]:
-    """The physical offsets, whatever fragments they are in."""
+    """The physical offsets in row addresses, whatever fragments they are in."""
     return (addresses & _OFFSET).astype(np.int64)
 
 

@@ -46,7 +46,7 @@ class PutVersion:
     data: bytes
     """The bytes of the manifest file."""
     before: Callable[[], Manifest | None]
-    """The version it was built on, if available."""
+    """The version that the new one was built on, if available."""
     lost: Callable[[], str | None]
     """The key of a file that it added and that is gone."""
     witness: str

@@ -55,7 +55,7 @@ class _Pages:
 
     ranges: Ranges
     numbers: Ints
-    """Where each of them is in the data."""
+    """The position of each page in the data."""
     page_rows: int
 
 
@@ -83,7 +83,7 @@ class BTree:
 
     @property
     def num_rows(self) -> int:
-        """The rows that it names, gone ones included."""
+        """Number of rows that the segment names, gone ones included."""
         return self.data.num_rows
 
     def find(self, tests: ValueTests, budget: Budget) -> Addresses | int | None:

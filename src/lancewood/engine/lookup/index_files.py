@@ -130,7 +130,7 @@ class KeptParts:
             return found[0]
 
     def put(self, file: IndexFile, what: object, part: object, size: int) -> None:
-        """Keep a part that takes so many bytes, unless it would take half of all."""
+        """Keep a part of ``size`` bytes, unless it would take half of all."""
         if size > self._most // 2:
             return
         with self._lock:

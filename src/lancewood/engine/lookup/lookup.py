@@ -301,7 +301,7 @@ _OPEN = {BTREE: BTree.open, BITMAP: Bitmaps.open, ZONEMAP: Zones.open}
 
 
 def _opened(snapshot: Snapshot, kind: IndexKind, segment: Index) -> BTree | Bitmaps | Zones | None:
-    """A segment; None where it cannot be asked."""
+    """Open a segment; None where it cannot be asked."""
     known = snapshot.derived.setdefault("index segments", {})
     if segment.uuid not in known:
         try:

@@ -47,13 +47,13 @@ class Ranges(NamedTuple):
     """Stretches of values: the pages of a BTREE, the zones of a ZONEMAP."""
 
     lows: pa.Array
-    """The smallest value of each; null where it is not known."""
+    """The smallest value of each stretch; null where it is not known."""
     highs: pa.Array
     rows: Ints
     nulls: Ints
     """Number of rows in each stretch that are null."""
     nans: Bits
-    """Which of them may have a NaN."""
+    """Whether each stretch may have a NaN."""
 
     @classmethod
     def of(
@@ -68,7 +68,7 @@ class Ranges(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The bytes that they take."""
+        """Number of bytes that the stretches take in memory."""
         return int(self.lows.nbytes + self.highs.nbytes + 17 * len(self.rows))
 
 

@@ -375,7 +375,7 @@ class _Portion:
 
     def __init__(self, late: frozenset[str]) -> None:
         self.late = late
-        """The columns that they wait for."""
+        """The columns that the rows wait for."""
         self._kept: list[pa.RecordBatch] = []
         self._offsets: list[_Ints] = []
         self.rows = self.size = 0

@@ -130,7 +130,8 @@ class LiveRows:
 
     @classmethod
     def of(cls, parts: Iterable[Stretches], what: str) -> LiveRows:
-        """All of them; raises FormatError, which names ``what``, for an id that two rows have."""
+        """The rows of all parts; raises FormatError, which names ``what``, for an id that two rows
+        have."""
         listed = list(parts)
         owner = np.repeat(np.arange(len(listed)), [len(each.firsts) for each in listed])
         firsts, counts, offsets, created, updated = (

@@ -40,7 +40,7 @@ class Narrowed:
     snapshot: Snapshot
     lookup: Lookup
     live: BitMap
-    """The fragments that there are."""
+    """The fragments of the version."""
 
     @cached_property
     def cuts(self) -> Mapping[FragmentId, Cut]:
@@ -65,8 +65,8 @@ class Narrowed:
             yield manifest.fragment(number), self.cuts.get(number)
 
     def stretches(self) -> Mapping[FragmentId, tuple[int, int]]:
-        """From the first to behind the last of the rows of fragments that can pass; nothing if
-        they are so many fragments that tasks should not be told of all of them."""
+        """Stretches from the first row that can pass to behind the last, by fragment; nothing if
+        they are in so many fragments that tasks should not be told of all of them."""
         if len(self.cuts) > _MOST_STRETCHES:
             return {}
         return {number: _stretch(cut) for number, cut in self.cuts.items()}

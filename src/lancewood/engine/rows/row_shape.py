@@ -67,7 +67,7 @@ class RowShape:
 
     @cached_property
     def together(self) -> WantedColumns:
-        """All stored columns, for reading them at once."""
+        """All stored columns of projection and filter, for reading them at once."""
         if self.predicate is None:
             return WantedColumns(self.projection.stored)
         paths = [*self.projection.paths, *stored_paths(self.predicate)]

@@ -216,7 +216,7 @@ def _check_keys(after: Schema, new: Schema) -> None:
 
 
 def cut_to(schema: Schema, ids: frozenset[FieldId]) -> Schema:
-    """These fields, and only what encloses them."""
+    """The fields with these ids, and only what encloses them."""
     tops = (_cut(each, ids) for each in schema.fields)
     return Schema(tuple(each for each in tops if each is not None))
 

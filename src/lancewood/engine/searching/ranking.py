@@ -12,7 +12,7 @@ import numpy.typing as npt
 from lancewood.data.index_search import Found
 
 Ask = Callable[[npt.NDArray[np.int64], int], Found]
-"""Asks some queries, by their numbers, for so many rows each; counts the queries from 0."""
+"""Asks some queries, by their numbers from 0, for this many rows each."""
 RANKS_FROM = 60
 """The constant of reciprocal rank fusion: a row gets 1 / (60 + its rank), of each search."""
 _MOST_TIED = 1 << 16

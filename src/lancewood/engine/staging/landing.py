@@ -278,7 +278,6 @@ class _Landing:
             raise self._diverged(sight, why) from cause
 
     def _step(self, number: int, sight: Sight) -> CommitStep:
-        """A step as its bytes tell it."""
         from lancewood.engine.commit import CommitStep
 
         staged = self._staged(number, sight.scheme)

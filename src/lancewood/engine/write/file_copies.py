@@ -48,7 +48,7 @@ class CopiedFragment:
 
     @property
     def files(self) -> tuple[NewFile, ...]:
-        """What was written for it."""
+        """Files that were written for the fragment."""
         return tuple(file for each in self.copies for file in each.files)
 
 

@@ -39,7 +39,7 @@ from lancewood.store.retry import REF_RACES, UNCLEAR_PUTS, Retry
 _LONGER = 4
 _PROBES = "lancewood"
 _FOLDED_EVERY = 64
-"""One move in so many folds the log of its ref; which, its hash says."""
+"""One move in this many folds the log of its ref; which, its hash says."""
 
 
 class BucketRefs:

@@ -139,7 +139,7 @@ class OrderedColumns:
         self._schema = reader.schema
         self._portions = Portions(reader)
         self.rows = 0
-        """How many have been taken so far."""
+        """Number of rows taken so far."""
 
     def columns(self, snapshot: Snapshot) -> pa.Schema:
         return self._schema

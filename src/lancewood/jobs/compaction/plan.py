@@ -58,9 +58,9 @@ class FragmentSizes:
     """What the manifest says about each fragment, in the table's order."""
 
     physical: Ints
-    """0 where a writer did not record it."""
+    """Physical rows of each fragment; 0 where a writer did not record them."""
     live: Ints
-    """-1 where it is not to be known."""
+    """Live rows of each fragment; -1 where they are not to be known."""
     bytes: Ints
     """Bytes of each fragment's data files, as far as they are recorded."""
     coverage: Ints

@@ -323,7 +323,7 @@ def _are_quick(plans: Sequence[SegmentPlan]) -> bool:
 
 
 def _are_small(segments: Sequence[Index]) -> bool:
-    """Whether segments say of themselves that they are."""
+    """Whether segments are small by the sizes of files that they record."""
     sizes = [sum(file.size for file in each.files) for each in segments]
     return all(sizes) and sum(sizes) < SMALL_BYTES
 

@@ -39,7 +39,7 @@ from lancewood.model.schema import Schema
 
 LOOKUP, SEARCH = "lookup", "search"
 FEW_VECTORS = 65_536
-"""Up to so many, vectors are kept as they are: an exact answer costs little."""
+"""Number of vectors up to which they are kept as they are: an exact answer costs little."""
 _MOST_PARTITIONS = 4096
 _ROWS_PER_PARTITION, _ROWS_CODED_PER_PARTITION = 4096, 8192
 _ROWS_PER_GRAPH = 1 << 20
@@ -61,7 +61,7 @@ class IndexRequest:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def spec(self, snapshot: Snapshot, rows: int) -> tuple[IndexSpec, FieldId]:
-        """The index to build over so many rows of a version, and the field that it is on.
+        """The index to build over ``rows`` rows of a version, and the field that it is on.
 
         Raises InvalidInputError for what does not fit the column, AlreadyExistsError for a name or
         a column that is taken.
@@ -288,7 +288,7 @@ def _usual_kind(asked: str | None, arrow: pa.DataType, rows: int) -> IndexKind |
 
 
 def usual_partitions(kind: IndexKind, rows: int) -> int:
-    """Into how many groups so many vectors are put."""
+    """Number of groups into which this many vectors are put."""
     size = _ROWS_PER_PARTITION if kind.codes is None else _ROWS_CODED_PER_PARTITION
     if kind.has_graph:
         size = _ROWS_PER_GRAPH

@@ -28,7 +28,7 @@ class MatchCondition:
 
     @property
     def source_columns(self) -> tuple[str, ...]:
-        """The columns of the source that it reads."""
+        """The columns of the source that the condition reads."""
         return tuple(dict.fromkeys(path[1] for path in self._paths(SOURCE)))
 
     @property

@@ -131,8 +131,8 @@ class Matches:
 
 
 def matches_of(changed: Addresses, positions: Positions, gone: Addresses) -> list[Matches]:
-    """What there is in each fragment: rows of the table that are changed, in any order, with the
-    row of the source for each, and rows that go."""
+    """The matches in each fragment: rows of the table that are changed, in any order, with the row
+    of the source for each, and rows that go."""
     order = np.argsort(changed, kind="stable")
     offsets = dict(offsets_by_fragment(changed[order]))
     ends = np.cumsum([len(each) for each in offsets.values()])[:-1]
@@ -186,7 +186,7 @@ def _can_match(search: Search, fragment: Fragment) -> bool:
 
 
 def _portions(search: Search, fragments: Sequence[Fragment]) -> Iterator[pa.Table]:
-    """The key columns and addresses of live rows, so many that looking them up pays."""
+    """The key columns and addresses of live rows, in portions whose lookup pays."""
     if not fragments:
         return
     least = min(max(_LEAST_PORTION, len(search.index)), _MOST_PORTION)

@@ -144,7 +144,7 @@ class Standing:
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether nobody can still be working on it."""
+        """Whether nobody can still be working on the rename."""
         return is_older(self.root, self.since, ABANDONED, TRANSACTIONS_DIR)
 
 

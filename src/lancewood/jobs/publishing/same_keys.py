@@ -129,7 +129,8 @@ def _new(side: NewKeys, fragment: Fragment, matches: Matches) -> Iterable[int]:
 
 
 def _portions(side: NewKeys, runner: Runner) -> Iterator[list[pa.Array]]:
-    """The key's columns of all rows, so many at a time as may be held."""
+    """The key's columns of all rows, in portions of at least ``_MOST_KEYS`` rows but for the
+    last."""
     work = partial(_read_keys, replace(side, snapshot=side.snapshot.bare(), fragments=()))
     waiting: list[pa.Table] = []
     for each in runner.run(work, side.tasks(runner.slots), what="reading keys"):

@@ -32,7 +32,7 @@ class WrittenRows:
     """Who looks for the rows that are replaced."""
 
     def prepare(self, snapshot: Snapshot) -> Change[RowCounts]:
-        """What makes them visible after a version."""
+        """The operation that makes the rows visible after a version."""
         new = RowCounts(
             inserted=sum(each.physical_rows for each in self.fragments),
             fragments=len(self.fragments),

@@ -143,7 +143,7 @@ def with_blobs(
     at: Ints,
     sides: Sequence[ReadRows],
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Rows with the bytes of blobs, so many at a time as fit in memory, and where each part begins.
+    """Rows with the bytes of blobs, in batches that fit in memory, and where each begins.
 
     ``chosen`` says by opaque column whose blob each row has, ``at`` which row of the sides it is.
     """

@@ -105,7 +105,7 @@ class _Silence:
 
 
 class _Worker:
-    """The process that decodes, seen from here."""
+    """The process that decodes values, seen from the one that started it."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._pipe, theirs = Pipe()

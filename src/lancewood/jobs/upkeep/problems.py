@@ -73,11 +73,11 @@ class Problem:
     text: str
     """What was expected, and what was found."""
     fragment: int | None = None
-    """The fragment it concerns, if any."""
+    """The fragment with the problem, if any."""
 
     @property
     def advice(self) -> str:
-        """What to do about it."""
+        """What to do about the problem."""
         return _ADVICE[self.kind]
 
     def __str__(self) -> str:
@@ -100,7 +100,7 @@ class Proposal:
     finding: str
     """What is wrong."""
     effect: str
-    """What changes when it is done."""
+    """What changes when the step is done."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,11 +78,11 @@ class ManifestReading:
     """What a task found. A manifest that is no longer there is not in it."""
 
     needed: frozenset[str]
-    """What the versions need that stay."""
+    """Files that versions need which stay."""
     expired: tuple[str, ...] = ()
-    """The names of those that need not stay."""
+    """Names of manifests that need not stay."""
     garbage: frozenset[str] = frozenset()
-    """What the expired ones name; some of it may be needed by others."""
+    """Files that expired versions name; some of them may be needed by others."""
 
 
 def read_manifests(task: ReadingTask) -> ManifestReading:

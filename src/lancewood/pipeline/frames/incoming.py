@@ -250,7 +250,7 @@ class RowsOfFiles:
         self._frame, self._source = frame, source
 
     def value(self) -> int | None:
-        """The count; None if it is unknown."""
+        """The number of rows; None if unknown."""
         return self._value
 
     @cached_property

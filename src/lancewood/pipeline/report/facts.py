@@ -92,7 +92,7 @@ class CheckFacts:
     found: str = ""
     """The figure: ``0 of 1,204 rows``, ``1,204 rows, 3.1 % more than before``."""
     failing_rows: int = 0
-    """All of them, not just those that are kept."""
+    """Number of all failing rows, not just of those that are kept."""
     columns: tuple[str, ...] = ()
     sample: tuple[tuple[str, ...], ...] = ()
     """The first failing rows, each value as a short text."""
@@ -107,7 +107,7 @@ class QuarantineFacts:
     rows: int = 0
     limit: str = ""
     is_beyond: bool = False
-    """Whether there are more than the limit allows."""
+    """Whether there are more bad rows than the limit allows."""
     by_reason: tuple[tuple[str, str, int], ...] = ()
     """(source or step, reason, rows), most first, at most twenty."""
     sample: tuple[tuple[str, str, str, str, str], ...] = ()

@@ -161,7 +161,7 @@ def visible(text: str) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """At most so many characters, followed by the length if something was cut."""
+    """At most ``most`` characters of a text, followed by the length if something was cut."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
 
 

@@ -251,7 +251,7 @@ class Progress:
     digest: str
     """The digest of the definition."""
     code: str
-    """The digest of the Python beside it."""
+    """The digest of the Python files beside the definition."""
     base: Hash | None
     started: str
     """ISO 8601, UTC: when the first attempt began."""

@@ -64,7 +64,7 @@ class KnownRun:
     branch: str | None = None
     """The branch of a run that was not published."""
     commit: Hash | None = None
-    """The commit that published it."""
+    """The commit that published the run."""
     report: str | None = None
 
 

@@ -157,7 +157,7 @@ class FileSet:
     branch: str
     files: Mapping[str, bytes]
     _seen: list[Mapping[str, TreeEntry]] = field(default_factory=list)
-    """What the branch had when it was begun."""
+    """Files that the branch had when the change was begun."""
 
     def tree(self, tip: Hash | None) -> TableTree | None:
         """The files, with the tables of ``tip``; None if the branch has exactly these already.

@@ -33,7 +33,7 @@ class TableNeeds:
     """What commits need of one table."""
 
     name: str = ""
-    """The commits' name for it."""
+    """The name of the table in the commits."""
     pin: Pin | None = None
     """Any pin of the table, to find it."""
     states: dict[BranchName | None, set[Version]] = field(default_factory=lambda: defaultdict(set))
@@ -43,7 +43,7 @@ class TableNeeds:
     )
     """The landings in which a detached version is a step before the last, by branch and version."""
     uuids: set[str] = field(default_factory=set)
-    """The uuids of all of them."""
+    """The uuids of all pinned steps."""
 
     def add(self, found: Pinned) -> None:
         pin = found.pin

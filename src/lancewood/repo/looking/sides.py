@@ -32,7 +32,7 @@ class Sides:
 
     context: RepoContext
     names: tuple[str, str]
-    """What the caller calls them."""
+    """The names that the caller has for both sides."""
     commits: tuple[Hash, Hash] | None
     """Both commits; None if one side is none: before the first, and for tables as they stand."""
     before: TableTree

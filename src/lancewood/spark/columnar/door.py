@@ -30,7 +30,7 @@ VARIABLE = "LANCEWOOD_SPARK_COLUMNAR"
 SETTING = "spark.lancewood.columnar"
 """Either turns the door off."""
 _OFF = ("0", "false", "no", "off")
-"""What turns it off; ``Lance.java`` has the same."""
+"""Values that turn the columnar door off; ``Lance.java`` has the same."""
 _LOADER = "org.apache.spark.util.MutableURLClassLoader"
 
 _lock = threading.Lock()

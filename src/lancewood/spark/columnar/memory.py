@@ -86,7 +86,7 @@ class Handover:
                 self._view, self._area = None, 0
 
     def _wait(self, most: int) -> None:
-        """Until at most so many batches are with Java."""
+        """Wait until at most this many batches are with Java."""
         while self._sent - self._taken > most:
             if self._incoming.byte() == protocol.STOP:
                 self._sent = self._taken = 0

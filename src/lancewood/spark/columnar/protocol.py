@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 READ, PLAN = 1, 2
 """Requests."""
 STOP, NEXT, MAPPED, NOT_MAPPED = 0, 1, 2, 3
-"""What Java says while it is answered."""
+"""Messages of Java during an answer."""
 MEMORY, LIST_SIZES, BATCH, BATCH_HERE, END, ERROR, PLANNED, DELEGATED = range(1, 9)
 """Answers."""
 _NONE = -1

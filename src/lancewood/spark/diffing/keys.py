@@ -45,7 +45,7 @@ key, and how many rows of each state have a key."""
 _BLOCK = 8_192
 """Rows that lie so close to each other are compared by one task."""
 _MOST_PAIRS = 1 << 18
-"""A task looks at so many rows at once."""
+"""Number of rows that a task looks at at once."""
 
 
 @dataclass(frozen=True)

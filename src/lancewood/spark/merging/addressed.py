@@ -66,7 +66,7 @@ class FrameChanges:
     twice: Callable[[], InvalidInputError]
     """The error for a row of the table that is there twice."""
     refusal: Callable[[int], InvalidInputError]
-    """The error for so many refused rows."""
+    """The error for a number of refused rows."""
 
 
 class ChangeByFrame(PreparedJob[RowCounts]):

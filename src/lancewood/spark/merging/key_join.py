@@ -161,7 +161,7 @@ class KeyJoin:
         return bool(rows.where("count > 1").limit(1).collect())
 
     def _found(self, what: str) -> dict[int, FoundIn]:
-        """What there is in each fragment."""
+        """Counts of pairs and of rows without a match in each fragment."""
         counted = (
             self._joined.selectExpr(
                 f"shiftrightunsigned({TARGET}, 32) as {_FRAGMENT}",

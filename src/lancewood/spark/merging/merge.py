@@ -206,7 +206,8 @@ class FrameMerge:
             raise same_key(source.key, source.key.values(rows), 0, "two rows of the source have")
 
     def _match(self, snapshot: Snapshot, source: StagedSource) -> Mapping[int, FoundIn]:
-        """What there is in each fragment of the table."""
+        """Pair the keys of table and source; returns what was found in each fragment of the
+        table."""
         wants_orphans = self._choices.not_matched_by_source == "delete"
         messages = table_messages(snapshot, self._join.slots)
         if not messages or not (source.staged.row_count or wants_orphans):

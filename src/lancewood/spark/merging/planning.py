@@ -89,7 +89,6 @@ def plan_changes(
 
 
 def one_each(snapshot: Snapshot, fragments: Sequence[int]) -> ChangeTasks:
-    """A task for each of a few fragments."""
     messages = [_message(snapshot, (each,)) for each in fragments]
     return ChangeTasks(messages, {each: n for n, each in enumerate(fragments)}, {})
 

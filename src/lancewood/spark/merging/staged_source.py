@@ -50,7 +50,7 @@ class StagedFiles:
     """Where the rows of a source are. Pickles."""
 
     snapshot: Snapshot
-    """The version that they were staged for; bare."""
+    """The version that the rows were staged for, without fragments."""
     columns: Schema
     """The columns of the files."""
     raw: tuple[bytes, ...]

@@ -47,7 +47,7 @@ class TaskRows:
         return TablePortion.decode(self.message).decoded(name)
 
     def found_in(self, fragment_id: FragmentId) -> Matches:
-        """What there is to change in one of them."""
+        """The rows of a fragment that the task is to change."""
         return self._found.get(fragment_id) or Matches(fragment_id, _NONE[:, 0], _NONE[:, 0])
 
     @cached_property

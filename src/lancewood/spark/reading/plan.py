@@ -128,13 +128,13 @@ class _Chosen:
     scan: ScanPlan
     raw: Sequence[bytes]
     rows: Sequence[int] | None
-    """The live rows of each; None if a writer did not record them all."""
+    """The live rows of each fragment; None if a writer did not record them all."""
     last: int | None = None
     """Where the read ends in the last fragment, in physical rows; None for its end."""
     stretches: Mapping[int, tuple[FragmentId, tuple[int, int]]] = field(default_factory=dict)
-    """The physical rows that can pass of some of them, by their numbers here."""
+    """The physical rows that can pass in some fragments, by the position of these in ``raw``."""
     pruned: int = 0
-    """How many others there were."""
+    """Number of requested fragments that are not read."""
 
     @classmethod
     def of(cls, scan: ScanPlan) -> _Chosen:

@@ -49,7 +49,7 @@ class TablePortion:
     """A part of a table: some fragments, perhaps not all of their rows."""
 
     fragments: Sequence[bytes]
-    """Undecoded, as they are in the manifest."""
+    """The fragments undecoded, as they are in the manifest."""
     spans: Mapping[FragmentId, tuple[int, int]] = field(default_factory=dict)
     """The physical rows to read of fragments that are not read whole: see ``ScanRequest``."""
 
@@ -138,7 +138,7 @@ class Selecting:
         return pa.schema([self.reading.schema.field(each) for each in self.names])
 
     def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch of the scan as those columns."""
+        """A batch of the scan as Spark's columns."""
         return self.reading.convert(batch).select(list(self.names))
 
 

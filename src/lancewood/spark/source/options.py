@@ -331,7 +331,7 @@ def _once(said: dict[str, str], name: str, key: str) -> None:
 
 
 def _only_path(given: Mapping[str, str]) -> str:
-    """The path where Spark calls it a list."""
+    """The only path in the list that Spark calls ``paths``."""
     listed = next((value for key, value in given.items() if key.lower() == "paths"), None)
     paths = [] if listed is None else values.list_of_texts("paths", listed)
     if not paths:

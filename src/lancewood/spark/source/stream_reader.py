@@ -138,7 +138,7 @@ class UnlimitedReader(StreamReader):
     _at: Offset | None = None
 
     def latestOffset(self) -> OffsetMap:
-        """The end of what is there."""
+        """The offset at the end of the table's newest version."""
         at = self._at or Offset.start(self._history.origin(self._options))
         newest = self._history.newest()
         return self._walk.advance(at, newest, max_rows=None, max_versions=None).encode()

@@ -59,11 +59,11 @@ class Offset:
         return self.origin.is_whole and self.version == self.origin.version
 
     def within(self, index: int, uuid: str) -> Offset:
-        """After so many rows of the version, which that transaction made."""
+        """The offset after ``index`` rows of the version, which that transaction made."""
         return replace(self, index=index, after=uuid)
 
     def past(self, uuid: str) -> Offset:
-        """After all rows of the version, which that transaction made."""
+        """The offset after all rows of the version, which that transaction made."""
         return Offset(Version(self.version + 1), 0, self.origin, uuid)
 
     def is_before(self, other: Offset) -> bool:

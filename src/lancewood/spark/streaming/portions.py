@@ -49,10 +49,10 @@ class FragmentRows:
 
     snapshot: Snapshot
     version: Version
-    """The version that brought them."""
+    """The version that brought the rows."""
     fragments: Sequence[bytes]
     physical: Ints
-    """The rows of each."""
+    """The physical rows of each fragment."""
     start: int
     stop: int
     change: RowChange = RowChange.INSERTED
