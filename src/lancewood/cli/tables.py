@@ -171,7 +171,6 @@ class TableOptions(StoreOptions):
         return self.access(uri).whole("the command").uri
 
     def opened(self, uri: str, revision: Revision = NEWEST) -> lw.Table:
-        """One version of a table."""
         return lw.Table(self.access(uri).open(**revision.arguments()))
 
     def to_read(self, uri: str, revision: Revision) -> lw.Table:

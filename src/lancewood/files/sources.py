@@ -52,7 +52,7 @@ _FAMILIES: tuple[Callable[[pa.DataType], bool], ...] = (
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """What the user asked for."""
+    """The options of an import, as the user gave them."""
 
     format: FileFormat | None = None
     casts: Mapping[str, pa.DataType] = field(default_factory=dict)

@@ -92,7 +92,7 @@ class ShallowClone:
 
 @dataclass(frozen=True, slots=True)
 class DeepClone:
-    """What was copied."""
+    """What a deep clone copied."""
 
     files: int = 0
     bytes: int = 0
@@ -119,7 +119,7 @@ class DetachCounts:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What publishing did."""
+    """What publishing a branch did."""
 
     branch: str
     branch_version: int

@@ -66,7 +66,7 @@ class FaultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong."""
+    """One thing that is wrong with a repository."""
 
     kind: FaultKind
     where: str

@@ -68,7 +68,7 @@ class TableDone(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What a commit did."""
+    """What a commit to a repository did."""
 
     hash: Hash | None
     """The commit that the branch is at; None in a repository without commits."""

@@ -67,7 +67,7 @@ MISSED = (
     *(SOURCES, CONNECT, PIPELINES, STRICT_SQL, BOUNDED_BATCHES, DOUBLED_QUOTES),
     *(ARROW_FUNCTIONS, LIMITED_STREAMS, TIMES),
 )
-"""What people notice the lack of."""
+"""Abilities whose lack people notice."""
 
 ARROW_FRAMES = Ability("frames from and to Arrow tables", (4, 0), "they go by rows or batches")
 TAGGED_THREADS = Ability("threads with the tags of a session", (4, 0), "they have none")

@@ -23,7 +23,7 @@ from lancewood.errors import UnsupportedError
 from lancewood.version import how_to_install
 
 OLDEST_JAVA = 17
-"""What Spark 4 asks for."""
+"""The oldest Java on which Spark 4 runs."""
 
 DROPPED_ARGUMENT = "--add-modules=jdk.incubator.vector"
 """Spark always passes it; the packaged runtime lacks that module and would not start."""

@@ -34,7 +34,7 @@ _LOADED = (
     "lancewood.spark.types",
     "duckdb",
 )
-"""What the first request would import."""
+"""Modules that the first request would import."""
 
 
 def load() -> Serve:

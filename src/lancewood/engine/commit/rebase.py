@@ -96,7 +96,7 @@ class _RowRebase:
         self._operation = operation
 
     def check(self) -> list[tuple[Fragment, BitMap | None]]:
-        """What ``checked`` says about every changed fragment."""
+        """Check every changed fragment, and those that are removed as a whole."""
         self.check_removed()
         return [self.checked(each) for each in self._operation.updated_fragments]
 

@@ -28,7 +28,7 @@ Ids: TypeAlias = npt.NDArray[np.uint64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 _Number = TypeVar("_Number", np.uint64, np.int64)
 _FEW_BYTES = 64
-"""One version for all rows takes fewer."""
+"""Number of bytes that one version for all rows takes at most."""
 _NO_IDS: Ids = np.empty(0, np.uint64)
 _NO_INTS: Ints = np.empty(0, np.int64)
 

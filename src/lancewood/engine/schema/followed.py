@@ -271,7 +271,7 @@ class _Way:
 def _transactions(
     descent: Descent, versions: Iterable[int]
 ) -> Iterator[tuple[Version, Transaction]]:
-    """What versions did."""
+    """The transactions of versions, in their order."""
 
     def look(version: Version) -> Iterator[tuple[Version, Transaction]]:
         yield version, descent.transaction(version)

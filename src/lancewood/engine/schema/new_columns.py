@@ -284,7 +284,7 @@ class Drop:
         return frozenset(wanted)
 
     def columns(self, anchors: frozenset[FieldId]) -> NewColumns:
-        """How the nulls are written."""
+        """The columns of nulls as files hold them."""
         flat, parents = [], []
         for chain in _nodes(self.after):
             if chain[-1].id in anchors:

@@ -346,7 +346,7 @@ class _Wanted:
                     yield root
 
     def _recorded(self) -> Iterator[tuple[Store, Tag]]:
-        """What the source's own pins keep."""
+        """Stores and tags of the pins that the source itself has recorded."""
         location = self._source.location
         record = read_record(self._source.manifest.config)
         for pin in record.pins if record is not None else ():

@@ -48,7 +48,7 @@ _MOST_PACKED = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What an import found and changed."""
+    """The refs and snapshots that an import found, and the refs that it changed."""
 
     path: Path
     head: str

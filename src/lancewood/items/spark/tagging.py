@@ -83,7 +83,7 @@ def tag(
 
 @dataclass(frozen=True)
 class _Tagging:
-    """What all tasks share."""
+    """The part of a task that all tasks of tagging share."""
 
     folder: str
     name: str
@@ -159,7 +159,7 @@ def import_plain(
 
 @dataclass(frozen=True)
 class _Importing:
-    """What all tasks share."""
+    """The part of a task that all tasks of importing share."""
 
     source: str
     target: str

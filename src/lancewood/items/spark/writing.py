@@ -122,7 +122,7 @@ def write(
 
 @dataclass(frozen=True)
 class _Work:
-    """What all tasks share."""
+    """The part of a task that all tasks of writing items share."""
 
     folder: str
     snapshots: Snapshots

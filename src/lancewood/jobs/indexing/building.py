@@ -94,7 +94,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Bench:
-    """What all tasks share."""
+    """The part of a task that all tasks of building segments share."""
 
     base: Snapshot
     """The version that is indexed; it may be bare."""

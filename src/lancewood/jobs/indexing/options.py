@@ -20,7 +20,7 @@ _LARGE = (1 << 32) - 1
 
 @dataclass(frozen=True)
 class _Values:
-    """What an option may be."""
+    """The values that an option may have."""
 
     are: str
     taken: Callable[[Any], Any]

@@ -31,7 +31,7 @@ from lancewood.model.schema import Schema
 
 @dataclass(frozen=True)
 class ColumnChanges:
-    """What the tasks have in common."""
+    """The part of a task that all tasks of a change by columns share."""
 
     snapshot: Snapshot
     """Bare: fragments travel with the tasks."""

@@ -141,7 +141,7 @@ def _needed(source: FittedSource, task: RowTask, matched: Matched) -> SourcePart
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
-    """What a merge changes in one version."""
+    """The rows that a merge changes in one version, and those that it inserts."""
 
     matches: Sequence[Matches]
     inserted: Positions

@@ -65,7 +65,7 @@ class Search:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """What is read of the table."""
+        """Columns of the table that the search reads."""
         names = list(self.key.names)
         if self.condition is not None:
             names += self.condition.target_columns
@@ -152,7 +152,7 @@ def matches_of(changed: Addresses, positions: Positions, gone: Addresses) -> lis
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What some fragments hold."""
+    """The matches in some fragments, and what was seen beside them."""
 
     matches: tuple[Matches, ...]
     """Fragments with nothing to change are not among them."""

@@ -114,7 +114,7 @@ class _Creation:
         self.is_declared = False
         """Whether the intent in the root is ours."""
         self.ids: OwnIds | None = None
-        """What was claimed for the branch."""
+        """The row ids that were claimed for the branch."""
 
     @property
     def root(self) -> Store:

@@ -67,7 +67,7 @@ class BranchStep:
 
 @dataclass(frozen=True)
 class Work:
-    """What a branch did since its fork."""
+    """The operations of a branch since its fork, and what they add up to."""
 
     first: Snapshot
     """The branch as it began: a clone of the parent's version ``fork``."""

@@ -141,7 +141,7 @@ class _Assignment:
     field: Field
     target: pa.DataType
     constant: pa.Array | None
-    """One value."""
+    """The constant as an array with one value."""
     sql: str = ""
     expression: Expression | None = None
 

@@ -44,7 +44,7 @@ class FragmentTask:
 
 @dataclass
 class FragmentsChecked:
-    """What a task found."""
+    """Problems and figures of the fragments that a task checked."""
 
     problems: list[Problem] = field(default_factory=list)
     data_files: int = 0

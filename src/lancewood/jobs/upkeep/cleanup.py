@@ -245,7 +245,7 @@ class _Cleanup:
         seen: _Manifests,
         listed: dict[str, tuple[int, datetime]],
     ) -> Sorted:
-        """What becomes of each version."""
+        """The versions, sorted into those that stay and those that may go."""
         own = seen.get(self.family.own_root, {})
         attached = {name: each.version for name, each in own.items() if not each.detached}
         if not attached:

@@ -65,7 +65,7 @@ _ADVICE = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong."""
+    """One thing that is wrong with a table."""
 
     kind: ProblemKind
     where: str

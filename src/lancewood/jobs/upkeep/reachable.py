@@ -125,7 +125,7 @@ def _is_old(manifest: Manifest, cutoff_ns: int | None) -> bool:
 
 @dataclass
 class _Names:
-    """What manifests need, gathered version by version."""
+    """Names of files that manifests need, gathered version by version."""
 
     common: frozenset[bytes]
     found: set[str] = field(default_factory=set)

@@ -28,7 +28,7 @@ _WORTH_A_LISTING = 1_000
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What was checked, and what is wrong."""
+    """What was checked of a table, and what is wrong."""
 
     version: int
     deep: bool

@@ -37,7 +37,7 @@ class TableRows:
 
     source: Source
     opened: Table
-    """What is read where everything is new."""
+    """The table that is read where everything is new."""
     until: Table
     """The state that is read, as a version of the table's history, as ``landed`` finds it."""
     since: Table | None = None

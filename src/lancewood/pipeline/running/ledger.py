@@ -315,7 +315,7 @@ class Left:
 
     progress: Progress
     entry: LedgerEntry | None
-    """What to publish, if everything was loaded."""
+    """The entry to publish, if everything was loaded."""
 
 
 def find_left(context: RunContext, folder: RunFolder) -> Left | None:

@@ -63,7 +63,6 @@ class PipelineRun:
     overrides: Mapping[str, Any]
     verbose: bool = False
     _ending: ExitStack = field(default_factory=ExitStack)
-    """What is undone at the end."""
 
     def execute(self) -> RunFacts:
         """The whole run; returns what it did. Raises what ``run`` does."""

@@ -136,7 +136,7 @@ def find_unitings(
 
 @dataclass
 class _Merging:
-    """One attempt, onto one commit."""
+    """One attempt to merge, onto one commit."""
 
     context: RepoContext
     name: str

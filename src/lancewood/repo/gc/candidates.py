@@ -159,11 +159,11 @@ class Orphan:
 
 @dataclass(frozen=True, slots=True)
 class Orphans:
-    """What was found in one root."""
+    """Unneeded states in one root, and what stays."""
 
     orphans: tuple[Orphan, ...]
     young: int
-    """How many more there are that are too young."""
+    """Number of further states that are too young."""
     unreadable: tuple[str, ...] = ()
     """Manifests that cannot be read, and stay."""
 

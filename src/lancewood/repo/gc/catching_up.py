@@ -22,7 +22,7 @@ from lancewood.repo.outcome import Divergence
 
 @dataclass
 class CaughtUp:
-    """What was done, or would be."""
+    """Branches of tables whose states landed, or would, and those that could not."""
 
     landed: list[TableBranch] = field(default_factory=list)
     diverged: list[Divergence] = field(default_factory=list)

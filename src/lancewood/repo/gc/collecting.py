@@ -98,10 +98,10 @@ class _Collection:
     needs: CommitNeeds = field(init=False)
     candidates: Candidates = field(init=False)
     stale: datetime = field(init=False)
-    """What was written after this may belong to a writer at work."""
+    """The time after which whatever was written may belong to a writer at work."""
     stays: list[Stays] = field(default_factory=list)
     young: int = 0
-    """How much stays for that reason."""
+    """Number of things that stay because they are too young."""
     bytes: int = 0
 
     def __post_init__(self) -> None:

@@ -228,7 +228,7 @@ class ExpressionRunner(SparkRunner):
 
 @dataclass(frozen=True)
 class RowsToRead:
-    """What all tasks that read rows share."""
+    """The part of a reading task that all tasks share: version, columns and their form in Spark."""
 
     snapshot: Snapshot
     """Bare: fragments travel with the tasks."""

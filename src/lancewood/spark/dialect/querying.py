@@ -102,7 +102,7 @@ def _frame(spark: SparkSession, source: Readable) -> DataFrame:
 
 @dataclass(frozen=True)
 class OfSession:
-    """What a session knows besides our tables."""
+    """Answers of a Spark session about tables, views and times that a query names."""
 
     spark: SparkSession
 

@@ -117,7 +117,7 @@ def diff_frame(
 
 
 def costs(found: Comparison, shape: DiffShape) -> Costs:
-    """What reading rows takes."""
+    """The costs of reading a row of each state, as far as the diff compares or shows it."""
     before = {each.name: each for each in (*shape.before, *(one.before for one in shape.columns))}
     after = {each.name: each for each in (*shape.after, *(one.after for one in shape.columns))}
     return Costs(

@@ -50,7 +50,7 @@ _MOST_PAIRS = 1 << 18
 
 @dataclass(frozen=True)
 class KeyWork:
-    """What the tasks share. Pickles."""
+    """The part of a task that all tasks of a pairing by keys share. Pickles."""
 
     work: DiffWork
     key: Key

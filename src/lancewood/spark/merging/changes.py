@@ -43,7 +43,7 @@ _CONDITION_ROWS = 65_536
 
 @dataclass(frozen=True)
 class MergeChanges:
-    """What all tasks share. Pickles."""
+    """The part of a task that all tasks of a merge share. Pickles."""
 
     snapshot: Snapshot
     """Bare: fragments come with the tasks."""
@@ -62,14 +62,14 @@ class MergeChanges:
 
     @cached_property
     def target_columns(self) -> tuple[str, ...]:
-        """What the condition reads of the table."""
+        """Columns of the table that the condition reads."""
         assert self.condition is not None
         return tuple(dict.fromkeys(self.condition.target_columns))
 
 
 @dataclass(frozen=True, slots=True)
 class TaskDone:
-    """What a task did."""
+    """The rows that a task of a merge changed, and the files that it wrote."""
 
     changes: Updated
     updated: int

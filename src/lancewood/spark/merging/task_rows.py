@@ -31,7 +31,7 @@ _NONE: Positions = np.empty((0, 2), np.int64)
 
 @dataclass(frozen=True)
 class TaskRows:
-    """What one task has."""
+    """The rows that one task of a merge is to change."""
 
     number: int
     message: bytes

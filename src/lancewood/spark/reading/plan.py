@@ -72,11 +72,11 @@ class ReadPlan:
     work: ReadWork
     """What all tasks share; called with a message, it gives the rows of that task."""
     messages: list[bytes]
-    """One for each task, in table order."""
+    """A message for each task, in table order."""
     limit: int | None = None
     """The asked number of rows, if the tasks together may give more."""
     scan: ScanPlan | None = field(default=None, repr=False)
-    """What was asked for, with all fragments."""
+    """The scan that was asked for, with all fragments."""
     rows: int | None = None
     """The rows of all messages before a filter; None if a writer did not record them."""
     size: float = 0.0

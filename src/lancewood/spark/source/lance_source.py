@@ -255,7 +255,7 @@ class Reader:
         return {**self.__dict__, "_messages": []}
 
     def partitions(self) -> list[Any]:
-        """One for each task."""
+        """A partition for each task."""
         from pyspark.sql.datasource import InputPartition
 
         keep_loaded()
@@ -296,7 +296,7 @@ class Writer:
 
 
 class Wrote:
-    """What a partition answers: see ``writing.work``."""
+    """The answer of a partition, as ``writing.work`` encodes it."""
 
     def __init__(self, answer: bytes) -> None:
         self.answer = answer

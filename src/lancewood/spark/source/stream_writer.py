@@ -32,7 +32,7 @@ _WITH_THE_JOB = 3
 
 @dataclass(frozen=True)
 class BatchPart:
-    """What a partition answers."""
+    """The answer of a partition of a micro-batch."""
 
     answer: bytes = field(repr=False)
     app: str | None

@@ -64,7 +64,7 @@ class VersionStep:
     kind: VersionKind
     operation: str
     fragments: int = 0
-    """How many an append brought."""
+    """Number of fragments that an append brought."""
     rows: int = 0
     ends: tuple[str, str] = ("", "")
     """The first files of the first and of the last of them."""

@@ -201,7 +201,7 @@ class RowsBetween:
     """What ``find_between`` found: where the rows are, none of them read."""
 
     rows: tuple[PickedRows, ...]
-    """All in the later version."""
+    """Where the rows are, all in the later version."""
     fitting: StreamFitting
     schema: StructType
 

@@ -218,7 +218,7 @@ def write_rows(df: DataFrame, work: WriteWork) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What all tasks answered."""
+    """The answers of all tasks of a write, put together."""
 
     fragments: tuple[Fragment, ...]
     """New fragments in task order, without ids."""
