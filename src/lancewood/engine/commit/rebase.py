@@ -96,7 +96,7 @@ class _RowRebase:
         self._operation = operation
 
     def check(self) -> list[tuple[Fragment, BitMap | None]]:
-        """Check every changed fragment, and those that are removed as a whole."""
+        """Check fragments that go, and return what ``checked`` says of every changed one."""
         self.check_removed()
         return [self.checked(each) for each in self._operation.updated_fragments]
 

@@ -144,7 +144,7 @@ class Standing:
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether nobody can still be working on the rename."""
+        """Whether nobody can still be working on what the intent announces."""
         return is_older(self.root, self.since, ABANDONED, TRANSACTIONS_DIR)
 
 

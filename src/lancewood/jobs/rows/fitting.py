@@ -25,7 +25,7 @@ from lancewood.errors import InvalidInputError
 from lancewood.expr import Expression, parse_expression
 
 _DIGITS_OF_INTEGERS = 20
-"""The digits of the largest uint64."""
+"""Number of digits of the largest uint64."""
 _TEXT = "value"
 _MIDNIGHT = time()
 _DAY = 86_400 * 10**9
