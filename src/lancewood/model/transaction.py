@@ -83,6 +83,7 @@ class Transaction:
         )
 
     def rebased(self, read_version: Version) -> Transaction:
+        """This transaction, built on another version."""
         return replace(self, read_version=read_version)
 
 
