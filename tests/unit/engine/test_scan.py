@@ -307,7 +307,7 @@ def test_parameters_fill_in_filters_and_expressions(table: lw.Table) -> None:
         ({"parameters": {"a": 1}}, "neither where nor columns"),
         ({"where": "n = $a", "parameters": {"b": 1}}, "no parameter 'a'"),
         ({"where": "n = ?", "parameters": [1, 2]}, "2 parameters are given"),
-        ({"where": "n = ?", "parameters": 5}, "a mapping or a list"),
+        ({"where": "n = ?", "parameters": 5}, "a mapping for .name, or a list"),
     ],
 )
 def test_wrong_parameters_are_told_at_once(
