@@ -170,7 +170,7 @@ TAKEN_BACK: dict[Callable[[Patch], None], tuple[Callable[[str, int], None], int]
     merged_columns_are_not_followed: (evolve, 179),
     dropped_fields_are_not_compared: (evolve, 5),
     bases_are_one: (evolve, 256),
-    merges_do_not_say_which_columns_they_brought: (evolve, 624),
+    merges_do_not_say_which_columns_they_brought: (evolve, 564),
     rows_that_theirs_kept_are_not_converted: (evolve, 72),
     rows_inserted_again_are_not_compared: (evolve, 37),
     keys_of_others_are_not_looked_for: (move_keys, 45),
