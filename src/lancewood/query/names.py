@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise, zip_longest
 from typing import Any
 
 from lancewood.errors import InvalidInputError, NotFoundError
+from lancewood.expr.columns import folded
+from lancewood.query.database import cursor as opened_cursor
 from lancewood.query.database import in_our_words
 from lancewood.query.diffs import NAME, TAKES, DiffCall, Readable, TableDiff
 from lancewood.query.sources import Sources
 from lancewood.query.tokens import (
     Edit,
+    Token,
     edited,
     literal,
     quoted,
@@ -60,26 +63,17 @@ def name_tables(query: str, sources: Sources, cursor: Any) -> NamedTables:
 
     Raises NotFoundError for an unknown table or revision, InvalidInputError for what is no query.
     """
-    text = with_revisions_quoted(query)
-    kind = statement_kind(text, query, cursor)
-    naming = _Naming(text, sources, cursor)
-    if kind == "MULTI":  # a PIVOT that reads its columns from values has no tree
-        naming.name_words()
-    else:
-        naming.name_nodes(parsed(text, cursor))
-    found = tokens(text)
-    parameters = {two.text for one, two in pairwise(found) if one.text == "$"}
-    return NamedTables(edited(text, naming.edits), naming.tables, frozenset(parameters))
-
-
-def statement_kind(text: str, query: str, cursor: Any) -> str:
-    """SELECT, or MULTI for a PIVOT statement; raises InvalidInputError for any other statement."""
     import duckdb
 
+    text = with_revisions_quoted(query)
     try:
         found = cursor.extract_statements(text)
     except duckdb.Error as error:
-        raise _not_parsed(query, error) from None
+        path = _bare_path(query)
+        reason = str(in_our_words(error)).partition(": ")[2]
+        if path is not None:
+            reason = f"a path stands in quotes: FROM '{path[1]}'"
+        raise InvalidInputError(f"cannot read {shown(query)} as SQL: {reason}", sql=query) from None
     if len(found) != 1:
         what = "no statement" if not found else f"{len(found)} statements"
         raise InvalidInputError(f"{shown(query)} holds {what}, where one query is expected")
@@ -91,28 +85,39 @@ def statement_kind(text: str, query: str, cursor: Any) -> str:
             "change tables are in docs/sql.md",
             found=kind,
         )
-    return kind
+    naming = _Naming(text, tokens(text), sources)
+    if kind == "MULTI":  # a PIVOT that reads its columns from values has no tree
+        naming.name_words()
+    else:
+        naming.name_nodes(parsed_query(text))
+    parameters = {two.text for one, two in pairwise(naming.tokens) if one.word == "$"}
+    return NamedTables(edited(text, naming.edits), naming.tables, frozenset(parameters))
 
 
-def _not_parsed(query: str, error: Exception) -> InvalidInputError:
-    path = _bare_path(query)
-    if path is not None:
-        return InvalidInputError(
-            f"cannot read {shown(query)} as SQL: a path stands in quotes: FROM '{path[1]}'"
-        )
-    reason = str(in_our_words(error)).partition(": ")[2]
-    return InvalidInputError(f"cannot read {shown(query)} as SQL: {reason}", sql=query)
-
-
-def parsed(text: str, cursor: Any) -> list[Any]:
-    """DuckDB's trees of the queries in a text; raises InvalidInputError with a ``reason``."""
-    found = json.loads(cursor.execute("SELECT json_serialize_sql(?)", [text]).fetchone()[0])
+def parsed_query(sql: str) -> Any:
+    """DuckDB's tree of one query that changes nothing; raises InvalidInputError with a
+    ``reason``."""
+    text = with_revisions_quoted(sql)
+    with opened_cursor() as cursor:
+        (tree,) = cursor.execute("SELECT json_serialize_sql(?)", [text]).fetchone()
+    found, reason = json.loads(tree), ""
     if found["error"]:
         reason = str(found["error_message"])
         if found["error_type"] == "not implemented":
             reason = "a PIVOT without the values of its columns, or no query, stands here"
-        raise InvalidInputError(f"cannot read {shown(text)} as SQL: {reason}", reason=reason)
-    return [each["node"] for each in found["statements"]]
+    elif len(found["statements"]) != 1:
+        reason = "a semicolon ends the statement before its end"
+    if reason:
+        raise InvalidInputError(f"cannot read {shown(sql)} as SQL: {reason}", reason=reason)
+    return found["statements"][0]["node"]
+
+
+def parsed_expression(sql: str) -> Any:
+    """The tree of an expression."""
+    selected = parsed_query(f"SELECT ({sql}\n)")["select_list"]
+    if len(selected) != 1:
+        raise InvalidInputError(f"{shown(sql)} is not one expression")
+    return selected[0]
 
 
 def nodes(tree: Any, closed: str = "") -> Iterator[dict[str, Any]]:
@@ -132,19 +137,23 @@ def nodes(tree: Any, closed: str = "") -> Iterator[dict[str, Any]]:
 @dataclass
 class _Naming:
     text: str
+    tokens: Sequence[Token]
     sources: Sources
-    cursor: Any
     edits: list[Edit] = field(default_factory=list)
     tables: dict[str, Readable] = field(default_factory=dict)
 
     def name_nodes(self, tree: Any) -> None:
         every = list(nodes(tree))
-        self._check_reads_only(every)
-        defined = {
-            str(entry["key"]).lower()
-            for node in every
-            for entry in (node.get("cte_map") or {}).get("map", ())
-        }
+        defined: set[str] = set()
+        for node in every:
+            kind, _, rest = str(node.get("type", "")).partition("_")
+            if rest.endswith("QUERY_NODE"):
+                raise InvalidInputError(
+                    f"a query changes nothing, and WITH holds {kind}: write it as a statement of "
+                    "its own"
+                )
+            entries = (node.get("cte_map") or {}).get("map", ())
+            defined.update(folded(str(entry["key"])) for entry in entries)
         for node in every:
             if node.get("type") == "BASE_TABLE":
                 self._name_table(node, defined)
@@ -157,8 +166,7 @@ class _Naming:
 
     def name_words(self) -> None:
         """Every word that may be a table of ours; one that is a column as well does no harm."""
-        found = tokens(self.text)
-        for token, after in zip_longest(found, found[1:]):
+        for token, after in zip_longest(self.tokens, self.tokens[1:]):
             if token.word == NAME.upper() and after is not None and after.text == "(":
                 raise InvalidInputError(
                     "PIVOT without the values of its columns takes no diff(…): name the values, "
@@ -170,28 +178,28 @@ class _Naming:
                 if known is not None:
                     self._put(token.text, self.sources.version(known, revision or None))
 
-    def _check_reads_only(self, every: list[dict[str, Any]]) -> None:
-        for node in every:
-            kind = str(node.get("type", ""))
-            if kind.endswith("_QUERY_NODE"):
-                raise InvalidInputError(
-                    f"a query changes nothing, and WITH holds {kind.partition('_')[0]}: write it "
-                    "as a statement of its own"
-                )
-
     def _name_table(self, node: dict[str, Any], defined: set[str]) -> None:
         *above, written = (str(part) for part in node["qualified_name"]["path"])
         if above:
-            if above[0].lower() not in _ITS_OWN or "@" in written:
-                raise _qualified(".".join((*above, written)), above)
-            return
+            if above[0].lower() in _ITS_OWN and "@" not in written:
+                return
+            whole = ".".join((*above, written))
+            if "lance" in whole.partition("@")[0].split("."):
+                raise InvalidInputError(
+                    f"{whole} is no name: a path stands in quotes, FROM '{whole}'"
+                )
+            raise NotFoundError(
+                f"table {whole!r} not found: tables have one name without a dot; give it one in "
+                f"tables=, or in a repository write {written}@{above[-1]} for a revision",
+                name=whole,
+            )
         name, sign, revision = written.partition("@")
         if sign and not (name and revision):
             raise InvalidInputError(f"{written!r} is no table: write photos@exp, as photos@v1.0")
         known = self.sources.known_as(name)
         clause = node.get("at_clause")
         if known is None:
-            if written.lower() not in defined:
+            if folded(written) not in defined:
                 raise self.sources.unknown(name)
             if clause is not None:
                 raise InvalidInputError(
@@ -204,8 +212,7 @@ class _Naming:
         span = self._span(node)
         key = self._written(span)
         at = self._at(clause, span)
-        self._put(key, self.sources.version(known, revision or None, at))
-        self._replace(node, span, key, name)
+        self._replace(node, span, key, name, self.sources.version(known, revision or None, at))
 
     def _span(self, node: dict[str, Any]) -> tuple[int, int]:
         """Where a table or call stands, with its AT clause or alias; DuckDB counts bytes, and
@@ -213,7 +220,7 @@ class _Naming:
         at = node["query_location"]
         before = self.text.encode()[: at + node["query_location_length"]]
         start, end = len(before[:at].decode()), len(before.decode())
-        for token in tokens(self.text):
+        for token in self.tokens:
             if start <= token.start < end and token.word == "TABLESAMPLE":
                 end = token.start
         return start, end
@@ -222,19 +229,22 @@ class _Naming:
         """A piece of the text in one line."""
         return " ".join(self.text[slice(*span)].split())
 
-    def _replace(self, node: dict[str, Any], span: tuple[int, int], key: str, name: str) -> None:
+    def _replace(
+        self, node: dict[str, Any], span: tuple[int, int], key: str, name: str, found: Readable
+    ) -> None:
         """Have a table or call, with what follows it, be the table `key` under the same alias."""
+        self._put(key, found)
         columns = ", ".join(map(quoted, node.get("column_name_alias") or ()))
         alias = quoted(str(node["alias"] or name)) + (f"({columns})" if columns else "")
         self.edits.append((*span, f"{quoted(key)} AS {alias}"))
 
     def _at(self, clause: dict[str, Any], span: tuple[int, int]) -> int | str | datetime:
         """The value of the AT clause of a table that stands there."""
-        found = [each for each in tokens(self.text) if span[0] <= each.start < span[1]]
+        found = [each for each in self.tokens if span[0] <= each.start < span[1]]
         arrow = max(at for at, each in enumerate(found) if each.text == "=>")
         sql = self.text[found[arrow].end : found[-1].start].strip()
         if clause["unit"] == "TIMESTAMP":
-            return moment(sql, self.cursor)
+            return moment(sql)
         value = _constant(clause["expr"])
         if value is None:
             raise InvalidInputError(
@@ -249,35 +259,32 @@ class _Naming:
         known = self.sources.known_as(call.table)
         if known is None:
             raise self.sources.unknown(call.table)
-        one, *more = (
-            self.sources.landed(known, None, each)
-            if isinstance(each, int)
-            else self.sources.landed(known, each)
-            for each in call.revisions
-        )
-        other = more[0] if more else self.sources.landed(known, None)
-        self._put(call.sql, TableDiff.of(one, other, call.on).without_others())
-        self._replace(node, span, call.sql, NAME)
+        one, *more = (self.sources.landed(known, each) for each in call.revisions)
+        other = more[0] if more else self.sources.landed(known)
+        diff = TableDiff.of(one, other, call.on).without_others()
+        self._replace(node, span, call.sql, NAME, diff)
 
     def _put(self, name: str, found: Readable) -> None:
         for other, before in self.tables.items():
-            if other.lower() == name.lower() and other != name and before is not found:
-                raise InvalidInputError(
-                    f"{other!r} and {name!r} differ only in upper and lower case, which are the "
-                    "same in SQL: make a tag with another name for one of them"
-                )
-        if not any(other.lower() == name.lower() for other in self.tables):
-            self.tables[name] = found
+            if folded(other) == folded(name):
+                if other != name and before is not found:
+                    raise InvalidInputError(
+                        f"{other!r} and {name!r} differ only in upper and lower case, which are "
+                        "the same in SQL: make a tag with another name for one of them"
+                    )
+                return
+        self.tables[name] = found
 
 
-def moment(sql: str, cursor: Any) -> datetime:
+def moment(sql: str) -> datetime:
     """The time that an expression without columns means; raises InvalidInputError."""
     import duckdb
 
     takes = "AT (TIMESTAMP => …) takes a moment, such as '2026-11-15 12:00:00'"
     try:
-        asked = f"SELECT epoch_us(CAST(({sql}\n) AS TIMESTAMPTZ))"
-        found = cursor.execute(asked).fetchone()[0]
+        with opened_cursor() as cursor:
+            asked = f"SELECT epoch_us(CAST(({sql}\n) AS TIMESTAMPTZ))"
+            found = cursor.execute(asked).fetchone()[0]
     except duckdb.Error as error:
         raise InvalidInputError(f"{takes}, got {sql}: {in_our_words(error)}") from None
     if found is None:
@@ -328,13 +335,3 @@ def _call(node: dict[str, Any], sql: str) -> DiffCall:
     written = [literal(each) if isinstance(each, str) else str(each) for each in given]
     written += [] if on is None else [f"on => {literal(', '.join(on))}"]
     return DiffCall(given[0], tuple(given[1:]), on, f"{NAME}({', '.join(written)})")
-
-
-def _qualified(whole: str, above: list[str]) -> InvalidInputError | NotFoundError:
-    if "lance" in whole.partition("@")[0].split("."):
-        return InvalidInputError(f"{whole} is no name: a path stands in quotes, FROM '{whole}'")
-    return NotFoundError(
-        f"table {whole!r} not found: tables have one name without a dot; give it one in tables=, "
-        f"or in a repository write {whole.rpartition('.')[2]}@{above[-1]} for a revision",
-        name=whole,
-    )

@@ -9,7 +9,7 @@ name may be a uri; else a query names only what it was given.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import get_close_matches
@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from lancewood.engine.snapshot import TAG, Snapshot, resolve
 from lancewood.errors import InvalidInputError, NotFoundError
+from lancewood.expr.columns import alike, find, folded
 from lancewood.model.revision import ByName, OnBranch, Revision, parse_revision
 from lancewood.model.schema import ROW_ADDRESS
-from lancewood.query.identifiers import Identifiers
 from lancewood.repo.looking.view import View
 from lancewood.repo.repository import Repository
 from lancewood.table.by_uri import open as open_table
@@ -36,12 +37,38 @@ _MOST_LISTED = 20
 _OTHER_FILES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather")
 
 
+class Identifiers:
+    """How a dialect compares the names of tables and columns; this one is DuckDB's."""
+
+    def folded(self, name: str) -> str:
+        """The form in which a name is compared with others."""
+        return folded(name)
+
+    def find(self, name: str, names: Collection[str]) -> str | None:
+        """The one name that `name` means; None for no match, and for several."""
+        near = alike(name, names, self.folded)
+        return near[0] if len(near) == 1 else None
+
+    def column(self, name: str, names: Collection[str], where: str) -> str:
+        """The column that `name` means; raises InvalidInputError for none, and for several."""
+        return find(name, names, "column", where, self.folded)
+
+    def path(self, path: Sequence[str], table: pa.Schema) -> tuple[str, ...]:
+        """A column, or a field with the names that lead to it, in the table's own spelling; raises
+        InvalidInputError if there is no such column."""
+        found: list[str] = []
+        names, where = table.names, "the table"
+        kind: Any = table
+        for part in path:
+            found.append(self.column(part, names, where))
+            kind = kind.field(found[-1]).type
+            names = [each.name for each in kind] if pt.is_struct(kind) else []
+            where = ".".join(found)
+        return tuple(found)
+
+
 class AddressedSnapshot(Snapshot):
     """A version whose rows have their addresses as one more column, for those who change them."""
-
-    @classmethod
-    def of(cls, found: Snapshot) -> AddressedSnapshot:
-        return cls(found.location, found.manifest, found.scheme)
 
     @cached_property
     def arrow_schema(self) -> Any:
@@ -85,7 +112,8 @@ class Sources:
         return self.tables is None and self.repository is None
 
     @property
-    def _given(self) -> Mapping[str, Source]:
+    def named(self) -> Mapping[str, Source]:
+        """The tables that were given by names."""
         return self.tables or {}
 
     def put(self, name: str, revision: str | None, found: Snapshot) -> None:
@@ -99,8 +127,8 @@ class Sources:
 
         Raises InvalidInputError where several names differ only in case, and none matches exactly.
         """
-        for known in (tuple(self._put), tuple(self._given), self._in_repository):
-            near = self.identifiers.near(name, known)
+        for known in (self._put, self.named, self._in_repository):
+            near = alike(name, known, self.identifiers.folded)
             if len(near) > 1:
                 raise InvalidInputError(
                     f"table {name!r} may be {' or '.join(map(repr, near))}: write one of them "
@@ -113,7 +141,7 @@ class Sources:
 
     def unknown(self, name: str) -> NotFoundError:
         """The error for an unknown name."""
-        known = list(dict.fromkeys((*self._given, *self._in_repository)))
+        known = list(dict.fromkeys((*self.named, *self._in_repository)))
         if _is_other_file(name):
             return _no_lance(name)
         near = get_close_matches(name, known, n=1)
@@ -140,32 +168,46 @@ class Sources:
             self._found[key] = self._load(name, revision, at)
         return self._found[key]
 
-    def landed(self, name: str, revision: str | None, at: int | None = None) -> Snapshot:
-        """The same state in the table's own history, if what a commit pins has landed there: it can
-        be compared with others by where both come from. Raises what ``version`` raises."""
-        found = self.version(name, revision, at)
+    def landed(self, name: str, at: int | str | None = None) -> Snapshot:
+        """The version of a table in its own history, if what a commit pins has landed there, where
+        it can be compared with others by where both come from. Raises what ``version`` raises."""
+        found = self.version(name, None, at)
         view = self._pinned.get((name, found.manifest.version))
         landed = None if view is None else view.landed(name)
         return found if landed is None else landed._snapshot
 
     def _load(self, name: str, revision: str | None, at: int | str | datetime | None) -> Snapshot:
-        if isinstance(at, str):
-            if revision is not None:
-                raise _twice(name, revision)
+        if isinstance(at, str) and revision is None:
             return self.version(name, at)
         if at is not None:
-            base = self.version(name, revision)
-            if revision is not None and not self._names_branch(name, revision, base):
-                raise _twice(name, revision)
-            return resolve(base, at)
-        if name in self._given or self.takes_uris:
-            return self._load_given(name, revision)
-        return self._load_committed(name, revision)
-
-    def _load_given(self, name: str, revision: str | None) -> Snapshot:
-        if revision is not None:
+            is_twice = revision is not None and not self._is_branch(name, revision)
+            if is_twice or isinstance(at, str):
+                raise InvalidInputError(
+                    f"{name}@{revision} says which version is meant, and so does AT or AS OF: only "
+                    "a branch can stand before the number of a version or a moment"
+                )
+            return resolve(self.version(name, revision), at)
+        is_given = name in self.named or self.takes_uris
+        if revision is not None and (is_given or ":" in revision):
             return resolve(self.version(name, None), revision)
-        source = self._given.get(name, name)
+        if is_given:
+            return self._open(name)
+        try:
+            view = self._at(revision or self.revision or "HEAD")
+            found = view.table(name)._snapshot
+        except NotFoundError as missing:
+            if revision is None or _of_a_table(revision) is None:  # main~9 is of a repository
+                raise
+            try:
+                return resolve(self.version(name, None), revision)
+            except NotFoundError:
+                raise missing from None
+        self._pinned[name, found.manifest.version] = view
+        return found
+
+    def _open(self, name: str) -> Snapshot:
+        """A table that was given, or is named by its uri."""
+        source = self.named.get(name, name)
         if isinstance(source, Table):
             return source._snapshot
         try:
@@ -178,31 +220,11 @@ class Sources:
             return resolve(found, self.revision)
         return found
 
-    def _load_committed(self, name: str, revision: str | None) -> Snapshot:
-        if revision is None:
-            return self._load_pinned(name, self.revision or "HEAD")
-        if ":" in revision:
-            return resolve(self.version(name, None), revision)
-        try:
-            return self._load_pinned(name, revision)
-        except NotFoundError as missing:
-            if _of_a_table(revision) is None:  # main~9 can only be of a repository
-                raise
-            try:
-                return resolve(self.version(name, None), revision)
-            except NotFoundError:
-                raise missing from None
-
-    def _load_pinned(self, name: str, revision: str) -> Snapshot:
-        view = self._at(revision)
-        found = view.table(name)._snapshot
-        self._pinned[name, found.manifest.version] = view
-        return found
-
-    def _names_branch(self, name: str, revision: str, found: Snapshot) -> bool:
+    def _is_branch(self, name: str, revision: str) -> bool:
         """Whether a text after an @ leaves the version open; one that was found in the repository
         has to be a branch there."""
-        if name not in self._given and revision in self._views:
+        found = self.version(name, revision)
+        if name not in self.named and revision in self._views:
             assert self.repository is not None
             return revision == "HEAD" or revision in self.repository.branches.list()
         meant = _of_a_table(revision)
@@ -270,11 +292,4 @@ def _no_lance(name: str) -> NotFoundError:
         f"{name!r} is no table: only Lance tables are read here; make one of the file with "
         f"lw table import {Path(name).stem}.lance {name}",
         name=name,
-    )
-
-
-def _twice(name: str, revision: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"{name}@{revision} says which version is meant, and so does AT or AS OF: only a branch "
-        "can stand before the number of a version or a moment"
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, zip_longest
+from itertools import groupby, pairwise, zip_longest
 from typing import Literal, TypeAlias
 
 from lancewood.expr.syntax import check_text, shorten
@@ -17,8 +17,6 @@ from lancewood.expr.syntax import check_text, shorten
 MAX_LENGTH = 1_000_000
 """The longest text, in characters."""
 OPENING, CLOSING = frozenset("([{"), frozenset(")]}")
-
-Kind: TypeAlias = Literal["word", "name", "text", "number", "sign"]
 
 _revision = re.compile(r"@(?:(?!--|/\*)[\w./~^:{}@+-])+").match
 _quoted_revision = re.compile(r'@"(?:[^"]|"")+"').match
@@ -29,7 +27,7 @@ _dollars = re.compile(r"(\$\w*\$)(.*)\1", re.DOTALL).fullmatch
 class Token:
     """A piece of SQL text, between two characters of it."""
 
-    kind: Kind
+    kind: Literal["word", "name", "text", "number", "sign"]
     """A `name` is an identifier in quotes, a `word` any other one or a keyword."""
     text: str
     """What it says, without the quotes of a name or text."""
@@ -88,15 +86,9 @@ def with_revisions_quoted(sql: str) -> str:
 
 def statements(sql: str) -> Iterator[list[Token]]:
     """The tokens of each statement of a script, which semicolons separate."""
-    part: list[Token] = []
-    for token in tokens(sql):
-        if token.kind != "sign" or token.text != ";":
-            part.append(token)
-        elif part:
-            yield part
-            part = []
-    if part:
-        yield part
+    for is_end, part in groupby(tokens(sql), lambda each: each.word == ";"):
+        if not is_end:
+            yield list(part)
 
 
 def _plain_tokens(sql: str) -> Iterator[Token]:
@@ -113,47 +105,40 @@ def _plain_tokens(sql: str) -> Iterator[Token]:
         if kind == kinds.comment or not written:
             continue
         if written.startswith('"'):
-            yield Token("name", written[1:-1].replace('""', '"'), start, end)
-        elif kind == kinds.string_const:
-            yield Token("text", _text(written), start, end)
+            yield Token("name", _unquoted(written), start, end)
+        elif kind == kinds.string_const and written.startswith("'"):
+            yield Token("text", written[1:-1].replace("''", "'"), start, end)
+        elif kind == kinds.string_const:  # one with escapes stays as it is written
+            dollars = _dollars(written)
+            yield Token("text", written if dollars is None else dollars[2], start, end)
         elif kind in (kinds.identifier, kinds.keyword):
             yield Token("word", written, start, end)
         elif kind == kinds.numeric_const and written != ".":
             yield Token("number", written, start, end)
+        elif set(written) == {";"}:  # they may come together
+            yield from (Token("sign", ";", at, at + 1) for at in range(start, end))
         else:
-            yield from _signs(written, start)
-
-
-def _signs(written: str, start: int) -> Iterator[Token]:
-    """An operator as a token; semicolons, which may come together, one by one."""
-    pieces = list(written) if set(written) == {";"} else [written]
-    for at, piece in enumerate(pieces):
-        yield Token("sign", piece, start + at, start + at + len(piece))
-
-
-def _text(written: str) -> str:
-    """What a string literal says; one with escapes as it is written."""
-    if written.startswith("'"):
-        return written[1:-1].replace("''", "'")
-    dollars = _dollars(written)
-    return written if dollars is None else dollars[2]
+            yield Token("sign", written, start, end)
 
 
 def _with_revisions(sql: str, found: Sequence[Token]) -> Iterator[Token]:
     """The tokens, with a name and its revision as one."""
     done = 0
-    for at, token in enumerate(found):
+    for token, after in zip_longest(found, found[1:]):
         if token.start < done:
             continue
-        after = found[at + 1] if at + 1 < len(found) else None
-        is_name = token.kind in ("name", "word")
-        if is_name and after is not None and after.start == token.end and after.text[0] == "@":
+        is_before_at = after is not None and after.start == token.end and after.text.startswith("@")
+        match = None
+        if is_before_at and token.kind in ("name", "word"):
             match = _quoted_revision(sql, token.end) or _revision(sql, token.end)
-            if match is not None:
-                done = match.end()
-                revision = match[0][1:]
-                if revision.startswith('"'):
-                    revision = revision[1:-1].replace('""', '"')
-                yield Token("name", f"{token.text}@{revision}", token.start, done)
-                continue
-        yield token
+        if match is None:
+            yield token
+            continue
+        done, revision = match.end(), match[0][1:]
+        if revision.startswith('"'):
+            revision = _unquoted(revision)
+        yield Token("name", f"{token.text}@{revision}", token.start, done)
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace('""', '"')

@@ -225,6 +225,7 @@ def test_the_database_may_open_nothing_and_change_no_setting() -> None:
         ("SELECT id FROM photos a, photos b", 'Ambiguous reference to column name "id"'),
         ("SELEC 1", "cannot read 'SELEC 1' as SQL: syntax error"),
         ("SELECT CAST(label AS INT) FROM photos", "the query fails on a value: Could not convert"),
+        ("SELECT date'' FROM photos", "the query fails on a value: invalid date"),
         ("SELECT * FROM s2.lance", "a path stands in quotes, FROM 's2.lance'"),
         ("SELECT * FROM s2.lance@v1", "a path stands in quotes, FROM 's2.lance@v1'"),
         ("SELECT * FROM data/s2.lance", "a path stands in quotes: FROM 'data/s2.lance'"),

@@ -32,13 +32,12 @@ from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
 from lancewood.files.formats import FileFormat
 from lancewood.files.sinks import STDOUT, writing
 from lancewood.query.answer import Answer
-from lancewood.query.identifiers import Identifiers
-from lancewood.query.sources import Sources
+from lancewood.query.sources import Identifiers, Sources
 from lancewood.query.statements import script as in_process
-from lancewood.query.statements.engine import Here
-from lancewood.query.statements.model import Begin, Commit, Explain, Rollback
+from lancewood.query.statements.engine import Engine
+from lancewood.query.statements.model import Begin, Commit, Explain, Rollback, Script
+from lancewood.query.statements.running import ScriptRun
 from lancewood.query.statements.script import is_query
-from lancewood.query.statements.sequence import Outcome, Script, run_script
 from lancewood.query.statements.workplace import Workplace
 from lancewood.spark.dialect import script as on_spark
 from lancewood.spark.dialect.plan import plan_query
@@ -136,7 +135,7 @@ def sql_command(
         if is_query(script):
             found = asked.answer(session, pushdown=pushdown)
         else:
-            found = asked.run(session, pushdown=pushdown)
+            found = asked.run(script, session, pushdown=pushdown)
             if isinstance(found, pa.Table) and not given.json and not csv:
                 found = _for_people(found)
         rows = _taken(found, limit, as_json=given.json)
@@ -202,15 +201,18 @@ class _Asked:
     def answer(self, spark: _Spark | None, *, pushdown: bool) -> Any:
         """The rows of a query; what can be wrong in it is told before Spark starts."""
         if spark is None:
-            return Here(pushdown=pushdown).planned(self.text, self._sources(Identifiers()))
+            return Engine(pushdown=pushdown).planned(self.text, self._sources(Identifiers()))
         plan_query(self.text, self._sources(Settings()), Settings(), spark)
         engine = OnSpark(spark.running, None)
         return engine.answer(engine.planned(self.text, self._sources(engine.identifiers)))
 
-    def run(self, spark: _Spark | None, *, pushdown: bool) -> Any:
-        """What a script answers: the rows of its last query, or a table of what it did."""
-        found = self._outcome(spark, self.script(spark), pushdown=pushdown)
-        return found.report if found.rows is None else found.rows
+    def run(self, script: Script, spark: _Spark | None, *, pushdown: bool = True) -> Any:
+        """What a script answers, in this process, or on Spark, which starts now: the rows of its
+        last query, or a table of what it did."""
+        engine = Engine(pushdown=pushdown) if spark is None else OnSpark(spark.running, None)
+        workplace = Workplace(self._sources(engine.identifiers))
+        with nullcontext() if spark is None else _in_our_words("the script"):
+            return ScriptRun(script, workplace, engine).run()
 
     def explained(self, script: Script, spark: _Spark | None) -> str:
         """What a query reads, or each statement would do to the tables as they are."""
@@ -218,21 +220,12 @@ class _Asked:
             plan = plan_query(self.text, self._sources(Settings()), Settings(), spark)
             return plan.explain()
         if is_query(script):
-            return str(Here().planned(self.text, self._sources(Identifiers())).explain())
-        plans = [self._outcome(spark, (each,)).report["plan"] for each in _explaining(script)]
+            return str(Engine().planned(self.text, self._sources(Identifiers())).explain())
+        plans = [self.run((each,), spark)["plan"] for each in _explaining(script)]
         return "\n".join(line for each in plans for line in each.to_pylist())
 
     def _sources(self, identifiers: Identifiers) -> Sources:
         return Sources(self.tables, self.repository, self.at, self.storage, identifiers)
-
-    def _outcome(
-        self, spark: _Spark | None, script: Script, *, pushdown: bool = True
-    ) -> Outcome[Any]:
-        """What a script did, in this process, or on Spark, which starts now."""
-        engine = Here(pushdown=pushdown) if spark is None else OnSpark(spark.running, None)
-        workplace = Workplace(self._sources(engine.identifiers))
-        with nullcontext() if spark is None else _in_our_words("the script"):
-            return run_script(script, workplace, engine)
 
 
 class _Limited:

@@ -8,13 +8,14 @@ Rows that are inserted come from DuckDB batch by batch; what a merge changes is 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as pt
 
 from lancewood.engine.base import Addresses
 from lancewood.engine.snapshot import Access, Snapshot
@@ -23,16 +24,15 @@ from lancewood.errors import InvalidInputError
 from lancewood.expr.parameters import Parameters, kept
 from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.merging.addressed import RowChanges
+from lancewood.jobs.rows.fitting import can_become, fitted
 from lancewood.jobs.runner import Runner
 from lancewood.query.answer import answer
-from lancewood.query.database import cursor
-from lancewood.query.identifiers import Identifiers
 from lancewood.query.names import moment
-from lancewood.query.sources import Sources
-from lancewood.query.statements import parsing, queries
+from lancewood.query.sources import Identifiers, Sources
+from lancewood.query.statements import queries
 from lancewood.query.statements.model import DELETED, INSERTED, REFUSED, UPDATED
 from lancewood.query.statements.queries import CHANGE, ROW, ChangeQuery, matched_twice, not_replaced
-from lancewood.query.statements.values import stored_reader, stored_table
+from lancewood.query.statements.reader import arrow_type
 from lancewood.table.table import Table
 
 Answered: TypeAlias = tuple[ChangeQuery, Any]
@@ -41,31 +41,26 @@ Ask: TypeAlias = Callable[[Snapshot], Answered]
 """Asks for the changes of a version."""
 
 
-class Here:
+class Engine:
     """Statements in DuckDB's SQL: DuckDB answers, threads of this process write."""
 
     identifiers = Identifiers()
     runner: Runner | None = None
     """Who runs the tasks of verbs; None for threads of this process."""
-    delete_query = staticmethod(queries.delete_query)
-    update_query = staticmethod(queries.update_query)
-    merge_query = staticmethod(queries.merge_query)
-    replace_query = staticmethod(queries.replace_query)
-    insert_query = staticmethod(queries.insert_query)
-    arrow_schema = staticmethod(parsing.arrow_schema)
+    change_query = staticmethod(queries.change_query)
 
     def __init__(self, args: Parameters = None, *, pushdown: bool = True) -> None:
         self._args = kept(args)
         self._pushdown = pushdown
 
     def arrow_type(self, sql: str) -> pa.DataType:
-        """The type of a column."""
-        return parsing.arrow_type(sql)
+        """The type of a column of a table; raises InvalidInputError, and UnsupportedError for one
+        that tables cannot hold."""
+        return arrow_type(sql)
 
     def moment(self, sql: str) -> datetime:
         """The time that an expression means; raises InvalidInputError."""
-        with cursor() as own:
-            return moment(sql, own)
+        return moment(sql)
 
     def planned(self, sql: str, sources: Sources) -> Any:
         """A query over these tables: it ``sees`` versions of them, and can ``explain`` itself."""
@@ -75,9 +70,9 @@ class Here:
         """The rows of a query, not computed yet."""
         return planned
 
-    def passed(self, text: str, sources: Callable[[], Sources]) -> Any:
+    def passed(self, text: str, sources: Sources) -> Any:
         """The answer to a statement that is none of ours: to a query over these tables."""
-        return self.planned(text, sources())
+        return self.planned(text, sources)
 
     def names(self, rows: Any) -> Sequence[str]:
         """The columns of such rows."""
@@ -88,21 +83,13 @@ class Here:
         return rows.schema
 
     def insert(
-        self,
-        table: Table,
-        rows: Any,
-        names: Sequence[str],
-        *,
-        overwrite: bool,
-        serializable: bool = False,
-        dry_run: bool,
-        message: str | None,
+        self, table: Table, rows: Any, names: Sequence[str], *, overwrite: bool, **how: Any
     ) -> Table:
-        """The table after rows were added to it, or replaced its own; ``names`` are the columns of
-        the table that they are for."""
+        """The table after rows were added to it, or replaced its own. ``names`` are the columns of
+        the table that they are for, ``how`` has options of the verbs of tables: ``dry_run``,
+        ``message``, ``serializable``."""
         rows = rows.wrapped(lambda sql: queries.cast_query(sql, names, table.schema))
-        given = stored_reader(rows.to_batches(), names, rows.schema, table.schema)
-        how: dict[str, Any] = {"serializable": serializable, "dry_run": dry_run, "message": message}
+        given = _stored(rows.to_batches(), names, rows.schema, table.schema)
         if overwrite:
             return table.overwrite(given, schema=table.schema, **how)
         return table.append(given, **how)
@@ -112,33 +99,27 @@ class Here:
 
         def find(snapshot: Snapshot) -> RowChanges:
             query, found = ask(snapshot)
-            return row_changes(query, found.to_arrow(), snapshot.arrow_schema)
+            return _row_changes(query, found.to_arrow(), snapshot.arrow_schema)
 
         return table._change(find, dry_run=dry_run, message=message)
 
     def create(
         self,
         uri: str | os.PathLike[str],
-        options: Mapping[str, str] | None,
+        storage_options: Mapping[str, str] | None,
         new: NewTable,
-        *,
-        there: Table | None,
         message: str | None,
     ) -> Table:
-        """A new table, or what the one that is there becomes; ``options`` are those of the
-        store."""
+        """A new table, or what the one that is there becomes."""
         data: Any = new.schema
         if new.rows is not None:
-            data = stored_reader(
-                new.rows.to_batches(), new.schema.names, new.rows.schema, new.schema
-            )
-        request = new.request(replaces=there is not None)
-        if there is not None:
-            overwrite = rows_to_overwrite(there._snapshot, data, request)
+            data = _stored(new.rows.to_batches(), new.schema.names, new.rows.schema, new.schema)
+        if new.there is not None:
+            overwrite = rows_to_overwrite(new.there._snapshot, data, new.request)
             commit_options = CommitOptions.of(message, serializable=new.is_own)
-            return there._write(overwrite, commit_options, dry_run=False)
-        location = Access(uri, storage_options=options).whole("create")
-        return Table(create_table(location, data, request, message=message))
+            return new.there._write(overwrite, commit_options, dry_run=False)
+        location = Access(uri, storage_options=storage_options).whole("create")
+        return Table(create_table(location, data, new.request, message=message))
 
     def add_columns(
         self, table: Table, values: Mapping[str, str], *, dry_run: bool, message: str | None
@@ -157,11 +138,15 @@ class NewTable:
     options: Mapping[str, Any]
     """``file_version`` and ``stable_row_ids``, where they are given."""
     config: Mapping[str, str]
+    there: Table | None = None
+    """The table that is replaced."""
     is_own: bool = False
-    """Whether they are made of the rows of the table that is replaced."""
+    """Whether the rows are made of those of that table."""
 
-    def request(self, *, replaces: bool) -> WriteRequest:
-        """How the rows are written; whether they replace those of a table that is there."""
+    @property
+    def request(self) -> WriteRequest:
+        """How the rows are written."""
+        replaces = self.there is not None
         return WriteRequest(
             mode="overwrite" if replaces else "error",
             schema=self.schema,
@@ -171,7 +156,7 @@ class NewTable:
         )
 
 
-def row_changes(query: ChangeQuery, rows: pa.Table, table: pa.Schema) -> RowChanges:
+def _row_changes(query: ChangeQuery, rows: pa.Table, table: pa.Schema) -> RowChanges:
     """The answer to a query for changes, as changes. Raises InvalidInputError if a row of the table
     is matched by two of the source, and if new rows do not meet REPLACE WHERE."""
     expected = [ROW, CHANGE, *(f"__lancewood_{at}" for at in range(len(query.values)))]
@@ -180,7 +165,6 @@ def row_changes(query: ChangeQuery, rows: pa.Table, table: pa.Schema) -> RowChan
     rows = rows.combine_chunks()
     change = rows.column(1).to_numpy()
     address = rows.column(0)
-    has_address = address.is_valid().to_numpy()
     numbers: Addresses = address.fill_null(0).to_numpy().astype(np.uint64)
     refused = int(np.count_nonzero(change == REFUSED))
     if refused:
@@ -189,21 +173,56 @@ def row_changes(query: ChangeQuery, rows: pa.Table, table: pa.Schema) -> RowChan
     if query.deletes_repeatedly:
         deleted = np.unique(deleted)
     else:
-        found = numbers[has_address]
+        found = numbers[address.is_valid().to_numpy()]
         if len(np.unique(found)) < len(found):
             raise matched_twice("MERGE" if query.inserted or query.on else "UPDATE or MERGE")
     values = {name: rows.column(2 + at) for at, name in enumerate(query.values)}
 
     def chosen(which: int, names: Sequence[str]) -> pa.Table:
         mask = pa.array(change == which)
-        return stored_table(pa.table({each: values[each].filter(mask) for each in names}), table)
+        found = pa.table({each: values[each].filter(mask) for each in names})
+        return _stored(iter(found.to_batches()), names, found.schema, table).read_all()
 
-    updated = change == UPDATED
     return RowChanges(
-        updated=numbers[updated],
+        updated=numbers[change == UPDATED],
         values=chosen(UPDATED, query.updated),
         deleted=deleted,
         new=chosen(INSERTED, query.inserted),
         unchanged=int(np.count_nonzero(change == 0)),
         on=query.on,
     )
+
+
+def _stored(
+    batches: Iterator[pa.RecordBatch], names: Sequence[str], given: pa.Schema, table: pa.Schema
+) -> pa.RecordBatchReader:
+    """The rows of a query in the types in which a table stores its columns of these names.
+
+    Raises InvalidInputError for a value that would be another one there; about a type that is none
+    for the column, the write complains.
+    """
+    known = {each.name: each.type for each in table}
+    fields = []
+    for name, kind in zip(names, given.types, strict=True):
+        wanted = known.get(name, kind)
+        is_cast = can_become(kind, wanted) and not pt.is_null(kind)
+        fields.append(pa.field(name, wanted if is_cast else kind))
+    schema = pa.schema(fields)
+
+    def stored(array: pa.Array, column: pa.Field) -> pa.Array:
+        try:
+            return fitted(array, column.type)
+        except InvalidInputError as cause:
+            raise InvalidInputError(
+                f"column {column.name!r} is {column.type}, and a value of {array.type} does not "
+                f"fit: {cause.message}; write one that fits, or change the type of the column with "
+                "ALTER TABLE",
+                column=column.name,
+            ) from cause
+
+    def made() -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            arrays = list(map(stored, batch.columns, schema))
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, made())

@@ -10,12 +10,17 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, Literal, TypeAlias
 
+from lancewood.errors import InvalidInputError
+from lancewood.model.revision import OnBranch, parse_revision
+
 KEPT, INSERTED, UPDATED, DELETED, REFUSED = range(5)
-"""What becomes of a row. Kept are rows of the table that match, and that no clause changes; refused
-are new rows that do not meet the condition of REPLACE WHERE."""
+"""What becomes of a row: a row that matches is kept if no clause changes it, a new one refused if
+it does not meet the condition of REPLACE WHERE."""
 
 Path: TypeAlias = tuple[str, ...]
 """The name of a column, a field of a struct with the names that lead to it."""
+_OF_COMMITS = ("~", "^", "@{")
+"""What leads from a branch to an earlier commit."""
 
 
 @dataclass(frozen=True)
@@ -24,13 +29,26 @@ class Target:
 
     name: str
     revision: str | None = None
-    """The branch after the ``@``: ``exp``, or ``exp:`` for the table's own; that it is no version,
-    and no commit before another, was checked. It may turn out to be a tag."""
+    """The branch after the ``@``: ``exp``, or ``exp:`` for the table's own. It may turn out to be a
+    tag."""
 
     @property
     def written(self) -> str:
         """The table as it was written: ``photos@exp``."""
         return self.name if self.revision is None else f"{self.name}@{self.revision}"
+
+    @property
+    def can_be_branch(self) -> bool:
+        """Whether the revision, if there is one, can name a branch of a table or of a repository:
+        it is no version, and no commit before another."""
+        revision = self.revision or ""
+        if ":" not in revision:
+            return not any(each in revision for each in _OF_COMMITS)
+        try:
+            meant = parse_revision(revision)
+        except InvalidInputError:
+            return False
+        return isinstance(meant, OnBranch) and meant.version is None
 
 
 @dataclass(frozen=True)
@@ -55,14 +73,21 @@ class Existing(Enum):
     """``OR REPLACE``."""
 
 
+@dataclass(frozen=True)
+class Passed:
+    """The text of a statement that is none of ours, or of a query: it goes on to the engine."""
+
+    sql: str
+    line: int = field(default=1, compare=False, repr=False)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """Where a statement stands in its script; of no account when two are compared."""
+    """A statement's own text, and the line of its script where it begins; of no account when two
+    are compared."""
 
     sql: str = field(default="", compare=False, repr=False)
-    """The statement as it was written, without the semicolon."""
     line: int = field(default=1, compare=False, repr=False)
-    """The line of its first word in the script."""
 
 
 @dataclass(frozen=True)
@@ -70,23 +95,6 @@ class OfTable(Written):
     """A statement that changes a table."""
 
     target: Target
-
-
-@dataclass(frozen=True)
-class Passed:
-    """A statement that is none of ours, or a query: it goes on to the engine as it is."""
-
-    text: str
-    line: int = field(default=1, compare=False, repr=False)
-
-
-class InsertMode(Enum):
-    """What an insert does to the rows that are there."""
-
-    APPEND = "append"
-    OVERWRITE = "overwrite"
-    REPLACE_WHERE = "replace where"
-    """Rows that meet a condition go, and all new ones must meet it."""
 
 
 @dataclass(frozen=True)
@@ -100,65 +108,12 @@ class Insert(OfTable):
     """Which columns the query gives, in its order; None for all of the table's."""
     by_name: bool = False
     """Whether the query's columns are matched by their names, not by their places."""
-    mode: InsertMode = InsertMode.APPEND
+    overwrite: bool = False
+    """Whether all rows that are there go."""
     where: str | None = None
-    """The condition of ``REPLACE WHERE``."""
-    values: tuple[tuple[str | None, ...], ...] = ()
-    """Rows of expressions; None is ``DEFAULT``, of which a column has none but null."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a new table, or one that is added to a table."""
-
-    path: Path
-    type: str | None
-    """The type as it was written, such as ``ARRAY<FLOAT>``; None where ``value`` decides."""
-    nullable: bool = True
-    comment: str | None = None
-    value: str | None = None
-    """An expression over the other columns that computes it; only where a column is added."""
-
-
-@dataclass(frozen=True)
-class CreateTable(OfTable):
-    """``CREATE TABLE``, with columns or ``AS`` a query."""
-
-    columns: tuple[Column, ...] = ()
-    query: str | None = None
-    existing: Existing = Existing.FAIL
-    location: str | None = None
-    properties: tuple[tuple[str, str], ...] = ()
-    """``TBLPROPERTIES``: settings of the table."""
-    options: tuple[tuple[str, str | bool], ...] = ()
-    """``OPTIONS``: how it is made, in the words of ``lancewood.create``."""
-    primary_key: tuple[str, ...] = ()
-    comment: str | None = None
-
-
-@dataclass(frozen=True)
-class DropTable(OfTable):
-    """``DROP TABLE``: in a repository the table is taken out of it, and its data stays."""
-
-    if_exists: bool = False
-
-
-@dataclass(frozen=True)
-class CopyFrom(OfTable):
-    """``COPY … FROM``: the rows of a file are added to a table."""
-
-    file: str
-    options: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True)
-class CopyTo(Written):
-    """``COPY … TO``: the rows of a query become a file."""
-
-    query: str
-    file: str
-    options: tuple[tuple[str, str], ...] = ()
-    target: ClassVar[None] = None
+    """The condition of ``REPLACE WHERE``: rows that meet it go, and all new ones must meet it."""
+    values: tuple[tuple[str, ...], ...] = ()
+    """Rows of expressions, with the word ``NULL`` for ``DEFAULT``; an empty one has all columns."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +122,7 @@ class Delete(OfTable):
 
     where: str | None = None
     alias: str | None = None
-    using: str | None = None
+    others: str | None = None
     """Other tables for the condition, as they stand after ``USING``."""
     queries: str = ""
     """``WITH`` and its queries, if they stand before the statement."""
@@ -190,10 +145,9 @@ class Update(OfTable):
     assignments: tuple[Assignment, ...]
     where: str | None = None
     alias: str | None = None
-    source: str | None = None
+    others: str | None = None
     """Other tables for values and condition, as they stand after ``FROM``."""
     queries: str = ""
-    """``WITH`` and its queries, if they stand before the statement."""
 
 
 class When(Enum):
@@ -246,11 +200,49 @@ class Merge(OfTable):
     using: tuple[str, ...] = ()
     """The columns of ``USING (…)``, which are equal in both."""
     queries: str = ""
-    """``WITH`` and its queries, if they stand before the statement."""
 
     def of(self, when: When) -> tuple[MergeClause, ...]:
         """The clauses about these rows, in their order."""
         return tuple(each for each in self.clauses if each.when is when)
+
+
+RowChange: TypeAlias = Insert | Delete | Update | Merge
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a new table, or one that is added to a table."""
+
+    path: Path
+    type: str | None
+    """The type as it was written, such as ``ARRAY<FLOAT>``; None where ``value`` decides."""
+    nullable: bool = True
+    comment: str | None = None
+    value: str | None = None
+    """An expression over the other columns that computes it; only where a column is added."""
+
+
+@dataclass(frozen=True)
+class CreateTable(OfTable):
+    """``CREATE TABLE``, with columns or ``AS`` a query."""
+
+    columns: tuple[Column, ...] = ()
+    query: str | None = None
+    existing: Existing = Existing.FAIL
+    location: str | None = None
+    properties: tuple[tuple[str, str], ...] = ()
+    """Settings of the table: ``TBLPROPERTIES``, or ``WITH``."""
+    options: tuple[tuple[str, str | bool], ...] = ()
+    """How it is made, in the words of ``lancewood.create``."""
+    primary_key: tuple[str, ...] = ()
+    comment: str | None = None
+
+
+@dataclass(frozen=True)
+class DropTable(OfTable):
+    """``DROP TABLE``: in a repository the table is taken out of it, and its data stays."""
+
+    if_exists: bool = False
 
 
 @dataclass(frozen=True)
@@ -287,6 +279,36 @@ class ChangeType(OfTable):
 
 
 @dataclass(frozen=True)
+class Restore(OfTable):
+    """``RESTORE TABLE … TO``."""
+
+    at: At
+
+
+@dataclass(frozen=True)
+class Optimize(OfTable):
+    """``OPTIMIZE``: small files become larger ones."""
+
+
+@dataclass(frozen=True)
+class CopyFrom(OfTable):
+    """``COPY … FROM``: the rows of a file are added to a table."""
+
+    file: str
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class CopyTo(Written):
+    """``COPY … TO``: the rows of a query become a file."""
+
+    query: str
+    file: str
+    options: tuple[tuple[str, str], ...] = ()
+    target: ClassVar[None] = None
+
+
+@dataclass(frozen=True)
 class CreateRef(Written):
     """``CREATE BRANCH``, ``CREATE TAG``: of a table, or of the repository where none is named."""
 
@@ -319,16 +341,8 @@ class MergeBranch(Written):
     target: Target | None = None
 
 
-@dataclass(frozen=True)
-class Restore(OfTable):
-    """``RESTORE TABLE … TO``."""
-
-    at: At
-
-
-@dataclass(frozen=True)
-class Optimize(OfTable):
-    """``OPTIMIZE``: small files become larger ones."""
+Change: TypeAlias = OfTable | CreateRef | DropRef | MergeBranch | CopyTo
+"""What changes a table or a repository, or writes a file."""
 
 
 @dataclass(frozen=True)
@@ -348,10 +362,6 @@ class Rollback(Written):
     """``ROLLBACK``: what followed ``BEGIN`` is not done."""
 
 
-Change: TypeAlias = OfTable | CreateRef | DropRef | MergeBranch | CopyTo
-"""What changes a table or a repository, or writes a file."""
-
-
 @dataclass(frozen=True)
 class Explain(Written):
     """``EXPLAIN``: what a statement would do, or a query read."""
@@ -359,5 +369,5 @@ class Explain(Written):
     statement: Change | Passed
 
 
-Statement: TypeAlias = Change | Begin | Commit | Rollback | Explain
-"""What we know; everything else is ``Passed``."""
+Statement: TypeAlias = Change | Begin | Commit | Rollback | Explain | Passed
+Script: TypeAlias = tuple[Statement, ...]

@@ -8,18 +8,20 @@ answer has the columns ``ROW``, ``CHANGE`` and one for each value.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.model.schema import ROW_ADDRESS
-from lancewood.query.database import FAILED
-from lancewood.query.identifiers import Identifiers
+from lancewood.query.columns import duckdb_type, why_not
+from lancewood.query.database import FAILED, cursor
+from lancewood.query.names import parsed_expression
+from lancewood.query.sources import Identifiers
 from lancewood.query.statements import model
 from lancewood.query.statements.model import DELETED, INSERTED, KEPT, REFUSED, UPDATED
-from lancewood.query.statements.parsing import column_types, parsed_expression
 from lancewood.query.tokens import literal, quoted
 
 TARGET = "__lancewood_target"
@@ -51,33 +53,33 @@ class ChangeQuery:
         return tuple(dict.fromkeys((*self.updated, *self.inserted)))
 
 
-def delete_query(statement: model.Delete) -> ChangeQuery:
-    """The rows that are deleted."""
+def change_query(statement: model.RowChange, table: pa.Schema, given: Sequence[str]) -> ChangeQuery:
+    """The rows that a statement changes, and what they become. ``given`` are the columns of the
+    source of a merge; for REPLACE WHERE, those of the table that new rows give."""
+    if isinstance(statement, model.Merge):
+        return _MergeQuery(statement, table, given).made()
+    if isinstance(statement, model.Insert):
+        return _replace_query(statement, table, given)
+    change, values = DELETED, dict[str, str]()
+    if isinstance(statement, model.Update):
+        change, columns = UPDATED, _Columns(table)
+        values = {
+            name: columns.cast(value, name)
+            for name, value in columns.assigned(statement.assignments).items()
+        }
     exposed = quoted(statement.alias or statement.target.name)
+    others = "" if statement.others is None else f", {statement.others}\n"
     return ChangeQuery(
-        f"{statement.queries} SELECT {exposed}.{ROW_ADDRESS} AS {ROW}, {DELETED} AS {CHANGE} "
-        f"FROM {TARGET} AS {exposed}{_others(statement.using)}{_where(statement.where)}",
-        deletes_repeatedly=True,
-    )
-
-
-def update_query(statement: model.Update, table: pa.Schema) -> ChangeQuery:
-    """The rows that are updated, with their new values."""
-    exposed = quoted(statement.alias or statement.target.name)
-    columns = _Columns(table)
-    values = columns.assigned(statement.assignments)
-    listed = _listed(columns.cast(value, name) for name, value in values.items())
-    return ChangeQuery(
-        f"{statement.queries} SELECT {exposed}.{ROW_ADDRESS} AS {ROW}, {UPDATED} AS {CHANGE}"
-        f"{listed} FROM {TARGET} AS {exposed}{_others(statement.source)}{_where(statement.where)}",
+        f"{statement.queries} SELECT {exposed}.{ROW_ADDRESS} AS {ROW}, {change} AS {CHANGE}"
+        f"{_listed(values.values())} FROM {TARGET} AS {exposed}{others}{_where(statement.where)}",
         updated=tuple(values),
+        deletes_repeatedly=change == DELETED,
     )
 
 
-def replace_query(statement: model.Insert, names: Sequence[str], table: pa.Schema) -> ChangeQuery:
-    """The rows that give way, and those that come instead; ``names`` are the columns of those."""
-    exposed = quoted(statement.target.name)
-    columns = _Columns(table)
+def _replace_query(statement: model.Insert, table: pa.Schema, names: Sequence[str]) -> ChangeQuery:
+    """The rows that give way, and those that come instead."""
+    exposed, columns = quoted(statement.target.name), _Columns(table)
     nothing = _listed("NULL" for _ in names)
     listed = _listed(columns.cast(f"{exposed}.{quoted(each)}", each) for each in names)
     return ChangeQuery(
@@ -90,41 +92,21 @@ def replace_query(statement: model.Insert, names: Sequence[str], table: pa.Schem
     )
 
 
-def insert_query(statement: model.Insert, table: pa.Schema) -> str:
-    """The rows of an INSERT; each of VALUES in the type of its column."""
-    if not statement.values:
-        return statement.query
-    names = statement.columns or tuple(table.names)
-    rows = statement.values
-    if not rows[0]:  # DEFAULT VALUES
-        names, rows = tuple(table.names), ((None,) * len(table.names),)
-    if len(names) != len(rows[0]):
-        raise not_as_many(statement, len(rows[0]), names)
-    found = [_NAMES.column(each, table.names, "the table") for each in names]
+def values_query(rows: Sequence[Sequence[str]], names: Sequence[str], table: pa.Schema) -> str:
+    """Rows of VALUES, each value in the type of the column of the table that it is for."""
     columns = _Columns(table)
-    listed = (
-        ", ".join(
-            columns.cast(value or "NULL", name) for value, name in zip(row, found, strict=True)
-        )
-        for row in rows
-    )
+    listed = [", ".join(map(columns.cast, row, names)) for row in rows]
     return f"VALUES {', '.join(f'({each})' for each in listed)}"
 
 
 def cast_query(query: str, names: Sequence[str], table: pa.Schema) -> str:
     """The rows of a query, each value in the type of the column of the table that it is for."""
-    columns = _Columns(table)
     places = [f"c{at}" for at in range(len(names))]
+    values = map(_Columns(table).cast, places, names)
     listed = ", ".join(
-        f"{columns.cast(place, name)} AS {quoted(name)}"
-        for place, name in zip(places, names, strict=True)
+        f"{value} AS {quoted(name)}" for value, name in zip(values, names, strict=True)
     )
     return f"SELECT {listed} FROM ({query}\n) AS {_SOURCE}({', '.join(places)})"
-
-
-def merge_query(statement: model.Merge, table: pa.Schema, source: Sequence[str]) -> ChangeQuery:
-    """The rows that a merge changes; ``source`` are the columns of its source."""
-    return _MergeQuery(statement, table, source).made()
 
 
 def matched_twice(word: str) -> InvalidInputError:
@@ -144,21 +126,19 @@ def not_replaced(rows: int) -> InvalidInputError:
     )
 
 
-def not_as_many(statement: model.Insert, given: int, names: Sequence[str]) -> InvalidInputError:
-    """The error for an INSERT with more or fewer values than columns."""
-    return InvalidInputError(
-        f"INSERT INTO {statement.target.written} gives {given} values for {len(names)} columns: "
-        f"{', '.join(names)}; name the columns that are given",
-        table=statement.target.name,
-    )
-
-
 class _Columns:
     """The columns of the table that is changed, and their types in DuckDB."""
 
     def __init__(self, table: pa.Schema) -> None:
         self._table = table
-        self._types = column_types(table)
+        held = [each for each in table if why_not(each, table.names) is None]
+        declared = [pa.field(f"c{at}", duckdb_type(each)) for at, each in enumerate(held)]
+        types: list[Any] = []
+        if held:
+            with cursor() as own:
+                own.register("__lancewood_types", pa.schema(declared).empty_table())
+                types = own.sql("SELECT * FROM __lancewood_types").types
+        self._types = {each.name: str(kind) for each, kind in zip(held, types, strict=True)}
 
     def cast(self, value: str, name: str) -> str:
         """A value in the type of a column; raises UnsupportedError where DuckDB has no such
@@ -185,22 +165,20 @@ class _Clause:
     """A clause of a merge, its number, and the values that it sets, not cast yet."""
 
     at: int
-    clause: model.MergeClause
+    when: model.When
+    action: model.Action
+    condition: str | None
     values: Mapping[str, str]
-
-    @property
-    def change(self) -> int:
-        return self.clause.action.change
 
     @property
     def case(self) -> str:
         """When it acts, and its number; or the error with which it fails."""
-        clause, result = self.clause, str(self.at)
-        condition = "true" if clause.condition is None else f"({clause.condition}\n)"
-        if clause.action.failure is not None:
-            text = literal(f"{FAILED}{clause.when.value.upper()} … THEN ERROR")
-            if clause.action.failure:
-                text += f" || ': ' || ({clause.action.failure}\n)"
+        result, action = str(self.at), self.action
+        condition = "true" if self.condition is None else f"({self.condition}\n)"
+        if action.failure is not None:
+            text = literal(f"{FAILED}{self.when.value.upper()} … THEN ERROR")
+            if action.failure:
+                text += f" || ': ' || ({action.failure}\n)"
             result = f"CAST(error({text}) AS INTEGER)"
         return f" WHEN {condition} THEN {result}"
 
@@ -218,8 +196,10 @@ class _MergeQuery:
         self._source_name = statement.source_alias or _SOURCE
         self._target, self._from = quoted(self._target_name), quoted(self._source_name)
         self._clauses = [
-            _Clause(at, each, self._values(each)) for at, each in enumerate(statement.clauses)
+            _Clause(at, each.when, each.action, each.condition, self._values(each))
+            for at, each in enumerate(statement.clauses)
         ]
+        self._updated, self._inserted = self._set(UPDATED), self._set(INSERTED)
 
     def made(self) -> ChangeQuery:
         queries = self._statement.queries
@@ -227,35 +207,73 @@ class _MergeQuery:
         kinds = [each for each in model.When if self._statement.of(each)]
         selects = " UNION ALL ".join(map(self._select, kinds))
         sql = f"{head} {_ONCE} AS MATERIALIZED ({self._statement.source}\n) {selects}"
-        return ChangeQuery(sql, self._set(UPDATED), self._set(INSERTED), self._key())
+        return ChangeQuery(sql, self._updated, self._inserted, self._key())
 
-    def _set(self, *changes: int) -> tuple[str, ...]:
-        """The columns that clauses with such changes set, in the order of the changes."""
-        return tuple(
-            dict.fromkeys(
-                name
-                for change in changes
-                for each in self._clauses
-                if each.change == change
-                for name in each.values
+    def _set(self, change: int) -> tuple[str, ...]:
+        """The columns that clauses with such a change set."""
+        clauses = [each for each in self._clauses if each.action.change == change]
+        return tuple(dict.fromkeys(name for each in clauses for name in each.values))
+
+    def _values(self, clause: model.MergeClause) -> dict[str, str]:
+        """The values that a clause sets, by columns of the table."""
+        action, names = clause.action, self._table.names
+        if action.change in (KEPT, DELETED):
+            return {}
+        if action.assignments is None:
+            return self._values_of_source(clause)
+        if action.change == UPDATED or any(each.path for each in action.assignments):
+            return self._columns.assigned(action.assignments)
+        values = [each.value for each in action.assignments] or ["NULL"] * len(names)
+        if len(values) != len(names):
+            raise InvalidInputError(
+                f"MERGE: INSERT gives {len(values)} values for {len(names)} columns: "
+                f"{', '.join(names)}; name the columns that are given"
             )
-        )
+        return dict(zip(names, values, strict=True))
+
+    def _values_of_source(self, clause: model.MergeClause) -> dict[str, str]:
+        names, source = self._table.names, self._source
+        if clause.when is model.When.NOT_MATCHED_BY_SOURCE:
+            raise InvalidInputError(
+                "WHEN NOT MATCHED BY SOURCE: the source has no such row; name columns and values"
+            )
+        if clause.action.by_name:
+            names = [_NAMES.column(each, names, "the table") for each in source]
+        elif len(names) != len(source):
+            raise InvalidInputError(
+                f"MERGE: the source has {len(source)} columns for {len(names)} of the table: "
+                f"{', '.join(names)}; write BY NAME, or name columns and values"
+            )
+        values = [f"{self._from}.{quoted(each)}" for each in source]
+        return dict(zip(names, values, strict=True))
 
     def _select(self, when: model.When) -> str:
-        own = [each for each in self._clauses if each.clause.when is when]
-        changes = "".join(f" WHEN {each.at} THEN {each.change}" for each in own)
+        own = [each for each in self._clauses if each.when is when]
+        changes = "".join(f" WHEN {each.at} THEN {each.action.change}" for each in own)
         address = "CAST(NULL AS UBIGINT)"
         if when is not model.When.NOT_MATCHED:
             address = f"{self._target}.{ROW_ADDRESS}"
-            new = ", ".join(str(each.at) for each in own if each.change == INSERTED)
+            new = ", ".join(str(each.at) for each in own if each.action.change == INSERTED)
             address = f"CASE WHEN {_CLAUSE} NOT IN ({new}) THEN {address} END" if new else address
-        listed = _listed(self._value(own, name) for name in self._set(UPDATED, INSERTED))
+        names = dict.fromkeys((*self._updated, *self._inserted))
+        listed = _listed(self._value(own, name) for name in names)
         return (
             f"SELECT {address} AS {ROW}, CASE {_CLAUSE}{changes} END AS {CHANGE}{listed} "
             f"FROM {self._joined(when)}, "
             f"LATERAL (SELECT CASE{''.join(each.case for each in own)} END AS {_CLAUSE}) "
             f"AS {_CLAUSE}s WHERE {_CLAUSE} IS NOT NULL AND {CHANGE} <> {KEPT}"
         )
+
+    def _value(self, own: Sequence[_Clause], name: str) -> str:
+        """The value of a column by the clause that acts: its own, the old one of a row that is
+        updated otherwise, or null."""
+        whens = ""
+        for each in own:
+            if name in each.values:
+                whens += f" WHEN {each.at} THEN {self._columns.cast(each.values[name], name)}"
+            elif each.action.change == UPDATED and name in self._updated:
+                whens += f" WHEN {each.at} THEN {self._target}.{quoted(name)}"
+        return f"CASE {_CLAUSE}{whens} END" if whens else self._columns.cast("NULL", name)
 
     def _joined(self, when: model.When) -> str:
         statement = self._statement
@@ -268,82 +286,38 @@ class _MergeQuery:
             return f"{source} ANTI JOIN {target} {how}"
         return f"{target} ANTI JOIN {source} {how}"
 
-    def _values(self, clause: model.MergeClause) -> dict[str, str]:
-        """The values that a clause sets, by columns of the table."""
-        action, names = clause.action, self._table.names
-        if action.change in (KEPT, DELETED):
-            return {}
-        if action.assignments is None:
-            return dict(self._of_source(clause))
-        if action.change == UPDATED or any(each.path for each in action.assignments):
-            return self._columns.assigned(action.assignments)
-        values = [each.value for each in action.assignments] or ["NULL"] * len(names)
-        if len(values) != len(names):
-            raise InvalidInputError(
-                f"MERGE: INSERT gives {len(values)} values for {len(names)} columns: "
-                f"{', '.join(names)}; name the columns that are given"
-            )
-        return dict(zip(names, values, strict=True))
-
-    def _of_source(self, clause: model.MergeClause) -> Iterator[tuple[str, str]]:
-        """Columns of the table from those of the source."""
-        if clause.when is model.When.NOT_MATCHED_BY_SOURCE:
-            raise InvalidInputError(
-                "WHEN NOT MATCHED BY SOURCE: the source has no such row; name columns and values"
-            )
-        names, by_name = self._table.names, clause.action.by_name
-        if not by_name and len(names) != len(self._source):
-            raise InvalidInputError(
-                f"MERGE: the source has {len(self._source)} columns for {len(names)} of the table: "
-                f"{', '.join(names)}; write BY NAME, or name columns and values"
-            )
-        for at, given in enumerate(self._source):
-            name = _NAMES.column(given, names, "the table") if by_name else names[at]
-            yield name, f"{self._from}.{quoted(given)}"
-
-    def _value(self, own: Sequence[_Clause], name: str) -> str:
-        """The value of a column by the clause that acts: its own, the old one of a row that is
-        updated otherwise, or null."""
-        whens = ""
-        for each in own:
-            if name in each.values:
-                whens += f" WHEN {each.at} THEN {self._columns.cast(each.values[name], name)}"
-            elif each.change == UPDATED and name in self._set(UPDATED):
-                whens += f" WHEN {each.at} THEN {self._target}.{quoted(name)}"
-        return f"CASE {_CLAUSE}{whens} END" if whens else self._columns.cast("NULL", name)
-
     def _key(self) -> tuple[str, ...] | None:
         """The columns of the table that are compared with columns of the source, if new rows get
         just these values, and nothing else is compared."""
-        pairs, new = self._pairs(), [each for each in self._clauses if each.change == INSERTED]
-        if pairs is None or not new:
+        pairs = self._pairs()
+        new = [each.values for each in self._clauses if each.action.change == INSERTED]
+        if not pairs or not new:
             return None
         for name, theirs in pairs.items():
-            for each in new:
-                is_table, given = self._side(parsed_expression(each.values.get(name, "NULL")))
+            for values in new:
+                is_table, given = self._side(parsed_expression(values.get(name, "NULL")))
                 if is_table or given != theirs:
                     return None
         return tuple(pairs)
 
-    def _pairs(self) -> dict[str, str] | None:
-        """Columns of the table and of the source that are equal in rows that match; None if they
+    def _pairs(self) -> dict[str, str]:
+        """Columns of the table and of the source that are equal in rows that match; none if they
         match by something else."""
         found: dict[str, str] = {}
         for each in self._statement.using:
-            found[_NAMES.column(each, self._table.names, "the table")] = _NAMES.column(
-                each, self._source, "the source"
-            )
+            name = _NAMES.column(each, self._table.names, "the table")
+            found[name] = _NAMES.column(each, self._source, "the source")
         if found:
             return found
         tree = parsed_expression(self._statement.on)
         is_and = tree.get("type") == "CONJUNCTION_AND"
         for equal in tree["children"] if is_and else [tree]:
             if equal.get("type") != "COMPARE_EQUAL":
-                return None
+                return {}
             sides = [self._side(equal[each]) for each in ("left", "right")]
             both = {is_table: name for is_table, name in sides if name is not None}
             if set(both) != {True, False} or both[True] in found:
-                return None
+                return {}
             found[both[True]] = both[False]
         return found
 
@@ -365,10 +339,6 @@ class _MergeQuery:
 
 def _listed(values: Iterable[str]) -> str:
     return "".join(f", {sql} AS __lancewood_{at}" for at, sql in enumerate(values))
-
-
-def _others(tables: str | None) -> str:
-    return "" if tables is None else f", {tables}\n"
 
 
 def _where(condition: str | None) -> str:

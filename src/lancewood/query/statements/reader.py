@@ -1,25 +1,39 @@
 """Reading the tokens of one statement from left to right: words, names, targets, and spans of text
 that stay as they are.
 
-What is wrong is an InvalidInputError with the line, what was expected and what was found.
+Conditions, queries and types are parsed by DuckDB. What is wrong is an InvalidInputError with the
+line, what was expected and what was found.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import TypeVar
 
-from lancewood.errors import InvalidInputError
-from lancewood.model.revision import OnBranch, parse_revision
-from lancewood.query.identifiers import Identifiers
+import pyarrow as pa
+
+from lancewood.errors import InvalidInputError, UnsupportedError
+from lancewood.query.columns import usual_type
+from lancewood.query.database import cursor, in_our_words
+from lancewood.query.names import parsed_query
+from lancewood.query.sources import Identifiers
 from lancewood.query.statements.model import At, Moment, Path, Target
-from lancewood.query.statements.parsing import check_type, parsed_query
 from lancewood.query.tokens import CLOSING, OPENING, Token, shown
+
+T = TypeVar("T")
+COLUMN = "the name of a column"
+"""What is expected where one has to stand."""
 
 _is_ref = re.compile(r"[\w./+-]+").fullmatch
 _MOST_DIGITS = 18
-_OF_COMMITS = ("~", "^", "@{")
-"""What leads from a branch to an earlier commit."""
+_HAS_NONE = ("HUGEINT", "UHUGEINT", "BIT", "INTERVAL", "ENUM", "UNION", "VARIANT", "UUID", "JSON")
+"""Types of DuckDB that a table cannot hold as what they are."""
+_RETURNING = (
+    "RETURNING is not answered: ask with a query after the statement, or for what changed with "
+    "diff('photos', 'main~1', 'main')"
+)
 
 
 class Reader:
@@ -38,26 +52,26 @@ class Reader:
         return self._text(0, len(self._tokens))
 
     @property
-    def rest(self) -> Sequence[Token]:
-        """The tokens that are not read yet."""
-        return self._tokens[self._at :]
-
-    def skip_rest(self) -> None:
-        """Leave what is left to somebody else."""
-        self._at = len(self._tokens)
-
-    @property
     def is_done(self) -> bool:
         return self._at >= len(self._tokens)
+
+    @property
+    def kind(self) -> str:
+        """The kind of the next token; empty at the end."""
+        return "" if self.is_done else self._tokens[self._at].kind
 
     def word(self, ahead: int = 0) -> str:
         """A coming word or sign, in upper case; empty at the end, and for what is quoted."""
         at = self._at + ahead
         return self._tokens[at].word if 0 <= at < len(self._tokens) else ""
 
-    def sees(self, *words: str) -> bool:
+    def sees(self, *words: str, ahead: int = 0) -> bool:
         """Whether these words come next."""
-        return all(self.word(at) == each for at, each in enumerate(words))
+        return all(self.word(at) == each for at, each in enumerate(words, ahead))
+
+    def has(self, *words: str) -> bool:
+        """Whether these words come at all."""
+        return any(self.sees(*words, ahead=at) for at in range(len(self._tokens) - self._at))
 
     def takes(self, *words: str) -> bool:
         """Read these words, if they come next; whether they did."""
@@ -77,17 +91,47 @@ class Reader:
 
     def end(self, expected: str = "the end of the statement") -> None:
         """Raise InvalidInputError if anything is left."""
-        if self.takes("RETURNING"):
-            raise self.refused(
-                "RETURNING is not answered: ask with a query after the statement, or for what "
-                "changed with diff('photos', 'main~1', 'main')"
-            )
+        if self.sees("RETURNING"):
+            raise self.refused(_RETURNING)
         if not self.is_done:
             raise self.wrong(expected)
 
+    def skip_to(self, *stops: str) -> None:
+        """Go to the first of these words outside of parentheses and CASE."""
+        depth = cases = 0
+        while not self.is_done:
+            word = self.word()
+            if not depth and not cases and word in stops and self.word(-1) != "DISTINCT":
+                return
+            if not depth and word in CLOSING:
+                return
+            depth += (word in OPENING) - (word in CLOSING)
+            if not depth:
+                cases = max(0, cases + (word == "CASE") - (word == "END"))
+            self._at += 1
+
+    def rest(self) -> Sequence[Token]:
+        """All tokens that are left."""
+        first, self._at = self._at, len(self._tokens)
+        return self._tokens[first:]
+
+    def listed(self, read: Callable[[], T]) -> list[T]:
+        """What is read several times, with commas between."""
+        found = [read()]
+        while self.takes(","):
+            found.append(read())
+        return found
+
+    def in_parentheses(self, read: Callable[[], T]) -> list[T]:
+        """What is read several times, with commas between and parentheses around."""
+        self.expect("(")
+        found = self.listed(read)
+        self.expect(")")
+        return found
+
     def name(self, what: str) -> str:
         """One name, quoted or not."""
-        if self.is_done or self._tokens[self._at].kind not in ("word", "name"):
+        if self.kind not in ("word", "name"):
             raise self.wrong(what)
         return self._next()
 
@@ -98,32 +142,28 @@ class Reader:
             found.append(self.name(what))
         return tuple(found)
 
-    def names(self, what: str) -> tuple[str, ...]:
-        """Names in parentheses, each once."""
-        self.expect("(")
-        found = [self.name(what)]
-        while self.takes(","):
-            found.append(self.name(what))
-        self.expect(")")
-        self.check_once([(each,) for each in found], what)
-        return tuple(found)
+    def columns(self) -> tuple[str, ...]:
+        """The names of columns in parentheses, each once."""
+        found = tuple(self.in_parentheses(lambda: self.name(COLUMN)))
+        self.check_once([(each,) for each in found], COLUMN)
+        return found
+
+    def values(self) -> tuple[str, ...]:
+        """Expressions in parentheses; the word NULL for DEFAULT."""
+        return tuple(self.in_parentheses(lambda: self.expression("a value", ",")))
 
     def text(self, what: str) -> str:
         """A text in quotes."""
-        if self.is_done or self._tokens[self._at].kind != "text":
+        if self.kind != "text":
             raise self.wrong(f"{what} in quotes")
         return self._next()
 
-    def sees_text(self) -> bool:
-        """Whether a text in quotes comes next."""
-        return not self.is_done and self._tokens[self._at].kind == "text"
-
     def ref(self, what: str) -> str:
         """The name of a branch or tag: a text, a quoted name, or what has no space in it."""
+        if self.kind in ("text", "name"):
+            return self._next()
         if self.is_done:
             raise self.wrong(what)
-        if self._tokens[self._at].kind in ("text", "name"):
-            return self._next()
         first = self._at
         self._at += 1
         while not self.is_done and self.word() not in (",", ")"):
@@ -140,8 +180,7 @@ class Reader:
         """An alias, with or without AS, if something else than these words comes next."""
         if self.takes("AS"):
             return self.name("an alias")
-        is_name = not self.is_done and self._tokens[self._at].kind in ("word", "name")
-        return self._next() if is_name and self.word() not in stops else None
+        return self._next() if self.kind in ("word", "name") and self.word() not in stops else None
 
     def target(self) -> Target:
         """A table, at most with a branch; raises InvalidInputError for a state that cannot be
@@ -158,7 +197,7 @@ class Reader:
     def table(self) -> Target:
         """A table at any revision."""
         first = self._at
-        if self.sees_text():
+        if self.kind == "text":
             written = self._next()
         else:
             *above, written = self.path("the name of a table")
@@ -177,7 +216,7 @@ class Reader:
 
     def check_branch(self, table: Target) -> None:
         """Raise InvalidInputError if the table that was just read is at one state."""
-        if table.revision is not None and not _can_be_branch(table.revision):
+        if not table.can_be_branch:
             self._at -= 1
             raise self.refused(
                 f"{table.written} is one state, and only a branch can be changed: write "
@@ -185,18 +224,16 @@ class Reader:
                 f"'{table.revision}' makes one that begins there"
             )
 
-    def query(self, what: str = "a query") -> str:
+    def query(self) -> str:
         """All that is left, which has to be a query."""
-        first, self._at = self._at, len(self._tokens)
-        if self._at == first:
-            raise self.wrong(what)
-        return self._checked(self._text(first, self._at), first, "{}")
+        if self.has("RETURNING"):
+            raise self.refused(_RETURNING)
+        return self._span((), "a query", "{}")
 
     def queries(self, *stops: str) -> str:
         """The queries of a WITH that was just read, with it."""
-        first = self._at - 1
-        self._skip(frozenset(stops))
-        return self._checked(self._text(first, self._at), first, "{} SELECT 1")
+        self._at -= 1
+        return self._span(stops, "WITH", "{} SELECT 1")
 
     def tables(self, *stops: str) -> str:
         """What can stand in FROM, to the first of these words."""
@@ -205,7 +242,7 @@ class Reader:
     def relation(self, *stops: str) -> tuple[str, str | None]:
         """A query for one thing that can stand in FROM, and the name that qualifies its columns."""
         first = self._at
-        text = self._span(stops, "a table or a query in parentheses", "SELECT * FROM {}\n")
+        text = self.tables(*stops)
         source = parsed_query(f"SELECT * FROM {text}")["from_table"]
         if source["type"] in ("JOIN", "EMPTY"):
             self._at = first
@@ -230,33 +267,32 @@ class Reader:
         """The type of a column, as it is written; raises InvalidInputError for one that tables
         cannot hold."""
         first = self._at
-        self._skip(frozenset((",", *stops)))
+        self.skip_to(",", *stops)
         if self._at == first:
             raise self.wrong("a type such as BIGINT")
         text = self._text(first, self._at)
         try:
-            check_type(text)
-        except InvalidInputError as error:
+            arrow_type(text)
+        except (InvalidInputError, UnsupportedError) as error:
             self._at = first
             raise self.refused(error.message) from None
         return text
 
-    def at(self) -> At | None:
-        """``VERSION 12``, ``TIMESTAMP '…'``, or a revision in quotes; None if none comes next."""
-        if self.sees_text():
+    def at(self) -> At:
+        """``VERSION 12``, ``TIMESTAMP '…'``, or a revision in quotes."""
+        if self.kind == "text":
             return self._next()
         if self.takes("TIMESTAMP"):
             return Moment(self.expression("a time", "ON"))
         if not self.takes("VERSION"):
-            return None
+            raise self.wrong("VERSION 12, TIMESTAMP '2026-11-15' or a revision in quotes")
         written = "" if self.is_done else self._tokens[self._at].text
         is_number = written.isascii() and written.isdigit() and len(written) <= _MOST_DIGITS
         if not is_number or not int(written):
             raise self.wrong(
                 "the number of a version, of which the first is 1; a revision stands in quotes"
             )
-        self._at += 1
-        return int(written)
+        return int(self._next())
 
     def check_once(self, paths: Sequence[Path], what: str) -> None:
         """Raise InvalidInputError where two are the same."""
@@ -295,46 +331,35 @@ class Reader:
     def _span(self, stops: Sequence[str], what: str, frame: str) -> str:
         """The text to the first of these words, which has to be SQL within a frame."""
         first = self._at
-        self._skip(frozenset(stops))
+        self.skip_to(*stops)
         if self._at == first:
             raise self.wrong(what)
-        return self._checked(self._text(first, self._at), first, frame)
-
-    def _skip(self, stops: frozenset[str]) -> None:
-        depth = cases = 0
-        while not self.is_done:
-            word = self.word()
-            if not depth and not cases and word in stops and self.word(-1) != "DISTINCT":
-                return
-            if not depth and word in CLOSING:
-                return
-            depth += (word in OPENING) - (word in CLOSING)
-            if not depth:
-                cases = max(0, cases + (word == "CASE") - (word == "END"))
-            self._at += 1
+        text = self._text(first, self._at)
+        try:
+            parsed_query(frame.format(text))
+        except InvalidInputError as error:
+            self._at = first
+            raise self.refused(str(error.facts.get("reason", error.message))) from None
+        return text
 
     def _text(self, first: int, last: int) -> str:
         return self.script[self._tokens[first].start : self._tokens[last - 1].end]
 
-    def _checked(self, text: str, first: int, frame: str) -> str:
-        """The text, if it is SQL within a frame; an error says where it stands."""
-        try:
-            parsed_query(frame.format(text))
-        except InvalidInputError as error:
-            last, self._at = self._at, first
-            refused = self.refused(str(error.facts.get("reason", error.message)))
-            self._at = last
-            raise refused from None
-        return text
 
+@lru_cache(maxsize=256)
+def arrow_type(sql: str) -> pa.DataType:
+    """The Arrow type of a column of DuckDB's type; raises InvalidInputError for what is no type,
+    and UnsupportedError for one that tables cannot hold."""
+    import duckdb
 
-def _can_be_branch(revision: str) -> bool:
-    """Whether a text after an @ can name a branch, of a table or of a repository: no version, no
-    tag, no commit before another."""
-    if ":" not in revision:
-        return not any(each in revision for each in _OF_COMMITS)
     try:
-        meant = parse_revision(revision)
-    except InvalidInputError:
-        return False
-    return isinstance(meant, OnBranch) and meant.version is None
+        with cursor() as own:
+            found = own.sql(f"SELECT CAST(NULL AS {sql}\n) AS value")
+            name, (field,) = str(found.types[0]), found.limit(0).to_arrow_table().schema
+    except duckdb.Error as error:
+        raise InvalidInputError(f"{shown(sql)} is no type: {in_our_words(error)}") from None
+    if any(each in name.upper().split("(")[0].split("[")[0] for each in _HAS_NONE):
+        raise UnsupportedError(
+            f"tables cannot hold the type {name} of {sql!r}: choose another one", type=sql
+        )
+    return usual_type(field.type)

@@ -1,227 +1,283 @@
-"""Running statements that change tables, with the verbs of tables, one commit each.
+"""``lancewood.sql``: a script from its first statement to its last, and what it answers.
 
-Which rows change, and what they become, an engine computes (``queries``). A DELETE of all rows
-needs none: the verb does it.
+A statement outside of BEGIN and COMMIT is done, whatever comes after it. What stands between them
+is done as a whole or not at all: an error, ROLLBACK, or an end without COMMIT leaves nothing of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
 
 from lancewood.engine.snapshot import Snapshot
-from lancewood.errors import RetryableConflictError
-from lancewood.jobs.counts import Counts, Merged, RowCounts
-from lancewood.query.identifiers import Identifiers
-from lancewood.query.sources import AddressedSnapshot, Sources
+from lancewood.errors import InvalidInputError, NotFoundError
+from lancewood.expr import Parameters
+from lancewood.model.refs import called
+from lancewood.query.answer import Answer, answer
+from lancewood.query.sources import AddressedSnapshot, Identifiers, Source, Sources
 from lancewood.query.statements import model
-from lancewood.query.statements.engine import Answered, Here
-from lancewood.query.statements.queries import TARGET, ChangeQuery, not_as_many
-from lancewood.query.statements.workplace import Workplace, commit_message
-from lancewood.store.retry import JOBS
+from lancewood.query.statements.engine import Answered, Engine
+from lancewood.query.statements.queries import TARGET, values_query
+from lancewood.query.statements.script import check_no_files, is_query, parse_script
+from lancewood.query.statements.table_statements import TableStatements
+from lancewood.query.statements.workplace import Done, Statements, Workplace, commit_message
+from lancewood.repo.repository import Repository
 from lancewood.table.table import Table
 
-RowChange: TypeAlias = model.Insert | model.Delete | model.Update | model.Merge
-"""What changes the rows of a table."""
+SCHEMA = pa.schema(
+    {
+        "statement": pa.string(),
+        "table": pa.string(),
+        "inserted": pa.int64(),
+        "updated": pa.int64(),
+        "deleted": pa.int64(),
+        "version": pa.int64(),
+        "commit": pa.string(),
+    }
+)
+"""What statements did: a row for each. Counts are null where no rows are counted, ``version`` is
+that of the table afterwards, ``commit`` that of the repository."""
+PLAN = pa.schema([("plan", pa.string())])
 
 
-@dataclass(frozen=True)
-class Done:
-    """What a statement did."""
+def sql(
+    query: str,
+    *,
+    tables: Mapping[str, Source] | None = None,
+    repository: Repository | str | os.PathLike[str] | None = None,
+    revision: str | None = None,
+    args: Parameters = None,
+    storage_options: Mapping[str, str] | None = None,
+    files: bool = False,
+    pushdown: bool = True,
+) -> Answer:
+    """The answer to a query in DuckDB's SQL, whose tables may be named with revisions; computed by
+    DuckDB in this process. Statements that change tables are run, too.
 
-    statement: str
-    """Its first words: ``insert``, ``merge``, …"""
-    table: str | None
-    counts: Counts = None
-    version: int | None = None
-    commit: str | None = None
-    """The commit of the repository, if the statement was one by itself."""
+    ``tables`` maps names to uris and handles, ``repository`` has the tables of a commit, HEAD's or
+    that of ``revision``. Where neither is given, a quoted name may be a uri: ``SELECT * FROM
+    'photos.lance@v1.0'``. A name in the query may carry its own revision: ``photos@exp``,
+    ``photos@v1.0``, ``photos@:12``, ``photos AT (VERSION => 12)``, ``photos AT (TIMESTAMP =>
+    '2026-11-15')``; others go in double quotes. ``FROM diff('photos', 'v1.0', 'exp')`` has the rows
+    that differ between two revisions, as ``Table.diff`` gives them. ``args`` are values for
+    ``$name`` (a mapping), or for ``$1`` and ``?`` (a list).
 
-    @property
-    def rows(self) -> RowCounts | Merged | None:
-        return self.counts if isinstance(self.counts, RowCounts | Merged) else None
+    Every version is resolved now, and once for the same name and revision; rows are read and
+    computed on demand, with bounded memory. ``pushdown=False`` reads all of every table, for the
+    same answer. ``files=True`` lets COPY read and write files of this machine. Raises
+    NotFoundError, and InvalidInputError for what DuckDB refuses.
 
-
-class Runs:
-    """What all statements share: where tables are, who computes, and how a commit is made."""
-
-    def __init__(self, workplace: Workplace, engine: Here) -> None:
-        self._workplace = workplace
-        self._engine = engine
-
-    @property
-    def _identifiers(self) -> Identifiers:
-        return self._engine.identifiers
-
-    def planned(self, sql: str, sources: Sources | None = None) -> Any:
-        """A query over the tables as they are now, or over these."""
-        return self._engine.planned(sql, sources or self._workplace.sources())
-
-    def _message(self, statement: model.Written) -> str | None:
-        """What the version says of itself: in a transaction, its own message."""
-        if self._workplace.transaction is not None:
-            return None
-        return commit_message(statement.sql) or None
-
-    def _tried(self, run: Callable[[int], Table]) -> Table:
-        """What comes of the first attempt that meets no other writer; in a transaction there is
-        one, which is tried as a whole."""
-        for attempt in JOBS:
-            try:
-                return run(attempt)
-            except RetryableConflictError:
-                if self._workplace.transaction is not None or attempt == JOBS.last:
-                    raise
-        raise AssertionError("there is a last attempt")
-
-    def _done(
-        self, word: str, target: model.Target, sql: str, run: Callable[[], Table], *, dry_run: bool
-    ) -> Done:
-        """Run a statement in its transaction, and say what it did."""
-
-        def noted() -> Table:
-            after = run()
-            if not dry_run:
-                self._workplace.wrote(target, after)
-            return after
-
-        after, commit = self._workplace.alone(target, sql, noted, dry_run=dry_run)
-        made = commit.hash if commit is not None and commit.is_new else None
-        return Done(
-            word,
-            target.written,
-            after.counts,
-            after.version,
-            None if made is None else str(made),
-        )
+    INSERT, UPDATE, DELETE, MERGE INTO, CREATE TABLE and the like are done before this returns, each
+    by the verb of ``Table`` and as one commit, on ``photos@exp`` as well. In a repository, what
+    stands between BEGIN and COMMIT 'message' is one commit over many tables. Several statements
+    are separated by semicolons; the answer is that of the last one if it is a query, else a row for
+    each statement, with the columns statement, table, inserted, updated, deleted, version, commit.
+    """
+    engine = Engine(args, pushdown=pushdown)
+    script = parse_script(query)
+    if not files:
+        check_no_files(script)
+    sources = Sources(tables, repository, revision, storage_options, Identifiers())
+    if is_query(script):
+        return answer(query, sources, args, pushdown=pushdown)
+    if args is not None and not isinstance(args, Mapping):
+        raise InvalidInputError("statements take values for $name, not a list for $1 and ?")
+    found = ScriptRun(script, Workplace(sources), engine).run()
+    return Report(found) if isinstance(found, pa.Table) else found
 
 
-class RowStatements(Runs):
-    """Runs the statements that change the rows of a table."""
+class Report(Answer):
+    """What statements did, as rows."""
 
-    def run(self, statement: RowChange, *, dry_run: bool = False) -> Done:
+    def __init__(self, rows: pa.Table) -> None:
+        self._rows = rows
+        self._schema = rows.schema
+
+    def explain(self) -> str:
+        """Nothing is read for it any more."""
+        return ""
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        yield from self._rows.to_batches()
+
+    def __repr__(self) -> str:
+        return f"<Report {self._rows.to_pylist()}>"
+
+
+class RowStatements(Statements):
+    """Runs the statements that change rows.
+
+    Which rows change, and what they become, an engine computes (``queries``). A DELETE of all rows
+    needs none: the verb does it.
+    """
+
+    def run(self, statement: model.RowChange) -> Done:
         """What a statement did, or would do. Raises what the verbs raise."""
-        if isinstance(statement, model.Insert):
-            return self.insert(statement, dry_run=dry_run)
-        if isinstance(statement, model.Delete):
-            return self.delete(statement, dry_run=dry_run)
-        if isinstance(statement, model.Update):
-            return self.update(statement, dry_run=dry_run)
-        return self.merge(statement, dry_run=dry_run)
-
-    def insert(self, statement: model.Insert, *, dry_run: bool) -> Done:
-        if statement.mode is model.InsertMode.REPLACE_WHERE:
-            return self._change(statement, self._replaced(statement), dry_run=dry_run)
+        replaces = isinstance(statement, model.Insert) and statement.where is not None
 
         def run() -> Table:
-            table = self._workplace.table(statement.target, dry_run=dry_run)
-            return self._tried(
-                lambda attempt: self._filled(
-                    statement, table.latest() if attempt else table, dry_run=dry_run
+            table, how = self._table(statement.target), self._how(statement)
+            if isinstance(statement, model.Insert) and not replaces:
+                return self._tried(
+                    lambda attempt: self._inserted(statement, table.latest() if attempt else table)
                 )
-            )
+            if isinstance(statement, model.Delete) and not (statement.where or statement.others):
+                return table.delete("true", runner=self._engine.runner, **how)
+            return self._engine.change(table, partial(self._asked, statement), **how)
 
-        return self._done("insert", statement.target, statement.sql, run, dry_run=dry_run)
+        return self._done(type(statement).__name__.lower(), statement, run)
 
-    def _filled(self, statement: model.Insert, table: Table, *, dry_run: bool) -> Table:
+    def _inserted(self, statement: model.Insert, table: Table) -> Table:
         """The table with the rows of the query, which sees the version that is built on. Rows that
         others add to it meanwhile are not among them, and an overwrite by what the table has itself
         would lose them: it may only follow the version that it has read."""
-        engine = self._engine
+        engine, target, schema = self._engine, statement.target, table.schema
         sources = self._workplace.sources()
-        sources.put(statement.target.name, statement.target.revision, table._snapshot)
-        query = engine.insert_query(statement, table.schema)
-        planned = self.planned(query, sources)
+        sources.put(target.name, target.revision, table._snapshot)
+        query, names = statement.query, tuple[str, ...]()
+        if statement.values:
+            nothing = ("NULL",) * len(statement.columns or schema.names)
+            values = [each or nothing for each in statement.values]
+            names = self._columns(statement, schema.names, values[0])
+            query = values_query(values, names, schema)
+        planned = engine.planned(query, sources)
         rows = engine.answer(planned)
-        overwrite = statement.mode is model.InsertMode.OVERWRITE
         return engine.insert(
             table,
             rows,
-            self._inserted(statement, table.schema.names, engine.names(rows)),
-            overwrite=overwrite,
-            serializable=overwrite and planned.sees(table._snapshot),
-            dry_run=dry_run,
-            message=self._message(statement),
+            names or self._columns(statement, schema.names, engine.names(rows)),
+            overwrite=statement.overwrite,
+            serializable=statement.overwrite and planned.sees(table._snapshot),
+            **self._how(statement),
         )
 
-    def delete(self, statement: model.Delete, *, dry_run: bool) -> Done:
-        engine = self._engine
-        if statement.where is not None or statement.using is not None:
-            return self._change(
-                statement, lambda *_: engine.delete_query(statement), dry_run=dry_run
-            )
+    def _asked(self, statement: model.RowChange, snapshot: Snapshot) -> Answered:
+        """The query for what a statement changes in a version, and the engine's answer."""
+        target, table, names = statement.target, snapshot.arrow_schema, self._engine.names
+        sources = self._workplace.sources()
+        sources.put(target.name, target.revision, snapshot)
+        given: Sequence[str] = ()
+        if isinstance(statement, model.Merge):
+            given = names(self._answer(f"{statement.queries} {statement.source}", sources))
+        elif isinstance(statement, model.Insert):
+            new = names(self._answer(statement.query, sources))
+            given = self._columns(statement, table.names, new)
+        query = self._engine.change_query(statement, table, given)
+        addressed = AddressedSnapshot(snapshot.location, snapshot.manifest, snapshot.scheme)
+        sources.put(TARGET, None, addressed)
+        return query, self._answer(query.sql, sources)
 
-        def run() -> Table:
-            return self._workplace.table(statement.target, dry_run=dry_run).delete(
-                "true",
-                dry_run=dry_run,
-                message=self._message(statement),
-                runner=self._engine.runner,
-            )
-
-        return self._done("delete", statement.target, statement.sql, run, dry_run=dry_run)
-
-    def update(self, statement: model.Update, *, dry_run: bool) -> Done:
-        engine = self._engine
-
-        def made(snapshot: Snapshot, _: Sources) -> ChangeQuery:
-            return engine.update_query(statement, snapshot.arrow_schema)
-
-        return self._change(statement, made, dry_run=dry_run)
-
-    def merge(self, statement: model.Merge, *, dry_run: bool) -> Done:
-        def made(snapshot: Snapshot, sources: Sources) -> ChangeQuery:
-            planned = self.planned(f"{statement.queries} {statement.source}", sources)
-            source = self._engine.names(self._engine.answer(planned))
-            return self._engine.merge_query(statement, snapshot.arrow_schema, source)
-
-        return self._change(statement, made, dry_run=dry_run)
-
-    def _replaced(self, statement: model.Insert) -> Callable[[Snapshot, Sources], ChangeQuery]:
-        def made(snapshot: Snapshot, sources: Sources) -> ChangeQuery:
-            given = self._engine.names(self._engine.answer(self.planned(statement.query, sources)))
-            names = self._inserted(statement, snapshot.arrow_schema.names, given)
-            return self._engine.replace_query(statement, names, snapshot.arrow_schema)
-
-        return made
-
-    def _change(
-        self,
-        statement: RowChange,
-        query: Callable[[Snapshot, Sources], ChangeQuery],
-        *,
-        dry_run: bool,
-    ) -> Done:
-        """Have the engine find what changes."""
-        target = statement.target
-
-        def ask(snapshot: Snapshot) -> Answered:
-            sources = self._workplace.sources()
-            sources.put(target.name, target.revision, snapshot)
-            asked = query(snapshot, sources)
-            sources.put(TARGET, None, AddressedSnapshot.of(snapshot))
-            return asked, self._engine.answer(self.planned(asked.sql, sources))
-
-        def run() -> Table:
-            table = self._workplace.table(target, dry_run=dry_run)
-            message = self._message(statement)
-            return self._engine.change(table, ask, dry_run=dry_run, message=message)
-
-        word = type(statement).__name__.lower()
-        return self._done(word, target, statement.sql, run, dry_run=dry_run)
-
-    def _inserted(
+    def _columns(
         self, statement: model.Insert, table: Sequence[str], given: Sequence[str]
     ) -> tuple[str, ...]:
         """The columns of the table that the query's are for, in the order of the query."""
-        if statement.by_name:
-            return tuple(self._identifiers.column(each, table, "the table") for each in given)
+        named = given if statement.by_name else statement.columns
         names = tuple(table)
-        if statement.columns is not None:
-            names = tuple(
-                self._identifiers.column(each, table, "the table") for each in statement.columns
-            )
+        if named is not None:
+            column = self._engine.identifiers.column
+            names = tuple(column(each, table, "the table") for each in named)
         if len(names) != len(given):
-            raise not_as_many(statement, len(given), names)
+            raise InvalidInputError(
+                f"INSERT INTO {statement.target.written} gives {len(given)} values for "
+                f"{len(names)} columns: {', '.join(names)}; name the columns that are given",
+                table=statement.target.name,
+            )
         return names
+
+
+class ScriptRun:
+    """A script that is run with an engine, once."""
+
+    def __init__(self, script: model.Script, workplace: Workplace, engine: Engine) -> None:
+        self._script = script
+        self._workplace = workplace
+        self._engine = engine
+        self._done: list[Done] = []
+        self._before = 0
+        """How many statements were done before BEGIN."""
+
+    def run(self) -> Any:
+        """Run all statements; raises the error of the first that fails.
+
+        The answer is that of the engine if the last statement is a query, else an Arrow table: of
+        ``PLAN`` for an EXPLAIN at the end, or of ``SCHEMA``.
+        """
+        found: Any = None
+        try:
+            for at, each in enumerate(self._script):
+                found = self._step(at, each)
+        except BaseException as error:
+            if self._workplace.rollback():
+                error.add_note("nothing that stands after BEGIN was done")
+                del self._done[self._before :]
+            if self._done:
+                words = ", ".join(each.statement for each in self._done)
+                error.add_note(f"what stands before it was done: {words}")
+            raise
+        if self._workplace.rollback():
+            raise InvalidInputError(
+                "the script ends without COMMIT, and nothing that stands after BEGIN was done: end "
+                "it with COMMIT 'message', or with ROLLBACK"
+            )
+        if found is None:
+            return pa.Table.from_pylist([each.row for each in self._done], SCHEMA)
+        return found
+
+    def _step(self, at: int, statement: model.Statement) -> Any:
+        """Run one statement; gives its answer if it has one."""
+        match statement:
+            case model.Passed(sql=text):
+                return self._engine.passed(text, self._workplace.sources())
+            case model.Explain(statement=asked):
+                return pa.table({"plan": self._plan(asked).split("\n")}, PLAN)
+            case model.Begin():
+                self._before = len(self._done)
+                self._workplace.begin(self._message(at))
+            case model.Commit():
+                made = self._workplace.commit().hash
+                self._done.append(Done("commit", None, commit=None if made is None else str(made)))
+            case model.Rollback():
+                self._workplace.rollback()
+                self._done[self._before :] = [Done("rollback", None)]
+            case _:
+                self._done.append(self._run(statement))
+        return None
+
+    def _run(self, statement: model.Change, *, dry_run: bool = False) -> Done:
+        if isinstance(statement, model.RowChange):
+            return RowStatements(self._workplace, self._engine, dry_run=dry_run).run(statement)
+        return TableStatements(self._workplace, self._engine, dry_run=dry_run).run(statement)
+
+    def _plan(self, asked: model.Change | model.Passed) -> str:
+        """What a query reads, or a statement would do, in lines."""
+        if isinstance(asked, model.Passed):
+            planned = self._engine.planned(asked.sql, self._workplace.sources())
+            return planned.explain() or "no table of ours is read"
+        lines = [f"would run {' '.join(asked.sql.split())}"]
+        if asked.target is not None:
+            version = "no table yet"
+            with suppress(NotFoundError):
+                found = self._workplace.table(asked.target, dry_run=True)
+                version = f"version {found.version} of {called(found.branch)}"
+            lines.append(f"  {asked.target.written}: {version}")
+        row = self._run(asked, dry_run=True).row
+        if "inserted" in row:
+            inserted, updated, deleted = row["inserted"], row["updated"], row["deleted"]
+            lines.append(f"  {inserted} rows inserted, {updated} updated, {deleted} deleted")
+        return "\n".join(lines)
+
+    def _message(self, begin: int) -> str:
+        """That of COMMIT, which stands further on; without one, the statements."""
+        some = []
+        for each in self._script[begin + 1 :]:
+            if isinstance(each, model.Commit | model.Rollback):
+                if isinstance(each, model.Commit) and each.message is not None:
+                    return each.message
+                break
+            some.append(each.sql)
+        return commit_message(*some) or "nothing"

@@ -1,7 +1,8 @@
-"""From the text of a script to its statements.
+"""From the text of a script to its statements, in DuckDB's words.
 
 The first words decide: a statement that we know is read to its end, and what is wrong in it is an
-error before anything runs; all others, queries among them, are passed on as they were written.
+error before anything runs; all others, queries among them, are passed on as they were written. What
+changes rows is read here, with the transactions around it; all else in ``table_grammar``.
 """
 
 from __future__ import annotations
@@ -10,31 +11,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from lancewood.errors import InvalidInputError
-from lancewood.query.statements import model
-from lancewood.query.statements.reader import Reader
-from lancewood.query.statements.rows import (
-    read_delete,
-    read_insert,
-    read_merge,
-    read_truncate,
-    read_update,
-)
-from lancewood.query.statements.tables import (
-    read_alter,
-    read_copy,
-    read_create,
-    read_drop,
-    read_merge_branch,
-    read_optimize,
-    read_restore,
-)
-from lancewood.query.tokens import CLOSING, OPENING, Token, shown, statements
+from lancewood.query.names import nodes, parsed_expression
+from lancewood.query.statements import model, table_grammar
+from lancewood.query.statements.model import DELETED, INSERTED, KEPT, UPDATED, Script, When
+from lancewood.query.statements.reader import COLUMN, Reader
+from lancewood.query.tokens import Token, shown, statements
 
 _NO_PART = (model.CreateRef, model.DropRef, model.MergeBranch, model.DropTable, model.CopyTo)
-_DML = ("INSERT", "MERGE", "UPDATE", "DELETE")
+_QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "PIVOT", "UNPIVOT", "DESCRIBE")
+_WHEN = "WHEN MATCHED, WHEN NOT MATCHED or WHEN NOT MATCHED BY SOURCE"
 
 
-def parse_script(text: str) -> tuple[model.Statement | model.Passed, ...]:
+def parse_script(text: str) -> Script:
     """The statements of a script, which semicolons separate.
 
     A text that is one statement of none of ours, such as a query, is passed on whole. Raises
@@ -42,18 +30,18 @@ def parse_script(text: str) -> tuple[model.Statement | model.Passed, ...]:
     does not begin, or does not end.
     """
     found = tuple(_statement(text, each) for each in statements(text))
-    if all(isinstance(each, model.Passed) for each in found) and len(found) <= 1:
+    if not found or is_query(found):
         return (model.Passed(text),)
     check_transactions(found)
     return found
 
 
-def is_query(script: Sequence[model.Statement | model.Passed]) -> bool:
+def is_query(script: Script) -> bool:
     """Whether a script is no script, but one text that goes on as it is."""
     return len(script) == 1 and isinstance(script[0], model.Passed)
 
 
-def check_no_files(script: Sequence[model.Statement | model.Passed]) -> None:
+def check_no_files(script: Script) -> None:
     """Raise InvalidInputError for a COPY, explained or not."""
     for each in script:
         meant = each.statement if isinstance(each, model.Explain) else each
@@ -64,72 +52,59 @@ def check_no_files(script: Sequence[model.Statement | model.Passed]) -> None:
             )
 
 
-def check_transactions(script: Sequence[model.Statement | model.Passed]) -> None:
+def check_transactions(script: Script) -> None:
     """Raise InvalidInputError unless every BEGIN has its COMMIT or ROLLBACK, and no other, and what
     stands between them can be part of a commit."""
+
+    def misplaced(statement: model.Statement, why: str) -> InvalidInputError:
+        return InvalidInputError(f"{shown(statement.sql)} at line {statement.line}: {why}")
+
     begun: model.Begin | None = None
     for each in script:
         if isinstance(each, model.Begin):
             if begun is not None:
-                raise _misplaced(each, f"the transaction of line {begun.line} has not ended yet")
+                raise misplaced(each, f"the transaction of line {begun.line} has not ended yet")
             begun = each
         elif isinstance(each, model.Commit | model.Rollback):
             if begun is None:
-                raise _misplaced(each, "no BEGIN stands before it")
+                raise misplaced(each, "no BEGIN stands before it")
             begun = None
         elif begun is not None and isinstance(each, _NO_PART):
-            raise _misplaced(
+            raise misplaced(
                 each,
                 "branches and tags, DROP TABLE and files that are written are no part of a "
                 "transaction: put it before BEGIN, or after COMMIT",
             )
     if begun is not None:
-        raise _misplaced(begun, "no COMMIT follows: end the script with COMMIT 'message'")
+        raise misplaced(begun, "no COMMIT follows: end the script with COMMIT 'message'")
 
 
-def _statement(script: str, tokens: Sequence[Token]) -> model.Statement | model.Passed:
+def _statement(script: str, tokens: Sequence[Token]) -> model.Statement:
     line = script.count("\n", 0, tokens[0].start) + 1
     text = script[tokens[0].start : tokens[-1].end]
-    read = _READING.get(tokens[0].word)
-    if tokens[0].word == "WITH":
-        read = _with_queries if _after_with(tokens) in _DML else None
+    reader, read = Reader(script, tokens), _READING.get(tokens[0].word)
+    if reader.sees("WITH"):
+        ahead = Reader(script, tokens)
+        ahead.skip_to("SELECT", "FROM", "VALUES", "PIVOT", "UNPIVOT", *_ROW_CHANGES)
+        read = _with_queries if ahead.word() in _ROW_CHANGES else None
     if read is None:
         return model.Passed(text, line)
-    reader = Reader(script, tokens)
     reader.expect(tokens[0].word)
     found = read(reader)
     reader.end()
     return replace(found, sql=text, line=line)
 
 
-def _after_with(tokens: Sequence[Token]) -> str:
-    """What stands after WITH: SELECT, INSERT and the like."""
-    depth = 0
-    for each in tokens:
-        depth += (each.word in OPENING) - (each.word in CLOSING)
-        if not depth and each.word in ("SELECT", "FROM", "VALUES", "PIVOT", "UNPIVOT", *_DML):
-            return each.word
-    return ""
-
-
-def _with_queries(reader: Reader) -> model.Insert | model.Merge | model.Update | model.Delete:
+def _with_queries(reader: Reader) -> model.RowChange:
     """WITH … INSERT and its like: the queries belong to the statement."""
-    queries = reader.queries(*_DML)
-    word = reader.takes_one(*_DML)
-    if word == "INSERT":
-        insert = read_insert(reader)
-        if insert.values:
-            raise reader.refused("WITH stands before a query, and VALUES is none: leave it out")
-        return replace(insert, query=f"{queries} {insert.query}")
-    if word == "MERGE":
-        return replace(read_merge(reader), queries=queries)
-    if word == "UPDATE":
-        return replace(read_update(reader), queries=queries)
-    return replace(read_delete(reader), queries=queries)
-
-
-def _merge(reader: Reader) -> model.Merge | model.MergeBranch:
-    return read_merge_branch(reader) if reader.takes("BRANCH") else read_merge(reader)
+    queries = reader.queries(*_ROW_CHANGES)
+    word = reader.takes_one(*_ROW_CHANGES)
+    found = _ROW_CHANGES[word](reader)
+    if not isinstance(found, model.Insert):
+        return replace(found, queries=queries)
+    if found.values:
+        raise reader.refused("WITH stands before a query, and VALUES is none: leave it out")
+    return replace(found, query=f"{queries} {found.query}")
 
 
 def _begin(reader: Reader) -> model.Begin:
@@ -140,8 +115,7 @@ def _begin(reader: Reader) -> model.Begin:
 
 def _start(reader: Reader) -> model.Begin:
     reader.expect("TRANSACTION")
-    reader.end("a semicolon")
-    return model.Begin()
+    return _begin(reader)
 
 
 def _commit(reader: Reader) -> model.Commit:
@@ -164,33 +138,235 @@ def _explain(reader: Reader) -> model.Explain:
         raise reader.refused("EXPLAIN says what would be asked of tables, and takes no options")
     if reader.is_done or reader.sees("EXPLAIN"):
         raise reader.wrong("a statement or a query")
-    tokens = list(reader.rest)
-    found = _statement(reader.script, tokens)
+    found = _statement(reader.script, reader.rest())
     if isinstance(found, model.Explain | model.Begin | model.Commit | model.Rollback):
         raise reader.refused("EXPLAIN is about one statement that changes something, or a query")
-    reader.skip_rest()
     return model.Explain(found)
 
 
+def _insert(reader: Reader) -> model.Insert:
+    if reader.sees("OR"):
+        raise reader.refused("rows have no key that an INSERT could meet: write MERGE INTO")
+    word = reader.takes_one("INTO", "OVERWRITE")
+    if not word:
+        raise reader.wrong("INTO or OVERWRITE")
+    found = model.Insert(reader.target(), "", overwrite=word == "OVERWRITE")
+    if reader.takes("AS"):
+        reader.name("an alias")
+    if reader.sees("(") and reader.word(1) not in _QUERIES:
+        found = replace(found, columns=reader.columns())
+    by_name = _by_name(reader)
+    if by_name and found.columns is not None:
+        raise reader.refused("BY NAME takes the names of the query: leave the columns out")
+    found = replace(found, by_name=bool(by_name))
+    if reader.takes("REPLACE", "WHERE"):
+        if found.overwrite:
+            raise reader.refused("OVERWRITE replaces all rows: write INSERT INTO … REPLACE WHERE")
+        found = replace(found, where=reader.expression("a condition", *_QUERIES[:4]))
+    if reader.has("ON", "CONFLICT"):
+        raise reader.refused("ON CONFLICT is no part of INSERT here: write MERGE INTO")
+    if reader.takes("DEFAULT", "VALUES"):
+        return replace(found, values=((),))
+    if reader.sees("VALUES") and not found.by_name and found.where is None:
+        reader.takes("VALUES")
+        rows = reader.listed(reader.values)
+        reader.end("a comma, or the end of the statement")
+        widths = {len(each) for each in rows}
+        if len(widths) > 1:
+            raise reader.refused(f"VALUES gives rows of {min(widths)} and of {max(widths)} values")
+        return replace(found, values=tuple(rows))
+    if reader.word() not in _QUERIES:
+        raise reader.wrong("a query or VALUES")
+    return replace(found, query=reader.query())
+
+
+def _delete(reader: Reader) -> model.Delete:
+    reader.expect("FROM")
+    target = reader.target()
+    alias = reader.alias("WHERE", "USING", "RETURNING")
+    others = reader.tables("WHERE", "RETURNING") if reader.takes("USING") else None
+    return model.Delete(target, _where(reader), alias, others)
+
+
+def _truncate(reader: Reader) -> model.Delete:
+    reader.takes("TABLE")
+    return model.Delete(reader.target())
+
+
+def _update(reader: Reader) -> model.Update:
+    target = reader.target()
+    alias = reader.alias("SET", "WHERE", "FROM")
+    reader.expect("SET")
+    assignments = _assignments(reader, "FROM", "WHERE", "RETURNING")
+    others = reader.tables("WHERE", "RETURNING") if reader.takes("FROM") else None
+    return model.Update(target, assignments, _where(reader), alias, others)
+
+
+def _merge(reader: Reader) -> model.Merge | model.MergeBranch:
+    if reader.takes("BRANCH"):
+        return table_grammar.read_merge_branch(reader)
+    return _merge_into(reader)
+
+
+def _merge_into(reader: Reader) -> model.Merge:
+    reader.expect("INTO")
+    target = reader.target()
+    alias = reader.alias("USING")
+    reader.expect("USING")
+    source, source_alias = reader.relation("ON", "USING")
+    on, using = "", tuple[str, ...]()
+    if reader.takes("USING"):
+        using = reader.columns()
+    else:
+        reader.expect("ON")
+        on = reader.expression("a condition", "WHEN")
+    clauses: list[model.MergeClause] = []
+    while reader.sees("WHEN") or not clauses:
+        when = _when(reader)
+        condition = reader.expression("a condition", "THEN") if reader.takes("AND") else None
+        reader.expect("THEN")
+        if any(each.when is when and each.condition is None for each in clauses):
+            raise reader.refused(
+                f"a clause WHEN {when.value.upper()} before this one has no AND, and takes every "
+                "row: only the last one of a kind can go without"
+            )
+        clauses.append(model.MergeClause(when, _action(reader, when), condition))
+    reader.end(_WHEN)
+    return model.Merge(target, source, on, tuple(clauses), alias, source_alias, using)
+
+
+def _where(reader: Reader) -> str | None:
+    """The condition at the end of a statement."""
+    if not reader.takes("WHERE"):
+        reader.end("WHERE")
+        return None
+    return reader.expression("a condition", "RETURNING")
+
+
+def _by_name(reader: Reader) -> bool | None:
+    """Whether columns are matched by their names; None if nothing is said."""
+    if reader.takes("BY", "NAME"):
+        return True
+    return False if reader.takes("BY", "POSITION") else None
+
+
+def _assignments(reader: Reader, *stops: str) -> tuple[model.Assignment, ...]:
+    def read() -> list[model.Assignment]:
+        if reader.sees("("):
+            return _several(reader)
+        path = reader.path(COLUMN)
+        if len(path) > 1:
+            raise reader.refused(
+                f"SET takes the name of a column alone, and {'.'.join(path)!r} has a dot: for a "
+                "field of a struct write the whole, box = struct_update(box, x := 1)"
+            )
+        reader.expect("=")
+        return [model.Assignment(path, _new_value(reader, ",", *stops))]
+
+    found = [each for some in reader.listed(read) for each in some]
+    reader.check_once([each.path for each in found], "each column")
+    return tuple(found)
+
+
+def _several(reader: Reader) -> list[model.Assignment]:
+    """``(a, b) = (1, 2)``."""
+    names = reader.columns()
+    reader.expect("=")
+    reader.takes("ROW")
+    if not reader.sees("(") or reader.word(1) in ("SELECT", "FROM", "WITH"):
+        raise reader.refused("several columns are set to as many values: (a, b) = (1, 2)")
+    values = reader.in_parentheses(lambda: _new_value(reader, ","))
+    if len(names) != len(values):
+        raise reader.refused(f"SET names {len(names)} columns and gives {len(values)} values")
+    return [model.Assignment((name,), value) for name, value in zip(names, values, strict=True)]
+
+
+def _new_value(reader: Reader, *stops: str) -> str:
+    """An expression that has one value for each row."""
+    found = reader.expression("a value", *stops)
+    for node in nodes(parsed_expression(found), "SUBQUERY"):
+        if node.get("class") == "WINDOW":
+            raise reader.refused("a value that is set takes no window function: compute it in FROM")
+        if node.get("class") == "STAR" or node.get("function_name") in ("unnest", "unlist"):
+            raise reader.refused("a value that is set is one value, and not several")
+    return found
+
+
+def _when(reader: Reader) -> When:
+    if reader.takes("WHEN", "MATCHED"):
+        return When.MATCHED
+    if not reader.takes("WHEN", "NOT", "MATCHED"):
+        raise reader.wrong(_WHEN)
+    if reader.takes("BY", "SOURCE"):
+        return When.NOT_MATCHED_BY_SOURCE
+    if reader.takes("BY") and not reader.takes("TARGET"):
+        raise reader.wrong("SOURCE or TARGET")
+    return When.NOT_MATCHED
+
+
+def _action(reader: Reader, when: When) -> model.Action:
+    if reader.takes("DO", "NOTHING"):
+        return model.Action(KEPT)
+    if reader.takes("ERROR"):
+        is_last = reader.is_done or reader.word() in ("WHEN", "RETURNING")
+        message = "" if is_last else reader.expression("a message", "WHEN", "RETURNING")
+        return model.Action(KEPT, failure=message)
+    if reader.takes("INSERT"):
+        return _inserted(reader)
+    if when is When.NOT_MATCHED:
+        raise reader.wrong("INSERT, DO NOTHING or ERROR, since the target has no such row")
+    if reader.takes("DELETE"):
+        return model.Action(DELETED)
+    if not reader.takes("UPDATE"):
+        raise reader.wrong("UPDATE, DELETE, INSERT, DO NOTHING or ERROR")
+    by_name = _by_name(reader)
+    if by_name is None and reader.takes("SET") and not reader.takes("*"):
+        return model.Action(UPDATED, _assignments(reader, "WHEN", "RETURNING"))
+    return model.Action(UPDATED, by_name=bool(by_name))
+
+
+def _inserted(reader: Reader) -> model.Action:
+    """What follows INSERT in a clause of a merge."""
+    by_name = _by_name(reader)
+    if reader.takes("DEFAULT", "VALUES"):
+        return model.Action(INSERTED, ())
+    if by_name is not None or reader.takes("*"):
+        reader.takes("*")
+        return model.Action(INSERTED, by_name=bool(by_name))
+    columns: tuple[str, ...] | None = reader.columns() if reader.sees("(") else None
+    if not reader.takes("VALUES"):
+        if columns is not None:
+            raise reader.wrong("VALUES")
+        return model.Action(INSERTED, by_name=False)
+    values = reader.values()
+    paths: Sequence[model.Path] = [()] * len(values)
+    if columns is not None:
+        paths = [(each,) for each in columns]
+    if len(paths) != len(values):
+        raise reader.refused(f"INSERT names {len(paths)} columns and gives {len(values)} values")
+    return model.Action(INSERTED, tuple(map(model.Assignment, paths, values)))
+
+
+_ROW_CHANGES: dict[str, Callable[[Reader], model.RowChange]] = {
+    "INSERT": _insert,
+    "DELETE": _delete,
+    "UPDATE": _update,
+    "MERGE": _merge_into,
+}
+"""What changes rows, and may come after WITH."""
 _READING: dict[str, Callable[[Reader], model.Statement]] = {
-    "INSERT": read_insert,
-    "DELETE": read_delete,
-    "UPDATE": read_update,
+    **_ROW_CHANGES,
     "MERGE": _merge,
-    "COPY": read_copy,
-    "TRUNCATE": read_truncate,
-    "CREATE": read_create,
-    "DROP": read_drop,
-    "ALTER": read_alter,
-    "RESTORE": read_restore,
-    "OPTIMIZE": read_optimize,
+    "COPY": table_grammar.read_copy,
+    "TRUNCATE": _truncate,
+    "CREATE": table_grammar.read_create,
+    "DROP": table_grammar.read_drop,
+    "ALTER": table_grammar.read_alter,
+    "RESTORE": table_grammar.read_restore,
+    "OPTIMIZE": table_grammar.read_optimize,
     "BEGIN": _begin,
     "START": _start,
     "COMMIT": _commit,
     "ROLLBACK": _rollback,
     "EXPLAIN": _explain,
 }
-
-
-def _misplaced(statement: model.Statement, why: str) -> InvalidInputError:
-    return InvalidInputError(f"{shown(statement.sql)} at line {statement.line}: {why}")

@@ -1,4 +1,4 @@
-"""Where the tables of a script are: how it reads them, and how it writes to them.
+"""Where the tables of a script are: how it reads them, and how statements write to them.
 
 A table that was given by uri or handle is written directly, each statement one version. A table of
 a repository is written in a transaction: that between BEGIN and COMMIT, or one for the statement.
@@ -7,14 +7,16 @@ a repository is written in a transaction: that between BEGIN and COMMIT, or one 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
-from lancewood.engine.snapshot import TAG, Snapshot
+from lancewood.engine.snapshot import TAG
 from lancewood.errors import InvalidInputError, RetryableConflictError
-from lancewood.query.sources import Source, Sources, is_uri
-from lancewood.query.statements.model import Target
+from lancewood.jobs.counts import Counts, Merged, RowCounts
+from lancewood.query.sources import Sources, is_uri
+from lancewood.query.statements.engine import Engine
+from lancewood.query.statements.model import OfTable, Target, Written
 from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.outcome import Committed
 from lancewood.repo.repository import Repository
@@ -22,44 +24,35 @@ from lancewood.store.retry import JOBS
 from lancewood.table.by_uri import exists
 from lancewood.table.table import Table
 
-R = TypeVar("R")
+T = TypeVar("T")
 _MOST_CHARACTERS = 72
 
 
 class Workplace:
-    """The tables of a script."""
+    """The tables of a script, and the transaction of the repository that is under way."""
 
     def __init__(self, given: Sources) -> None:
-        self._given = given
-        self._identifiers = given.identifiers
-        self._transaction: Transaction | None = None
+        self.given = given
+        self.transaction: Transaction | None = None
         self._branch: str | None = None
         self._staged: set[str] = set()
 
     @property
-    def storage_options(self) -> Mapping[str, str] | None:
-        return self._given.storage_options
-
-    @property
     def repository(self) -> Repository:
         """Raises InvalidInputError if there is none."""
-        if self._given.repository is None:
+        if self.given.repository is None:
             raise InvalidInputError(
                 "only a repository has transactions, branches and tags without a table: give "
                 "repository=, or name the table"
             )
-        return self._given.repository
-
-    @property
-    def _tables(self) -> Mapping[str, Source]:
-        return self._given.tables or {}
+        return self.given.repository
 
     def sources(self) -> Sources:
         """The tables as a query sees them now, with what was written in the transaction."""
-        transaction, revision = self._transaction, self._given.revision
+        transaction, revision = self.transaction, self.given.revision
         if transaction is not None and transaction.tip is not None:
             revision = str(transaction.tip)
-        found = replace(self._given, revision=revision)
+        found = replace(self.given, revision=revision)
         for name in self._staged:
             assert transaction is not None
             state = transaction.table(name)._snapshot
@@ -68,56 +61,63 @@ class Workplace:
         return found
 
     def is_in_repository(self, target: Target) -> bool:
-        """Whether a table is, or would be, one of the repository."""
-        if self._given.repository is None:
-            return False
-        return self._given_name(target.name) is None
+        """Whether a table is, or would be, one of the repository: no table was given by its
+        name."""
+        return self.given.repository is not None and self._given_name(target) is None
+
+    def exists(self, target: Target, location: str | None = None) -> bool:
+        """Whether there is a table of this name, or at this location."""
+        if self.is_in_repository(target):
+            self._check_branch(target)
+            return self.sources().known_as(target.name) is not None
+        return exists(self.uri(target, location), storage_options=self.given.storage_options)
 
     def table(self, target: Target, *, dry_run: bool = False) -> Table:
         """The table that is changed; a table of the repository in the transaction, unless it is
         only looked at. Raises NotFoundError, and InvalidInputError for what is no branch."""
         sources = self.sources()
         name = sources.known_as(target.name)
-        transaction = self._transaction
-        if transaction is not None and self.is_in_repository(target):
-            self._check_branch(target)
-            found = self._identifiers.find(target.name, transaction.tables)
-            if found is None:
-                raise sources.unknown(target.name)
-            if not dry_run or found in self._staged:
-                return transaction.table(found)
         if name is None:
             raise sources.unknown(target.name)
-        if transaction is not None and not dry_run:
+        if self.transaction is not None and self.is_in_repository(target):
+            self._check_branch(target)
+            if not dry_run or name in self._staged:
+                return self.transaction.table(name)
+        elif self.transaction is not None and not dry_run:
             raise InvalidInputError(
                 f"{target.written} is no table of the repository, and cannot be part of its "
                 "transaction: write to it before BEGIN or after COMMIT",
                 table=name,
             )
-        source = self._tables.get(name)
+        given = self.given.named.get(name)
+        if isinstance(given, Table) and target.revision is None:
+            return given
         revision = None if target.revision is None else target.revision.removesuffix(":")
-        if isinstance(source, Table) and revision is None:
-            return source
-        return Table(_on_branch(target, sources.version(name, revision)))
+        found = sources.version(name, revision)
+        if TAG in found.derived:
+            raise InvalidInputError(
+                f"{target.written} is the tag {found.derived[TAG]!r}, and only branches are "
+                "written: make one with CREATE BRANCH"
+            )
+        return Table(found)
 
-    def uri(self, target: Target) -> str | os.PathLike[str] | None:
-        """Where a table is to be made that does not exist; None in a repository.
+    def uri(self, target: Target, location: str | None = None) -> str | os.PathLike[str]:
+        """Where a table is, or is to be made, that is none of the repository.
 
         Raises InvalidInputError if the statement names no place for it.
         """
-        if target.revision is not None and self._given.repository is None:
+        if target.revision is not None:
             raise InvalidInputError(
                 f"{target.written}: a new table has no branches yet; create it without '@', then "
                 "its branches"
             )
-        source = self._tables.get(self._given_name(target.name) or target.name)
-        if isinstance(source, Table):
-            return source.uri
-        if source is not None:
-            return source
-        if self._given.repository is not None:
-            return None
-        if self._given.tables is None and is_uri(target.name):
+        name = self._given_name(target)
+        if location is not None:
+            return location
+        if name is not None:
+            given = self.given.named[name]
+            return given.uri if isinstance(given, Table) else given
+        if self.given.takes_uris and is_uri(target.name):
             return target.name
         raise InvalidInputError(
             f"it is not known where table {target.name!r} is to be: give it a uri in tables=, a "
@@ -125,47 +125,19 @@ class Workplace:
             table=target.name,
         )
 
-    def exists(self, target: Target) -> bool:
-        """Whether there is a table of this name."""
-        if self._transaction is not None and self.is_in_repository(target):
-            self._check_branch(target)
-            return self._identifiers.find(target.name, self._transaction.tables) is not None
-        if self.is_in_repository(target):
-            return self.sources().known_as(target.name) is not None
-        uri = self.uri(target)
-        return uri is not None and exists(uri, storage_options=self.storage_options)
-
-    @property
-    def transaction(self) -> Transaction | None:
-        """The transaction of the repository that is under way."""
-        return self._transaction
-
     def wrote(self, target: Target, after: Table) -> None:
         """Go on with what a statement made of a table."""
-        if self._transaction is not None and self.is_in_repository(target):
-            found = self._identifiers.find(target.name, self._transaction.tables)
-            self._staged.add(found or target.name)
-            return
-        name = self._given_name(target.name)
-        is_handle = name is not None and isinstance(self._tables.get(name), Table)
-        if is_handle and target.revision is None:
-            assert name is not None
-            self._given = replace(self._given, tables={**self._tables, name: after})
-
-    def remove(self, target: Target, message: str | None) -> str:
-        """Take a table out of the repository, and give the commit that does it."""
-        name = self.sources().known_as(target.name)
-        made = self.repository.remove(str(name), branch=self._given.revision, message=message)
-        return str(made.hash)
+        name, named = self._given_name(target), self.given.named
+        if self.transaction is not None and name is None:
+            known = self.given.identifiers.find(target.name, self.transaction.tables)
+            self._staged.add(known or target.name)
+        elif name is not None and target.revision is None and isinstance(named[name], Table):
+            self.given = replace(self.given, tables={**named, name: after})
 
     def begin(self, message: str | None, branch: str | None = None) -> None:
         """Begin a transaction on a branch of the repository, HEAD's by default."""
         repository = self.repository
-        if self._transaction is not None:
-            raise InvalidInputError(
-                "BEGIN stands in a transaction: COMMIT or ROLLBACK the one before it"
-            )
-        branch = branch or self._given.revision or repository.head.branch
+        branch = branch or self.given.revision or repository.head.branch
         if branch is None or (
             branch not in repository.branches.list() and branch != repository.head.branch
         ):
@@ -173,71 +145,140 @@ class Workplace:
                 f"{branch or 'HEAD'!r} is no branch of the repository, and only branches are "
                 "written: name one, or make it with CREATE BRANCH"
             )
-        self._transaction = repository.transaction(branch, message)
+        self.transaction = repository.transaction(branch, message)
         self._branch = branch
 
     def commit(self) -> Committed:
         """Make what was written since ``begin`` one commit; raises ConflictError if it cannot."""
-        try:
-            return self._running("COMMIT").commit()
-        finally:
-            self._forget()
+        ended = self._ended()
+        assert ended is not None
+        return ended.commit()
 
-    def rollback(self) -> None:
-        """Forget what was written since ``begin``."""
-        try:
-            self._running("ROLLBACK").abandon()
-        finally:
-            self._forget()
+    def rollback(self) -> bool:
+        """Forget what was written since ``begin``; whether a transaction was under way."""
+        ended = self._ended()
+        if ended is not None:
+            ended.abandon()
+        return ended is not None
 
-    def alone(
-        self, target: Target, sql: str, run: Callable[[], R], *, dry_run: bool
-    ) -> tuple[R, Committed | None]:
-        """Run one statement: in the transaction that is under way, or in one of its own. A commit
-        of its own is tried again where another was faster."""
-        is_direct = dry_run or not self.is_in_repository(target)
-        if self._transaction is not None or is_direct:
-            return run(), None
-        revision = target.revision
-        if revision is not None and revision.endswith(":"):
+    def alone(self, target: Target, sql: str, run: Callable[[], T]) -> tuple[T, Committed]:
+        """Run one statement as a commit, tried again where another was faster."""
+        if target.revision is not None and target.revision.endswith(":"):
             raise InvalidInputError(
                 f"{target.written} is the table's own branch, beside the repository: give the "
                 f"table a name in tables=, or write to a branch of the repository, "
-                f"{target.name}@{revision.removesuffix(':')}"
+                f"{target.written.removesuffix(':')}"
             )
-        for attempt in JOBS:
-            self.begin(commit_message(sql), revision)
+
+        def committed(_: int) -> tuple[T, Committed]:
+            self.begin(commit_message(sql), target.revision)
             try:
-                found = run()
-                return found, self.commit()
-            except RetryableConflictError:
-                if attempt == JOBS.last:
-                    raise
+                return run(), self.commit()
             finally:
-                if self._transaction is not None:
-                    self.rollback()
-        raise AssertionError("there is a last attempt")
+                self.rollback()
 
-    def _running(self, word: str) -> Transaction:
-        if self._transaction is None:
-            raise InvalidInputError(f"{word} stands in no transaction: BEGIN one before it")
-        return self._transaction
+        return _tried(committed)
 
-    def _forget(self) -> None:
-        self._transaction, self._branch = None, None
+    def _ended(self) -> Transaction | None:
+        """The transaction, if there is one, which is under way no more."""
+        ended, self.transaction, self._branch = self.transaction, None, None
         self._staged.clear()
+        return ended
 
     def _check_branch(self, target: Target) -> None:
-        if target.revision not in (None, self._branch):
+        if self.transaction is not None and target.revision not in (None, self._branch):
             raise InvalidInputError(
                 f"{target.written} is on another branch than the transaction, which is on "
                 f"{self._branch!r}: a commit is made on one branch",
                 table=target.name,
             )
 
-    def _given_name(self, name: str) -> str | None:
-        """The name under which a table was given."""
-        return self._identifiers.find(name, self._tables)
+    def _given_name(self, target: Target) -> str | None:
+        """The name under which a table was given; None if it was not."""
+        return self.given.identifiers.find(target.name, self.given.named)
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a statement did."""
+
+    statement: str
+    """Its first words: ``insert``, ``merge``, …"""
+    table: str | None
+    counts: Counts = None
+    version: int | None = None
+    commit: str | None = None
+    """The commit of the repository, if the statement was one by itself."""
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """What a report says of it."""
+        row: dict[str, Any] = {"statement": self.statement, "table": self.table}
+        row |= {"version": self.version, "commit": self.commit}
+        rows = self.counts
+        if isinstance(rows, RowCounts | Merged):
+            row |= {"inserted": rows.inserted, "updated": rows.updated, "deleted": rows.deleted}
+        return row
+
+
+class Statements:
+    """What runs of all statements share: where tables are, who computes, and how a commit is
+    made."""
+
+    def __init__(self, workplace: Workplace, engine: Engine, *, dry_run: bool = False) -> None:
+        self._workplace = workplace
+        self._engine = engine
+        self._dry_run = dry_run
+
+    def _how(self, statement: Written) -> dict[str, Any]:
+        """``dry_run`` and ``message``, as verbs take them: in a transaction, the message is its
+        own."""
+        is_alone = self._workplace.transaction is None
+        return {
+            "dry_run": self._dry_run,
+            "message": commit_message(statement.sql) if is_alone else None,
+        }
+
+    def _table(self, target: Target) -> Table:
+        return self._workplace.table(target, dry_run=self._dry_run)
+
+    def _answer(self, sql: str, sources: Sources) -> Any:
+        return self._engine.answer(self._engine.planned(sql, sources))
+
+    def _tried(self, run: Callable[[int], Table]) -> Table:
+        """What comes of the first attempt that meets no other writer; in a transaction there is
+        one, which is tried as a whole."""
+        return _tried(run) if self._workplace.transaction is None else run(0)
+
+    def _done(self, word: str, statement: OfTable, run: Callable[[], Table]) -> Done:
+        """Run a statement in the transaction that is under way, or as a commit of its own, and say
+        what it did."""
+        workplace, target, commit = self._workplace, statement.target, None
+
+        def noted() -> Table:
+            after = run()
+            if not self._dry_run:
+                workplace.wrote(target, after)
+            return after
+
+        is_direct = self._dry_run or not workplace.is_in_repository(target)
+        if is_direct or workplace.transaction is not None:
+            after = noted()
+        else:
+            after, made = workplace.alone(target, statement.sql, noted)
+            commit = str(made.hash) if made.is_new else None
+        return Done(word, target.written, after.counts, after.version, commit)
+
+
+def _tried(run: Callable[[int], T]) -> T:
+    """What comes of the first attempt that meets no other writer."""
+    for attempt in JOBS:
+        try:
+            return run(attempt)
+        except RetryableConflictError:
+            if attempt == JOBS.last:
+                raise
+    raise AssertionError("there is a last attempt")
 
 
 def commit_message(*statements: str) -> str:
@@ -251,13 +292,3 @@ def commit_message(*statements: str) -> str:
         start = line[:_MOST_CHARACTERS]
         line = f"{start.rpartition(' ')[0] or start[:-1]}…"
     return "\n\n".join([line, ";\n".join(statements)])
-
-
-def _on_branch(target: Target, found: Snapshot) -> Snapshot:
-    """The newest version of a branch; raises InvalidInputError for a tag."""
-    if TAG in found.derived:
-        raise InvalidInputError(
-            f"{target.written} is the tag {found.derived[TAG]!r}, and only branches are written: "
-            "make one with CREATE BRANCH"
-        )
-    return found

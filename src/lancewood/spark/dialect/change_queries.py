@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.types as pt
 
 from lancewood.errors import InvalidInputError
 from lancewood.model.schema import ROW_ADDRESS
@@ -18,11 +17,11 @@ from lancewood.query.statements.model import (
     REFUSED,
     UPDATED,
     Assignment,
-    Delete,
     Insert,
     Merge,
     MergeClause,
     Path,
+    RowChange,
     Update,
     When,
 )
@@ -34,35 +33,28 @@ SOURCE, HERE = "__lancewood_source", "__lancewood_here"
 """The source of a merge without a name of its own; the column that says whether it has a row."""
 
 
-def delete_query(statement: Delete) -> ChangeQuery:
-    """The rows that are deleted."""
+def change_query(
+    statement: RowChange, table: pa.Schema, given: Sequence[str], settings: Settings
+) -> ChangeQuery:
+    """The rows that a statement changes, and what they become. ``given`` are the columns of the
+    source of a merge; for REPLACE WHERE, those of the table that new rows give."""
+    if isinstance(statement, Merge):
+        return _MergeQuery(statement, table, given, settings).made()
+    if isinstance(statement, Insert):
+        return _replace_query(statement, given)
     exposed = quoted(statement.alias or statement.target.name)
-    return ChangeQuery(
-        f"SELECT {_address(exposed)} AS {ROW}, {DELETED} AS {CHANGE} "
-        f"FROM {TARGET} AS {exposed}{_where(statement.where)}"
-    )
-
-
-def update_query(statement: Update, table: pa.Schema, settings: Settings) -> ChangeQuery:
-    """The rows that are updated, with their new values."""
-    exposed = quoted(statement.alias or statement.target.name)
-    values = _assigned(statement.assignments, exposed, table, settings)
+    change, values = DELETED, dict[str, str]()
+    if isinstance(statement, Update):
+        change, values = UPDATED, _assigned(statement.assignments, exposed, table, settings)
     listed = "".join(f", {sql} AS {_value(at)}" for at, sql in enumerate(values.values()))
     return ChangeQuery(
-        f"SELECT {_address(exposed)} AS {ROW}, {UPDATED} AS {CHANGE}{listed} "
+        f"SELECT {_address(exposed)} AS {ROW}, {change} AS {CHANGE}{listed} "
         f"FROM {TARGET} AS {exposed}{_where(statement.where)}",
         updated=tuple(values),
     )
 
 
-def merge_query(
-    statement: Merge, table: pa.Schema, source: Sequence[str], settings: Settings
-) -> ChangeQuery:
-    """The rows that a merge changes; ``source`` are the columns of its source."""
-    return _MergeQuery(statement, table, source, settings).made()
-
-
-def replace_query(statement: Insert, names: Sequence[str]) -> ChangeQuery:
+def _replace_query(statement: Insert, names: Sequence[str]) -> ChangeQuery:
     """The rows that give way, and those that come instead; ``names`` are the columns of those."""
     exposed = quoted(statement.target.name)
     nothing = "".join(f", NULL AS {_value(at)}" for at in range(len(names)))
@@ -102,7 +94,7 @@ def _assigned(
     whole: dict[str, str] = {}
     parts: dict[str, dict[Path, str]] = {}
     for each in assignments:
-        path = path_in(each.path, table, settings)
+        path = settings.path(each.path, table)
         name, below = path[0], path[1:]
         if name in whole or below in parts.get(name, {}) or (not below and name in parts):
             raise InvalidInputError(
@@ -116,19 +108,6 @@ def _assigned(
         old = f"{exposed}.{quoted(name)}"
         whole[name] = _with_fields(old, table.field(name).type, fields)
     return whole
-
-
-def path_in(path: Path, table: pa.Schema, settings: Settings) -> Path:
-    """A path in the table's own spelling; raises InvalidInputError if there is no such column."""
-    found: list[str] = []
-    names, where = table.names, "the table"
-    kind: pa.DataType | None = None
-    for part in path:
-        found.append(settings.column(part, names, where))
-        kind = (table if kind is None else kind).field(found[-1]).type
-        names = [each.name for each in kind] if pt.is_struct(kind) else []
-        where = ".".join(found)
-    return tuple(found)
 
 
 def _with_fields(old: str, kind: pa.StructType, fields: Mapping[Path, str]) -> str:

@@ -92,11 +92,8 @@ def _compared(call: DiffCall, sources: Sources, surroundings: Surroundings) -> T
                 "versions here"
             )
         raise sources.unknown(call.table)
-    one, *more = (
-        sources.landed(name, None, each) if isinstance(each, int) else sources.landed(name, each)
-        for each in call.revisions
-    )
-    other = more[0] if more else sources.landed(name, None)
+    one, *more = (sources.landed(name, each) for each in call.revisions)
+    other = more[0] if more else sources.landed(name)
     return TableDiff.of(one, other, call.on)
 
 

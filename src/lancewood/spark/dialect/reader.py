@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from lancewood.errors import InvalidInputError, UnsupportedError
-from lancewood.model.revision import OnBranch, parse_revision
 from lancewood.query.statements.model import At, Moment, Path, Target
 from lancewood.spark.dialect.settings import Settings
 from lancewood.spark.dialect.text import Query, parse_fragment, parse_query, shown
@@ -27,8 +26,6 @@ _is_ref = re.compile(r"[\w./+-]+").fullmatch
 _MOST_DIGITS = 19
 _ALONE = {"expressions", "from_"}
 """What a query has that selects everything from one table."""
-_OF_COMMITS = ("~", "^", "@{")
-"""What leads from a branch to an earlier commit."""
 _MOMENTS = ("TIMESTAMP", "SYSTEM_TIME")
 _VERSIONS = ("VERSION", "SYSTEM_VERSION")
 AFTER_TYPE = frozenset(
@@ -183,7 +180,7 @@ class Reader:
     def check_branch(self, table: Target, *, may_be_as_of: bool = False) -> None:
         """Raise InvalidInputError if the table that was just read is at one state, which cannot be
         changed."""
-        if table.revision is not None and not _can_be_branch(table.revision):
+        if not table.can_be_branch:
             self._at -= 1
             raise self.refused(
                 f"{table.written} is one state, and only a branch can be changed: write "
@@ -427,15 +424,3 @@ class Reader:
             spaces = start - self._script.rfind("\n", 0, start) - 1
             parse("\n" * lines + " " * spaces + text)
             raise
-
-
-def _can_be_branch(revision: str) -> bool:
-    """Whether a text after an @ can name a branch, of a table or of a repository: no version, no
-    tag, no commit before another."""
-    if ":" not in revision:
-        return not any(each in revision for each in _OF_COMMITS)
-    try:
-        meant = parse_revision(revision)
-    except InvalidInputError:
-        return False
-    return isinstance(meant, OnBranch) and meant.version is None

@@ -13,7 +13,6 @@ from lancewood.query.statements.model import (
     Assignment,
     Delete,
     Insert,
-    InsertMode,
     Merge,
     MergeClause,
     Path,
@@ -49,8 +48,7 @@ def read_insert(reader: Reader) -> Insert:
     if word == "OVERWRITE" and (reader.sees("DIRECTORY") or reader.sees("LOCAL", "DIRECTORY")):
         raise NotOursError
     reader.takes("TABLE")
-    mode = InsertMode.OVERWRITE if word == "OVERWRITE" else InsertMode.APPEND
-    found = Insert(reader.target(), "", mode=mode)
+    found = Insert(reader.target(), "", overwrite=word == "OVERWRITE")
     if evolves or reader.sees("WITH", "SCHEMA", "EVOLUTION"):
         raise reader.refused(_EVOLUTION)
     if reader.sees("PARTITION") or reader.sees("IF"):
@@ -135,10 +133,9 @@ def _with_columns(reader: Reader, found: Insert) -> Insert:
 def _replacing(reader: Reader, found: Insert) -> Insert:
     if not reader.takes("WHERE"):
         raise reader.wrong("WHERE: only INSERT INTO … REPLACE WHERE replaces rows")
-    if found.mode is InsertMode.OVERWRITE:
+    if found.overwrite:
         raise reader.refused("OVERWRITE replaces all rows: write INSERT INTO … REPLACE WHERE")
-    where = reader.expression("a condition", "SELECT", "WITH", "VALUES")
-    return replace(found, mode=InsertMode.REPLACE_WHERE, where=where)
+    return replace(found, where=reader.expression("a condition", "SELECT", "WITH", "VALUES"))
 
 
 def _rows(reader: Reader) -> str:

@@ -7,46 +7,43 @@ what changes, and the rows stay on executors.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from lancewood.engine.snapshot import Access, Snapshot, same_branch
-from lancewood.engine.write import WriteMode, plan_on, plan_write
+from lancewood.engine.write import plan_on, plan_write
 from lancewood.errors import InvalidInputError
 from lancewood.jobs.columns.add import AddColumns
 from lancewood.jobs.counts import RowCounts
 from lancewood.jobs.job import CommitOptions
 from lancewood.query.sources import Source, Sources
-from lancewood.query.statements.engine import Ask, Here, NewTable
+from lancewood.query.statements.engine import Ask, Engine, NewTable
 from lancewood.query.statements.model import (
     DELETED,
     INSERTED,
     REFUSED,
     UPDATED,
-    Column,
-    Insert,
-    Merge,
     Passed,
-    Update,
+    RowChange,
 )
 from lancewood.query.statements.queries import ChangeQuery, matched_twice, not_replaced
-from lancewood.query.statements.sequence import run_script
+from lancewood.query.statements.running import ScriptRun
 from lancewood.query.statements.workplace import Workplace
 from lancewood.repo.repository import Repository
 from lancewood.spark.columns.add import ExpressionColumns, ExpressionFiles
 from lancewood.spark.columns.expressions import ColumnExpressions
-from lancewood.spark.dialect import change_queries
+from lancewood.spark.dialect.change_queries import change_query
 from lancewood.spark.dialect.plan import QueryPlan, plan_query
 from lancewood.spark.dialect.querying import Args, OfSession, answer, refused, session_settings
 from lancewood.spark.dialect.script import parse_script
 from lancewood.spark.dialect.settings import Settings
 from lancewood.spark.dialect.text import check_not_ours, is_no_query, shown
-from lancewood.spark.dialect.types import arrow_schema, arrow_type
+from lancewood.spark.dialect.types import arrow_type
 from lancewood.spark.merging.addressed import ChangeByFrame, FrameChanges
 from lancewood.spark.merging.key_join import KnownChanges
 from lancewood.spark.runner import SparkRunner
@@ -99,14 +96,12 @@ def sql(
     if isinstance(args, Sequence) and not all(isinstance(each, Passed) for each in script):
         raise InvalidInputError("statements take values for :name, not a list for ?")
     sources = Sources(tables, repository, revision, storage_options, engine.identifiers)
-    found = run_script(script, Workplace(sources), engine)
-    return engine.report(found.report) if found.rows is None else found.rows
+    found = ScriptRun(script, Workplace(sources), engine).run()
+    return engine.report(found) if isinstance(found, pa.Table) else found
 
 
-class OnSpark(Here):
+class OnSpark(Engine):
     """Statements in Spark's SQL: Spark answers, and its executors write."""
-
-    delete_query = staticmethod(change_queries.delete_query)
 
     def __init__(self, spark: SparkSession, args: Args) -> None:
         self._spark = spark
@@ -114,25 +109,13 @@ class OnSpark(Here):
         self.identifiers: Settings = session_settings(spark)
         self.runner = SparkRunner(spark)
 
-    def update_query(self, statement: Update, table: pa.Schema) -> ChangeQuery:
-        return change_queries.update_query(statement, table, self.identifiers)
-
-    def merge_query(self, statement: Merge, table: pa.Schema, source: Sequence[str]) -> ChangeQuery:
-        return change_queries.merge_query(statement, table, source, self.identifiers)
-
-    def replace_query(
-        self, statement: Insert, names: Sequence[str], table: pa.Schema
+    def change_query(
+        self, statement: RowChange, table: pa.Schema, given: Sequence[str]
     ) -> ChangeQuery:
-        return change_queries.replace_query(statement, names)
-
-    def insert_query(self, statement: Insert, table: pa.Schema) -> str:
-        return statement.query
+        return change_query(statement, table, given, self.identifiers)
 
     def arrow_type(self, sql: str) -> pa.DataType:
         return arrow_type(sql, self.identifiers)
-
-    def arrow_schema(self, columns: Sequence[Column], primary_key: Sequence[str]) -> pa.Schema:
-        return arrow_schema(columns, primary_key, self.identifiers)
 
     def moment(self, sql: str) -> datetime:
         return OfSession(self._spark).moment(sql)
@@ -143,10 +126,10 @@ class OnSpark(Here):
     def answer(self, planned: QueryPlan) -> DataFrame:
         return answer(self._spark, planned, self._args)
 
-    def passed(self, text: str, sources: Callable[[], Sources]) -> DataFrame:
-        check_not_ours(text, self.identifiers, lambda name: sources().known_as(name) is not None)
+    def passed(self, text: str, sources: Sources) -> DataFrame:
+        check_not_ours(text, self.identifiers, lambda name: sources.known_as(name) is not None)
         try:
-            return self.answer(self.planned(text, sources()))
+            return self.answer(self.planned(text, sources))
         except InvalidInputError as error:
             if not is_no_query(error):
                 raise
@@ -163,22 +146,11 @@ class OnSpark(Here):
         return frame_of(self._spark, rows, columns)
 
     def insert(
-        self,
-        table: Table,
-        rows: DataFrame,
-        names: Sequence[str],
-        *,
-        overwrite: bool,
-        serializable: bool = False,
-        dry_run: bool,
-        message: str | None,
+        self, table: Table, rows: DataFrame, names: Sequence[str], *, overwrite: bool, **how: Any
     ) -> Table:
         frame = _stored(rows.toDF(*names), table.schema)
-        mode: WriteMode = "overwrite" if overwrite else "append"
-        done = write(
-            frame, table, mode, serializable=serializable, dry_run=dry_run, message=message
-        )
-        if dry_run:
+        done = write(frame, table, "overwrite" if overwrite else "append", **how)
+        if how.get("dry_run"):
             return table._after(table._snapshot, RowCounts(inserted=frame.count()))
         return table._after(same_branch(table._snapshot, done.version), done.counts)
 
@@ -206,24 +178,21 @@ class OnSpark(Here):
     def create(
         self,
         uri: str | os.PathLike[str],
-        options: Mapping[str, str] | None,
+        storage_options: Mapping[str, str] | None,
         new: NewTable,
-        *,
-        there: Table | None,
         message: str | None,
     ) -> Table:
         rows: DataFrame = new.rows
         if rows is None:
             rows = self._spark.createDataFrame([], spark_schema(new.schema))
-        request = new.request(replaces=there is not None)
-        if there is None:
-            plan = plan_write(Access(uri, storage_options=options), request)
+        if new.there is None:
+            plan = plan_write(Access(uri, storage_options=storage_options), new.request)
         else:
-            there._snapshot.check_writable()
-            plan = plan_on(there._snapshot, request)
+            new.there._snapshot.check_writable()
+            plan = plan_on(new.there._snapshot, new.request)
         commit_options = CommitOptions.of(message, serializable=new.is_own)
         done = run_job(rows, WriteJob.of(plan, rows.schema, commit_options))
-        made = open_table(uri, version=done.version, storage_options=options)
+        made = open_table(uri, version=done.version, storage_options=storage_options)
         return made._after(made._snapshot, done.counts)
 
     def add_columns(

@@ -1,18 +1,16 @@
-"""The columns of a statement as an Arrow schema: Spark's types in the Arrow types of a new table.
+"""The types of columns in statements: Spark's in the Arrow types of a new table.
 
 They are those of ``docs/spark-types.md``; ``FLOAT[768]`` is a list of that many values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError, UnsupportedError
-from lancewood.model.field_keys import PRIMARY_KEY, PRIMARY_KEY_POSITION
-from lancewood.query.statements.model import Column
 from lancewood.spark.dialect.settings import Settings
 from lancewood.spark.dialect.text import parse_fragment
 from lancewood.spark.kinds import (
@@ -59,23 +57,6 @@ _DECIMAL = (10, 0)
 _TIME_DIGITS = 6
 COMMENT = "comment"
 """The key under which a table, a column or a field has what COMMENT says."""
-
-
-def arrow_schema(
-    columns: Sequence[Column], primary_key: Sequence[str], settings: Settings
-) -> pa.Schema:
-    """The schema of a table with these columns. Raises what ``arrow_type`` raises."""
-    positions = {name: at for at, name in enumerate(primary_key, 1)}
-    fields = []
-    for each in columns:
-        name = each.path[-1]
-        metadata = {} if each.comment is None else {COMMENT: each.comment}
-        if name in positions:
-            metadata |= {PRIMARY_KEY: "true", PRIMARY_KEY_POSITION: str(positions[name])}
-        nullable = each.nullable and name not in positions
-        kind = arrow_type(str(each.type), settings)
-        fields.append(pa.field(name, kind, nullable, metadata or None))
-    return pa.schema(fields)
 
 
 def arrow_type(sql: str, settings: Settings) -> pa.DataType:

@@ -17,7 +17,7 @@ from tests.unit.query.statements.judged import SOURCE, TARGET, Judged
 
 import lancewood as lw
 from lancewood.errors import InvalidInputError, NotFoundError
-from lancewood.query.statements.engine import Here
+from lancewood.query.statements.engine import Engine
 
 
 @pytest.fixture
@@ -529,16 +529,16 @@ def meddle(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], 
     """Have another writer act once, between the plan of a statement and its commit."""
 
     def prepared(other: Callable[[], object]) -> None:
-        asked, left = Here.answer, [other]
+        asked, left = Engine.answer, [other]
 
-        def answer(self: Here, planned: Any) -> Any:
+        def answer(self: Engine, planned: Any) -> Any:
             found = asked(self, planned)
             sql = planned._named.sql
             if left and ("__lancewood_target" in sql or " FROM t" in sql):
                 left.pop()()
             return found
 
-        monkeypatch.setattr(Here, "answer", answer)
+        monkeypatch.setattr(Engine, "answer", answer)
 
     return prepared
 
@@ -574,6 +574,14 @@ def test_a_name_in_other_letters_is_the_same_table(judged: Judged) -> None:
     lw.open(judged.uri).branches.create("exp").delete("id > 2")
     text = "DELETE FROM T WHERE id IN (SELECT id FROM t@exp)"
     assert lw.sql(text, tables=judged.tables).to_arrow()["deleted"].to_pylist() == [2]
+
+
+def test_only_letters_of_ascii_have_two_cases(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t.lance")
+    lw.create(uri, pa.table({"É": [1], "é": [2]}))
+    sql = 'INSERT INTO T ("É", "é") VALUES (3, 4); UPDATE t SET "é" = 5, "É" = 6 WHERE "É" = 3'
+    lw.sql(sql, tables={"t": uri})
+    assert lw.open(uri).to_arrow().sort_by("é").to_pydict() == {"É": [1, 6], "é": [2, 5]}
 
 
 def test_two_merges_do_not_insert_the_same_key(

@@ -20,7 +20,7 @@ from lancewood.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from lancewood.query.statements.engine import Here
+from lancewood.query.statements.engine import Engine
 from lancewood.query.statements.workplace import Workplace
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "label": ["a", "b", "c"]})
@@ -71,6 +71,16 @@ def test_a_table_is_created_with_columns(tmp_path: Path) -> None:
     assert table.merge(pa.table({"id": [1]})).counts is not None
     with pytest.raises(InvalidInputError, match="it is not known where table 'x' is to be"):
         run("CREATE TABLE x (id INT)", tables={})
+
+
+def test_a_table_is_created_at_a_location_whatever_its_name(tmp_path: Path) -> None:
+    new = str(tmp_path / "new.lance")
+    for key in ("location", "LOCATION"):
+        run(f"CREATE OR REPLACE TABLE n (id INT) WITH ({key} = '{new}')", tables={})
+    assert run(f"CREATE TABLE IF NOT EXISTS n (x INT) WITH (location = '{new}')")["version"] == 2
+    with pytest.raises(AlreadyExistsError, match="CREATE OR REPLACE TABLE"):
+        run(f"CREATE TABLE n (x INT) WITH (location = '{new}')")
+    assert (lw.open(new).schema.names, lw.open(new).version) == (["id"], 2)
 
 
 def test_a_property_that_cannot_be_is_told_before_a_table_is_made(tmp_path: Path) -> None:
@@ -327,16 +337,16 @@ def test_explain_leaves_a_repository_alone(repo: lw.Repository) -> None:
 def test_a_statement_meets_a_commit_of_another_writer(
     repo: lw.Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, left = Here.answer, [True]
+    asked, left = Engine.answer, [True]
 
-    def answer(self: Here, planned: Any) -> Any:
+    def answer(self: Engine, planned: Any) -> Any:
         if left and "__lancewood_target" in planned._named.sql:
             left.pop()
             with lw.Repository.open(repo.path).transaction(message="other") as changes:
                 changes.table("photos").update({"label": "'mine'"}, "id = 2")
         return asked(self, planned)
 
-    monkeypatch.setattr(Here, "answer", answer)
+    monkeypatch.setattr(Engine, "answer", answer)
     run("UPDATE photos SET label = concat(label, '!') WHERE id * 1 = 2", repository=repo)
     assert messages(repo)[1:] == ["other", "begin"]
     labels = repo.at("HEAD").table("photos").to_arrow().to_pylist()
@@ -347,9 +357,9 @@ def test_a_statement_meets_a_commit_of_another_writer(
 def test_an_overwrite_by_its_own_rows_meets_a_commit_of_another_writer(
     repo: lw.Repository, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
-    asked, left = Here.answer, [True]
+    asked, left = Engine.answer, [True]
 
-    def answer(self: Here, planned: Any) -> Any:
+    def answer(self: Engine, planned: Any) -> Any:
         found = asked(self, planned)
         if left:
             left.pop()
@@ -357,7 +367,7 @@ def test_an_overwrite_by_its_own_rows_meets_a_commit_of_another_writer(
                 changes.table("photos").append(ROWS.slice(0, 1))
         return found
 
-    monkeypatch.setattr(Here, "answer", answer)
+    monkeypatch.setattr(Engine, "answer", answer)
     run(f"{verb} SELECT * FROM photos", repository=repo)
     assert messages(repo)[1:] == ["other", "begin"]
     assert repo.at("HEAD").table("photos").count_rows() == len(ROWS) + 1
@@ -366,16 +376,16 @@ def test_an_overwrite_by_its_own_rows_meets_a_commit_of_another_writer(
 def test_a_transaction_is_all_or_nothing_against_another(
     repo: lw.Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, left = Here.answer, [True]
+    asked, left = Engine.answer, [True]
 
-    def answer(self: Here, planned: Any) -> Any:
+    def answer(self: Engine, planned: Any) -> Any:
         if left and "__lancewood_target" in planned._named.sql:
             left.pop()
             with lw.Repository.open(repo.path).transaction(message="other") as changes:
                 changes.table("photos").overwrite(ROWS.slice(0, 1))
         return asked(self, planned)
 
-    monkeypatch.setattr(Here, "answer", answer)
+    monkeypatch.setattr(Engine, "answer", answer)
     script = (
         "BEGIN; INSERT INTO labels VALUES ('q', 1); UPDATE photos SET id = id + 1 WHERE id * 1 = 2;"
         " COMMIT 'mine'"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,9 +11,10 @@ import pytest
 import lancewood as lw
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.query.statements.model import CreateTable
+from lancewood.query.statements.table_statements import arrow_schema
 from lancewood.spark.dialect.script import parse_script
 from lancewood.spark.dialect.settings import Settings
-from lancewood.spark.dialect.types import arrow_schema, arrow_type
+from lancewood.spark.dialect.types import arrow_type
 
 TYPES = {
     "BOOLEAN": pa.bool_(),
@@ -81,7 +83,8 @@ def test_columns_are_a_schema_with_comments_and_a_key(tmp_path: Path) -> None:
     )"""
     (create,) = parse_script(text, Settings())
     assert isinstance(create, CreateTable)
-    schema = arrow_schema(create.columns, create.primary_key, Settings())
+    of_spark = partial(arrow_type, settings=Settings())
+    schema = arrow_schema(create.columns, of_spark, create.primary_key)
     assert schema.names == ["id", "day", "at"]
     assert [each.nullable for each in schema] == [False, False, True]
     assert schema.field("id").metadata[b"comment"] == b"of the camera"

@@ -19,7 +19,6 @@ from lancewood.query.statements.model import (
     Existing,
     Explain,
     Insert,
-    InsertMode,
     Merge,
     MergeClause,
     Moment,
@@ -66,18 +65,17 @@ INSERTS: dict[str, Insert] = {
     "WITH s AS (SELECT 1 AS id) INSERT INTO photos SELECT * FROM s": Insert(
         PHOTOS, "WITH s AS (SELECT 1 AS id) SELECT * FROM s"
     ),
-    "INSERT OVERWRITE photos SELECT * FROM s": Insert(PHOTOS, ALL_OF_S, mode=InsertMode.OVERWRITE),
+    "INSERT OVERWRITE photos SELECT * FROM s": Insert(PHOTOS, ALL_OF_S, overwrite=True),
     "INSERT OVERWRITE TABLE photos BY NAME SELECT * FROM s": Insert(
-        PHOTOS, ALL_OF_S, by_name=True, mode=InsertMode.OVERWRITE
+        PHOTOS, ALL_OF_S, by_name=True, overwrite=True
     ),
     "INSERT INTO photos REPLACE WHERE a >= 3 AND b IS DISTINCT FROM 4 SELECT * FROM s": Insert(
         PHOTOS,
         ALL_OF_S,
-        mode=InsertMode.REPLACE_WHERE,
         where="a >= 3 AND b IS DISTINCT FROM 4",
     ),
     "INSERT INTO TABLE photos REPLACE WHERE id = 1 VALUES (1, 'a')": Insert(
-        PHOTOS, "VALUES (1, 'a')", mode=InsertMode.REPLACE_WHERE, where="id = 1"
+        PHOTOS, "VALUES (1, 'a')", where="id = 1"
     ),
 }
 ROWS: dict[str, Statement] = {

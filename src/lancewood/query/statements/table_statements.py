@@ -1,0 +1,381 @@
+"""Running statements about whole tables and files: made, dropped, copied, restored, compacted, with
+other columns, under other names. Branches and tags without a table are those of the repository."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from lancewood.errors import (
+    AlreadyExistsError,
+    IncompatibleConflictError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedError,
+)
+from lancewood.files.csv_source import CsvOptions
+from lancewood.files.formats import FileFormat, checked_encoding, require_format
+from lancewood.files.sinks import check_target, writing
+from lancewood.files.sources import ImportOptions, SourceFiles
+from lancewood.jobs.counts import RowCounts
+from lancewood.model.field_keys import PRIMARY_KEY, PRIMARY_KEY_POSITION
+from lancewood.query.statements import model
+from lancewood.query.statements.engine import NewTable
+from lancewood.query.statements.workplace import Done, Statements
+from lancewood.table.by_uri import drop
+from lancewood.table.by_uri import open as open_table
+from lancewood.table.table import Table
+
+_COMMENT = "comment"
+"""The key under which a table or a column has what COMMENT says."""
+
+
+class TableStatements(Statements):
+    """Runs them, one by one."""
+
+    def run(self, statement: model.Change) -> Done:
+        """What a statement did, or would do. Raises what the verbs raise."""
+        match statement:
+            case model.CreateTable():
+                return self._create_table(statement)
+            case model.DropTable():
+                return self._drop_table(statement)
+            case model.CopyTo():
+                return self._copy_to(statement)
+            case model.CreateRef():
+                return self._create_ref(statement)
+            case model.DropRef():
+                return self._drop_ref(statement)
+            case model.MergeBranch():
+                return self._merge_branch(statement)
+            case model.CopyFrom():
+                word = "copy"
+            case model.Optimize() | model.Restore():
+                word = type(statement).__name__.lower()
+            case _:
+                word = "alter table"
+        return self._done(word, statement, lambda: self._changed(statement))
+
+    def _changed(self, statement: model.OfTable) -> Table:
+        """The table after a statement about its rows as a whole, or its columns."""
+        table, how = self._table(statement.target), self._how(statement)
+        runner, spelled = self._engine.runner, self._engine.identifiers.path
+        match statement:
+            case model.CopyFrom():
+                return table.append(_file_rows(statement, table.schema), **how)
+            case model.Optimize():
+                return table.compact(runner=runner, **how)
+            case model.Restore(target=target, at=asked):
+                at = self._state(target, asked)
+                return table.restore(**{"version" if isinstance(at, int) else "at": at}, **how)
+            case model.AddColumns():
+                return self._added(statement, table)
+            case model.DropColumns(paths=paths):
+                if statement.if_exists:
+                    paths = tuple(each for each in paths if self._found(each, table.schema))
+                names = [".".join(spelled(each, table.schema)) for each in paths]
+                return table.drop_columns(names, runner=runner, **how) if names else table
+            case model.RenameColumn():
+                path = spelled(statement.path, table.schema)
+                self._check_told_apart((*path[:-1], statement.name), table.schema, but=path)
+                return table.rename_column(".".join(path), statement.name, **how)
+            case model.ChangeType():
+                kind = self._engine.arrow_type(statement.type)
+                name = ".".join(spelled(statement.path, table.schema))
+                return table.cast_column(name, kind, runner=runner, **how)
+        raise AssertionError(f"{type(statement).__name__} is run elsewhere")
+
+    def _added(self, statement: model.AddColumns, table: Table) -> Table:
+        missing = [each for each in statement.columns if not self._found(each.path, table.schema)]
+        if len(missing) < len(statement.columns) and not statement.if_not_exists:
+            there = next(each.path for each in statement.columns if each not in missing)
+            self._check_told_apart(there, table.schema)
+            name = ".".join(there)
+            raise InvalidInputError(
+                f"column {name!r} exists already: ADD COLUMNS IF NOT EXISTS leaves it as it is, "
+                "UPDATE changes its values, and ALTER COLUMN its type",
+                column=name,
+            )
+        how = self._how(statement)
+        if not missing:
+            return table
+        if all(each.value is None for each in missing):
+            fields = zip(arrow_schema(missing, self._engine.arrow_type), missing, strict=True)
+            named = [field.with_name(".".join(each.path)) for field, each in fields]
+            return table.add_columns(named, **how)
+        values = {}
+        for each in missing:
+            value = f"({each.value}\n)"
+            values[each.path[0]] = value if each.type is None else f"CAST({value} AS {each.type})"
+        return self._engine.add_columns(table, values, **how)
+
+    def _found(self, path: model.Path, table: pa.Schema) -> model.Path | None:
+        """A path in the table's own spelling; None if there is no such column."""
+        try:
+            return self._engine.identifiers.path(path, table)
+        except InvalidInputError:
+            return None
+
+    def _check_told_apart(
+        self, path: model.Path, table: pa.Schema, but: model.Path | None = None
+    ) -> None:
+        """Raise InvalidInputError if a column but one has that name in another case: no query could
+        tell them apart."""
+        found = self._found(path, table)
+        if found is not None and found not in (path, but):
+            raise InvalidInputError(
+                f"column {'.'.join(path)!r} cannot be made: the table has {'.'.join(found)!r}, and "
+                "upper and lower case are the same here; choose another name"
+            )
+
+    def _state(self, target: model.Target, at: model.At) -> Any:
+        """The number, revision or time of a state; in a repository, the number of the version that
+        a commit of it has."""
+        if isinstance(at, model.Moment):
+            return self._engine.moment(at.sql)
+        if isinstance(at, int) or not self._workplace.is_in_repository(target):
+            return at
+        landed = self._workplace.sources().landed(target.name, at).landed_version
+        if landed is None:
+            raise UnsupportedError(
+                f"{target.name}@{at} has not landed in the history of the table yet, and cannot be "
+                "restored; write to it once, or name a version"
+            )
+        return int(landed)
+
+    # New tables
+
+    def _create_table(self, statement: model.CreateTable) -> Done:
+        def made(_: int) -> Table:
+            there = self._there(statement)
+            if there is not None and statement.existing is model.Existing.KEEP:
+                return there
+            return self._made(statement, self._new(statement, there))
+
+        if not self._dry_run:
+            return self._done("create table", statement, lambda: self._tried(made))
+        if self._there(statement) is None or statement.existing is model.Existing.REPLACE:
+            self._new(statement)
+        return Done("create table", statement.target.written)
+
+    def _there(self, statement: model.CreateTable) -> Table | None:
+        """The table that is there already, to be kept or replaced; raises AlreadyExistsError if it
+        may not be there."""
+        workplace, target, location = self._workplace, statement.target, statement.location
+        existing, options = statement.existing, workplace.given.storage_options
+        in_repository = workplace.is_in_repository(target)
+        if in_repository and location is not None:
+            raise InvalidInputError(
+                "a table of the repository has its place there: leave LOCATION out"
+            )
+        if not workplace.exists(target, location):
+            return None
+        if existing is model.Existing.FAIL:
+            raise AlreadyExistsError(
+                f"there is a table {target.written} already: write to it with INSERT, or "
+                "CREATE OR REPLACE TABLE",
+                table=target.name,
+            )
+        if in_repository or (existing is model.Existing.KEEP and location is None):
+            return self._table(target)
+        return open_table(workplace.uri(target, location), storage_options=options)
+
+    def _new(self, statement: model.CreateTable, there: Table | None = None) -> NewTable:
+        """What is made, perhaps of the table that it replaces; raises InvalidInputError for what
+        cannot be."""
+        options, config = dict(statement.options), dict(statement.properties)
+        if statement.comment is not None:
+            config[_COMMENT] = statement.comment
+        if statement.query is None:
+            arrow_type = self._engine.arrow_type
+            schema = arrow_schema(statement.columns, arrow_type, statement.primary_key)
+            return NewTable(schema, None, options, config, there)
+        sources = self._workplace.sources()
+        if there is not None:
+            sources.put(statement.target.name, statement.target.revision, there._snapshot)
+        planned = self._engine.planned(statement.query, sources)
+        rows = self._engine.answer(planned)
+        is_own = there is not None and planned.sees(there._snapshot)
+        return NewTable(self._engine.columns(rows), rows, options, config, there, is_own)
+
+    def _made(self, statement: model.CreateTable, new: NewTable) -> Table:
+        workplace, target = self._workplace, statement.target
+        if not workplace.is_in_repository(target):
+            uri = workplace.uri(target, statement.location)
+            message, options = self._how(statement)["message"], workplace.given.storage_options
+            return self._engine.create(uri, options, new, message)
+        table: Table
+        if new.there is not None:
+            table = new.there.overwrite(new.schema.empty_table(), serializable=new.is_own)
+        else:
+            assert workplace.transaction is not None
+            table = workplace.transaction.create_table(target.name, new.schema, **new.options)
+        if new.config:
+            table = table.set_config(new.config)
+        if new.rows is None:
+            return table
+        return self._engine.insert(table, new.rows, new.schema.names, overwrite=False)
+
+    def _drop_table(self, statement: model.DropTable) -> Done:
+        workplace, target = self._workplace, statement.target
+        done = Done("drop table", target.written)
+        if statement.if_exists and not workplace.exists(target):
+            return done
+        table, given = workplace.table(target, dry_run=True), workplace.given
+        if not workplace.is_in_repository(target):
+            drop(table.uri, dry_run=self._dry_run, storage_options=given.storage_options)
+        elif not self._dry_run:
+            name, message = str(given.known_as(target.name)), self._how(statement)["message"]
+            made = workplace.repository.remove(name, branch=given.revision, message=message)
+            return replace(done, commit=str(made.hash))
+        return done
+
+    # Files
+
+    def _copy_to(self, statement: model.CopyTo) -> Done:
+        """Write all rows of a query to the file, whole or not at all."""
+        options = dict(statement.options)
+        file, force = _checked_file(statement.file), _flag(options, "overwrite")
+        format = _format(file, options)
+        check_target(file, force=force)
+        rows = self._answer(statement.query, self._workplace.sources())
+        if self._dry_run:
+            return Done("copy", file)
+        count = 0
+        with writing(file, format, rows.schema, force=force) as sink:
+            for batch in rows.to_batches():
+                sink.write(batch)
+                count += batch.num_rows
+        return Done("copy", file, RowCounts(inserted=count))
+
+    # Branches and tags
+
+    def _refs(self, statement: model.CreateRef | model.DropRef | model.MergeBranch) -> Any:
+        """The branches or the tags that a statement is about, of a table or of the repository."""
+        target, workplace = statement.target, self._workplace
+        owner: Any
+        if target is None:
+            owner = workplace.repository
+        elif workplace.is_in_repository(target):
+            raise InvalidInputError(
+                f"{target.name!r} is a table of the repository, which has the branches and tags: "
+                f"leave the table out of the statement, or give it in tables= for its own",
+                table=target.name,
+            )
+        else:
+            owner = workplace.table(target, dry_run=True)
+        is_tag = not isinstance(statement, model.MergeBranch) and statement.kind == "tag"
+        return owner.tags if is_tag else owner.branches
+
+    def _create_ref(self, statement: model.CreateRef) -> Done:
+        refs, name, kind = self._refs(statement), statement.name, statement.kind
+        table = None if statement.target is None else statement.target.name
+        at: Any = statement.at
+        if isinstance(at, model.Moment):
+            at = self._engine.moment(at.sql)
+        is_there = statement.existing is not model.Existing.FAIL and name in refs.list()
+        if self._dry_run or (is_there and statement.existing is model.Existing.KEEP):
+            return Done(f"create {kind}", table)
+        if table is None and is_there:
+            raise UnsupportedError(
+                f"OR REPLACE does not move {kind} {name!r} of the repository: drop it first, or "
+                "reset the branch with lw reset"
+            )
+        if table is None:
+            commit = refs.create(name, "HEAD" if at is None else at)
+            return Done(f"create {kind}", None, commit=str(commit))
+        if not is_there:
+            found = refs.create(name, at)
+        elif kind == "branch":
+            found = refs.reset(name, at, force=True)
+        else:
+            found = refs.update(name, at)
+        return Done(f"create {kind}", table, version=int(found.version))
+
+    def _drop_ref(self, statement: model.DropRef) -> Done:
+        refs, name, kind = self._refs(statement), statement.name, statement.kind
+        done = Done(f"drop {kind}", None if statement.target is None else statement.target.name)
+        is_there = name in refs.list()
+        if statement.if_exists and not is_there:
+            return done
+        if self._dry_run and not is_there:
+            raise NotFoundError(f"{kind} {name!r} not found", name=name)
+        try:
+            if not self._dry_run:
+                refs.delete(name)
+        except IncompatibleConflictError as refused:
+            if statement.target is not None:
+                raise
+            raise IncompatibleConflictError(
+                f"branch {name!r} has commits that no other branch has: merge it first, or give "
+                f"them up with lw branch -D {name}",
+                branch=name,
+            ) from refused
+        return done
+
+    def _merge_branch(self, statement: model.MergeBranch) -> Done:
+        refs, how = self._refs(statement), self._how(statement)
+        if statement.target is None:
+            verb = self._workplace.repository.merge
+            merged = verb(statement.name, branch=statement.into, **how)
+            return Done("merge branch", None, commit=None if self._dry_run else str(merged.hash))
+        runner = self._engine.runner
+        found = refs.merge(statement.name, statement.into or "main", runner=runner, **how)
+        return Done("merge branch", statement.target.name, found.counts, found.version)
+
+
+def arrow_schema(
+    columns: Sequence[model.Column],
+    arrow_type: Callable[[str], pa.DataType],
+    primary_key: Sequence[str] = (),
+) -> pa.Schema:
+    """The schema of a table with these columns, whose types ``arrow_type`` knows."""
+    positions = {name: str(at) for at, name in enumerate(primary_key, 1)}
+    fields = []
+    for each in columns:
+        name = each.path[-1]
+        metadata = {} if each.comment is None else {_COMMENT: each.comment}
+        if name in positions:
+            metadata |= {PRIMARY_KEY: "true", PRIMARY_KEY_POSITION: positions[name]}
+        nullable = each.nullable and name not in positions
+        fields.append(pa.field(name, arrow_type(str(each.type)), nullable, metadata or None))
+    return pa.schema(fields)
+
+
+def _file_rows(statement: model.CopyFrom, table: pa.Schema) -> pa.RecordBatchReader:
+    """The rows of the file, by the names of its columns, in the types that the table has."""
+    options = dict(statement.options)
+    delimiter = options.get("delimiter")
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n\0'):
+        raise InvalidInputError(f"DELIMITER is one character between values, not {delimiter!r}")
+    nulls = [options["nullstr"]] if "nullstr" in options else []
+    csv = CsvOptions(delimiter, _flag(options, "header", default=True), None, nulls)
+    encoding = checked_encoding(options["encoding"]) if "encoding" in options else None
+    format = _format(statement.file, options)
+    asked = ImportOptions(format, table=table, csv=csv, encoding=encoding)
+    return SourceFiles([_checked_file(statement.file)], asked).reader(lambda rows, size: None)
+
+
+def _checked_file(file: str) -> str:
+    if file in ("", "-"):
+        raise InvalidInputError(f"COPY takes the path of a file in quotes, not {file!r}")
+    return file
+
+
+def _format(file: str, options: dict[str, str]) -> FileFormat:
+    given = options.get("format", "").lower()
+    if given and given not in [*FileFormat]:
+        raise InvalidInputError(
+            f"FORMAT {given!r} is not known: it is one of {', '.join(FileFormat)}"
+        )
+    return require_format(file, FileFormat(given) if given else None)
+
+
+def _flag(options: dict[str, str], name: str, *, default: bool = False) -> bool:
+    value = options.get(name, str(default)).lower()
+    if value not in ("true", "false"):
+        raise InvalidInputError(f"{name.upper()} is true or false, not {value!r}")
+    return value == "true"
