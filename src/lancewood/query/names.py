@@ -28,11 +28,11 @@ from lancewood.query.tokens import (
     quoted,
     shown,
     tokens,
+    version_number,
     with_revisions_quoted,
 )
 
 _ITS_OWN = frozenset({"main", "temp", "memory", "system", "information_schema", "pg_catalog"})
-_MOST_DIGITS = 18
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _bare_path = re.compile(r"\b(?:from|join)\s+([\w.~:-]*/[^\s,;()'\"]*)", re.IGNORECASE).search
 
@@ -303,8 +303,7 @@ def _constant(node: dict[str, Any]) -> int | str | None:
         return None
     if literal.get("kind") == "STRING":
         return text
-    is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and int(text) > 0
-    return int(text) if literal.get("kind") == "INTEGER" and is_number else None
+    return version_number(text) if literal.get("kind") == "INTEGER" else None
 
 
 def _call(node: dict[str, Any], sql: str) -> DiffCall:

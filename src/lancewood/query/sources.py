@@ -142,7 +142,7 @@ class Sources:
     def unknown(self, name: str) -> NotFoundError:
         """The error for an unknown name."""
         known = list(dict.fromkeys((*self.named, *self._in_repository)))
-        if _is_other_file(name):
+        if name.lower().endswith(_OTHER_FILES):
             return _no_lance(name)
         near = get_close_matches(name, known, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
@@ -213,7 +213,7 @@ class Sources:
         try:
             found = open_table(source, storage_options=self.storage_options)._snapshot
         except NotFoundError:
-            if source is name and _is_other_file(name):
+            if source is name and name.lower().endswith(_OTHER_FILES):
                 raise _no_lance(name) from None
             raise
         if self.revision is not None and self.repository is None:
@@ -280,11 +280,6 @@ def _of_a_table(revision: str) -> Revision | None:
 def is_uri(name: str) -> bool:
     """Whether a name can be a path or uri, and not one word."""
     return "/" in name or name.endswith(".lance")
-
-
-def _is_other_file(name: str) -> bool:
-    """Whether a name is that of a common file format other than Lance."""
-    return name.lower().endswith(_OTHER_FILES)
 
 
 def _no_lance(name: str) -> NotFoundError:

@@ -16,6 +16,7 @@ from lancewood.expr.syntax import check_text, shorten
 
 MAX_LENGTH = 1_000_000
 """The longest text, in characters."""
+_MOST_DIGITS = 18
 OPENING, CLOSING = frozenset("([{"), frozenset(")]}")
 
 _revision = re.compile(r"@(?:(?!--|/\*)[\w./~^:{}@+-])+").match
@@ -59,6 +60,12 @@ def edited(sql: str, edits: Iterable[Edit]) -> str:
     for start, end, new in sorted(edits, reverse=True):
         sql = sql[:start] + new + sql[end:]
     return sql
+
+
+def version_number(text: str) -> int | None:
+    """The number of a version, from 1 on; None for a text that is none."""
+    is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    return int(text) or None if is_number else None
 
 
 def shown(sql: str) -> str:

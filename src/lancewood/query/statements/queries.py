@@ -165,20 +165,18 @@ class _Clause:
     """A clause of a merge, its number, and the values that it sets, not cast yet."""
 
     at: int
-    when: model.When
-    action: model.Action
-    condition: str | None
+    clause: model.MergeClause
     values: Mapping[str, str]
 
     @property
     def case(self) -> str:
         """When it acts, and its number; or the error with which it fails."""
-        result, action = str(self.at), self.action
-        condition = "true" if self.condition is None else f"({self.condition}\n)"
-        if action.failure is not None:
-            text = literal(f"{FAILED}{self.when.value.upper()} … THEN ERROR")
-            if action.failure:
-                text += f" || ': ' || ({action.failure}\n)"
+        clause, result = self.clause, str(self.at)
+        condition = "true" if clause.condition is None else f"({clause.condition}\n)"
+        if clause.action.failure is not None:
+            text = literal(f"{FAILED}{clause.when.value.upper()} … THEN ERROR")
+            if clause.action.failure:
+                text += f" || ': ' || ({clause.action.failure}\n)"
             result = f"CAST(error({text}) AS INTEGER)"
         return f" WHEN {condition} THEN {result}"
 
@@ -196,8 +194,7 @@ class _MergeQuery:
         self._source_name = statement.source_alias or _SOURCE
         self._target, self._from = quoted(self._target_name), quoted(self._source_name)
         self._clauses = [
-            _Clause(at, each.when, each.action, each.condition, self._values(each))
-            for at, each in enumerate(statement.clauses)
+            _Clause(at, each, self._values(each)) for at, each in enumerate(statement.clauses)
         ]
         self._updated, self._inserted = self._set(UPDATED), self._set(INSERTED)
 
@@ -211,7 +208,7 @@ class _MergeQuery:
 
     def _set(self, change: int) -> tuple[str, ...]:
         """The columns that clauses with such a change set."""
-        clauses = [each for each in self._clauses if each.action.change == change]
+        clauses = [each for each in self._clauses if each.clause.action.change == change]
         return tuple(dict.fromkeys(name for each in clauses for name in each.values))
 
     def _values(self, clause: model.MergeClause) -> dict[str, str]:
@@ -248,12 +245,12 @@ class _MergeQuery:
         return dict(zip(names, values, strict=True))
 
     def _select(self, when: model.When) -> str:
-        own = [each for each in self._clauses if each.when is when]
-        changes = "".join(f" WHEN {each.at} THEN {each.action.change}" for each in own)
+        own = [each for each in self._clauses if each.clause.when is when]
+        changes = "".join(f" WHEN {each.at} THEN {each.clause.action.change}" for each in own)
         address = "CAST(NULL AS UBIGINT)"
         if when is not model.When.NOT_MATCHED:
             address = f"{self._target}.{ROW_ADDRESS}"
-            new = ", ".join(str(each.at) for each in own if each.action.change == INSERTED)
+            new = ", ".join(str(each.at) for each in own if each.clause.action.change == INSERTED)
             address = f"CASE WHEN {_CLAUSE} NOT IN ({new}) THEN {address} END" if new else address
         names = dict.fromkeys((*self._updated, *self._inserted))
         listed = _listed(self._value(own, name) for name in names)
@@ -271,7 +268,7 @@ class _MergeQuery:
         for each in own:
             if name in each.values:
                 whens += f" WHEN {each.at} THEN {self._columns.cast(each.values[name], name)}"
-            elif each.action.change == UPDATED and name in self._updated:
+            elif each.clause.action.change == UPDATED and name in self._updated:
                 whens += f" WHEN {each.at} THEN {self._target}.{quoted(name)}"
         return f"CASE {_CLAUSE}{whens} END" if whens else self._columns.cast("NULL", name)
 
@@ -290,7 +287,7 @@ class _MergeQuery:
         """The columns of the table that are compared with columns of the source, if new rows get
         just these values, and nothing else is compared."""
         pairs = self._pairs()
-        new = [each.values for each in self._clauses if each.action.change == INSERTED]
+        new = [each.values for each in self._clauses if each.clause.action.change == INSERTED]
         if not pairs or not new:
             return None
         for name, theirs in pairs.items():

@@ -20,14 +20,13 @@ from lancewood.query.database import cursor, in_our_words
 from lancewood.query.names import parsed_query
 from lancewood.query.sources import Identifiers
 from lancewood.query.statements.model import At, Moment, Path, Target
-from lancewood.query.tokens import CLOSING, OPENING, Token, shown
+from lancewood.query.tokens import CLOSING, OPENING, Token, shown, version_number
 
 T = TypeVar("T")
 COLUMN = "the name of a column"
 """What is expected where one has to stand."""
 
 _is_ref = re.compile(r"[\w./+-]+").fullmatch
-_MOST_DIGITS = 18
 _HAS_NONE = ("HUGEINT", "UHUGEINT", "BIT", "INTERVAL", "ENUM", "UNION", "VARIANT", "UUID", "JSON")
 """Types of DuckDB that a table cannot hold as what they are."""
 _RETURNING = (
@@ -286,13 +285,13 @@ class Reader:
             return Moment(self.expression("a time", "ON"))
         if not self.takes("VERSION"):
             raise self.wrong("VERSION 12, TIMESTAMP '2026-11-15' or a revision in quotes")
-        written = "" if self.is_done else self._tokens[self._at].text
-        is_number = written.isascii() and written.isdigit() and len(written) <= _MOST_DIGITS
-        if not is_number or not int(written):
+        number = None if self.is_done else version_number(self._tokens[self._at].text)
+        if number is None:
             raise self.wrong(
                 "the number of a version, of which the first is 1; a revision stands in quotes"
             )
-        return int(self._next())
+        self._at += 1
+        return number
 
     def check_once(self, paths: Sequence[Path], what: str) -> None:
         """Raise InvalidInputError where two are the same."""

@@ -42,7 +42,6 @@ SCHEMA = pa.schema(
 )
 """What statements did: a row for each. Counts are null where no rows are counted, ``version`` is
 that of the table afterwards, ``commit`` that of the repository."""
-PLAN = pa.schema([("plan", pa.string())])
 
 
 def sql(
@@ -123,7 +122,7 @@ class RowStatements(Statements):
         def run() -> Table:
             table, how = self._table(statement.target), self._how(statement)
             if isinstance(statement, model.Insert) and not replaces:
-                return self._tried(
+                return self._workplace.tried(
                     lambda attempt: self._inserted(statement, table.latest() if attempt else table)
                 )
             if isinstance(statement, model.Delete) and not (statement.where or statement.others):
@@ -204,8 +203,8 @@ class ScriptRun:
     def run(self) -> Any:
         """Run all statements; raises the error of the first that fails.
 
-        The answer is that of the engine if the last statement is a query, else an Arrow table: of
-        ``PLAN`` for an EXPLAIN at the end, or of ``SCHEMA``.
+        The answer is that of the engine if the last statement is a query, else an Arrow table: for
+        EXPLAIN at the end with a column ``plan``, or of ``SCHEMA``.
         """
         found: Any = None
         try:
@@ -234,7 +233,7 @@ class ScriptRun:
             case model.Passed(sql=text):
                 return self._engine.passed(text, self._workplace.sources())
             case model.Explain(statement=asked):
-                return pa.table({"plan": self._plan(asked).split("\n")}, PLAN)
+                return pa.table({"plan": self._plan(asked).split("\n")})
             case model.Begin():
                 self._before = len(self._done)
                 self._workplace.begin(self._message(at))

@@ -29,7 +29,6 @@ _OPTIONS = ("location", "file_version", "stable_row_ids")
 
 
 def read_create(reader: Reader) -> model.CreateTable | model.CreateRef:
-    """What follows CREATE."""
     existing = Existing.REPLACE if reader.takes("OR", "REPLACE") else Existing.FAIL
     what = reader.takes_one("TABLE", "BRANCH", "TAG")
     if not what:
@@ -157,7 +156,6 @@ def _create_ref(reader: Reader, kind: model.RefKind, existing: Existing) -> mode
 
 
 def read_drop(reader: Reader) -> model.DropTable | model.DropRef:
-    """What follows DROP."""
     what = reader.takes_one("TABLE", "BRANCH", "TAG")
     if not what:
         raise reader.wrong("TABLE, BRANCH or TAG")
@@ -178,7 +176,6 @@ def read_drop(reader: Reader) -> model.DropTable | model.DropRef:
 
 
 def read_merge_branch(reader: Reader) -> model.MergeBranch:
-    """What follows MERGE BRANCH."""
     name = reader.ref("the name of a branch")
     into = reader.ref("the name of a branch") if reader.takes("INTO") else None
     table = reader.table() if reader.takes("ON") else None
@@ -189,7 +186,6 @@ def read_merge_branch(reader: Reader) -> model.MergeBranch:
 
 
 def read_alter(reader: Reader) -> model.OfTable:
-    """What follows ALTER."""
     reader.expect("TABLE")
     if_exists = reader.takes("IF", "EXISTS")
     target = reader.target()
@@ -223,7 +219,6 @@ def read_alter(reader: Reader) -> model.OfTable:
 
 
 def _added(reader: Reader, target: model.Target) -> model.AddColumns:
-    """What follows ADD COLUMN."""
     unless_there = reader.takes("IF", "NOT", "EXISTS")
     path = reader.path(COLUMN)
     found = model.Column(path, None if reader.sees("AS") else reader.type(*_AFTER_TYPE))
@@ -241,7 +236,6 @@ def _added(reader: Reader, target: model.Target) -> model.AddColumns:
 
 
 def read_restore(reader: Reader) -> model.Restore:
-    """What follows RESTORE."""
     reader.takes("TABLE")
     target = reader.table()
     reader.check_branch(target)
@@ -250,13 +244,11 @@ def read_restore(reader: Reader) -> model.Restore:
 
 
 def read_optimize(reader: Reader) -> model.Optimize:
-    """What follows OPTIMIZE."""
     reader.takes("TABLE")
     return model.Optimize(reader.target())
 
 
 def read_copy(reader: Reader) -> model.CopyTo | model.CopyFrom:
-    """What follows COPY."""
     if reader.sees("("):
         query, _ = reader.relation("TO")
         reader.expect("TO")

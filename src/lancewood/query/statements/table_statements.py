@@ -80,7 +80,14 @@ class TableStatements(Statements):
                 return table.drop_columns(names, runner=runner, **how) if names else table
             case model.RenameColumn():
                 path = spelled(statement.path, table.schema)
-                self._check_told_apart((*path[:-1], statement.name), table.schema, but=path)
+                new = (*path[:-1], statement.name)
+                there = self._found(new, table.schema)
+                if there is not None and there not in (path, new):
+                    raise InvalidInputError(
+                        f"column {'.'.join(new)!r} cannot be made: the table has "
+                        f"{'.'.join(there)!r}, and upper and lower case are the same here; choose "
+                        "another name"
+                    )
                 return table.rename_column(".".join(path), statement.name, **how)
             case model.ChangeType():
                 kind = self._engine.arrow_type(statement.type)
@@ -92,11 +99,12 @@ class TableStatements(Statements):
         missing = [each for each in statement.columns if not self._found(each.path, table.schema)]
         if len(missing) < len(statement.columns) and not statement.if_not_exists:
             there = next(each.path for each in statement.columns if each not in missing)
-            self._check_told_apart(there, table.schema)
-            name = ".".join(there)
+            name, found = ".".join(there), ".".join(self._found(there, table.schema) or there)
+            case = f" as {found!r}, and upper and lower case are the same here"
             raise InvalidInputError(
-                f"column {name!r} exists already: ADD COLUMNS IF NOT EXISTS leaves it as it is, "
-                "UPDATE changes its values, and ALTER COLUMN its type",
+                f"column {name!r} exists already{case if found != name else ''}: ADD COLUMNS IF "
+                "NOT EXISTS leaves it as it is, UPDATE changes its values, and ALTER COLUMN its "
+                "type",
                 column=name,
             )
         how = self._how(statement)
@@ -119,24 +127,14 @@ class TableStatements(Statements):
         except InvalidInputError:
             return None
 
-    def _check_told_apart(
-        self, path: model.Path, table: pa.Schema, but: model.Path | None = None
-    ) -> None:
-        """Raise InvalidInputError if a column but one has that name in another case: no query could
-        tell them apart."""
-        found = self._found(path, table)
-        if found is not None and found not in (path, but):
-            raise InvalidInputError(
-                f"column {'.'.join(path)!r} cannot be made: the table has {'.'.join(found)!r}, and "
-                "upper and lower case are the same here; choose another name"
-            )
-
-    def _state(self, target: model.Target, at: model.At) -> Any:
+    def _state(self, target: model.Target | None, at: model.At | None) -> Any:
         """The number, revision or time of a state; in a repository, the number of the version that
         a commit of it has."""
         if isinstance(at, model.Moment):
             return self._engine.moment(at.sql)
-        if isinstance(at, int) or not self._workplace.is_in_repository(target):
+        if target is None or not isinstance(at, str):
+            return at
+        if not self._workplace.is_in_repository(target):
             return at
         landed = self._workplace.sources().landed(target.name, at).landed_version
         if landed is None:
@@ -156,7 +154,8 @@ class TableStatements(Statements):
             return self._made(statement, self._new(statement, there))
 
         if not self._dry_run:
-            return self._done("create table", statement, lambda: self._tried(made))
+            tried = self._workplace.tried
+            return self._done("create table", statement, lambda: tried(made))
         if self._there(statement) is None or statement.existing is model.Existing.REPLACE:
             self._new(statement)
         return Done("create table", statement.target.written)
@@ -256,26 +255,20 @@ class TableStatements(Statements):
     def _refs(self, statement: model.CreateRef | model.DropRef | model.MergeBranch) -> Any:
         """The branches or the tags that a statement is about, of a table or of the repository."""
         target, workplace = statement.target, self._workplace
-        owner: Any
-        if target is None:
-            owner = workplace.repository
-        elif workplace.is_in_repository(target):
+        if target is not None and workplace.is_in_repository(target):
             raise InvalidInputError(
                 f"{target.name!r} is a table of the repository, which has the branches and tags: "
                 f"leave the table out of the statement, or give it in tables= for its own",
                 table=target.name,
             )
-        else:
-            owner = workplace.table(target, dry_run=True)
+        owner: Any = workplace.repository if target is None else self._table(target)
         is_tag = not isinstance(statement, model.MergeBranch) and statement.kind == "tag"
         return owner.tags if is_tag else owner.branches
 
     def _create_ref(self, statement: model.CreateRef) -> Done:
         refs, name, kind = self._refs(statement), statement.name, statement.kind
         table = None if statement.target is None else statement.target.name
-        at: Any = statement.at
-        if isinstance(at, model.Moment):
-            at = self._engine.moment(at.sql)
+        at = self._state(statement.target, statement.at)
         is_there = statement.existing is not model.Existing.FAIL and name in refs.list()
         if self._dry_run or (is_there and statement.existing is model.Existing.KEEP):
             return Done(f"create {kind}", table)

@@ -137,10 +137,9 @@ class Workplace:
     def begin(self, message: str | None, branch: str | None = None) -> None:
         """Begin a transaction on a branch of the repository, HEAD's by default."""
         repository = self.repository
-        branch = branch or self.given.revision or repository.head.branch
-        if branch is None or (
-            branch not in repository.branches.list() and branch != repository.head.branch
-        ):
+        current = repository.head.branch
+        branch = branch or self.given.revision or current
+        if branch is None or (branch != current and branch not in repository.branches.list()):
             raise InvalidInputError(
                 f"{branch or 'HEAD'!r} is no branch of the repository, and only branches are "
                 "written: name one, or make it with CREATE BRANCH"
@@ -177,7 +176,18 @@ class Workplace:
             finally:
                 self.rollback()
 
-        return _tried(committed)
+        return self.tried(committed)
+
+    def tried(self, run: Callable[[int], T]) -> T:
+        """What comes of the first attempt that meets no other writer; in a transaction there is
+        one, which is tried as a whole."""
+        for attempt in JOBS:
+            try:
+                return run(attempt)
+            except RetryableConflictError:
+                if self.transaction is not None or attempt == JOBS.last:
+                    raise
+        raise AssertionError("there is a last attempt")
 
     def _ended(self) -> Transaction | None:
         """The transaction, if there is one, which is under way no more."""
@@ -245,11 +255,6 @@ class Statements:
     def _answer(self, sql: str, sources: Sources) -> Any:
         return self._engine.answer(self._engine.planned(sql, sources))
 
-    def _tried(self, run: Callable[[int], Table]) -> Table:
-        """What comes of the first attempt that meets no other writer; in a transaction there is
-        one, which is tried as a whole."""
-        return _tried(run) if self._workplace.transaction is None else run(0)
-
     def _done(self, word: str, statement: OfTable, run: Callable[[], Table]) -> Done:
         """Run a statement in the transaction that is under way, or as a commit of its own, and say
         what it did."""
@@ -268,17 +273,6 @@ class Statements:
             after, made = workplace.alone(target, statement.sql, noted)
             commit = str(made.hash) if made.is_new else None
         return Done(word, target.written, after.counts, after.version, commit)
-
-
-def _tried(run: Callable[[int], T]) -> T:
-    """What comes of the first attempt that meets no other writer."""
-    for attempt in JOBS:
-        try:
-            return run(attempt)
-        except RetryableConflictError:
-            if attempt == JOBS.last:
-                raise
-    raise AssertionError("there is a last attempt")
 
 
 def commit_message(*statements: str) -> str:

@@ -17,11 +17,10 @@ from lancewood.model.ids import version_words
 from lancewood.model.refs import called
 from lancewood.query.diffs import DiffCall, Readable, TableDiff
 from lancewood.query.sources import Sources
+from lancewood.query.tokens import version_number
 from lancewood.spark.dialect.names import AsOf, Occurrence, occurrences
 from lancewood.spark.dialect.settings import Settings
 from lancewood.spark.dialect.text import Query, parse_query
-
-_MOST_DIGITS = 19
 
 
 class Surroundings(Protocol):
@@ -106,8 +105,9 @@ def _at(as_of: AsOf, surroundings: Surroundings) -> int | str | datetime:
         text = str(node.this)
         if node.args.get("is_string"):
             return text
-        if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and int(text):
-            return int(text)
+        number = version_number(text)
+        if number is not None:
+            return number
     raise InvalidInputError(
         "VERSION AS OF takes the number of a version, of which the first is 1, or a text such as "
         f"'v1.0', got {as_of.sql}"

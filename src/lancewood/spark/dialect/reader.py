@@ -12,6 +12,7 @@ from typing import Any, NoReturn, TypeVar
 
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.query.statements.model import At, Moment, Path, Target
+from lancewood.query.tokens import version_number
 from lancewood.spark.dialect.settings import Settings
 from lancewood.spark.dialect.text import Query, parse_fragment, parse_query, shown
 from lancewood.spark.dialect.types import arrow_type
@@ -23,7 +24,6 @@ _OPENING = frozenset({"L_PAREN", "L_BRACKET", "L_BRACE"})
 _CLOSING = frozenset({"R_PAREN", "R_BRACKET", "R_BRACE"})
 _is_name = re.compile(r"\w+").fullmatch
 _is_ref = re.compile(r"[\w./+-]+").fullmatch
-_MOST_DIGITS = 19
 _ALONE = {"expressions", "from_"}
 """What a query has that selects everything from one table."""
 _MOMENTS = ("TIMESTAMP", "SYSTEM_TIME")
@@ -288,14 +288,13 @@ class Reader:
             return Moment(self.expression("a time", "ON", "RETAIN"))
         if self.kind() == "STRING":
             return self._next()
-        written = "" if self.is_done else self._tokens[self._at].text
-        is_version = self.kind() == "NUMBER" and written.isascii() and written.isdigit()
-        if not is_version or len(written) > _MOST_DIGITS or not int(written):
+        number = version_number(self._tokens[self._at].text) if self.kind() == "NUMBER" else None
+        if number is None:
             raise self.wrong(
                 "the number of a version, of which the first is 1, or a revision in quotes"
             )
         self._at += 1
-        return int(written)
+        return number
 
     def pairs(self, what: str) -> tuple[tuple[str, str], ...]:
         """Keys and values in parentheses: ``('a' = '1', b.c = 2)``."""
