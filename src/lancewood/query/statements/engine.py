@@ -75,11 +75,11 @@ class Engine:
         return self.planned(text, sources)
 
     def names(self, rows: Any) -> Sequence[str]:
-        """The columns of such rows."""
+        """The names of the columns of a query's rows."""
         return list(rows.schema.names)
 
     def columns(self, rows: Any) -> pa.Schema:
-        """The columns of a new table with these rows."""
+        """The columns of a new table with a query's rows."""
         return rows.schema
 
     def insert(

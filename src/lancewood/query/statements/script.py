@@ -163,12 +163,11 @@ def _insert(reader: Reader) -> model.Insert:
         if found.overwrite:
             raise reader.refused("OVERWRITE replaces all rows: write INSERT INTO … REPLACE WHERE")
         found = replace(found, where=reader.expression("a condition", *_QUERIES[:4]))
-    if reader.has("ON", "CONFLICT"):
+    if any(reader.has("ON", "CONFLICT", word) for word in ("DO", "(", "ON")):
         raise reader.refused("ON CONFLICT is no part of INSERT here: write MERGE INTO")
     if reader.takes("DEFAULT", "VALUES"):
         return replace(found, values=((),))
-    if reader.sees("VALUES") and not found.by_name and found.where is None:
-        reader.takes("VALUES")
+    if not found.by_name and found.where is None and reader.takes("VALUES"):
         rows = reader.listed(reader.values)
         reader.end("a comma, or the end of the statement")
         widths = {len(each) for each in rows}

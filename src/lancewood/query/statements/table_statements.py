@@ -34,7 +34,7 @@ _COMMENT = "comment"
 
 
 class TableStatements(Statements):
-    """Runs them, one by one."""
+    """Runs the statements about tables as a whole, about files, branches and tags."""
 
     def run(self, statement: model.Change) -> Done:
         """What a statement did, or would do. Raises what the verbs raise."""

@@ -83,12 +83,6 @@ class Workplace:
             self._check_branch(target)
             if not dry_run or name in self._staged:
                 return self.transaction.table(name)
-        elif self.transaction is not None and not dry_run:
-            raise InvalidInputError(
-                f"{target.written} is no table of the repository, and cannot be part of its "
-                "transaction: write to it before BEGIN or after COMMIT",
-                table=name,
-            )
         given = self.given.named.get(name)
         if isinstance(given, Table) and target.revision is None:
             return given
@@ -241,8 +235,8 @@ class Statements:
         self._dry_run = dry_run
 
     def _how(self, statement: Written) -> dict[str, Any]:
-        """``dry_run`` and ``message``, as verbs take them: in a transaction, the message is its
-        own."""
+        """``dry_run`` and ``message``, as verbs take them; the commit of a transaction has a
+        message of its own."""
         is_alone = self._workplace.transaction is None
         return {
             "dry_run": self._dry_run,
@@ -266,8 +260,15 @@ class Statements:
                 workplace.wrote(target, after)
             return after
 
-        is_direct = self._dry_run or not workplace.is_in_repository(target)
-        if is_direct or workplace.transaction is not None:
+        in_repository = workplace.is_in_repository(target)
+        in_transaction = workplace.transaction is not None
+        if in_transaction and not in_repository and not self._dry_run:
+            raise InvalidInputError(
+                f"{target.written} is no table of the repository, and cannot be part of its "
+                "transaction: write to it before BEGIN or after COMMIT",
+                table=target.name,
+            )
+        if in_transaction or self._dry_run or not in_repository:
             after = noted()
         else:
             after, made = workplace.alone(target, statement.sql, noted)

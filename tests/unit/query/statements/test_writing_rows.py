@@ -305,6 +305,7 @@ def test_a_merge_with_an_error_fails_if_there_is_such_a_row(judged: Judged) -> N
         "INSERT INTO t DEFAULT VALUES",
         "INSERT INTO t (id, label) VALUES (DEFAULT, 'a'), (1 + 1, 5)",
         "INSERT INTO t BY NAME SELECT 12 AS id, [1, 2][1] AS count",
+        "INSERT INTO t BY NAME SELECT id FROM s JOIN (SELECT 2 AS conflict) ON conflict = id",
         "TRUNCATE t",
     ],
 )

@@ -318,8 +318,11 @@ def test_a_branch_of_the_repository_is_written_by_its_name(repo: lw.Repository) 
 
 
 def test_tables_elsewhere_are_no_part_of_a_transaction(repo: lw.Repository, uri: str) -> None:
-    with pytest.raises(InvalidInputError, match="is no table of the repository"):
-        lw.sql("BEGIN; DELETE FROM t; COMMIT 'no'", repository=repo, tables={"t": uri})
+    new = f"{uri}.new"
+    for sql in ("DELETE FROM t", "CREATE TABLE n AS FROM photos"):
+        with pytest.raises(InvalidInputError, match="is no table of the repository"):
+            lw.sql(f"BEGIN; {sql}; COMMIT 'no'", repository=repo, tables={"t": uri, "n": new})
+    assert not lw.exists(new)
     assert run("DELETE FROM t", repository=repo, tables={"t": uri})["commit"] is None
     with pytest.raises(InvalidInputError, match="only a repository has transactions"):
         lw.sql("BEGIN; DELETE FROM t; COMMIT 'no'", tables={"t": uri})
