@@ -138,9 +138,10 @@ def _explain(reader: Reader) -> model.Explain:
         raise reader.refused("EXPLAIN says what would be asked of tables, and takes no options")
     if reader.is_done or reader.sees("EXPLAIN"):
         raise reader.wrong("a statement or a query")
+    refusal = reader.refused("EXPLAIN is about one statement that changes something, or a query")
     found = _statement(reader.script, reader.rest())
     if isinstance(found, model.Explain | model.Begin | model.Commit | model.Rollback):
-        raise reader.refused("EXPLAIN is about one statement that changes something, or a query")
+        raise refusal
     return model.Explain(found)
 
 

@@ -278,7 +278,8 @@ def _copy_options(reader: Reader, known: Mapping[str, str]) -> tuple[tuple[str, 
         return name, "true" if reader.word() in (",", ")") else reader.ref("a value")
 
     found: dict[str, str] = {}
-    if reader.takes("WITH") or reader.sees("("):
+    if reader.sees("(") or reader.sees("WITH", "("):
+        reader.takes("WITH")
         found = dict(reader.in_parentheses(read))
     reader.end("options in parentheses, or the end of the statement")
     return tuple(found.items())

@@ -546,6 +546,7 @@ def test_a_file_is_read_as_its_options_say(uri: str, tmp_path: Path) -> None:
         ("COPY t (id) TO 'x.csv'", "columns go by their names in the file"),
         ("COPY t@:1 FROM 'x.csv'", "only a branch can be changed"),
         ("COPY t", "expected TO or FROM"),
+        ("COPY t TO 'x.csv' WITH", "expected options in parentheses"),
         ("COPY t TO", "expected a file in quotes"),
         ("BEGIN; COPY t TO 'x.csv'; COMMIT", "are no part of a transaction"),
     ],
