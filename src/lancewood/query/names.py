@@ -298,12 +298,10 @@ def moment(sql: str) -> datetime:
 def _constant(node: dict[str, Any]) -> int | str | None:
     """A text, or a number from 1 on; None for anything else."""
     literal = node.get("literal") or {}
-    text = str(literal.get("text", ""))
-    if node.get("class") != "CONSTANT":
-        return None
-    if literal.get("kind") == "STRING":
+    kind, text = literal.get("kind"), str(literal.get("text", ""))
+    if kind == "STRING":
         return text
-    return version_number(text) if literal.get("kind") == "INTEGER" else None
+    return version_number(text) if kind == "INTEGER" else None
 
 
 def _call(node: dict[str, Any], sql: str) -> DiffCall:
