@@ -23,7 +23,10 @@ class IndexRules(History):
     @rule(seed=seeds, by=who, back=steps_back)
     def create_index(self, seed: int, by: str, back: int) -> None:
         base = self._base_of_index(by, back)
-        column, kind = Random(seed).choice(_options(self.states[base.version]))
+        options = _options(self.states[base.version])
+        if not options:
+            return
+        column, kind = Random(seed).choice(options)
         name = index_name(column, kind)
         with self.step():
             if by == "pylance":
@@ -92,5 +95,11 @@ class IndexRules(History):
 
 
 def _options(state: State) -> list[tuple[Column, str]]:
-    """Columns, each with a kind of index that it can have."""
-    return [(column, kind) for column in state.columns for kind in kinds_for(column.type)]
+    """Columns, each with a kind of index that it can have: one on vectors learns from some."""
+    return [
+        (column, kind)
+        for column in state.columns
+        for kind in kinds_for(column.type)
+        if kind != "IVF_FLAT"
+        or any(column.shown(row.values.get(column.number)) for row in state.rows.values())
+    ]

@@ -35,6 +35,7 @@ PQ_BITS, _RQ_BITS = 8, 5
 _ROWS_PER_CENTROID, _ITERATIONS = 256, 50
 _INDEX_CACHE_BYTES, _METADATA_CACHE_BYTES = 64 << 20, 256 << 20
 _REFUSALS = ("Unprocessable", "LanceError(Index)")
+_NO_VECTORS = "with 0 vectors"
 
 
 @dataclass(frozen=True)
@@ -254,6 +255,12 @@ def _judge(
     facts = {"uri": address.uri, "index": spec.name}
     if isinstance(cause, ImportError):
         return not_imported(asked, text, **facts)
+    if _NO_VECTORS in text:
+        text = (
+            "it learns from vectors, and in this version all are null, or hold NaN or an infinity; "
+            "make it when there are some"
+        )
+        return UnsupportedError(f"{asked}: {text}", **facts)
     refused = isinstance(cause, ValueError | TypeError | NotImplementedError)
     refused = refused or any(each in text for each in _REFUSALS)
     return (UnsupportedError if refused else StorageError)(f"pylance {asked}: {text}", **facts)
