@@ -1,8 +1,9 @@
 """``python -m bench [names…] [--quick] [--json PATH]``: run, print, and write down what was found.
 
-``python -m bench peers`` is a command of its own, which fetches packages. Only a full run of
-everything else rewrites docs/benchmarks.md and bench/results/latest.json. A missed
-target is a finding, not a failure: the exit code says only whether the benchmarks ran.
+``python -m bench peers``, which fetches packages, and ``python -m bench against`` another checkout
+are commands of their own. Only a full run of everything else rewrites docs/benchmarks.md and
+bench/results/latest.json. A missed target is a finding, not a failure: the exit code says only
+whether the benchmarks ran.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from types import FrameType
 
 from bench import (
+    against,
     changes,
     contention,
     diffs,
@@ -83,6 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _leave)
     if list(arguments[:1]) == ["peers"]:
         return peers.main(arguments[1:])
+    if list(arguments[:1]) == ["against"]:
+        return against.main(arguments[1:])
     chosen = _parse(arguments)
     scale = QUICK if chosen.quick else FULL
     names = list(dict.fromkeys(chosen.names)) or list(BENCHMARKS)
