@@ -1,16 +1,21 @@
 """The confined DuckDB database of this process: nothing outside the rows that it is given.
 
 No file, network, extension, setting or Python variable is within reach of a text, and the session
-is in UTC. One database serves a process; every thread has a cursor of its own, since a cursor holds
-one open answer and its own registered names. After a fork, the child opens a database anew.
+is in UTC. One database serves a process. Threads borrow its cursors, since a cursor has one open
+answer, and keeps the statements that it was asked: planning one costs more than computing some
+thousands of rows. After a fork, the child opens a database anew.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -29,25 +34,10 @@ _BEFORE_CLOSING = {
     "TimeZone": "'UTC'",
     "Calendar": "'gregorian'",
 }
-_PARSING = "PREPARE parsing AS SELECT json_serialize_sql(CAST($1 AS VARCHAR))"
 _CLOSING = {"enable_external_access": "false", "lock_configuration": "true"}
-_databases: list[tuple[int, Any]] = []
-"""The databases that were opened, each with its process; the last one is in use."""
-_opening = threading.Lock()
-_threads = threading.local()
-_of_parents: list[threading.local] = []
-"""What a child of a fork keeps untouched: closing a cursor of its parent would wait for threads
-that the child does not have."""
-
-
-def _begin_anew() -> None:
-    """In a child of a fork: another thread of the parent may have held the lock."""
-    global _opening, _threads
-    _of_parents.append(_threads)
-    _opening, _threads = threading.Lock(), threading.local()
-
-
-os.register_at_fork(after_in_child=_begin_anew)
+_MOST_KEPT = 8
+"""How many statements a cursor keeps."""
+_numbers = count()
 
 
 def connect(settings: Mapping[str, str]) -> Any:
@@ -63,37 +53,102 @@ def connect(settings: Mapping[str, str]) -> Any:
     return connection
 
 
-def cursor() -> Any:
-    """The cursor of this thread, on the database of this process."""
+class _Rows:
+    """Where a statement reads rows: others each time that it is asked."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self.rows = rows
+        self._schema = rows.schema
+
+    def __arrow_c_schema__(self) -> object:
+        return self._schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.rows.__arrow_c_stream__(requested_schema)
+
+
+class Cursor:
+    """A cursor of DuckDB's, with the statements that it was asked last."""
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+        self._kept = OrderedDict[tuple[str, str, pa.Schema], tuple[str, Any, _Rows]]()
+
+    def column(
+        self, select: str, rows: pa.Table, where: str = "", values: Mapping[str, Any] | None = None
+    ) -> pa.ChunkedArray:
+        """The only column of what is selected from some rows. ``values`` are those of parameters,
+        with which a statement is not kept."""
+        key = (select, where, rows.schema)
+        known = self._kept.pop(key, None)
+        if known is None:
+            name, place = f"rows{next(_numbers)}", _Rows(rows)
+            self.connection.register(name, place)
+            query = f'{select} FROM "{name}" {where}'
+            known = (name, self.connection.sql(query, params=values or None), place)
+        name, statement, place = known
+        place.rows = rows
+        found: pa.ChunkedArray = statement.to_arrow_table().column(0)
+        place.rows = rows.slice(0, 0)
+        if not values:
+            self._kept[key] = known
+        if values or len(self._kept) > _MOST_KEPT:
+            name = name if values else self._kept.popitem(last=False)[1][0]
+            self.connection.unregister(name)
+        return found
+
+
+@dataclass(frozen=True)
+class _Database:
+    process: int
+    connection: Any
+    idle: list[Cursor] = field(default_factory=list)
+
+
+_databases: list[_Database] = []
+"""All that were opened; the last one is in use. Those of a parent stay untouched in the child of a
+fork: closing one would wait for threads that the child does not have."""
+_opening = threading.Lock()
+
+
+def _begin_anew() -> None:
+    """In a child of a fork: another thread of the parent may have held the lock."""
+    global _opening
+    _opening = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
+
+
+@contextmanager
+def lent() -> Iterator[Cursor]:
+    """A cursor for this block alone; one in which an error was raised is not used again."""
     with _opening:
-        if not _databases or _databases[-1][0] != os.getpid():
-            _databases.append((os.getpid(), connect({"threads": "1"})))
+        if not _databases or _databases[-1].process != os.getpid():
+            _databases.append(_Database(os.getpid(), connect({"threads": "1"})))
         database = _databases[-1]
-    if getattr(_threads, "database", None) is not database:
-        _threads.cursor, _threads.database = database[1].cursor(), database
-        _threads.cursor.execute(_PARSING)
-    return _threads.cursor
+        cursor = database.idle.pop() if database.idle else None
+    if cursor is None:
+        cursor = Cursor(database.connection.cursor())
+    yield cursor
+    database.idle.append(cursor)
 
 
 def parsed(query: str) -> str:
     """DuckDB's syntax tree of a query, as JSON; what is no SELECT gives a tree of an error."""
-    quoted = query.replace("'", "''")
-    ((tree,),) = cursor().execute(f"EXECUTE parsing('{quoted}')").fetchall()
-    return str(tree)
+    with lent() as cursor:
+        found = cursor.column("SELECT json_serialize_sql(query)", pa.table({"query": [query]}))
+    return str(found[0].as_py())
+
+
+@atexit.register
+def _close() -> None:
+    """Let go of the database at the end of the process that opened it."""
+    if _databases and _databases[-1].process == os.getpid():
+        _databases.clear()
 
 
 def discard() -> None:
     """Leave the database, which an internal error of DuckDB has made unusable."""
     with _opening:
-        _databases.append((0, None))
-
-
-@contextmanager
-def given(name: str, rows: pa.Table) -> Iterator[Any]:
-    """The cursor of this thread, with ``rows`` as a table of that name."""
-    connection = cursor()
-    connection.register(name, rows)
-    try:
-        yield connection
-    finally:
-        connection.unregister(name)
+        _databases.append(_Database(0, None))

@@ -28,15 +28,14 @@ from lancewood.expr.columns import (
     resolve,
     type_at,
 )
-from lancewood.expr.database import cursor, discard, given
+from lancewood.expr.database import discard, lent
 from lancewood.expr.parameters import Parameters, given_values, kept, written
 from lancewood.expr.syntax import Syntax, parse, shorten
 from lancewood.expr.translate import translated
 from lancewood.expr.tree import Bound, Tree
 
-_ROWS = "`rows`"
 _ROW = "`row`"
-"""Names that no column of a table has."""
+"""A name that no column of a table has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +62,7 @@ class Expression:
         # A row of nulls, since over no row DuckDB would not read a constant: x > 'no number'.
         nulls = [pa.nulls(1, each.type) for each in self._readable]
         row = pa.Table.from_arrays(nulls, schema=self._readable)
-        return self._asked(f'{self._syntax.select} FROM "{_ROWS}"', row).type
+        return self._asked(self._syntax.select, row).type
 
     @cached_property
     def paths(self) -> tuple[Path, ...]:
@@ -94,7 +93,7 @@ class Expression:
         if self.column is not None:
             return array_at(self.column, rows, self.schema)
         if self.paths:
-            found = self._asked(f'{self._syntax.select} FROM "{_ROWS}"', self._given(rows))
+            found = self._asked(self._syntax.select, self._given(rows))
         else:
             found = pa.chunked_array([pa.repeat(self._constant[0], rows.num_rows)])
         return found if isinstance(rows, pa.Table) else _one(found)
@@ -114,21 +113,18 @@ class Expression:
     @cached_property
     def _constant(self) -> pa.Array:
         """The one value of an expression that reads no column."""
-        return _one(self._asked(self._syntax.select, None))
+        return _one(self._asked(self._syntax.select, pa.table({_ROW: [0]})))
 
     def _given(self, rows: pa.RecordBatch | pa.Table) -> pa.Table:
         return readable_rows(self.paths, rows, self.schema, self._readable)
 
-    def _asked(self, query: str, rows: pa.Table | None) -> pa.ChunkedArray:
+    def _asked(self, select: str, rows: pa.Table, where: str = "") -> pa.ChunkedArray:
         """The only column of DuckDB's answer to a query over some rows."""
         import duckdb
 
-        values = self._values or None
         try:
-            if rows is None:
-                return cursor().sql(query, params=values).to_arrow_table().column(0)
-            with given(_ROWS, rows) as connection:
-                return connection.sql(query, params=values).to_arrow_table().column(0)
+            with lent() as cursor:
+                return cursor.column(select, rows, where, self._values)
         except duckdb.Error as cause:
             raise self._failure(cause) from cause
         except RuntimeError as cause:  # what DuckDB makes of Ctrl-C
@@ -229,7 +225,7 @@ class Predicate(Expression):
         if passing is not None and len(places) < rows.num_rows:
             needed = needed.filter(passing)
         needed = needed.append_column(_ROW, pa.array(places))
-        kept = self._asked(f'SELECT "{_ROW}" FROM "{_ROWS}" WHERE ({self.sql}\n)', needed)
+        kept = self._asked(f'SELECT "{_ROW}"', needed, f"WHERE ({self.sql}\n)")
         found = np.zeros(rows.num_rows, np.bool_)
         found[kept.to_numpy()] = True
         return pa.array(found)

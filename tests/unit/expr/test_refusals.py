@@ -14,7 +14,7 @@ import pytest
 
 from lancewood.errors import InvalidInputError
 from lancewood.expr import MAX_LENGTH, parse_expression, parse_predicate
-from lancewood.expr.database import cursor
+from lancewood.expr.database import lent
 
 SCHEMA = pa.schema(
     {
@@ -150,7 +150,6 @@ def test_a_long_text_is_refused_and_a_long_chain_is_not_deep() -> None:
 def test_nothing_outside_the_rows_is_within_reach(tmp_path: Path) -> None:
     secret = tmp_path / "secret.csv"
     secret.write_text("x\n1\n")
-    connection = cursor()
     for query in (
         f"FROM '{secret}'",
         f"SELECT * FROM read_text('{secret}')",
@@ -162,8 +161,8 @@ def test_nothing_outside_the_rows_is_within_reach(tmp_path: Path) -> None:
     ):
         secret_rows = pa.table({"x": [1]})
         assert secret_rows.num_rows == 1
-        with pytest.raises(Exception, match=r"Error"):
-            connection.sql(query).fetchall()
+        with lent() as cursor, pytest.raises(Exception, match=r"Error"):
+            cursor.connection.sql(query).fetchall()
     assert [each.name for each in tmp_path.iterdir()] == ["secret.csv"]
 
 
