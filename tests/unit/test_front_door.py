@@ -121,9 +121,10 @@ def test_public_names_are_exactly_these() -> None:
     assert all(hasattr(lancewood, name) for name in lancewood.__all__)
 
 
-def test_importing_loads_no_heavy_library() -> None:
+@pytest.mark.parametrize("name", ["open", "sql"])
+def test_importing_loads_no_heavy_library(name: str) -> None:
     code = (
-        "import sys, lancewood; lancewood.open;"
+        f"import sys, lancewood; lancewood.{name};"
         "print([m for m in ('lance', 'pyspark', 'sqlglot', 'pandas', 'polars', 'duckdb',"
         " 'typer', 'rich', 'obstore', 'dulwich', 'sqlite3', 'psycopg', 'boto3')"
         " if m in sys.modules])"

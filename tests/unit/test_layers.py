@@ -125,15 +125,16 @@ LOAD_LATE = {
     *("cli/showing_diffs.py", "engine/base/arrow_input.py", "engine/location/location.py"),
     "engine/snapshot/access.py",
     *("engine/snapshot/snapshot.py", "engine/staging/landing.py", "engine/staging/steps.py"),
-    *("git/opening.py", "jobs/upkeep/retention.py", "model/landing.py", "repo/context.py"),
+    *("git/opening.py", "jobs/upkeep/retention.py", "model/landing.py", "query/sources.py"),
+    "repo/context.py",
     *("repo/landing.py", "repo/looking/measuring.py", "repo/looking/sides.py"),
     *("repo/looking/status.py", "repo/looking/view.py", "repo/looking_verbs.py"),
     *("repo/naming/branches.py", "repo/naming/tags.py", "repo/outcome.py", "repo/repository.py"),
     *("repo/table_names.py", "repo/verbs.py", "repo/writing/abandoned.py"),
     *("repo/writing/writable.py", "store/locate.py", "table/naming.py"),
 }
-"""Files that ``lw status``, ``log``, ``branch``, ``tag`` or ``diff`` load: what only some of their
-functions need is loaded when these are called. ``test_front_door.py`` says what it is for."""
+"""Files that ``lw status``, ``log``, ``branch``, ``tag``, ``diff`` or ``lancewood.sql`` load: what
+only some of their functions need is loaded when these are called. ``test_front_door.py`` says what it is for."""
 ONLY_IN_THE_CLI = {"typer", "rich"}
 
 

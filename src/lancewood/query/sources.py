@@ -15,7 +15,7 @@ from datetime import datetime
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -25,10 +25,12 @@ from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.expr.columns import alike, find, folded
 from lancewood.model.revision import ByName, OnBranch, Revision, parse_revision
 from lancewood.model.schema import ROW_ADDRESS
-from lancewood.repo.looking.view import View
-from lancewood.repo.repository import Repository
 from lancewood.table.by_uri import open as open_table
 from lancewood.table.table import Table
+
+if TYPE_CHECKING:  # without a repository its modules are not loaded, nor dulwich
+    from lancewood.repo.looking.view import View
+    from lancewood.repo.repository import Repository
 
 Source: TypeAlias = str | os.PathLike[str] | Table
 """The uri of a table, or a handle on a version of it."""
@@ -99,8 +101,11 @@ class Sources:
     def __post_init__(self) -> None:
         self.tables = _checked(self.tables)
         found = self.at_repository
-        if found is not None and not isinstance(found, Repository):
-            found = Repository.open(found, storage_options=self.storage_options)
+        if found is not None:
+            from lancewood.repo.repository import Repository
+
+            if not isinstance(found, Repository):
+                found = Repository.open(found, storage_options=self.storage_options)
         self.repository = self.at_repository = found
         revision = self.revision
         if revision is not None and not (isinstance(revision, str) and revision):

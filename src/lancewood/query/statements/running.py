@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -26,8 +26,10 @@ from lancewood.query.statements.queries import TARGET, values_query
 from lancewood.query.statements.script import check_no_files, is_query, parse_script
 from lancewood.query.statements.table_statements import TableStatements
 from lancewood.query.statements.workplace import Done, Statements, Workplace, commit_message
-from lancewood.repo.repository import Repository
 from lancewood.table.table import Table
+
+if TYPE_CHECKING:
+    from lancewood.repo.repository import Repository
 
 SCHEMA = pa.schema(
     {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lancewood.engine.snapshot import TAG
 from lancewood.errors import InvalidInputError, RetryableConflictError
@@ -17,12 +17,14 @@ from lancewood.jobs.counts import Counts, Merged, RowCounts
 from lancewood.query.sources import Sources, is_uri
 from lancewood.query.statements.engine import Engine
 from lancewood.query.statements.model import OfTable, Target, Written
-from lancewood.repo.committing.transaction import Transaction
-from lancewood.repo.outcome import Committed
-from lancewood.repo.repository import Repository
 from lancewood.store.retry import JOBS
 from lancewood.table.by_uri import exists
 from lancewood.table.table import Table
+
+if TYPE_CHECKING:
+    from lancewood.repo.committing.transaction import Transaction
+    from lancewood.repo.outcome import Committed
+    from lancewood.repo.repository import Repository
 
 T = TypeVar("T")
 _MOST_CHARACTERS = 72
