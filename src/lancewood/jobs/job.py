@@ -55,6 +55,9 @@ class Change(Generic[R]):
     result: R
     files: tuple[NewFile, ...] = ()
     """Files written for it."""
+    serializable: bool = False
+    """Whether the change depends on rows that it does not touch: it may only follow the version
+    that it was prepared for, and is prepared again for a newer one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +123,11 @@ def execute(
         )
         if uuid is not None:
             transaction = replace(transaction, uuid=uuid)
+        policy = commit_options.policy
+        if change.serializable:
+            policy = replace(policy, serializable=True)
         try:
-            return snapshot.commit(transaction, commit_options.policy), change.result
+            return snapshot.commit(transaction, policy), change.result
         except CommitUnknownError:
             raise
         except RetryableConflictError as conflict:

@@ -17,7 +17,7 @@ from lancewood.model.ids import version_words
 from lancewood.model.refs import called
 from lancewood.query.columns import usual_type
 from lancewood.query.database import cursor, in_our_words
-from lancewood.query.diffs import TableDiff
+from lancewood.query.diffs import TableDiff, sees
 from lancewood.query.names import NamedTables, name_tables, nodes
 from lancewood.query.relation import Relation
 from lancewood.query.sources import Sources
@@ -71,7 +71,7 @@ class Answer(Rows):
 
     def sees(self, table: Snapshot) -> bool:
         """Whether the query reads any version of the table on this branch, under any name."""
-        return self._named.sees(table.location.uri)
+        return sees(self._named.tables.values(), table)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as record batches, with bounded memory."""

@@ -5,7 +5,7 @@ All columns are compared, whichever a query asks for: what differs does not depe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from lancewood.engine.snapshot import Snapshot
 from lancewood.query.columns import why_not
+from lancewood.query.sources import AddressedSnapshot
 from lancewood.table.diffs import Diff, diff_of
 
 NAME = "diff"
@@ -83,3 +84,15 @@ def _held(rows: pa.StructType) -> list[str]:
 
 Readable: TypeAlias = Snapshot | TableDiff
 """What stands in FROM: a version of a table, or what differs between two."""
+
+
+def sees(sources: Iterable[Readable], table: Snapshot) -> bool:
+    """Whether any of them is a version of this branch of the table; the one whose rows a statement
+    changes does not count."""
+    states = (
+        state
+        for each in sources
+        for state in ((each.one, each.other) if isinstance(each, TableDiff) else (each,))
+        if not isinstance(state, AddressedSnapshot)
+    )
+    return any(state.location.uri == table.location.uri for state in states)

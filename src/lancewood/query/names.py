@@ -48,15 +48,6 @@ class NamedTables:
     parameters: frozenset[str] = frozenset()
     """The names of the values that it takes."""
 
-    def sees(self, uri: str) -> bool:
-        """Whether the query reads any version of the table at a uri."""
-        states = (
-            state
-            for found in self.tables.values()
-            for state in ((found.one, found.other) if isinstance(found, TableDiff) else (found,))
-        )
-        return any(state.location.uri == uri for state in states)
-
 
 def name_tables(query: str, sources: Sources, cursor: Any) -> NamedTables:
     """Find every table that a query names, each version once.

@@ -56,6 +56,8 @@ class RowChanges:
     on: tuple[str, ...] | None = None
     """The columns by which new rows were found to be new; None where that was another condition.
     Two writers cannot both insert the same key."""
+    serializable: bool = False
+    """Whether they depend on other rows of the version than those that they change."""
 
     @property
     def counts(self) -> RowCounts:
@@ -84,7 +86,8 @@ class ChangeRows(PreparedJob[RowCounts]):
     def prepare(self, snapshot: Snapshot) -> Change[RowCounts]:
         """Write what changes; raises InvalidInputError first for values that do not fit."""
         snapshot.check_writable()
-        found = _Fitted.of(snapshot, self._find(snapshot))
+        changes = self._find(snapshot)
+        found = _Fitted.of(snapshot, changes)
         counts = found.counts
         if not (counts.inserted or counts.updated or counts.deleted):
             return Change(None, counts)
@@ -103,7 +106,8 @@ class ChangeRows(PreparedJob[RowCounts]):
             found.values, done, found.inserted_keys(), by_columns=by_columns
         )
         files = tuple(file for each in done for file in each.files)
-        return Change(operation, replace(counts, fragments=len(found.matches)), files)
+        counts = replace(counts, fragments=len(found.matches))
+        return Change(operation, counts, files, changes.serializable)
 
 
 @dataclass(frozen=True)

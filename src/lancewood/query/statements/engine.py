@@ -190,6 +190,7 @@ def _row_changes(query: ChangeQuery, rows: pa.Table, table: pa.Schema) -> RowCha
         new=chosen(INSERTED, query.inserted),
         unchanged=int(np.count_nonzero(change == 0)),
         on=query.on,
+        serializable=query.serializable,
     )
 
 

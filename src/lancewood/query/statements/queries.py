@@ -46,6 +46,8 @@ class ChangeQuery:
     """The key of the table by which new rows were told from others, if that is all of it."""
     deletes_repeatedly: bool = False
     """Whether a row may be found several times: it is deleted, whatever matches it."""
+    serializable: bool = False
+    """Whether it reads the table itself beside the rows that it changes."""
 
     @property
     def values(self) -> tuple[str, ...]:

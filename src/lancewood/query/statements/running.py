@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -134,9 +135,8 @@ class RowStatements(Statements):
         return self._done(type(statement).__name__.lower(), statement, run)
 
     def _inserted(self, statement: model.Insert, table: Table) -> Table:
-        """The table with the rows of the query, which sees the version that is built on. Rows that
-        others add to it meanwhile are not among them, and an overwrite by what the table has itself
-        would lose them: it may only follow the version that it has read."""
+        """The table with the rows of the query, which sees the version that is built on. If they
+        come from the table itself, they may only follow the version that was read."""
         engine, target, schema = self._engine, statement.target, table.schema
         sources = self._workplace.sources()
         sources.put(target.name, target.revision, table._snapshot)
@@ -153,7 +153,7 @@ class RowStatements(Statements):
             rows,
             names or self._columns(statement, schema.names, engine.names(rows)),
             overwrite=statement.overwrite,
-            serializable=statement.overwrite and planned.sees(table._snapshot),
+            serializable=planned.sees(table._snapshot),
             **self._how(statement),
         )
 
@@ -171,7 +171,9 @@ class RowStatements(Statements):
         query = self._engine.change_query(statement, table, given)
         addressed = AddressedSnapshot(snapshot.location, snapshot.manifest, snapshot.scheme)
         sources.put(TARGET, None, addressed)
-        return query, self._answer(query.sql, sources)
+        planned = self._engine.planned(query.sql, sources)
+        query = replace(query, serializable=planned.sees(snapshot))
+        return query, self._engine.answer(planned)
 
     def _columns(
         self, statement: model.Insert, table: Sequence[str], given: Sequence[str]

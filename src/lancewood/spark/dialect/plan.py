@@ -15,7 +15,7 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.model.ids import version_words
 from lancewood.model.refs import called
-from lancewood.query.diffs import DiffCall, Readable, TableDiff
+from lancewood.query.diffs import DiffCall, Readable, TableDiff, sees
 from lancewood.query.sources import Sources
 from lancewood.query.tokens import version_number
 from lancewood.spark.dialect.names import AsOf, Occurrence, occurrences
@@ -45,12 +45,7 @@ class QueryPlan:
 
     def sees(self, table: Snapshot) -> bool:
         """Whether the query reads any version of the table on this branch, under any name."""
-        states = (
-            state
-            for each in self.versions.values()
-            for state in ((each.one, each.other) if isinstance(each, TableDiff) else (each,))
-        )
-        return any(each.location.uri == table.location.uri for each in states)
+        return sees(self.versions.values(), table)
 
     def explain(self) -> str:
         """The versions as text: a few lines for each table, in the order of the query."""

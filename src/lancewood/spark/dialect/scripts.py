@@ -168,6 +168,7 @@ class OnSpark(Engine):
                 REFUSED,
                 partial(matched_twice, "MERGE"),
                 not_replaced,
+                query.serializable,
             )
 
         return table._run(ChangeByFrame(find), CommitOptions.of(message), dry_run=dry_run)

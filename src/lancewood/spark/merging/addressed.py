@@ -67,6 +67,8 @@ class FrameChanges:
     """The error for a row of the table that is there twice."""
     refusal: Callable[[int], InvalidInputError]
     """The error for a number of refused rows."""
+    serializable: bool
+    """Whether they depend on other rows of the version than those that they change."""
 
 
 class ChangeByFrame(PreparedJob[RowCounts]):
@@ -229,7 +231,8 @@ class _Work:
         operation = merge_operation(
             self._values, [each.changes for each in done], keys, by_columns=by_columns
         )
-        return Change(operation, counts, tuple(file for each in done for file in each.files))
+        files = tuple(file for each in done for file in each.files)
+        return Change(operation, counts, files, self._changes.serializable)
 
 
 def _named(changes: FrameChanges) -> DataFrame:
