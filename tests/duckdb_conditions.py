@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from random import Random
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 
@@ -21,6 +22,13 @@ MOMENTS = tuple(dt.datetime.combine(DAYS[n % 3], CLOCKS[n % 4]) for n in range(8
 REALS = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1.5, -2.25, 100.0, 0.1)
 WORDS = ("", "a", "ab", "abc", "A%", "b_c", "it's", "é", "日本", "\\n", "10", "a b", "ab\n", "true")
 SMALL = (0, 1, 2, 3, -1, 7, 100, -128, 127)
+SPANS = tuple(dt.timedelta(seconds=each) for each in (0, 1, -1, 0.5, 86_400, 2_592_000, -90_061))
+KEYS = tuple(UUID(int=each) for each in (0, 1, 2**64, 2**127, 2**128 - 1))
+WIDE = tuple(
+    Decimal(sign + each)
+    for each in ("0", "0.0000000001", "2.5", "9999999999999999999999999999.9999999999")
+    for sign in ("", "-")
+)
 Values = Callable[[Random], Any]
 
 
@@ -52,23 +60,65 @@ COLUMNS: Mapping[str, tuple[pa.DataType, Values]] = {
     "tz": (pa.timestamp("us", "Europe/Berlin"), of([m.replace(tzinfo=dt.UTC) for m in MOMENTS])),
     "t": (pa.time64("us"), of(CLOCKS)),
     "dec": (pa.decimal128(12, 3), of([Decimal(each) / 8 for each in (*SMALL, 12_345_678)])),
+    "wide": (pa.decimal128(38, 10), of(WIDE)),
+    "far": (
+        pa.timestamp("s", "UTC"),
+        of([m.replace(tzinfo=dt.UTC, microsecond=0) for m in MOMENTS]),
+    ),
+    "t32": (pa.time32("s"), of([each.replace(microsecond=0) for each in CLOCKS])),
+    "d64": (pa.date64(), of(DAYS)),
+    "du": (pa.duration("us"), of(SPANS)),
+    "dms": (pa.duration("ms"), of(SPANS)),
+    "key": (pa.uuid(), of([each.bytes for each in KEYS])),
+    "code": (pa.dictionary(pa.int16(), pa.int64()), of(SMALL)),
+    "fb": (pa.binary(2), of((b"\0\0", b"ab", b"\xff\0"))),
+    "lb": (pa.large_binary(), of((b"", b"a", b"\xff\0"))),
+    "vec": (pa.list_(pa.float32(), 2), of(([0.0, 1.0], [-0.0, math.nan], [0.1, 1.5]))),
+    "ll": (pa.list_(pa.list_(pa.int32())), of(([], [[]], [[1], None], [[1, 2], [3]]))),
+    "ls": (
+        pa.list_(pa.struct([("x", pa.int32()), ("w", pa.string())])),
+        of(([], [{"x": 1, "w": "a"}], [{"x": None, "w": "b"}, None])),
+    ),
+    "m": (
+        pa.map_(pa.string(), pa.int32()),
+        of(([], [("a", 1)], [("a", 2), ("b", None)], [("é", 0)])),
+    ),
+    "deep": (
+        pa.struct([("in", pa.struct([("n", pa.int64()), ("d", pa.decimal128(5, 1))]))]),
+        lambda rng: {"in": rng.choice((None, {"n": 1, "d": Decimal("-0.5")}, {"n": 2, "d": None}))},
+    ),
     "l": (pa.list_(pa.int32()), some_list),
     "st": (
         pa.struct([("x", pa.int32()), ("w", pa.string())]),
         lambda rng: {"x": rng.choice(SMALL), "w": rng.choice((None, *WORDS))},
     ),
 }
-INDEXED = ("i", "n", "f", "g", "s", "large", "b", "d", "ts", "tz", "t", "dec", "u", "small")
+INDEXED = (
+    *("i", "n", "f", "g", "s", "large", "b", "d", "ts", "tz", "t", "dec", "u", "small", "wide"),
+    *("ms", "far", "du"),
+)
 KINDS = {
-    "number": ("i", "n", "small", "u", "f", "g", "h", "dec", "st.x", "len(l)", "length(s)"),
+    "number": (
+        *("i", "n", "small", "u", "f", "g", "h", "dec", "st.x", "len(l)", "length(s)"),
+        *("wide", "code", 'deep."in".n', 'deep."in".d', "m['a']"),
+    ),
     "text": ("s", "large", "kind", "st.w", "upper(s)", "CAST(n AS VARCHAR)"),
     "moment": ("ts", "ms", "ns", "d", "date_trunc('month', ts)", "CAST(d AS TIMESTAMP)"),
-    "zoned": ("tz", "tz - INTERVAL 1 HOUR"),
-    "day": ("d", "CAST(ts AS DATE)", "last_day(d)"),
-    "clock": ("t",),
-    "bytes": ("y", "CAST(s AS BLOB)"),
+    "zoned": ("tz", "far", "tz - INTERVAL 1 HOUR"),
+    "day": ("d", "d64", "CAST(ts AS DATE)", "last_day(d)"),
+    "clock": ("t", "t32"),
+    "bytes": ("y", "fb", "lb", "CAST(s AS BLOB)"),
     "list": ("l", "list_sort(l)", "[n, 1]", "list_transform(l, lambda x: x + n)"),
+    "span": ("du", "dms", "du + INTERVAL 1 SECOND", "ts - TIMESTAMP '2024-02-29'"),
+    "uuid": ("key",),
+    "nested": ("ll", "ls", "m", "st", "vec", "map_keys(m)", "list_concat(ll, [[n]])"),
 }
+
+
+NESTED = (
+    *("[]", "[[1], NULL]", "[{'x': 1, 'w': 'a'}]", "MAP {'a': 1}", "{'x': 1, 'w': 'a'}"),
+    *("[0.0, 1.0]::FLOAT[2]", "['a']", "NULL"),
+)
 
 
 def quoted(text: str) -> str:
@@ -179,6 +229,14 @@ class Draw:
                 return rng.choice(("[1, 2]", "[]", "[NULL, 3]"))
             case "clock":
                 return f"TIME '{rng.choice(CLOCKS)}'"
+            case "span":
+                return (
+                    f"INTERVAL '{rng.choice(('0 s', '1 s', '-1 s', '1 day', '24 h', '1 month'))}'"
+                )
+            case "uuid":
+                return f"'{rng.choice(KEYS)}'{rng.choice(('', '::UUID'))}"
+            case "nested":
+                return rng.choice(NESTED)
             case "day":
                 return f"DATE '{rng.choice(DAYS)}'"
             case "zoned":
@@ -193,6 +251,9 @@ class Draw:
             "bytes": (b"a", b"\xff\0"),
             "list": ([1, 2], [], [None, 3]),
             "clock": CLOCKS,
+            "span": SPANS,
+            "uuid": KEYS,
+            "nested": ([[1]], []),
             "day": DAYS,
             "zoned": [each.replace(tzinfo=dt.UTC) for each in MOMENTS],
             "moment": MOMENTS,
@@ -233,6 +294,7 @@ class Draw:
         name = rng.choice([*COLUMNS, "st.x", "st.w"])
         pattern = rng.choice(("a%", "ab%", "%b", "_b%", "A\\%%", "%'%", "%", "a", "é%", "it''s%"))
         pattern = pattern.replace("''", "'")
+        escaped = rng.choice(("a!%", "%!%", "!_%", "b!_c", "!!%", "%", "a%"))
         return rng.choice(
             (
                 f"{name} IS NULL",
@@ -246,6 +308,17 @@ class Draw:
                 f"s NOT LIKE {quoted(pattern)}",
                 f"s LIKE {quoted(pattern)} ESCAPE '\\'",
                 f"large ILIKE {quoted(pattern)}",
+                f"{rng.choice(('s', 'kind', 'large'))} NOT LIKE {quoted(escaped)} ESCAPE '!'",
+                f"st.w NOT ILIKE {quoted(pattern)}",
+                f"s SIMILAR TO {quoted(rng.choice(('a|b.*', '[^a]+', '(ab)?')))}",
+                f"s GLOB {quoted(rng.choice(('a*', '?b*', '[a-c]*')))}",
+                f"map_contains(m, {rng.choice(KINDS['text'])})",
+                "m['b'] IS NULL",
+                f"ls[1].x = {rng.choice(('n', '1', 'NULL'))}",
+                'deep."in" IS NULL',
+                f"len(list_filter(ll, lambda x: len(x) > {rng.randint(0, 1)})) > 0",
+                f"list_dot_product(vec, [1.0, 0.0]::FLOAT[2]) {rng.choice('<>=')} 0.1",
+                f"du {rng.choice('<>=')} ts - ms",
                 f"starts_with(s, {quoted(rng.choice(WORDS))})",
                 f"list_contains(l, {rng.choice((1, 2, 'n', 'NULL'))})",
                 "isnan(f)",

@@ -10,9 +10,11 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import timedelta
 from random import Random
 from typing import Any, NamedTuple
 from unittest.mock import patch
+from uuid import UUID
 
 import duckdb
 import pyarrow as pa
@@ -174,10 +176,14 @@ def test_an_expression_has_the_values_that_duckdb_computes(
 
 def shown(values: Any) -> Any:
     """Values so that NaN equals NaN, and -0.0 is not 0.0."""
+    if isinstance(values, pa.MonthDayNano) and not values.months:
+        return timedelta(values.days, microseconds=values.nanoseconds // 1000)
     if isinstance(values, list | tuple):
         return [shown(each) for each in values]
     if isinstance(values, dict):
         return {key: shown(each) for key, each in values.items()}
+    if isinstance(values, UUID):
+        return str(values)
     if isinstance(values, float):
         return f"{values!r} {math.copysign(1, values)}" if not math.isnan(values) else "nan"
     return values

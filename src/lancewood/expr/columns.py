@@ -111,7 +111,9 @@ def readable_rows(
         readable_column(name, _array_of(below, (name,), rows, schema), readable.field(name).type)
         for name, below in _tops(paths)
     ]
-    return pa.Table.from_arrays(arrays, schema=readable)
+    found = pa.Table.from_arrays(arrays, schema=readable)
+    # Where chunks end differently, DuckDB would get slices.
+    return found.combine_chunks() if any(map(_holds_nested, readable.types)) else found
 
 
 def readable_column(name: str, values: Any, kind: pa.DataType) -> Any:
@@ -129,10 +131,10 @@ def readable_column(name: str, values: Any, kind: pa.DataType) -> Any:
 
 def as_readable(array: Any, kind: pa.DataType) -> Any:
     """An array, or a chunked one, in the type in which DuckDB reads it."""
-    if array.type == kind:
-        return array
     if isinstance(array, pa.ChunkedArray):
         return pa.chunked_array([as_readable(each, kind) for each in array.chunks], kind)
+    if array.type == kind and not _holds_nested(kind):
+        return array
     if isinstance(array.type, pa.BaseExtensionType):
         return as_readable(array.storage, kind)
     if pt.is_dictionary(array.type):
@@ -142,6 +144,11 @@ def as_readable(array: Any, kind: pa.DataType) -> Any:
         mask = array.is_null() if array.null_count else None
         return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
     return array.cast(kind)
+
+
+def _holds_nested(kind: pa.DataType) -> bool:
+    """Whether DuckDB refuses slices of a type: of a struct in which there may be structs."""
+    return pt.is_struct(kind) and any(pt.is_nested(each.type) for each in kind)
 
 
 def readable_type(kind: pa.DataType) -> pa.DataType | None:

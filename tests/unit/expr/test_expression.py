@@ -268,3 +268,15 @@ def test_every_function_that_is_allowed_is_one_of_duckdb_s_and_not_volatile() ->
     changing = {name for name, stability, _ in known if stability not in ("", "CONSISTENT")}
     assert not ALLOWED & changing
     assert not ALLOWED & {name for name, _, kind in known if kind == "aggregate"}
+
+
+def test_structs_in_structs_are_read_from_slices_and_uneven_chunks() -> None:
+    numbers = pa.chunked_array([[0, 1], [2, 3, 4, 5]])
+    deep = pa.array([{"in": {"n": each}, "l": [{"n": each}]} for each in range(6)])
+    rows = pa.table({"n": numbers, "deep": deep})
+    condition = "n % 2 = 1 AND deep.\"in\" = {'n': n} AND deep IS NOT NULL"
+    assert kept(condition, rows) == [1, 3, 5]
+    assert kept(condition, rows.slice(1, 4).combine_chunks()) == [0, 2]
+    assert kept(condition, rows.slice(2, 3)) == [1]
+    values = parse_expression("struct_extract(deep, 'in')", rows.schema).evaluate(rows.slice(3))
+    assert values.to_pylist() == [{"n": 3}, {"n": 4}, {"n": 5}]
