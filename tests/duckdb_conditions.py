@@ -317,7 +317,7 @@ class Draw:
                 f"ls[1].x = {rng.choice(('n', '1', 'NULL'))}",
                 'deep."in" IS NULL',
                 f"len(list_filter(ll, lambda x: len(x) > {rng.randint(0, 1)})) > 0",
-                f"list_dot_product(vec, [1.0, 0.0]::FLOAT[2]) {rng.choice('<>=')} 0.1",
+                f"array_distance(vec, [1.0, 0.0]::FLOAT[2]) {rng.choice('<>=')} 0.1",
                 f"du {rng.choice('<>=')} ts - ms",
                 f"starts_with(s, {quoted(rng.choice(WORDS))})",
                 f"list_contains(l, {rng.choice((1, 2, 'n', 'NULL'))})",

@@ -1,5 +1,5 @@
-"""A failure, a lost answer or a death at every store call of create, append and overwrite, and of a
-merge in SQL.
+"""A failure, a lost answer or a death at every store call of create, append and overwrite, and of
+statements in SQL.
 
 Afterwards the table is old or new, never between, and both implementations read it. What was
 reported as failed did not land, and what was reported as done did.
@@ -21,6 +21,8 @@ from tests.pylance import judged
 import lancewood as lw
 from lancewood.engine.location.location import Location
 from lancewood.engine.write import WriteRequest, create_table
+from lancewood.external import opening
+from lancewood.store.base import Store
 from lancewood.store.disk import DiskStore
 from lancewood.store.readback import put_new_settled
 from lancewood.testing.faults import FaultyStore, Mode
@@ -36,16 +38,37 @@ def append(table: lw.Table) -> object:
     return table.append(ADDED, max_rows_per_file=1)
 
 
-MERGED = pa.table({"a": [2, 1, 7], "s": ["y", "X", "n"]})
-MERGE = (
-    "MERGE INTO t USING (VALUES (1, 'X'), (3, 'z'), (7, 'n')) AS v(a, s) ON t.a = v.a "
-    "WHEN MATCHED AND t.s = v.s THEN DELETE WHEN MATCHED THEN UPDATE "
-    "WHEN NOT MATCHED THEN INSERT"
-)
-
-
-def merge_by_sql(table: lw.Table) -> object:
-    return lw.sql(MERGE, tables={"t": table})
+STATEMENTS: dict[str, tuple[str, dict[str, list[Any]]]] = {
+    "merge": (
+        "MERGE INTO t USING (VALUES (1, 'X'), (3, 'z'), (7, 'n')) AS v(a, s) ON t.a = v.a "
+        "WHEN MATCHED AND t.s = v.s THEN DELETE WHEN MATCHED THEN UPDATE "
+        "WHEN NOT MATCHED THEN INSERT",
+        {"a": [2, 1, 7], "s": ["y", "X", "n"]},
+    ),
+    "update": ("UPDATE t SET s = upper(s) WHERE a > 1", {"a": [1, 2, 3], "s": ["x", "Y", "Z"]}),
+    "update of itself": (
+        "UPDATE t SET a = (SELECT max(a) FROM t) + 1 WHERE a = 1",
+        {"a": [2, 3, 4], "s": ["y", "z", "x"]},
+    ),
+    "delete": ("DELETE FROM t WHERE a * 1 = 2", {"a": [1, 3], "s": ["x", "z"]}),
+    "insert": (
+        "INSERT INTO t SELECT max(a) + 1, 'n' FROM t",
+        {"a": [1, 2, 3, 4], "s": ["x", "y", "z", "n"]},
+    ),
+    "insert overwrite": (
+        "INSERT OVERWRITE t SELECT a, 'n' FROM t",
+        {"a": [1, 2, 3], "s": ["n"] * 3},
+    ),
+    "replace where": (
+        "INSERT INTO t REPLACE WHERE a > 1 SELECT a + 1, s FROM t WHERE a = 3",
+        {"a": [1, 4], "s": ["x", "z"]},
+    ),
+    "add column": (
+        "ALTER TABLE t ADD COLUMN n AS a + 1",
+        {"a": [1, 2, 3], "s": ["x", "y", "z"], "n": [2, 3, 4]},
+    ),
+}
+"""What a statement says, and what it leaves of ``OLD``."""
 
 
 CASES: dict[str, tuple[Callable[[lw.Table], object], pa.Table]] = {
@@ -53,12 +76,15 @@ CASES: dict[str, tuple[Callable[[lw.Table], object], pa.Table]] = {
     "overwrite": (lambda table: table.overwrite(NEW), NEW),
     "set_config": (lambda table: table.set_config({"k": "v"}), OLD),
     "restore": (lambda table: table.restore(1), OLD),
-    "sql merge": (merge_by_sql, MERGED),
 }
 
 
 def rows(table: pa.Table) -> list[dict[str, Any]]:
     return table.to_pylist()  # type: ignore[no-any-return]
+
+
+def rows_by_a(table: pa.Table) -> list[dict[str, Any]]:
+    return rows(table.sort_by("a"))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -81,6 +107,69 @@ def test_a_change_is_old_or_new_whatever_call_goes_wrong(
         assert rows(table.to_arrow()) == expected, attempt.where
         assert rows(dataset.to_table()) == expected, attempt.where
         assert table.append(table.head(0)).version == table.version + 1
+
+
+@pytest.mark.sliced(4)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_a_statement_is_done_or_not_whatever_call_goes_wrong(
+    tmp_path: Path, name: str, mode: Mode
+) -> None:
+    sql, after = STATEMENTS[name]
+    old, new = rows_by_a(OLD), rows_by_a(pa.table(after))
+
+    def begin(at: int) -> DiskStore:
+        return DiskStore(lw.create(tmp_path / f"{at}.lance", OLD).uri, fsync=False)
+
+    for attempt in every_call(mode, begin):
+        uri = attempt.store.uri
+        attempt.run(lambda at, sql: lw.sql(sql, tables={"t": at}), through(uri, attempt.store), sql)
+        table, dataset = lw.open(uri), judged(uri)
+        attempt.check(table.version, 1, 2)
+        expected = new if table.version == 2 else old
+        assert rows_by_a(table.to_arrow()) == expected, attempt.where
+        assert rows_by_a(dataset.to_table()) == expected, attempt.where
+        if table.version == 1:
+            lw.sql(sql, tables={"t": uri})
+            assert rows_by_a(judged(uri).to_table()) == new, attempt.where
+        assert lw.open(uri).verify().ok
+
+
+@pytest.mark.sliced(2)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("words", ["CREATE TABLE", "CREATE OR REPLACE TABLE"])
+def test_a_table_is_made_of_a_query_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, mode: Mode
+) -> None:
+    is_new = words == "CREATE TABLE"
+    source = lw.create(tmp_path / "source.lance", OLD)
+    sql = f"{words} t AS SELECT a + 1 AS b FROM s"
+    stores: dict[str, FaultyStore] = {}
+
+    def begin(at: int) -> DiskStore:
+        uri = str(tmp_path / f"{at}.lance")
+        return DiskStore(uri if is_new else lw.create(uri, OLD).uri, fsync=False)
+
+    def opened(uri: Any, **_: Any) -> Store:
+        return stores.get(str(uri)) or DiskStore(uri, fsync=False)
+
+    monkeypatch.setattr(opening, "open_store", opened)
+    for attempt in every_call(mode, begin):
+        uri = attempt.store.uri
+        stores[uri] = attempt.store
+        tables: dict[str, str | lw.Table] = {"t": uri, "s": source}
+        outcome = attempt.run(lambda tables: lw.sql(sql, tables=tables), tables)
+        stores[uri] = FaultyStore(attempt.inner)
+        is_there = lw.exists(uri)
+        assert is_there or (is_new and outcome != "done"), attempt.where
+        is_done = is_there and lw.open(uri).version == (1 if is_new else 2)
+        assert outcome not in ("done", "failed") or is_done == (outcome == "done"), attempt.where
+        if is_there:
+            expected = [{"b": 2}, {"b": 3}, {"b": 4}] if is_done else rows(OLD)
+            assert rows(judged(uri).to_table()) == expected, attempt.where
+        if not is_done:
+            lw.sql(sql, tables=tables)
+            assert judged(uri).to_table()["b"].to_pylist() == [2, 3, 4], attempt.where
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -1,11 +1,14 @@
-"""A real process that dies without a word, at every store call of an append."""
+"""A real process that dies without a word, at every store call of an append and of statements."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pyarrow as pa
+import pytest
+from tests.breadth import daily
 from tests.pylance import judged
 
 import lancewood as lw
@@ -31,9 +34,11 @@ class Mortal(WatchedStore):
         return action()
 
 old = lw.open(uri)._snapshot
-lw.Table(Snapshot(Location(Mortal(DiskStore(uri))), old.manifest, old.scheme)).append(
-    pa.table({"a": [3, 4]})
-)
+table = lw.Table(Snapshot(Location(Mortal(DiskStore(uri))), old.manifest, old.scheme))
+if len(sys.argv) > 3:
+    lw.sql(sys.argv[3], tables={"t": table})
+else:
+    table.append(pa.table({"a": [3, 4]}))
 """
 
 
@@ -52,3 +57,40 @@ def test_a_killed_append_leaves_the_old_version_or_the_new_one(uri: str) -> None
         deaths += 1
     assert deaths >= 4
     assert lw.open(uri).append(pa.table({"a": [5]})).count_rows() == rows + 1
+
+
+@pytest.mark.sliced(3)
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE t SET a = a + 2 WHERE a < 3",
+        "DELETE FROM t WHERE a * 1 = 2; INSERT INTO t SELECT max(a) + 3 FROM t",
+        "MERGE INTO t USING (VALUES (1), (4)) AS v(b) ON a = b WHEN MATCHED THEN DELETE "
+        "WHEN NOT MATCHED THEN INSERT",
+    ],
+)
+def test_a_killed_script_leaves_what_one_of_its_statements_left(tmp_path: Path, sql: str) -> None:
+    states = [[1, 2]]
+    uri = str(tmp_path / "whole.lance")
+    lw.create(uri, pa.table({"a": [1, 2]}))
+    for each in sql.split(";"):
+        lw.sql(each, tables={"t": uri})
+        states.append(sorted(lw.open(uri).to_arrow()["a"].to_pylist()))
+    deaths = 0
+    for at in range(1, 60, daily(4, of=1)):
+        uri = str(tmp_path / f"{at}.lance")
+        lw.create(uri, pa.table({"a": [1, 2]}))
+        command = [sys.executable, "-c", CHILD, uri, str(at), sql]
+        done = subprocess.run(command, timeout=60, check=False)
+        rows = sorted(judged(uri).to_table()["a"].to_pylist())
+        assert rows in states
+        assert sorted(lw.open(uri).to_arrow()["a"].to_pylist()) == rows
+        if done.returncode == 0:
+            assert rows == states[-1]
+            break
+        assert done.returncode == -9
+        deaths += 1
+        rest = sql.split(";")[states.index(rows) :]
+        lw.sql(";".join(rest), tables={"t": uri})
+        assert sorted(judged(uri).to_table()["a"].to_pylist()) == states[-1]
+    assert deaths >= 2

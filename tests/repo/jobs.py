@@ -51,8 +51,12 @@ def append_until(
 
 
 def call(path: str, storage: Storage, verb: str, args: list[str], options: dict[str, str]) -> None:
-    """One verb of the repository."""
-    getattr(Repository.open(path, storage_options=storage), verb)(*args, **options)
+    """One verb of the repository, or a script in SQL."""
+    repo = Repository.open(path, storage_options=storage)
+    if verb == "sql":
+        lw.sql(*args, repository=repo)
+    else:
+        getattr(repo, verb)(*args, **options)
 
 
 def read_together(path: str, storage: Storage, tables: list[str], states: int, told: str) -> None:

@@ -1,4 +1,4 @@
-"""A death or a failure at every step of merge, reset, revert and cherry-pick.
+"""A death or a failure at every step of merge, reset, revert, cherry-pick and a transaction in SQL.
 
 Whoever reads through the repository sees all tables before or all after the verb. The next writer
 finishes what was begun, and brings nothing back that was given up; pylance then sees what the
@@ -20,6 +20,7 @@ from tests.repo.faults import MOST_STEPS, Steps, at_file_step, at_store_call, hu
 from tests.repo.locations import Where, everywhere
 from tests.repo.scene import ONE, TWO, Scene
 
+import lancewood as lw
 from lancewood.git.opening import open_git
 from lancewood.repo.looking.status import State
 from lancewood.repo.outcome import NotLandedWarning
@@ -154,11 +155,21 @@ def prepared(scene: Scene, name: str) -> Verb:
     if name == "revert":
         scene.both(4)
         return Verb("main", lambda repo: repo.revert("HEAD"), [1, 2, 3, 4], [1, 2, 3], 3)
+    if name == "sql transaction":
+        act = lambda repo: lw.sql(TRANSACTION, repository=repo)  # noqa: E731
+        return Verb("main", act, [1, 2, 3], [1, 3, 4], 4)
     assert name == "cherry-pick"
     scene.both(4, branch="exp")
     return Verb("main", lambda repo: repo.cherry_pick("exp"), [1, 2, 3], [1, 2, 3, 4], 3)
 
 
+TRANSACTION = f"""
+BEGIN;
+DELETE FROM {ONE} WHERE id * 1 = 2;
+UPDATE {TWO} SET id = (SELECT max(id) FROM {TWO}) + 1 WHERE id = 2;
+INSERT INTO {ONE} SELECT max(id) + 1 FROM {ONE};
+COMMIT 'both lose 2 and get 4'
+"""
 VERBS = (
     "merge",
     "merge by rows",
@@ -169,6 +180,7 @@ VERBS = (
     "revert",
     "revert by rows",
     "cherry-pick",
+    "sql transaction",
 )
 
 

@@ -1,4 +1,5 @@
-"""SIGKILL in the middle of merge, reset, revert and cherry-pick, each in a process of its own.
+"""SIGKILL in the middle of merge, reset, revert, cherry-pick and a transaction in SQL, each in a
+process of its own.
 
 A few steps of each, drawn by a seed; with LANCEWOOD_EVERY_STEP=1 every one.
 """
@@ -16,7 +17,7 @@ from tests.repo.forks import Job, run
 from tests.repo.locations import Where
 from tests.repo.scene import Scene
 from tests.repo.test_processes import KILLED, SEED
-from tests.repo.test_verbs_hurt import prepared
+from tests.repo.test_verbs_hurt import TRANSACTION, prepared
 
 AT_ONCE = 8
 CALLS: dict[str, tuple[str, list[str], dict[str, str]]] = {
@@ -28,6 +29,7 @@ CALLS: dict[str, tuple[str, list[str], dict[str, str]]] = {
     "revert": ("revert", ["HEAD"], {}),
     "revert by rows": ("revert", ["HEAD~1"], {}),
     "cherry-pick": ("cherry_pick", ["exp"], {}),
+    "sql transaction": ("sql", [TRANSACTION], {}),
 }
 
 
