@@ -198,7 +198,7 @@ def found_inside(table: lw.Table) -> list[int]:
 def test_vectors_that_are_all_null_cannot_be_learned_from(tmp_path: Path) -> None:
     empty = pa.nulls(300, pa.list_(pa.float32(), WIDTH))
     table = lw.create(tmp_path / "t", pa.table({"id": range(300), "v": empty}))
-    with pytest.raises(lw.UnsupportedError, match="learns from vectors, and .* all are null"):
+    with pytest.raises(lw.UnsupportedError, match=r"learns from vectors, and .* all are null"):
         table.indices.create("v")
 
 

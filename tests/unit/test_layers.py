@@ -134,7 +134,8 @@ LOAD_LATE = {
     *("repo/writing/writable.py", "store/locate.py", "table/naming.py"),
 }
 """Files that ``lw status``, ``log``, ``branch``, ``tag``, ``diff`` or ``lancewood.sql`` load: what
-only some of their functions need is loaded when these are called. ``test_front_door.py`` says what it is for."""
+only some of their functions need is loaded when these are called. ``test_front_door.py`` says what
+it is for."""
 ONLY_IN_THE_CLI = {"typer", "rich"}
 
 
