@@ -17,8 +17,10 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -80,7 +82,8 @@ def run(command: str) -> str:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     looks = {"COLUMNS": "100", "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"}
     if (arguments := alone(command)) is not None:
-        return CliRunner(env=looks).invoke(app, arguments, prog_name="lw").output
+        with sessions_end():
+            return CliRunner(env=looks).invoke(app, arguments, prog_name="lw").output
     done = subprocess.run(
         command,
         shell=True,
@@ -94,16 +97,36 @@ def run(command: str) -> str:
     return done.stdout
 
 
+@contextlib.contextmanager
+def sessions_end() -> Iterator[None]:
+    """A session that a command has started ends with it, as its process would; Java stays."""
+    before = running_session()
+    yield
+    after = running_session()
+    if after is not None and after is not before:
+        after.stop()
+
+
+def running_session() -> Any:
+    """That of this process, if Spark has been loaded at all."""
+    if "pyspark.sql" not in sys.modules:
+        return None
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession()
+
+
 def alone(command: str) -> list[str] | None:
     """The arguments of ``lw`` where nothing else of a shell is asked for.
 
-    Such a command needs no process, whose start takes longer than what it does; but Spark does.
+    Such a command needs no process, whose start takes longer than what it does; but the doctor
+    looks at a new Java.
     """
     lexer = shlex.shlex(command.replace("\\\n", " "), posix=True, punctuation_chars=True)
     lexer.whitespace_split, lexer.commenters = True, ""
     program, *arguments = lexer
     shell_does_more = any(SHELL.search(each) for each in arguments)
-    if program != "lw" or shell_does_more or {"run", "spark"} & set(arguments[:1]):
+    if program != "lw" or shell_does_more or arguments[:1] == ["spark"]:
         return None
     return arguments
 
@@ -123,7 +146,10 @@ def test_a_command_that_prints_something_else_is_noticed() -> None:
     assert alone("lw table head t -w \"s='x' OR a > 1\" \\\n  --json") == [
         *("table", "head", "t", "-w", "s='x' OR a > 1", "--json")
     ]
-    for each in ("lw log | cat", "lw a>b", "lw a && lw b", "cat x", "lw a $HOME", "lw run x.toml"):
+    for each in ("lw log | cat", "lw a>b", "lw a && lw b", "cat x", "lw a $HOME"):
+        assert alone(each) is None, each
+    assert alone("lw run x.toml --run-id 1") == ["run", "x.toml", "--run-id", "1"]
+    for each in ("lw spark doctor", "lw run x.toml --json | cat"):
         assert alone(each) is None, each
     assert matches("a …c  \nd\n", "a b c\nd")
     assert not matches("a … c\n", "a b d\n")

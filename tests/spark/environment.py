@@ -17,8 +17,12 @@ QUICK_START = WITHOUT_ARCHIVE + (
 )
 """The same with the archive, which halves what a start takes. Whether it fits is not said."""
 
-PRELOADED = "--conf spark.python.daemon.module=tests.spark.preloaded pyspark-shell"
-"""What ``spark-submit`` is told: Python workers have all that our tasks load."""
+PRELOADED = (
+    "--conf spark.python.daemon.module=tests.spark.preloaded"
+    " --conf spark.sql.shuffle.partitions=2 pyspark-shell"
+)
+"""What ``spark-submit`` is told: Python workers have all that our tasks load, and a shuffle of a
+few rows is not two hundred tasks."""
 
 
 def of_a_shell(**more: str) -> dict[str, str]:
