@@ -159,6 +159,7 @@ def test_credentials_of_the_table_do_not_follow_its_manifest_into_another_bucket
     s3_options: Options,
     s3_endpoint: str,
     monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     """Both buckets are on one server, which takes everybody's word: the wire tells who asked."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAENVIRONMENT")
@@ -184,6 +185,7 @@ def test_credentials_of_the_table_do_not_follow_its_manifest_into_another_bucket
         for each in wire.requests:
             assert ("x-mine" in each.headers) == (s3_root[5:41] in each.path)
 
+        request.getfixturevalue("pages_decoded_here")  # a process has shown that it asks alike
         for named in ({"allowed_bases": [other]}, {"base_storage_options": {"cold": options}}):
             wire.play()
             acts(lw.open(s3_root, storage_options=options, **named))

@@ -393,6 +393,7 @@ def test_a_wrong_filter_is_told_before_anything_is_read(lw_run: Lw, uri: str, na
     assert json.loads(ran.err)
 
 
+@pytest.mark.usefixtures("pages_decoded_here")
 def test_a_bucket_is_a_place_like_any_other(
     lw_ok: Lw, s3_root: str, s3_options: dict[str, str], tmp_path: Path
 ) -> None:

@@ -158,6 +158,7 @@ def test_a_wrong_length_of_time_is_a_wrong_command_line(
     assert options[0] in ran.err
 
 
+@pytest.mark.usefixtures("pages_decoded_here")
 def test_verify_tells_that_a_table_is_whole(lw_ok: Lw, uri: str) -> None:
     told = lw_ok("table", "verify", uri).out
     assert told == (

@@ -82,6 +82,7 @@ def test_a_whole_table_has_no_problems(tmp_path: Path, version: str) -> None:
     assert report.deletion_files == 1
 
 
+@pytest.mark.usefixtures("pages_decoded_here")
 def test_a_table_without_stable_ids_or_rows_has_no_problems(tmp_path: Path) -> None:
     assert lw.create(tmp_path / "t", ROWS, stable_row_ids=False).verify(deep=True).ok
     assert lw.create(tmp_path / "u", ROWS.schema).verify(deep=True).ok
@@ -116,6 +117,7 @@ def test_tasks_and_results_travel(uri: str) -> None:
 # Files
 
 
+@pytest.mark.usefixtures("pages_decoded_here")
 def test_a_missing_data_file_is_found(uri: str) -> None:
     path = data_file(uri, 1)
     path.unlink()

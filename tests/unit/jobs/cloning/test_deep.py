@@ -78,6 +78,7 @@ def test_a_missing_file_stops_it_before_there_is_a_table(table: lw.Table, tmp_pa
     assert not lw.exists(tmp_path / "c")
 
 
+@pytest.mark.usefixtures("pages_decoded_here")
 def test_a_file_of_another_size_stops_it_and_a_second_attempt_works(
     table: lw.Table, tmp_path: Path
 ) -> None:
