@@ -122,7 +122,7 @@ LOADED_BY_CALLS = {("table", "jobs")}
 LOAD_LATE = {
     *("catalog/membership.py", "catalog/opening.py", "catalog/repository_tags.py"),
     *("cli/diff_options.py", "cli/file_options.py", "cli/repository/showing.py"),
-    *("cli/showing_diffs.py", "engine/base/arrow_input.py", "engine/location/location.py"),
+    *("cli/showing.py", "engine/base/arrow_input.py", "engine/location/location.py"),
     "engine/snapshot/access.py",
     *("engine/snapshot/snapshot.py", "engine/staging/landing.py", "engine/staging/steps.py"),
     *("git/opening.py", "jobs/upkeep/retention.py", "model/landing.py", "query/sources.py"),

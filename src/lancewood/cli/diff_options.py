@@ -16,7 +16,7 @@ from lancewood.cli.file_options import DifferingRows
 from lancewood.cli.output import Output
 
 if TYPE_CHECKING:
-    from lancewood.cli.showing_diffs import ShownDiff
+    from lancewood.cli.showing import ShownDiff
     from lancewood.table import Diff
 
 
@@ -87,7 +87,7 @@ class DiffOptions(DifferingRows):
     ) -> ShownDiff:
         """Show a diff. ``about`` begins the document of ``--stat``, ``title`` is the name of the
         table where several are shown."""
-        from lancewood.cli.showing_diffs import ShownDiff
+        from lancewood.cli.showing import ShownDiff
 
         output.short = not self.full
         shown = ShownDiff(found, output, self.limit, title)

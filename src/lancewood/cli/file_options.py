@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from lancewood.cli import options
-from lancewood.cli.option_sets import OptionSet
+from lancewood.cli.options import OptionSet
 from lancewood.errors import InvalidInputError
 from lancewood.files.formats import FileFormat, checked_encoding
 

@@ -6,12 +6,108 @@ until a command is used.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import ClassVar
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any, ClassVar, NamedTuple
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from lancewood.cli.lazy import CommandEntry, LazyGroup, new_app
+from lancewood.cli.options import expanded
+
+COMMAND: ContextVar[str] = ContextVar("COMMAND", default="lw")
+"""What runs, as it is typed: ``lw table delete``."""
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+class CommandEntry(NamedTuple):
+    """Which function a command is, and the one line that lists show of it."""
+
+    function: str
+    """The module below ``lancewood.cli``, a colon, and the function; or a Typer group there."""
+    summary: str
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands are imported when they are used."""
+
+    entries: ClassVar[dict[str, CommandEntry]] = {}
+    known_as: ClassVar[dict[str, str]] = {}
+    """What people may type, and what the command is called here."""
+
+    def instead_of(self, name: str) -> str | None:
+        """What to do instead of a command that is not here on purpose."""
+        return None
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._only_names = False
+        self.commands = {
+            name: TyperCommand(name, help=each.summary, short_help=each.summary)
+            for name, each in self.entries.items()
+        }
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command itself; while names are listed, a stand-in with its summary."""
+        if self._only_names or cmd_name not in self.entries:
+            return self.commands.get(cmd_name)
+        return load_command(cmd_name, self.entries[cmd_name].function)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = args[0] if args else ""
+        if name not in self.entries and not ctx.resilient_parsing:
+            instead = self.instead_of(name)
+            if instead is not None:
+                ctx.fail(f"No such command {name!r}: {instead}")
+            near = get_close_matches(name, [*self.entries, *self.known_as], 1)
+            if near and near[0] not in self.entries:
+                ctx.fail(f"No such command {name!r}. Did you mean {self.known_as[near[0]]!r}?")
+        COMMAND.set(f"{ctx.command_path} {name}")
+        return super().resolve_command(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        with self._naming():
+            super().format_help(ctx, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        with self._naming():
+            return super().shell_complete(ctx, incomplete)
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        self._only_names = True
+        try:
+            yield
+        finally:
+            self._only_names = False
+
+
+def load_command(name: str, function: str) -> Any:
+    """Import the module of a command and make the command."""
+    module, _, attribute = function.partition(":")
+    found = getattr(import_module(f"lancewood.cli.{module}"), attribute)
+    if not isinstance(found, typer.Typer):
+        app = new_app(add_completion=False)
+        app.command(name, context_settings=CONTEXT)(expanded(found))
+        found = app
+    made = typer.main.get_command(found)
+    made.name = name
+    return made
+
+
+def new_app(cls: type[LazyGroup] | None = None, **settings: Any) -> typer.Typer:
+    """A Typer that prints plain help and leaves errors to ``main``."""
+    return typer.Typer(
+        cls=cls,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings=CONTEXT,
+        **settings,
+    )
+
 
 STARTED_AT: ContextVar[str | None] = ContextVar("started_at", default=None)
 """The uri of a repository in a bucket, if ``-C`` was given one."""
@@ -52,7 +148,7 @@ VERBS: dict[str, CommandEntry] = {
         "Show which tables differ between two commits, and with --rows which rows and cells.",
     ),
     "blame": CommandEntry(
-        "repository.blaming:blame_command",
+        "repository.diffing:blame_command",
         "Show which commit brought each row or cell.",
     ),
     "branch": CommandEntry("repository.refs:branch_command", "List, make or delete branches."),
@@ -116,11 +212,11 @@ class TableGroup(LazyGroup):
     entries: ClassVar[dict[str, CommandEntry]] = {
         "create": CommandEntry("commands.create:create_command", "Make an empty table."),
         "import": CommandEntry(
-            "commands.import_files:import_files_command",
+            "commands.files:import_files_command",
             "Load files into a new or an existing table.",
         ),
         "export": CommandEntry(
-            "commands.export:export_command", "Write rows to a file or to stdout."
+            "commands.files:export_command", "Write rows to a file or to stdout."
         ),
         "info": CommandEntry(
             "commands.info:info_command", "Show what a table is: size, versions, flags, settings."
@@ -134,76 +230,76 @@ class TableGroup(LazyGroup):
         ),
         "count": CommandEntry("commands.rows:count_command", "Count rows."),
         "search": CommandEntry(
-            "commands.search:search_command",
+            "commands.rows:search_command",
             "Find rows that are like a vector, a row or a text.",
         ),
-        "delete": CommandEntry("commands.change_rows:delete_command", "Delete rows."),
-        "update": CommandEntry("commands.change_rows:update_command", "Change values of rows."),
+        "delete": CommandEntry("commands.changing:delete_command", "Delete rows."),
+        "update": CommandEntry("commands.changing:update_command", "Change values of rows."),
         "merge": CommandEntry(
-            "commands.merge:merge_command", "Insert, update and delete rows by key, from files."
+            "commands.changing:merge_command", "Insert, update and delete rows by key, from files."
         ),
         "add-columns": CommandEntry(
-            "commands.add_columns:add_columns_command",
+            "commands.columns:add_columns_command",
             "Add columns: computed, empty, or from a file.",
         ),
-        "drop-columns": CommandEntry(
-            "commands.change_columns:drop_columns_command", "Remove columns."
-        ),
+        "drop-columns": CommandEntry("commands.columns:drop_columns_command", "Remove columns."),
         "rename-column": CommandEntry(
-            "commands.change_columns:rename_column_command", "Give a column another name."
+            "commands.columns:rename_column_command", "Give a column another name."
         ),
         "cast-column": CommandEntry(
-            "commands.change_columns:cast_column_command", "Give a column another type."
+            "commands.columns:cast_column_command", "Give a column another type."
         ),
         "replace-columns": CommandEntry(
-            "commands.add_columns:replace_columns_command",
+            "commands.columns:replace_columns_command",
             "Replace the values of columns in some fragments.",
         ),
         "versions": CommandEntry("commands.info:versions_command", "List versions, newest first."),
         "changes": CommandEntry(
-            "commands.changes:changes_command",
+            "commands.comparing:changes_command",
             "Show rows that were inserted, updated or deleted in between.",
         ),
         "diff": CommandEntry(
-            "commands.diff:diff_command",
+            "commands.comparing:diff_command",
             "Show which rows and cells differ between two revisions.",
         ),
         "blame": CommandEntry(
-            "commands.blame:blame_command",
+            "commands.comparing:blame_command",
             "Show which version wrote each row or cell.",
         ),
         "files": CommandEntry("commands.info:files_command", "List fragments with their files."),
         "restore": CommandEntry(
-            "commands.restore:restore_command", "Make an older version the newest again."
+            "commands.upkeep:restore_command", "Make an older version the newest again."
         ),
         "branch": CommandEntry(
-            "commands.branch:branch_command", "List, make, delete, rename or reset branches."
+            "commands.branches:branch_command", "List, make, delete, rename or reset branches."
         ),
         "tag": CommandEntry("commands.tag:tag_command", "List, make, move or delete tags."),
         "publish": CommandEntry(
-            "commands.publish:publish_command",
+            "commands.branches:publish_command",
             "Bring the work on a branch to the branch it was made from.",
         ),
         "merge-branch": CommandEntry(
-            "commands.merge_branch:merge_branch_command",
+            "commands.branches:merge_branch_command",
             "Merge the work on a branch into another one, by rows.",
         ),
         "conflicts": CommandEntry(
-            "commands.merge_branch:conflicts_command",
+            "commands.branches:conflicts_command",
             "Show the rows that a merge of a branch would leave to decide.",
         ),
         "config": CommandEntry(
             "commands.create:config_command", "Show, set or unset the table's settings."
         ),
         "compact": CommandEntry(
-            "commands.compact:compact_command", "Join small fragments and leave out deleted rows."
+            "commands.upkeep:compact_command", "Join small fragments and leave out deleted rows."
         ),
         "cleanup": CommandEntry(
-            "commands.cleanup:cleanup_command", "Remove old versions, and files that nothing needs."
+            "commands.upkeep:cleanup_command", "Remove old versions, and files that nothing needs."
         ),
-        "verify": CommandEntry("commands.verify:verify_command", "Check that a version is whole."),
+        "verify": CommandEntry(
+            "commands.checking:verify_command", "Check that a version is whole."
+        ),
         "repair": CommandEntry(
-            "commands.verify:repair_command", "Propose how to mend a table, and do it if told so."
+            "commands.checking:repair_command", "Propose how to mend a table, and do it if told so."
         ),
         "index": CommandEntry(
             "groups:index_group", "Build, list, extend, optimize or drop indices."
@@ -212,25 +308,25 @@ class TableGroup(LazyGroup):
             "commands.info:index_mask_command", "Show which rows an index may answer for."
         ),
         "clone": CommandEntry(
-            "commands.clone:clone_command",
+            "commands.places:clone_command",
             "Make another table that begins with a version of this one.",
         ),
         "detach": CommandEntry(
-            "commands.clone:detach_command",
+            "commands.places:detach_command",
             "Copy in what a clone or a branch reads from elsewhere.",
         ),
         "base": CommandEntry(
-            "commands.base:base_command", "List, add or set the other roots of a table's files."
+            "commands.places:base_command", "List, add or set the other roots of a table's files."
         ),
         "move": CommandEntry(
-            "commands.base:move_command", "Bring fragments to another root of the table."
+            "commands.places:move_command", "Bring fragments to another root of the table."
         ),
         "relocate": CommandEntry(
-            "commands.relocate:relocate_command",
+            "commands.places:relocate_command",
             "Write the present place of a moved table into its manifests.",
         ),
         "migrate-names": CommandEntry(
-            "commands.relocate:migrate_names_command",
+            "commands.places:migrate_names_command",
             "Rename manifests from scheme V1 to V2, or finish doing so.",
         ),
         "drop": CommandEntry("commands.create:drop_command", "Delete a table."),
@@ -294,7 +390,7 @@ class SparkGroup(LazyGroup):
 
     entries: ClassVar[dict[str, CommandEntry]] = {
         "doctor": CommandEntry(
-            "commands.doctor:spark_doctor_command", "Say what Spark needs, and what is missing."
+            "commands.checking:spark_doctor_command", "Say what Spark needs, and what is missing."
         ),
     }
     known_as: ClassVar[dict[str, str]] = {"check": "doctor", "info": "doctor", "java": "doctor"}

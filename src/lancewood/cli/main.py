@@ -23,12 +23,20 @@ from lancewood.cli.failing import (
     as_typed,
     exit_code_of,
     hide_secrets,
+    instead_of_option,
+    instead_of_verb,
     near_table,
     without_extra_arguments,
 )
-from lancewood.cli.git_words import instead_of_option, instead_of_verb
-from lancewood.cli.groups import KNOWN_AS, STARTED_AT, VERBS, TableGroup
-from lancewood.cli.lazy import CommandEntry, LazyGroup, new_app
+from lancewood.cli.groups import (
+    KNOWN_AS,
+    STARTED_AT,
+    VERBS,
+    CommandEntry,
+    LazyGroup,
+    TableGroup,
+    new_app,
+)
 from lancewood.cli.output import json_line, shown_safely
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
 from lancewood.repo import is_uri
@@ -60,7 +68,7 @@ class RootGroup(LazyGroup):
         "repo": CommandEntry("groups:repo_group", "Make a repository of something else."),
         "spark": CommandEntry("groups:spark_group", "Look after what Spark needs."),
         "doctor": CommandEntry(
-            "commands.doctor:doctor_command", "Check a place and the table in it."
+            "commands.checking:doctor_command", "Check a place and the table in it."
         ),
     }
     known_as: ClassVar[dict[str, str]] = {

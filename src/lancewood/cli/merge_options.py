@@ -16,9 +16,9 @@ import typer
 import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.file_options import DifferingRows
-from lancewood.cli.option_sets import OptionSet
+from lancewood.cli.options import OptionSet
 from lancewood.cli.output import Output, counted, note
-from lancewood.cli.showing_conflicts import ShownConflicts, note_stale, show_columns
+from lancewood.cli.showing import ShownConflicts, note_stale, show_columns
 from lancewood.files.formats import STDIN, FileFormat, require_format
 from lancewood.files.sinks import STDOUT, check_target
 from lancewood.files.sources import ImportOptions, SourceFiles

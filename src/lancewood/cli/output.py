@@ -2,7 +2,7 @@
 
 A terminal gets tables with figures that are easy to read. Elsewhere there is plain text: two spaces
 between columns, bare figures. Long values of rows are cut in both, unless ``--full`` is said; JSON
-has them whole.
+has them whole. Long answers go through a pager on a terminal, as git's do: ``PAGER``, or less.
 
 Texts from tables, commits and files are not trusted. ``shown_safely`` stands between every command
 and its terminal, so that no name, value or message can move the cursor or reverse a line.
@@ -12,10 +12,14 @@ from __future__ import annotations
 
 import base64
 import codecs
+import contextlib
 import io
 import json
+import os
 import re
+import shutil
 import struct
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
@@ -472,3 +476,37 @@ def outcome(verb: str, past: str, what: str, *, dry_run: bool) -> str:
 def note(text: str) -> None:
     """Print something that people may like to know to stderr."""
     print(text, file=sys.stderr)
+
+
+_STDOUT = 1
+_LESS = {"LESS": "FRX", "LV": "-c"}
+"""What git says to a pager: leave if all fits on the screen, and let colours through."""
+
+
+@contextlib.contextmanager
+def paged(output: Output, *, is_text: bool = True) -> Iterator[None]:
+    """Send what is printed in the block through a pager, if it is text that a person reads."""
+    command = _pager() if is_text and output.is_read_by_a_person else None
+    if command is None:
+        yield
+        return
+    sys.stdout.flush()
+    terminal = os.dup(_STDOUT)
+    with subprocess.Popen(
+        command, shell=True, stdin=subprocess.PIPE, env={**_LESS, **os.environ}
+    ) as pager:
+        assert pager.stdin is not None
+        os.dup2(pager.stdin.fileno(), _STDOUT)
+        pager.stdin.close()
+        try:
+            yield
+            sys.stdout.flush()
+        finally:
+            os.dup2(terminal, _STDOUT)
+            os.close(terminal)
+
+
+def _pager() -> str | None:
+    """The command that pages; None if there is none, or it is told to do nothing."""
+    chosen = os.environ.get("PAGER", "less" if shutil.which("less") else "").strip()
+    return None if chosen in ("", "cat") else chosen

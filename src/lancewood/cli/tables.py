@@ -21,8 +21,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
 import typer
 
 import lancewood as lw
-from lancewood.cli.option_sets import OptionSet
-from lancewood.cli.options import DryRun, StoreOptions, pairs
+from lancewood.cli.options import DryRun, OptionSet, StoreOptions, pairs
 from lancewood.cli.output import outcome
 from lancewood.cli.progress import task_runner
 from lancewood.cli.repository.names import TableNames, check_main_is_meant

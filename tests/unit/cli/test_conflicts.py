@@ -14,7 +14,7 @@ import typer
 
 from lancewood.cli.merge_options import Deciding, Deletes, Detect, MergeOptions, read_decisions
 from lancewood.cli.output import Output
-from lancewood.cli.showing_conflicts import ShownConflicts, show_columns
+from lancewood.cli.showing import ShownConflicts, show_columns
 from lancewood.errors import AlreadyExistsError, NotFoundError
 from lancewood.files.formats import FileFormat
 from lancewood.jobs.uniting.resolving import Resolve

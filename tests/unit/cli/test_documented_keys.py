@@ -13,8 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.cli.groups import IndexGroup, TableGroup
-from lancewood.cli.lazy import load_command
+from lancewood.cli.groups import IndexGroup, TableGroup, load_command
 from lancewood.cli.main import RootGroup
 
 Lw = Callable[..., Any]

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from lancewood.cli.git_words import OPTIONS, VERBS
-from lancewood.cli.groups import KNOWN_AS
-from lancewood.cli.lazy import load_command
+from lancewood.cli.failing import OPTIONS, VERBS
+from lancewood.cli.groups import KNOWN_AS, load_command
 from lancewood.cli.main import RootGroup
 
 Lw = Callable[..., Any]

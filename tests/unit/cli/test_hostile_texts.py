@@ -19,7 +19,7 @@ from tests.interop.git_judge import git
 
 import lancewood as lw
 from lancewood.cli.failing import ExitCode
-from lancewood.cli.lazy import load_command
+from lancewood.cli.groups import load_command
 from lancewood.cli.main import RootGroup
 from lancewood.cli.output import Output, shown_safely, visible
 from lancewood.cli.tables import TableOptions

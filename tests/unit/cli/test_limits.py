@@ -10,8 +10,8 @@ import pytest
 from tests.unit.cli.conftest import Lw
 
 import lancewood as lw
-from lancewood.cli.limited import Limited
 from lancewood.cli.output import MOST_COUNTED, Output
+from lancewood.cli.showing import Limited
 
 ROWS = pa.table({"id": [*range(1, 8)], "label": [*"abcdefg"]})
 

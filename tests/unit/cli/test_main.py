@@ -14,8 +14,7 @@ import typer
 
 import lancewood as lw
 from lancewood.cli.failing import MEANINGS, ExitCode, hide_secrets
-from lancewood.cli.groups import KNOWN_AS, VERBS, IndexGroup, TableGroup
-from lancewood.cli.lazy import CommandEntry, load_command
+from lancewood.cli.groups import KNOWN_AS, VERBS, CommandEntry, IndexGroup, TableGroup, load_command
 from lancewood.cli.main import RootGroup
 
 Lw = Callable[..., Any]

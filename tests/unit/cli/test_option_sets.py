@@ -10,8 +10,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from lancewood.cli.lazy import new_app
-from lancewood.cli.option_sets import Command, OptionSet, expanded
+from lancewood.cli.groups import new_app
+from lancewood.cli.options import Command, OptionSet, expanded
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.cli.groups import VERBS
-from lancewood.cli.lazy import load_command
+from lancewood.cli.groups import VERBS, load_command
 
 Lw = Callable[..., Any]
 ROWS = pa.table({"id": [1, 2, 3]})

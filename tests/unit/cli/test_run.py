@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lancewood.cli.failing import ExitCode
-from lancewood.cli.lazy import load_command
+from lancewood.cli.groups import load_command
 from lancewood.cli.main import RootGroup
 from lancewood.cli.pipeline.run import interruption_noted
 from lancewood.errors import InvalidInputError, RunFailedError

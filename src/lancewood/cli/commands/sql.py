@@ -25,9 +25,9 @@ import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.commands.rows import ReadableRows, print_rows
 from lancewood.cli.file_options import check_safe
-from lancewood.cli.limited import Limited
 from lancewood.cli.output import note
 from lancewood.cli.repository.names import find_repository, warnings_shown
+from lancewood.cli.showing import Limited
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
 from lancewood.files.formats import FileFormat
 from lancewood.files.sinks import STDOUT, writing

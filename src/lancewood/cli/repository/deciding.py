@@ -14,11 +14,10 @@ import typer
 
 import lancewood as lw
 from lancewood.cli.merge_options import ConflictOptions, Deciding
-from lancewood.cli.output import counted, note
-from lancewood.cli.paging import paged
+from lancewood.cli.output import counted, note, paged
 from lancewood.cli.repository.names import InRepository
 from lancewood.cli.repository.showing import Author, Into, Merging, plain
-from lancewood.cli.showing_conflicts import note_stale
+from lancewood.cli.showing import note_stale
 from lancewood.errors import InvalidInputError, MergeConflictError
 from lancewood.repo import decisions_ref
 from lancewood.table import Conflicts

@@ -9,8 +9,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from lancewood.cli.output import Output
-from lancewood.cli.paging import paged
+from lancewood.cli.output import Output, paged
 from lancewood.cli.repository.names import InRepository
 from lancewood.cli.repository.showing import (
     REVISIONS,

@@ -30,7 +30,7 @@ from lancewood.cli.repository.showing import (
     stat_lines,
     taken_in_lines,
 )
-from lancewood.cli.showing_conflicts import in_words, note_all
+from lancewood.cli.showing import in_words, note_all
 from lancewood.repo import Committed, Hash
 
 _COUNTED = ("inserted", "updated", "deleted", "rewritten", "joined", "resolved")

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import TextIO
 
 import lancewood as lw
-from lancewood.cli.groups import STARTED_AT
-from lancewood.cli.lazy import COMMAND
+from lancewood.cli.groups import COMMAND, STARTED_AT
 from lancewood.cli.options import StoreOptions
 from lancewood.cli.output import note
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError

@@ -226,7 +226,7 @@ def stat_lines(
 ) -> Iterator[str]:
     """Changes of tables in the form of ``git diff --stat``; nothing for none. Of tables that were
     ``merged`` by rows also what was put together, and what was decided."""
-    from lancewood.cli.showing_conflicts import decided_words
+    from lancewood.cli.showing import decided_words
 
     locations = max((width(each.name) for each in changes), default=0)
     for each in changes:

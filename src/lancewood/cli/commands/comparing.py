@@ -1,0 +1,181 @@
+"""``lw table diff``, ``changes`` and ``blame``: which rows differ between versions, and who wrote
+them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+
+import lancewood as lw
+from lancewood.cli import options
+from lancewood.cli.commands.rows import print_rows
+from lancewood.cli.diff_options import DiffOptions
+from lancewood.cli.file_options import ToStdout, check_safe
+from lancewood.cli.output import counted, paged
+from lancewood.cli.showing import BlameOptions
+from lancewood.cli.tables import BranchOptions, Reading
+from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
+from lancewood.files.sinks import STDOUT, writing
+from lancewood.table import CHANGE, Changes, diff
+
+
+def diff_command(
+    uri: options.UriOrName,
+    a: Annotated[
+        str,
+        typer.Argument(
+            metavar="A",
+            help="The earlier revision: number, tag, branch, branch:number; or another table.",
+        ),
+    ],
+    b: Annotated[
+        str | None, typer.Argument(metavar="B", help="The later one; the newest version without.")
+    ] = None,
+    *,
+    asked: DiffOptions,
+    given: BranchOptions,
+) -> None:
+    """Show which rows and cells differ between two revisions.
+
+    They may be on any branches. + is a row that B has and A has not, - the other way round, ~ one
+    that both have with other values. Files that were rewritten, new, renamed and cast columns are
+    no changes of rows. Rows are known by their stable ids; those that were written anew by --on, or
+    by the primary key. Where A is another table, that is the later one, and all rows are known by
+    key.
+
+    JSON lines with keys: _change, _rowid, _columns, before, after; with --cells _rowid, the key,
+    column, before and after as JSON texts. With --stat one document with uri, from, to, inserted,
+    updated, deleted, unchanged, cells and columns.
+    """
+    asked.check(as_json=given.json)
+    table = given.to_compare(uri)
+    try:
+        one = given.compared(uri, table, a)
+    except (NotFoundError, InvalidInputError) as missing:
+        one, other = table, _another_table(given, a, b, missing)
+        about = {"uri": table.uri, "from": table.version, "to": a}
+    else:
+        other = table if b is None else given.compared(uri, table, b)
+        about = {"uri": table.uri, "from": a, "to": b or table.version}
+    found = diff(one, other, **asked.arguments)
+    output = given.output
+    with paged(output, is_text=asked.format is None):
+        shown = asked.show(found, output, about)
+    asked.end(each.is_different for each in [shown])
+
+
+def _another_table(
+    given: BranchOptions, uri: str, later: str | None, missing: LancewoodError
+) -> lw.Table:
+    """The table that was named instead of a revision; raises what is missing if there is none."""
+    if later is None:
+        with contextlib.suppress(NotFoundError, InvalidInputError):
+            return given.newest(uri)
+    raise missing
+
+
+def changes_command(
+    uri: options.UriOrName,
+    since: Annotated[
+        str,
+        typer.Option(
+            "--since",
+            metavar="REVISION",
+            help="The earlier version: its number, a tag or branch, or a commit of the repository.",
+        ),
+    ],
+    until: Annotated[
+        str | None,
+        typer.Option(
+            "--until", metavar="REVISION", help="The later version, said so; the newest without."
+        ),
+    ] = None,
+    columns: options.Columns = None,
+    count: Annotated[bool, typer.Option("--count", help="Only how many rows of each.")] = False,
+    format: ToStdout = None,
+    safe: options.Safe = False,
+    full: options.Full = False,
+    *,
+    given: BranchOptions,
+) -> None:
+    """Show rows that were inserted, updated or deleted in between.
+
+    A deleted row is shown with the values that it had, an updated one with those that it has. New
+    columns, renamed ones and compaction are no changes of rows. Needs stable row ids.
+
+    JSON lines with keys: _change, _rowid; then one for each column. With --count one document with
+    uri, since, until, inserted, updated and deleted.
+    """
+    if format is not None and (given.json or count):
+        raise typer.BadParameter("--format stands alone, without --json and --count")
+    check_safe(safe, format)
+    table = given.to_compare(uri)
+    first, last = (
+        None if each is None else given.compared_version(uri, table, each)
+        for each in (since, until)
+    )
+    assert first is not None
+    changes = table.changes(first, last, columns=options.names(columns))
+    if count:
+        found = changes.counts
+        known = {"inserted": found.inserted, "updated": found.updated, "deleted": found.deleted}
+        document = {"uri": table.uri, "since": changes.since, "until": changes.until, **known}
+        given.output.document(document, _summary(changes))
+        return
+    shown = _ChangeFirst(changes)
+    if format is None:
+        print_rows(shown, given.output_of_rows(full=full))
+        given.note(_summary(changes))
+        return
+    with writing(STDOUT, format, shown.schema, force=False, safe=safe) as sink:
+        for batch in shown.to_batches():
+            sink.write(batch)
+
+
+class _ChangeFirst:
+    """Changes with the word for what became of a row in front."""
+
+    def __init__(self, changes: Changes) -> None:
+        self._changes = changes
+
+    @property
+    def schema(self) -> pa.Schema:
+        known = self._changes.schema
+        return pa.schema([known.field(each) for each in self._names()], known.metadata)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        for each in self._changes.to_batches():
+            yield each.select(self._names())
+
+    def _names(self) -> list[str]:
+        return [CHANGE, *(each for each in self._changes.schema.names if each != CHANGE)]
+
+
+def _summary(changes: Changes) -> str:
+    found = changes.counts
+    return (
+        f"{counted(found.inserted, 'row')} inserted, {found.updated:,} updated, "
+        f"{found.deleted:,} deleted since version {changes.since} until {changes.until}"
+    )
+
+
+def blame_command(uri: options.UriOrName, *, asked: BlameOptions, read: Reading) -> None:
+    """Show which version wrote each row or cell.
+
+    Values count: what was written again, compacted, or got another column did not change. A line
+    has the branch and the version, the operation and its moment, and the row: its primary key, or
+    else its first columns. ^ says that versions that had to be read were cleaned up: then it is the
+    version that the row is marked with.
+
+    JSON lines with keys: _rowid, _inserted, _changed; and one for each column that is shown.
+    _inserted and _changed have version, branch, time, operation, message, and _changed has exact.
+    With --cells _column, _value and _written instead of these two.
+    """
+    table, output = read.table(uri), read.output
+    with paged(output, is_text=asked.format is None):
+        asked.show(table.blame, table.schema, output)

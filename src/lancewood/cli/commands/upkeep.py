@@ -1,0 +1,229 @@
+"""``lw table compact``, ``cleanup`` and ``restore``: fewer fragments, fewer versions, an older one
+again.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import lancewood as lw
+from lancewood.cli import options
+from lancewood.cli.output import counted, human_size, note
+from lancewood.cli.tables import BranchOptions, PlannedWriting, Writing, counts_of, stands, stays
+from lancewood.table import IN_FLIGHT, MAIN, FileLimits
+
+
+def compact_command(
+    uri: options.Uri,
+    target_rows: Annotated[
+        int,
+        typer.Option(
+            "--target-rows", metavar="N", min=1, help="Fragments with fewer rows are joined."
+        ),
+    ] = FileLimits().max_rows,
+    max_deleted: Annotated[
+        float,
+        typer.Option(
+            "--max-deleted",
+            metavar="SHARE",
+            min=0,
+            max=1,
+            help="A fragment of which more is deleted is written anew.",
+        ),
+    ] = 0.1,
+    *,
+    write: PlannedWriting,
+) -> None:
+    """Join small fragments and leave out deleted rows.
+
+    Rows keep their order, and their ids where those are stable. Others may write meanwhile. Older
+    versions keep their files until cleanup removes them. Indices that name rows by where they are
+    (BTREE, ZONEMAP and BLOOMFILTER; all without stable row ids) no longer cover what was rewritten.
+
+    JSON keys: uri, version, branch, dry_run, fragments_removed, fragments_added, files_removed,
+    files_added, uncovered_indices, uncovered_rows, blocking_indices.
+    """
+    table = write.table(uri)
+    with write.runner() as runner:
+        table = table.compact(
+            target_rows=target_rows, max_deleted=max_deleted, runner=runner, **write.facts
+        )
+    counts = counts_of(table, lw.CompactionCounts)
+    text = f"nothing would be gained; {stays(table)}"
+    if counts.fragments_removed:
+        old = f"{counted(counts.fragments_removed, 'fragment')} of {counts.files_removed:,} files"
+        new = f"{counts.fragments_added:,} of {counts.files_added:,}"
+        text = write.outcome("replace", "replaced", f"{old} by {new} in {stands(table)}")
+    write.answer(
+        table,
+        text,
+        fragments_removed=counts.fragments_removed,
+        fragments_added=counts.fragments_added,
+        files_removed=counts.files_removed,
+        files_added=counts.files_added,
+        uncovered_indices=list(counts.uncovered_indices),
+        uncovered_rows=counts.uncovered_rows,
+        blocking_indices=list(counts.blocking_indices),
+    )
+    if counts.blocking_indices:
+        note(
+            f"small fragments stay apart because indices {', '.join(counts.blocking_indices)} "
+            f"cover them in several segments, or not all: lw table index optimize {table.uri} "
+            "(Table.indices.optimize()), and compact again"
+        )
+    if counts.uncovered_indices:
+        cover = "would no longer cover" if write.dry_run else "no longer cover"
+        rows = counted(counts.uncovered_rows, "row")
+        names = ", ".join(counts.uncovered_indices)
+        note(f"indices {names} {cover} {rows}: lw table index extend {table.uri}")
+
+
+def cleanup_command(
+    uri: options.Uri,
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            "--older-than", metavar="TIME", help="Versions older than this go: 14d, 12h, 1d12h."
+        ),
+    ] = None,
+    keep_versions: Annotated[
+        int | None,
+        typer.Option("--keep-versions", metavar="N", min=1, help="The newest N versions stay."),
+    ] = None,
+    protect: Annotated[
+        list[int] | None,
+        typer.Option("--protect", metavar="N", help="This version stays. May be repeated."),
+    ] = None,
+    in_flight: Annotated[
+        str | None,
+        typer.Option(
+            "--in-flight",
+            metavar="TIME",
+            help="Files that no version names stay so long, as a writer may be at work on them; "
+            "versions too, but 10 minutes at most. 0s where nobody writes. "
+            f"Default: {IN_FLIGHT.days}d.",
+        ),
+    ] = None,
+    dry_run: options.DryRun = False,
+    *,
+    given: BranchOptions,
+) -> None:
+    """Remove old versions, and files that nothing needs.
+
+    A version goes if it is older than --older-than and not among the newest --keep-versions; with
+    neither none goes, only what failed writers left. The newest version, tagged ones and those that
+    branches start from always stay.
+
+    JSON keys: uri, dry_run, versions, manifests, data_files, deletion_files, transactions,
+    index_files, bytes, kept, detached, in_flight, unpinned, still_pinned, landed. What is unpinned
+    has root and tag: a source of this clone that none of its versions reads from any more. What is
+    still pinned has root and why. Landed are versions that commits of a repository had waiting.
+    """
+    age = options.span(older_than, "--older-than")
+    window = options.span(in_flight, "--in-flight")
+    table = given.newest(uri)
+    with given.runner() as runner:
+        report = table.cleanup(
+            older_than=age,
+            keep_versions=keep_versions,
+            protect=protect or (),
+            in_flight=IN_FLIGHT if window is None else window,
+            dry_run=dry_run,
+            runner=runner,
+        )
+    document = {
+        "uri": table.uri,
+        "dry_run": report.dry_run,
+        "versions": list(report.versions),
+        "manifests": report.manifests,
+        "data_files": report.data_files,
+        "deletion_files": report.deletion_files,
+        "transactions": report.transactions,
+        "index_files": report.index_files,
+        "bytes": report.bytes,
+        "kept": [{"version": each.version, "why": each.why} for each in report.kept],
+        "detached": report.detached,
+        "in_flight": report.in_flight,
+        "unpinned": [{"root": each.root, "tag": each.tag} for each in report.unpinned],
+        "still_pinned": [{"root": each.root, "why": each.why} for each in report.still_pinned],
+        "landed": list(report.landed),
+    }
+    given.output.document(document, "\n".join(_lines(table.uri, report)))
+
+
+def _lines(uri: str, report: lw.CleanupReport) -> list[str]:
+    kinds = {
+        "manifest": report.manifests,
+        "data file": report.data_files,
+        "deletion file": report.deletion_files,
+        "transaction": report.transactions,
+        "index file": report.index_files,
+    }
+    files = ", ".join(counted(number, kind) for kind, number in kinds.items() if number)
+    verb = "would remove" if report.dry_run else "removed"
+    lines = [f"version {each} landed first: a commit had it waiting" for each in report.landed]
+    lines += [f"{verb} {counted(len(report.versions), 'version')} of {uri}"]
+    if files:
+        lines.append(f"files: {files} ({human_size(report.bytes)})")
+    lines += [f"version {each.version} stays: {each.why}" for each in report.kept]
+    lines += [f"{each.root} is read no more: its tag {each.tag} went" for each in report.unpinned]
+    lines += [f"{each.root} keeps its pin: {each.why}" for each in report.still_pinned]
+    if report.in_flight:
+        lines.append(
+            f"{counted(report.in_flight, 'file')} without a version may belong to a writer at work;"
+            " --in-flight says for how long they stay"
+        )
+    return lines
+
+
+def restore_command(
+    uri: options.Uri,
+    target: Annotated[
+        str | None,
+        typer.Argument(metavar="VERSION", help="What to come back to: a number or a tag."),
+    ] = None,
+    tag: Annotated[
+        str | None, typer.Option("--tag", metavar="NAME", help="Come back to this tag.")
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at", metavar="REVISION", help="Come back to this revision; as in URI@REVISION."
+        ),
+    ] = None,
+    *,
+    write: Writing,
+) -> None:
+    """Make an older version the newest again.
+
+    It becomes a new version; those in between stay where they are. It is a version of the branch,
+    said as a number or a tag, or by the uri: URI@TAG.
+
+    JSON keys: uri, version, branch, restored.
+    """
+    said = {"VERSION": target, "--tag": tag, "--at": at}
+    given = [name for name, value in said.items() if value is not None]
+    if len(given) > 1:
+        raise typer.BadParameter(f"give {' or '.join(given)}, not both")
+    found = write.named(uri, write.branch)
+    single = found.single
+    if single is not None and given:
+        raise typer.BadParameter(f"the uri says {single!r} already; leave {given[0]} out")
+    if single is None and not given:
+        raise typer.BadParameter("say which version to come back to: a number or a tag")
+    table = old = found.table
+    if target is not None and target.isdecimal():
+        old = table.checkout(version=int(target))
+    elif given:
+        at = at if target is None else target
+        old = table.checkout(tag=tag, at=at)
+    restored = old.version
+    if old.branch == table.branch:
+        table = old.restore(**write.facts)
+    else:
+        table = table.restore(tag=tag, at=at, **write.facts)  # which refuses it
+    on = f"version {table.version} of {table.branch or MAIN}"
+    text = f"restored version {restored} of {table.main_uri} as {on}"
+    write.answer(table, text, restored=restored)

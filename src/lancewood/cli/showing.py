@@ -1,0 +1,536 @@
+"""Rows, diffs, blames and conflicts for people and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
+
+import pyarrow as pa
+import typer
+
+from lancewood.cli import options
+from lancewood.cli.failing import as_typed
+from lancewood.cli.file_options import ShownRows
+from lancewood.cli.output import MOST_COUNTED, Output, Shortened, cell, counted, note, padded, width
+from lancewood.files.formats import FileFormat
+from lancewood.files.sinks import STDOUT, writing
+from lancewood.files.text_forms import plain_batch
+from lancewood.table import Blame, Merged, stale_note
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lancewood.table import Diff, DiffCells, DiffStat, SchemaDiff
+
+
+class Limited:
+    """Record batches up to a limit of rows; without one all of them."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch], limit: int | None) -> None:
+        self._batches, self._limit = iter(batches), limit
+        self._done = self._cut_off = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        while self._limit is None or self._done < self._limit:
+            batch = next(self._batches, None)
+            if batch is None:
+                return
+            shown = batch if self._limit is None else batch.slice(0, self._limit - self._done)
+            self._done += shown.num_rows
+            self._cut_off = batch.num_rows - shown.num_rows
+            yield shown
+
+    def count_rest(self) -> int:
+        """Number of rows that the limit cut off, by reading them; a number above ``MOST_COUNTED``
+        only says that there are more than that. Zero for a limit of zero: nothing is read."""
+        while self._limit and self._cut_off <= MOST_COUNTED:
+            batch = next(self._batches, None)
+            if batch is None:
+                break
+            self._cut_off += batch.num_rows
+        return self._cut_off
+
+
+_SIGNS = {"deleted": "-", "inserted": "+", "updated": "~"}
+_STYLES = {"-": "red", "+": "green", "~": "yellow"}
+
+
+class Shown:
+    """Rows of one table, not more than asked for. Where several tables are shown, each has its name
+    as the title."""
+
+    def __init__(self, output: Output, limit: int | None, title: str | None) -> None:
+        self._output, self._limit, self._title = output, limit, title
+        self._seen = 0
+        self._limited: Limited | None = None
+
+    def _json_lines(self, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        about = {} if self._title is None else {"table": self._title}
+        self._output.rows([*about, *names], ((*about.values(), *each) for each in rows))
+        self._limited = None
+
+    def _said(self, line: str) -> str:
+        return line if self._title is None else f"{self._title}: {line}"
+
+    def _cut(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Not more rows than asked for."""
+        self._limited = Limited(batches, self._limit)
+        for batch in self._limited:
+            self._seen += batch.num_rows
+            yield batch
+
+    def _say_more(self) -> None:
+        """Say how many rows the limit cut off."""
+        limited, self._limited = self._limited, None
+        if limited is not None:
+            self._output.more(limited.count_rest(), title=self._title)
+
+    def _plain(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
+        from lancewood.files.text_forms import plain_batch
+
+        for batch in self._cut(batches):
+            columns = [each.to_pylist() for each in plain_batch(batch).columns]
+            yield from zip(*columns, strict=True)
+
+
+class ShownDiff(Shown):
+    """One diff, shown in one of the ways; afterwards it is known whether something differs."""
+
+    def __init__(
+        self, found: Diff, output: Output, limit: int | None, title: str | None = None
+    ) -> None:
+        super().__init__(output, limit, title)
+        self._found = found
+
+    @cached_property
+    def is_different(self) -> bool:
+        """Whether a row or a column differs."""
+        return bool(self._seen or self._found.schema or self._any_row())
+
+    def _any_row(self) -> bool:
+        return next(self._found.to_batches(), None) is not None
+
+    def stat(self, about: Mapping[str, Any]) -> None:
+        """How many rows, and how many cells of each column."""
+        stat = self._found.stat()
+        self._seen += bool(stat)
+        document = {
+            **about,
+            "inserted": stat.inserted,
+            "updated": stat.updated,
+            "deleted": stat.deleted,
+            "unchanged": stat.unchanged,
+            "cells": dict(stat.cells),
+            "columns": _as_facts(self._found.schema),
+        }
+        lines = [_in_words(stat), *_lines(self._found)]
+        self._output.document(document, "\n".join(map(self._said, lines)))
+
+    def rows(self) -> None:
+        """Row by row; JSON lines for programs."""
+        if self._output.as_json:
+            self._lines_of(self._found)
+            return
+        lines = _lines(self._found)
+        for line in lines if self._title is None else ():
+            note(line)
+        before, after = (
+            [each.name for each in self._found.arrow_schema.field(side).type]
+            for side in ("before", "after")
+        )
+        renamed = dict(self._found.schema.renamed)
+        gone = [each for each in before if renamed.get(each, each) not in after]
+        earlier = {new: old for old, new in renamed.items()}
+        plain = self._plain(self._found.to_batches())
+        rows = (_in_columns(row, after, gone, earlier, short=self._output.short) for row in plain)
+        if not self._print(["", *after, *gone], rows, lines) and self._limit != 0:
+            note(self._said("no row differs"))
+        self._say_more()
+
+    def _print(
+        self, columns: list[str], rows: Iterator[tuple[Any, ...]], about: Sequence[str] = ()
+    ) -> int:
+        """Print rows, if there are any, below a title that says what there is to know about the
+        table; how many there were."""
+        head = next(rows, None)
+        if self._title is not None and (about or head is not None):
+            self._output.title(self._said("; ".join(about)) if about else self._title)
+        if head is None:
+            return 0
+
+        def all_rows() -> Iterator[tuple[Any, ...]]:
+            yield head
+            yield from rows
+
+        return self._output.rows(columns, all_rows(), cut=True, styles=_STYLES)
+
+    def cells(self) -> None:
+        """Cell by cell."""
+        found = self._found.cells()
+        if self._output.as_json:
+            self._lines_of(found)
+        elif (
+            not self._print(found.arrow_schema.names, self._plain(found.to_batches()))
+            and self._limit != 0
+        ):
+            note(self._said("no cell differs"))
+        if not self._output.as_json:
+            self._say_more()
+
+    def file(self, kind: FileFormat, *, cells: bool, safe: bool) -> None:
+        """Write rows or cells in a file's format to stdout."""
+        from lancewood.files.sinks import STDOUT, writing
+
+        found = self._found.cells() if cells else self._found
+        with writing(STDOUT, kind, found.arrow_schema, force=False, safe=safe) as sink:
+            for batch in self._cut(found.to_batches()):
+                sink.write(batch)
+
+    def _lines_of(self, found: Diff | DiffCells) -> None:
+        self._json_lines(found.arrow_schema.names, self._plain(found.to_batches()))
+
+
+def _in_columns(
+    row: tuple[Any, ...],
+    after: list[str],
+    gone: list[str],
+    earlier: Mapping[str, str],
+    *,
+    short: bool,
+) -> tuple[Any, ...]:
+    """A row with its sign; a cell that differs shows both values."""
+    kind, _, differ, old, new = row
+    side = old if new is None else new
+    cells = []
+    for name in after:
+        before = earlier.get(name, name)
+        if differ is not None and name in differ:
+            cells.append(
+                Shortened(f"{cell(old[before], short=short)} -> {cell(new[name], short=short)}")
+            )
+        else:
+            cells.append(side.get(name if new is not None else before))
+    return (_SIGNS[kind], *cells, *(None if old is None else old[each] for each in gone))
+
+
+def _in_words(stat: DiffStat) -> str:
+    cells = ", ".join(f"{name} {number:,}" for name, number in stat.cells.items())
+    parts = [
+        f"{counted(stat.inserted, 'row')} inserted",
+        f"{stat.updated:,} updated{f' ({cells})' if cells else ''}",
+        f"{stat.deleted:,} deleted",
+    ]
+    if stat.unchanged is not None:
+        parts.append(f"{stat.unchanged:,} unchanged")
+    return ", ".join(parts)
+
+
+def _lines(found: Diff) -> list[str]:
+    """How columns differ, one line for each; of a table that only one side has, that it is so."""
+    if found.kind != "changed":
+        return ["new table" if found.kind == "added" else "table is gone"]
+    schema = found.schema
+    return [
+        *(f"new column {each.name}: {each.type}" for each in schema.added),
+        *(f"dropped column {each.name}: {each.type}" for each in schema.dropped),
+        *(f"renamed column {old} -> {new}" for old, new in schema.renamed),
+        *(f"column {new.name}: {_kind(old)} -> {_kind(new)}" for old, new in schema.retyped),
+    ]
+
+
+def _kind(column: pa.Field) -> str:
+    return f"{column.type}{'' if column.nullable else ' not null'}"
+
+
+def _as_facts(schema: SchemaDiff) -> dict[str, Any]:
+    return {
+        "added": [{"name": each.name, "type": _kind(each)} for each in schema.added],
+        "dropped": [{"name": each.name, "type": _kind(each)} for each in schema.dropped],
+        "renamed": [{"from": old, "to": new} for old, new in schema.renamed],
+        "retyped": [
+            {"name": new.name, "from": _kind(old), "to": _kind(new)} for old, new in schema.retyped
+        ],
+    }
+
+
+_BLOCK = 500
+"""Number of lines that are aligned together."""
+_DIGITS = 12
+_FEW = 4
+_UNKNOWN = "?"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlameOptions(ShownRows):
+    """What is asked of a blame, and how it is shown."""
+
+    where: options.Where = None
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--columns",
+            "-c",
+            metavar="A,B",
+            help="Only changes of these columns count, with commas between them. May be repeated.",
+        ),
+    ] = None
+    cells: Annotated[bool, typer.Option("--cells", help="One line for each cell.")] = False
+
+    def show(self, ask: Callable[..., Blame], schema: pa.Schema, output: Output) -> None:
+        """Ask for it, and print it. ``ask`` takes what ``Table.blame`` takes."""
+        self.check(as_json=output.as_json)
+        asked: dict[str, Any] = {
+            "where": self.where,
+            "columns": options.names(self.columns),
+            "cells": self.cells,
+            "limit": self.limit,
+        }
+        found = ask(**asked)
+        if not _shown(found.arrow_schema):
+            found = ask(**asked, show=_plain_columns(schema))
+        if self.format is not None:
+            with writing(
+                STDOUT, self.format, found.arrow_schema, force=False, safe=self.safe
+            ) as sink:
+                for batch in self._cut(found.to_batches()):
+                    sink.write(batch)
+        elif output.as_json:
+            names = found.arrow_schema.names
+            output.rows(names, (tuple(row.values()) for row in self._rows(found)))
+        else:
+            shown = self._print(found)
+            if self.limit:
+                output.more(ask(**{**asked, "limit": None}).count() - shown)
+
+    def _print(self, found: Blame) -> int:
+        """Print a line for each row or cell; how many there were."""
+        names = _shown(found.arrow_schema)
+        lines = (
+            _line(row, names, is_cell=self.cells, short=not self.full) for row in self._rows(found)
+        )
+        done = 0
+        while block := list(islice(lines, _BLOCK)):
+            done += len(block)
+            widths = [max(width(each[at]) for each in block) for at in (0, 1)]
+            for who, by, when, what in block:
+                print(f"{padded(who, widths[0])} ({padded(by, widths[1])} {when}) {what}".rstrip())
+        if not done and self.limit != 0:
+            note("no row matches" if self.where is not None else "there are no rows")
+        return done
+
+    def _rows(self, found: Blame) -> Iterator[dict[str, Any]]:
+        for batch in self._cut(found.to_batches()):
+            yield from plain_batch(batch).to_pylist()
+
+    def _cut(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Not more lines than asked for: a row may have many cells."""
+        left = self.limit
+        for batch in batches:
+            if left is None:
+                yield batch
+            elif left > 0:
+                yield batch.slice(0, left)
+                left -= batch.num_rows
+
+
+def _shown(schema: pa.Schema) -> list[str]:
+    """The columns by which rows are recognised: those between the id and who wrote them."""
+    names: list[str] = schema.names
+    return names[1 : names.index("_column" if "_written" in names else "_inserted")]
+
+
+def _plain_columns(schema: pa.Schema) -> list[str]:
+    """The first columns whose values are short."""
+    kinds = pa.types
+    tests = (
+        *(kinds.is_integer, kinds.is_floating, kinds.is_boolean, kinds.is_decimal),
+        *(kinds.is_string, kinds.is_large_string, kinds.is_temporal),
+    )
+    plain = (each.name for each in schema if any(test(each.type) for test in tests))
+    return list(islice(plain, _FEW))
+
+
+def _line(
+    row: Mapping[str, Any], names: Sequence[str], *, is_cell: bool, short: bool
+) -> tuple[str, str, str, str]:
+    """Who wrote it, by whom, when, and what it is."""
+    found = row["_written" if is_cell else "_changed"]
+    commit = found.get("commit")
+    who = f"{found['branch']}:{found['version']}" if commit is None else commit[:_DIGITS]
+    by = found["operation"] if commit is None else found["author"]
+    when = found["time"] if commit is None else found["commit_time"]
+    values = [f"{cell(name, short=False)}={cell(row[name], short=short)}" for name in names]
+    if is_cell:
+        name, value = cell(row["_column"], short=False), cell(row["_value"], short=short)
+        values.append(f"{name}: {value}")
+    mark = "" if found["exact"] else "^"
+    return f"{mark}{who}", cell(by or _UNKNOWN, short=False), _moment(when), " ".join(values)
+
+
+def _moment(when: datetime | str | None) -> str:
+    if when is None:
+        return _UNKNOWN
+    return when[:16].replace("T", " ") if isinstance(when, str) else f"{when:%Y-%m-%d %H:%M}"
+
+
+_HEAD = ("row", "column", "base", "ours", "theirs", "conflict")
+_OF_COLUMNS = ("column", "kind", "ours", "theirs")
+_ROW = "(row)"
+"""Stands for the column where one side deleted the row."""
+_TABLE = "(table)"
+"""Stands for the column where the metadata of the schema is in conflict."""
+_DELETED = "deleted"
+_TAKE = pa.field("take", pa.string())
+"""What people fill in to decide a conflict."""
+
+
+class Conflicts(Protocol):
+    """Rows in conflict, with all three sides of each."""
+
+    def to_reader(self) -> pa.RecordBatchReader: ...
+
+    def decided(self) -> frozenset[str]: ...
+
+
+class ShownConflicts(Shown):
+    """Conflicts of one table, shown in one of the ways, which says how many were shown."""
+
+    def __init__(
+        self, found: Conflicts, output: Output, limit: int | None, title: str | None = None
+    ) -> None:
+        super().__init__(output, limit, title)
+        self._found = found
+
+    def rows(self) -> int:
+        """A line for each cell; JSON lines of whole conflicts for programs."""
+        with self._found.to_reader() as reader:
+            names, found = reader.schema.names, self._plain(reader)
+            if self._output.as_json:
+                self._json_lines(names, found)
+                return self._seen
+            rows = (dict(zip(names, each, strict=True)) for each in found)
+            lines = (line for each in rows for line in _conflict_lines(each, self._output.short))
+            head = next(lines, None)
+            if head is None:
+                if self._limit != 0:
+                    note(self._said("no row is in conflict"))
+                return 0
+            if self._title is not None:
+                self._output.title(self._title)
+            self._output.rows(_HEAD, _after(head, lines), cut=True)
+            self._say_more()
+        return self._seen
+
+    def file(self, path: str, kind: FileFormat, *, force: bool = False, safe: bool = False) -> int:
+        """Write the conflicts to a file, with a column to decide them in."""
+        with self._found.to_reader() as reader:
+            is_flat = kind is FileFormat.CSV
+            shown = _flat(pa.RecordBatch.from_pylist([], reader.schema)).schema
+            schema = shown if is_flat else reader.schema
+            schema = schema.insert(min(1, len(schema)), _TAKE)
+            with writing(path, kind, schema, force=force, safe=safe) as sink:
+                for batch in self._cut(reader):
+                    empty = pa.nulls(batch.num_rows, _TAKE.type)
+                    first, *others = _flat(batch).columns if is_flat else batch.columns
+                    sink.write(pa.RecordBatch.from_arrays([first, empty, *others], schema=schema))
+        return self._seen
+
+
+def _flat(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Conflicts with a column for each column of a side, as ``ours.label``, and no list."""
+    found: dict[str, pa.Array] = {}
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if pa.types.is_struct(column.type):
+            parts = zip(column.type, column.flatten(), strict=True)
+            found.update({f"{name}.{part.name}": values for part, values in parts})
+        elif pa.types.is_list(column.type):
+            texts = [None if each is None else ", ".join(each) for each in column.to_pylist()]
+            found[name] = pa.array(texts, pa.string())
+        else:
+            found[name] = column
+    return pa.RecordBatch.from_arrays([*found.values()], names=[*found])
+
+
+def show_columns(
+    found: Sequence[tuple[str, str, str, str]], output: Output, title: str | None = None
+) -> None:
+    """Columns in conflict, a line for each: the column, the kind, what ours did and what theirs."""
+    about = () if title is None else (title,)
+    if output.as_json:
+        names = ("table", *_OF_COLUMNS) if about else _OF_COLUMNS
+        output.rows(names, ((*about, *each) for each in found))
+        return
+    for each in about:
+        output.title(each)
+    output.rows(_OF_COLUMNS, ((column or _TABLE, *rest) for column, *rest in found))
+
+
+def in_words(counts: Merged) -> str:
+    """What a merge did to the rows of a table."""
+    parts = [
+        f"{counted(counts.inserted, 'row')} inserted",
+        f"{counts.updated:,} updated",
+        f"{counts.deleted:,} deleted",
+    ]
+    return ", ".join([*parts, *decided_words(counts)])
+
+
+def decided_words(counts: Merged) -> list[str]:
+    """What was put together, and what was decided; nothing for none."""
+    found = []
+    if counts.rewritten:
+        found.append(f"{counted(counts.rewritten, 'row')} with columns written in place")
+    if counts.joined:
+        found.append(f"{counts.joined:,} with cells of both")
+    if counts.resolved:
+        found.append(f"{counted(counts.resolved, 'conflict')} decided")
+    return found
+
+
+def note_stale(count: int) -> None:
+    """Say that ``count`` decisions are on conflicts that are not there."""
+    note_all(stale_note(count))
+
+
+def note_all(notes: Iterable[str]) -> None:
+    """Print what a merge says is left to do, with commands in place of methods."""
+    for each in notes:
+        note(as_typed(each))
+
+
+def _conflict_lines(row: Mapping[str, Any], short: bool) -> Iterator[tuple[Any, ...]]:
+    """A conflict as lines: one for each cell, or one for a row that a side has not."""
+    base, ours, theirs = sides = row["base"], row["ours"], row["theirs"]
+    where, name, cells = _where(row, short), row["_conflict"], row["_columns"] or ()
+    if ours is None or theirs is None or not cells:
+        there = theirs if ours is None else ours
+        changed = [each for each in there or () if base is None or there[each] != base[each]]
+        shown = [_cells(each, changed, short) for each in sides]
+        yield (where, _ROW, "" if base is None else shown[0], *shown[1:], name)
+        return
+    for column in cells:
+        yield (where, column, *("" if each is None else each[column] for each in sides), name)
+
+
+def _where(row: Mapping[str, Any], short: bool) -> str:
+    """The row by its key, else by its id."""
+    key = row.get("key")
+    if not key:
+        return f"_rowid={row['_rowid']}"
+    return Shortened(", ".join(f"{name}={cell(value, short=short)}" for name, value in key.items()))
+
+
+def _cells(side: Mapping[str, Any] | None, names: Sequence[str], short: bool) -> str:
+    if side is None:
+        return _DELETED
+    shown = ", ".join(f"{each}={cell(side[each], short=short)}" for each in names)
+    return Shortened(shown or "unchanged")
+
+
+def _after(head: tuple[Any, ...], rest: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    yield head
+    yield from rest
