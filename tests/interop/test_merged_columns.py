@@ -913,6 +913,42 @@ def test_a_column_that_was_renamed_after_a_criss_cross_keeps_the_cells_of_both(
 
 
 @pytest.mark.parametrize("into", ["main", "x"])
+@pytest.mark.parametrize("shape", ["struct", "list"])
+def test_fields_in_a_column_that_one_of_two_bases_has_are_changed_by_one_side(
+    shape: str, into: str, uri: str
+) -> None:
+    """The base that has the other columns, of which one was cast, lacks the column of fields."""
+    kind: pa.DataType = pa.struct({"p": pa.int64(), "q": pa.int64()})
+    kind = kind if shape == "struct" else pa.list_(kind)
+
+    def cell(number: int) -> Any:
+        found = {"p": number, "q": -number}
+        return found if shape == "struct" else [found]
+
+    def changed(table: lw.Table, number: int, ids: list[int]) -> lw.Table:
+        cells = pa.array([cell(number)] * len(ids), kind)
+        return table.merge(pa.table({"id": ids, "s": cells}), on="id", not_matched="ignore")
+
+    main = lw.create(uri, FOUR)
+    branch = main.branches.create("x")
+    main = main.add_columns(pa.schema({"s": kind}))
+    main = changed(main, 1, [1, 2, 3, 4])
+    main.branches.create("main-then")
+    branch = branch.cast_column("n", pa.int32())
+    branch.branches.create("x-then")
+    main.branches.merge("x-then")
+    branch = branch.branches.merge("main-then")
+    changed(branch.rename_column("n", "m"), 7, [3])
+    target = lw.open(uri, branch=None if into == "main" else "x")
+    if into == "x":
+        lw.open(uri).update({"a": "11"}, "id = 1")
+    found = target.branches.merge("x" if into == "main" else "main")
+    assert {row["id"]: row["s"] for row in rows_of(found)} == {
+        each: cell(7 if each == 3 else 1) for each in (1, 2, 3, 4)
+    }
+
+
+@pytest.mark.parametrize("into", ["main", "x"])
 def test_nulls_that_a_side_forbade_after_a_criss_cross_are_no_conflict(into: str, uri: str) -> None:
     """A row had a null in one base, and both sides have filled it since."""
     rows = pa.table({"id": [1, 2], "a": pa.array([None, 20], pa.int64())})

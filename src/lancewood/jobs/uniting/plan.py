@@ -63,8 +63,8 @@ from lancewood.model.lines import history_of, line_of, space_of
 from lancewood.model.manifest import Manifest
 from lancewood.model.patch import HeadChanges
 from lancewood.model.refs import MAIN, called
-from lancewood.model.schema import Field
-from lancewood.rules.lineage import Lineage, as_in, recorded_merge
+from lancewood.model.schema import Field, Schema
+from lancewood.rules.lineage import Lineage, as_in, by_names, recorded_merge
 from lancewood.rules.three_way import favoured_map
 from lancewood.rules.uniting_columns import UnitedColumn
 
@@ -288,7 +288,7 @@ class Uniting:
             named = state.schema.by_name.get(column.field.name)
             if named is None or column.field.name not in self._names_in_bases:
                 return None
-            ids = {column.field.id: named.id}
+            ids = by_names(Schema((named,)), Schema((column.field,)))
         return as_in(column.field, ids, state.schema.by_id)
 
     @cached_property
