@@ -283,7 +283,7 @@ class Uniting:
     def _as_in(self, column: UnitedColumn, state: Snapshot, there: Lineage) -> Field | None:
         """A column as a further base has it; ``there`` are its ids, by those of the first base."""
         known = self.columns.base_ids
-        ids = {new: there[old] for new, old in known.items() if old in there}
+        ids: Lineage = {new: there[old] for new, old in known.items() if old in there}
         if column.base is None:
             named = state.schema.by_name.get(column.field.name)
             if named is None or column.field.name not in self._names_in_bases:
