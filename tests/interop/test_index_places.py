@@ -58,6 +58,7 @@ def live(table: lw.Table) -> lw.Table:
     return table
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("stable", [True, False])
 def test_on_a_branch_and_on_a_branch_of_it_and_published(tmp_path: Path, stable: bool) -> None:
     main = made(tmp_path / "t", stable=stable)
@@ -82,6 +83,7 @@ def test_indices_of_a_branch_are_published_beside_what_main_did(tmp_path: Path) 
     assert table.latest().count_rows() == ROWS + 20
 
 
+@pytest.mark.sliced(2, at=1)
 @pytest.mark.parametrize("stable", [True, False])
 def test_in_a_shallow_clone_whose_source_has_indices(tmp_path: Path, stable: bool) -> None:
     source = made(tmp_path / "t", stable=stable)

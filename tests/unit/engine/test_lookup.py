@@ -70,7 +70,7 @@ def named(found: Lookup) -> set[int]:
     return addresses
 
 
-@pytest.mark.sliced(3)
+@pytest.mark.sliced(4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_wanted_row_of_every_type_is_named(

@@ -249,6 +249,7 @@ BROUGHT: dict[str, tuple[Step, Step]] = {
 }
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("later", BROUGHT)
 @pytest.mark.parametrize("again", [False, True])
 def test_two_that_merged_a_branch_go_together_after_it_was_deleted(
