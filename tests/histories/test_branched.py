@@ -9,7 +9,7 @@ import pytest
 from tests.breadth import daily
 from tests.histories.branched import IndexedBranches
 
-_SEEDS = range(daily(4, of=120))
+_SEEDS = range(daily(2, of=120))
 _STEPS = 30
 
 

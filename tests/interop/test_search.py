@@ -299,7 +299,7 @@ def test_refining_makes_the_answer_of_codes_better(table: lw.Table) -> None:
     assert fine > 0.9
 
 
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(4)
 @pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_RQ", "IVF_HNSW_SQ"])
 def test_changed_rows_are_found_where_they_are_now(table: lw.Table, kind: str) -> None:
     table = indexed(table, kind)

@@ -23,7 +23,7 @@ from tests.pylance import lance
 import lancewood as lw
 from lancewood.engine.comparing import ranges
 
-SEEDS = range(daily(4, of=60))
+SEEDS = range(daily(3, of=60))
 STEPS = 16
 RENAMED = {"c": "e", "s": "t"}
 
