@@ -644,7 +644,7 @@ spark.stop()
 
 
 @needs(SOURCES)
-@pytest.mark.parametrize("is_off", [False, True])
+@pytest.mark.parametrize("is_off", [False, pytest.param(True, marks=pytest.mark.campaign)])
 def test_a_plain_session_is_told_once_how_its_reads_go_by_columns(
     awkward: lw.Table, is_off: bool
 ) -> None:
@@ -679,7 +679,7 @@ os.kill(spark.sparkContext._gateway.proc.pid, 9) if sys.argv[2] == "killed" else
 """
 
 
-@pytest.mark.parametrize("how", ["stopped", "killed"])
+@pytest.mark.parametrize("how", [pytest.param("stopped", marks=pytest.mark.campaign), "killed"])
 def test_nothing_is_left_behind(many: lw.Table, how: str) -> None:
     mark = uuid4().hex
     with TemporaryDirectory(dir="/tmp") as folder:  # its path is short enough for sockets

@@ -23,8 +23,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 BLOCK = 10
 """So many queries have the same settings."""
 CASES = [
-    *((COLUMNAR, block) for block in range(daily(3, of=100))),
-    *((PYTHON, block) for block in range(3, daily(4, of=23))),
+    *((COLUMNAR, block) for block in range(daily(2, of=100))),
+    *((PYTHON, block) for block in range(2, daily(3, of=23))),
 ]
 """Blocks of queries, and the way in which they are read."""
 ZONES = ("UTC", "America/Los_Angeles", "Asia/Kathmandu")

@@ -62,7 +62,7 @@ def test_rows_are_inserted_deleted_and_updated(judged: Judged) -> None:
         assert found["version"] == judged.version
 
 
-@pytest.mark.sliced(5, at=1)
+@pytest.mark.sliced(10, at=6)
 @pytest.mark.parametrize("matched", MATCHED, ids=range(len(MATCHED)))
 @pytest.mark.parametrize("new", NOT_MATCHED, ids=range(len(NOT_MATCHED)))
 @pytest.mark.parametrize("by_source", BY_SOURCE, ids=range(len(BY_SOURCE)))
@@ -73,7 +73,7 @@ def test_a_merge_does_what_its_clauses_say(
         judged.run(f"MERGE INTO t USING s ON t.id = s.id {matched} {new} {by_source}")
 
 
-@pytest.mark.sliced(40, at=3)
+@pytest.mark.sliced(80, at=3)
 @pytest.mark.parametrize("case", CASES, ids=range(len(CASES)))
 def test_a_merge_is_that_of_spark_with_iceberg(spark: Any, case: Case, tmp_path: Path) -> None:
     theirs = recorded()[case.name]["iceberg"]

@@ -10,7 +10,7 @@ from tests.spark.clusters.kinds import elsewhere
 from tests.spark.job_suite import JOBS, Job, check_job
 
 
-@pytest.mark.sliced(9)
+@pytest.mark.sliced(18, at=1)
 @elsewhere
 @pytest.mark.parametrize("job", JOBS, ids=str)
 def test_job_on_executors_equals_the_one_on_threads(

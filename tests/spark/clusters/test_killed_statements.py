@@ -3,7 +3,6 @@ leaves, or with an error, and then nothing has changed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ COUNTS = {
 }
 PHASES = {"merge": 2, "update": 2, "delete": 1, "insert": 1}
 """How often files are written: changes are staged first, then rows are written."""
-EVERY_DAY = "merge"
+KILLED_DAILY, FAILED_DAILY = "merge", "insert"
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark-local-cluster")]
 
 
@@ -59,15 +58,15 @@ def files(judged: Judged) -> set[str]:
     return {each.name for each in (Path(judged.uri) / "data").iterdir()}
 
 
-def some(names: Iterable[str]) -> list[Any]:
+def some(daily: str) -> list[Any]:
     """One of the statements every day, the others in campaigns."""
     return [
-        each if each == EVERY_DAY else pytest.param(each, marks=pytest.mark.campaign)
-        for each in names
+        each if each == daily else pytest.param(each, marks=pytest.mark.campaign)
+        for each in STATEMENTS
     ]
 
 
-@pytest.mark.parametrize("name", some(STATEMENTS))
+@pytest.mark.parametrize("name", some(KILLED_DAILY))
 def test_a_statement_ends_right_whose_executors_are_killed(
     dying: Faulty, judged: Judged, name: str
 ) -> None:
@@ -81,7 +80,7 @@ def test_a_statement_ends_right_whose_executors_are_killed(
     assert not table.verify().problems
 
 
-@pytest.mark.parametrize("name", some(STATEMENTS))
+@pytest.mark.parametrize("name", some(FAILED_DAILY))
 def test_a_statement_whose_task_fails_for_good_changes_nothing(
     dying: Faulty, judged: Judged, name: str
 ) -> None:
