@@ -10,6 +10,7 @@ from tests.spark.clusters.kinds import elsewhere
 from tests.spark.job_suite import JOBS, Job, check_job
 
 
+@pytest.mark.usefixtures("pages_decoded_here")
 @pytest.mark.sliced(18, at=1)
 @elsewhere
 @pytest.mark.parametrize("job", JOBS, ids=str)
