@@ -11,7 +11,7 @@ from tests.spark.job_suite import JOBS, Job, check_job
 
 
 @pytest.mark.usefixtures("pages_decoded_here")
-@pytest.mark.sliced(18, at=1)
+@pytest.mark.sliced(18, at=9)
 @elsewhere
 @pytest.mark.parametrize("job", JOBS, ids=str)
 def test_job_on_executors_equals_the_one_on_threads(
