@@ -62,6 +62,11 @@ class Statements:
             f"INSERT INTO t SELECT id, a, b FROM s WHERE {where}",
             f"INSERT INTO t BY NAME SELECT b, id + 1 AS id FROM s WHERE {where}",
             f"INSERT INTO t (b, id) FROM s SELECT upper(b), id WHERE {where}",
+            f"INSERT INTO t SELECT max(id) + 1, min(a), 'm' FROM t WHERE {self._one(*OF_TARGET)}",
+            f"WITH w AS (FROM s WHERE {where}) INSERT INTO t SELECT id, count(*), b FROM w "
+            "GROUP BY ALL",
+            f"INSERT INTO t BY NAME (FROM t WHERE {self._one(*OF_TARGET)} UNION ALL FROM s)",
+            "INSERT INTO t DEFAULT VALUES",
         )
 
     def _values(self) -> str:
@@ -75,6 +80,8 @@ class Statements:
             f"DELETE FROM t WHERE {condition}",
             f"DELETE FROM t USING s WHERE {self._one(*JOINS)} AND ({self._one(*OF_BOTH)})",
             "WITH w AS (FROM s WHERE a > 1) DELETE FROM t WHERE id IN (SELECT id FROM w)",
+            "DELETE FROM t WHERE id * 3 > (SELECT sum(u.a) FROM t AS u WHERE u.b = t.b)",
+            "DELETE FROM t AS x USING t AS u, s WHERE x.id = u.a AND s.id = u.id AND u.b < s.b",
         )
 
     def _update(self) -> str:
@@ -83,6 +90,9 @@ class Statements:
             f"UPDATE t SET {self._set('t')} WHERE {where}",
             f"UPDATE t SET {self._set('s')} FROM s WHERE {self._one(*JOINS[:2])} AND ({where})",
             f"UPDATE t SET (a, b) = (t.id, DEFAULT) WHERE {where}",
+            f"UPDATE t SET a = (SELECT max(u.a) FROM t AS u WHERE u.b = t.b) WHERE {where}",
+            f"WITH w AS (SELECT b, sum(a) AS n FROM t GROUP BY b) UPDATE t SET a = w.n FROM w "
+            f"WHERE w.b = t.b AND ({where})",
         )
 
     def _set(self, side: str) -> str:
@@ -93,7 +103,13 @@ class Statements:
         clauses = [each for _ in range(3) for each in self._clauses()]
         self._random.shuffle(clauses)
         ranked = sorted(clauses or [self._matched(last=True)], key=lambda each: " AND " not in each)
-        return f"MERGE INTO t USING s ON {self._one(*JOINS)} {' '.join(ranked)}"
+        source = self._one(
+            *("s", "s", "s", f"(SELECT * FROM s WHERE {self._one(*OF_SOURCE)}) AS s"),
+            "(SELECT id + 1 AS id, max(a) AS a, min(b) AS b FROM t GROUP BY id) AS s",
+            "(VALUES (1, 2, 'v'), (5, NULL, 'y'), (NULL, 3, NULL)) AS s(id, a, b)",
+        )
+        on = self._one("USING (id)", *[f"ON {each}" for each in JOINS])
+        return f"MERGE INTO t USING {source} {on} {' '.join(ranked)}"
 
     def _clauses(self) -> list[str]:
         made = [self._matched(last=False), self._new(), self._orphan()]
@@ -101,18 +117,29 @@ class Statements:
 
     def _matched(self, *, last: bool) -> str:
         action = self._one(
-            *("DELETE", "DO NOTHING", "UPDATE", "UPDATE BY NAME"),
+            *("DELETE", "DO NOTHING", "UPDATE", "UPDATE BY NAME", "UPDATE SET *"),
+            "INSERT (id, b) VALUES (t.id + s.a, 'in')",
             *(f"UPDATE SET {self._set('s')}", f"UPDATE SET {self._set('t')}"),
         )
         return f"WHEN MATCHED{'' if last else f' AND {self._one(*OF_BOTH)}'} THEN {action}"
 
     def _new(self) -> str:
         values = f"s.id, {self._one(*NUMBERS).format('s')}, {self._one(*TEXTS).format('s')}"
-        action = self._one(f"INSERT (id, a, b) VALUES ({values})", "INSERT", "INSERT BY NAME")
+        action = self._one(
+            *(f"INSERT (id, a, b) VALUES ({values})", "INSERT", "INSERT BY NAME", "DO NOTHING"),
+            *(
+                "INSERT *",
+                "INSERT DEFAULT VALUES",
+                f"INSERT VALUES (DEFAULT, {values.partition(', ')[2]})",
+            ),
+        )
         return f"WHEN NOT MATCHED AND {self._one(*OF_SOURCE)} THEN {action}"
 
     def _orphan(self) -> str:
-        action = self._one("DELETE", f"UPDATE SET {self._set('t')}")
+        action = self._one(
+            *("DELETE", f"UPDATE SET {self._set('t')}", "DO NOTHING"),
+            "INSERT (id, a) VALUES (t.id * 10, t.a)",
+        )
         return f"WHEN NOT MATCHED BY SOURCE AND {self._one(*OF_TARGET)} THEN {action}"
 
 
