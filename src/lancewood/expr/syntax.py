@@ -86,7 +86,7 @@ def shorten(sql: str, limit: int = 120) -> str:
 
 
 def check_text(sql: str, what: str, most: int) -> None:
-    """Raise InvalidInputError for what is no text, not Unicode, or longer than ``most``."""
+    """Raise InvalidInputError for what is no text, too long, not Unicode, or holds a NUL."""
     if not isinstance(sql, str):
         raise InvalidInputError(f"{what} is SQL text, not {type(sql).__name__}")
     if len(sql) > most:
@@ -98,6 +98,8 @@ def check_text(sql: str, what: str, most: int) -> None:
         sql.encode()
     except UnicodeEncodeError as cause:
         raise InvalidInputError(f"{shorten(sql)} holds half a character", sql=sql) from cause
+    if "\0" in sql:
+        raise InvalidInputError(f"{shorten(sql)} holds a NUL: leave it out", sql=sql)
 
 
 @functools.lru_cache(maxsize=256)
@@ -110,8 +112,6 @@ def parse(sql: str) -> Syntax:
     check_text(sql, "the expression", MAX_LENGTH)
     if not sql.strip():
         raise InvalidInputError("the expression is empty; give a condition or value", sql=sql)
-    if "\0" in sql:
-        raise InvalidInputError(f"{shorten(sql)} holds a NUL, where DuckDB ends a text", sql=sql)
     try:
         return _Walk(sql).syntax(_tree(sql))
     except RecursionError:

@@ -132,6 +132,10 @@ class Answer(Rows):
                 if failure is not None:
                     raise failure from error
             raise in_our_words(error) from error
+        except RuntimeError as error:
+            if "interrupted" not in str(error):
+                raise
+            raise KeyboardInterrupt from error
 
 
 def _scans(plan: Any) -> Iterator[list[str]]:

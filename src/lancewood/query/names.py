@@ -16,6 +16,7 @@ from typing import Any
 
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.expr.columns import folded
+from lancewood.expr.syntax import too_deep
 from lancewood.query.database import cursor as opened_cursor
 from lancewood.query.database import in_our_words
 from lancewood.query.diffs import NAME, TAKES, DiffCall, Readable, TableDiff
@@ -91,7 +92,10 @@ def parsed_query(sql: str) -> Any:
     text = with_revisions_quoted(sql)
     with opened_cursor() as cursor:
         (tree,) = cursor.execute("SELECT json_serialize_sql(?)", [text]).fetchone()
-    found, reason = json.loads(tree), ""
+    try:
+        found, reason = json.loads(tree), ""
+    except RecursionError:
+        raise too_deep(sql) from None
     if found["error"]:
         reason = str(found["error_message"])
         if found["error_type"] == "not implemented":
