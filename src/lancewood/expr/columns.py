@@ -112,7 +112,6 @@ def readable_rows(
         for name, below in _tops(paths)
     ]
     found = pa.Table.from_arrays(arrays, schema=readable)
-    # Where chunks end differently, DuckDB would get slices.
     return found.combine_chunks() if any(map(_holds_nested, readable.types)) else found
 
 
@@ -147,7 +146,7 @@ def as_readable(array: Any, kind: pa.DataType) -> Any:
 
 
 def _holds_nested(kind: pa.DataType) -> bool:
-    """Whether DuckDB refuses slices of a type: of a struct in which there may be structs."""
+    """Whether DuckDB refuses slices of a type, as it cuts chunks of different lengths."""
     return pt.is_struct(kind) and any(pt.is_nested(each.type) for each in kind)
 
 

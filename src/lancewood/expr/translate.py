@@ -30,8 +30,8 @@ from lancewood.expr.tree import (
     Tree,
 )
 
-_TRIED = "2.0."
-"""How the releases of DuckDB begin whose trees were compared with DuckDB's own answers."""
+TRIED_WITH = ("2.0.",)
+"""How the releases of DuckDB begin whose trees and protocol for sources were tried."""
 _OPERATORS = {"=": "=", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _EXACT = (
     *(pt.is_boolean, pt.is_integer, pt.is_floating, pt.is_string, pt.is_large_string, pt.is_date32),
@@ -86,7 +86,7 @@ def _offered(text: str, readable: pa.Schema) -> list[tuple[str, Any]]:
     import duckdb
 
     door = getattr(getattr(duckdb, "_duckdb", None), "_translate_predicate", None)
-    if door is None or not duckdb.__version__.startswith(_TRIED):
+    if door is None or not duckdb.__version__.startswith(TRIED_WITH):
         return []
     with lent() as cursor:
         conditions: list[tuple[str, Any]] = door(cursor.connection, f"({text}\n)", schema=readable)

@@ -87,8 +87,7 @@ Readable: TypeAlias = Snapshot | TableDiff
 
 
 def sees(sources: Iterable[Readable], table: Snapshot) -> bool:
-    """Whether any of them is a version of this branch of the table; the one whose rows a statement
-    changes does not count."""
+    """Whether any of them, a statement's target aside, is a version of the table's branch."""
     states = (
         state
         for each in sources

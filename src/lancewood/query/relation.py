@@ -22,13 +22,11 @@ from lancewood.engine.schema import row_schema
 from lancewood.errors import UnsupportedError
 from lancewood.expr.columns import readable_column
 from lancewood.expr.expression import Predicate, TreePredicate
-from lancewood.expr.translate import tree_of
+from lancewood.expr.translate import TRIED_WITH, tree_of
 from lancewood.query.columns import duckdb_type, why_not
 from lancewood.query.diffs import CHANGE, CHANGES, Readable, TableDiff
 from lancewood.query.tokens import literal, quoted
 
-TRIED_WITH = ("2.0.",)
-"""The releases of DuckDB whose own protocol for sources was tried; others get a pyarrow Dataset."""
 _MOST_ROWS = 1 << 20
 _is_plain = re.compile(r"[a-z_]\w*", re.IGNORECASE).fullmatch
 
