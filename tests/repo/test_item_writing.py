@@ -16,7 +16,7 @@ from lancewood.errors import InvalidInputError, StorageError
 from lancewood.git.refs import Refs
 from lancewood.git.repository import GitRepository
 from lancewood.git.signature import Signature
-from lancewood.items import birth, writing
+from lancewood.items import writing
 from lancewood.items.folder import checked_item, find_items, first_folders
 from lancewood.items.outcome import ItemDone, ItemOutcome, Tally, checked_run, run_of, with_run
 from lancewood.items.writing import FileRow, ItemWriter, Snapshots, item_files
@@ -190,8 +190,8 @@ def test_a_death_before_the_name_leaves_nothing_that_is_found(
         raise Death
 
     with monkeypatch.context() as patch:
-        patch.setattr("lancewood.items.birth.os.rename", die)
-        patch.setattr("lancewood.items.birth.shutil.rmtree", lambda *_, **__: None)
+        patch.setattr("lancewood.items.writing.os.rename", die)
+        patch.setattr("lancewood.items.writing.shutil.rmtree", lambda *_, **__: None)
         with pytest.raises(Death):
             writing.ItemWriter(str(tmp_path), Snapshots("r1", ADA)).write(
                 item_files("a", [FileRow("x", b"1")], "replace", "edit")
@@ -320,7 +320,7 @@ def test_an_item_that_is_a_link_is_not_written_even_if_it_leads_to_a_repository(
 def test_items_that_two_tasks_make_in_each_other_at_the_same_moment_are_not_both_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, item: str, other: str
 ) -> None:
-    real = birth.make_whole
+    real = writing.make_whole
 
     def second(path: str, **told: Any) -> bool:
         with monkeypatch.context() as patch:
@@ -432,7 +432,7 @@ def test_a_failing_disk_is_raised_for_another_attempt(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(birth, "write_pack", full)
+        patch.setattr(writing, "write_pack", full)
         with pytest.raises(StorageError, match="No space left"):
             wrote(tmp_path, {"a": {"x": b"1"}})
     assert done(wrote(tmp_path, {"a": {"x": b"1"}})) == {"a": "written"}

@@ -17,15 +17,16 @@ from lancewood.cli import options
 from lancewood.cli.output import counted, moment, size
 from lancewood.cli.repository.showing import Author, Revision, short
 from lancewood.errors import LancewoodError
-from lancewood.items.folder import find_items, path_on_disk
-from lancewood.items.looking import (
+from lancewood.items.folder import (
     CONTENTS,
     HISTORY,
     REFS,
     OpenedItem,
     contents_of,
+    find_items,
     history_of,
     opened,
+    path_on_disk,
     refs_of,
     tag_item,
 )

@@ -13,15 +13,13 @@ from lancewood.lazy_names import lazy_names
 if TYPE_CHECKING:
     from lancewood.items.spark.reading import ItemFrames, read
     from lancewood.items.spark.running import ItemsDone
-    from lancewood.items.spark.tagging import import_plain, tag
-    from lancewood.items.spark.writing import write
+    from lancewood.items.spark.writing import import_plain, tag, write
 
 __all__ = ["ItemFrames", "ItemsDone", "import_plain", "read", "tag", "write"]
 
 _NAMES = {
     "lancewood.items.spark.reading": "ItemFrames read",
     "lancewood.items.spark.running": "ItemsDone",
-    "lancewood.items.spark.tagging": "import_plain tag",
-    "lancewood.items.spark.writing": "write",
+    "lancewood.items.spark.writing": "import_plain tag write",
 }
 __getattr__, __dir__ = lazy_names(globals(), _NAMES)

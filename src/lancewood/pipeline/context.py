@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lancewood.errors import NotFoundError
-from lancewood.pipeline.definition.digest import code_digest
+from lancewood.pipeline.definition.load import code_digest
 from lancewood.pipeline.definition.model import Pipeline
-from lancewood.pipeline.definition.parameters import plain_options
+from lancewood.pipeline.definition.toml_file import plain_options
 from lancewood.pipeline.report.facts import RunFacts
 from lancewood.repo import HEADS, MAIN, Hash, Repository, View
 from lancewood.spark.reading.read import read_snapshot

@@ -23,12 +23,12 @@ from lancewood.errors import InvalidInputError
 from lancewood.pipeline.context import new_facts, run_branch, storage_texts
 from lancewood.pipeline.definition.load import load
 from lancewood.pipeline.definition.model import Mode, Pipeline, Target
-from lancewood.pipeline.definition.refusal import near, wrong
-from lancewood.pipeline.frames.blame import Uses
+from lancewood.pipeline.definition.names import near, wrong
+from lancewood.pipeline.frames.refusals import Uses
 from lancewood.pipeline.report.facts import Listener, RunFacts, Silence, Stages
 from lancewood.pipeline.running.folder import checked_run_id, claimed, new_run_id
+from lancewood.pipeline.running.loads import SparkWork, start_session
 from lancewood.pipeline.running.run import PipelineRun
-from lancewood.pipeline.running.spark_work import SparkWork, start_session
 from lancewood.pipeline.streaming.stream import run_stream
 from lancewood.repo import Repository
 

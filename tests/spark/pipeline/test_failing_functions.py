@@ -14,7 +14,7 @@ from tests.spark.needs import needs
 
 from lancewood.errors import LancewoodError
 from lancewood.pipeline import RunFacts, run
-from lancewood.pipeline.running.outcome import FACTS
+from lancewood.pipeline.running.publishing import FACTS
 from lancewood.spark.abilities import ARROW_FUNCTIONS
 
 CODE = """

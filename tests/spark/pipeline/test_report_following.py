@@ -10,8 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lancewood.pipeline.report.facts import Silence
-from lancewood.pipeline.report.following import following
+from lancewood.pipeline.report.facts import Silence, following
 
 pytestmark = pytest.mark.spark
 

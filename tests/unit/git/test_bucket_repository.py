@@ -26,7 +26,7 @@ from lancewood.git.names import below, is_uri, parse_repository_root, real_repos
 from lancewood.git.opening import init_git, open_git
 from lancewood.git.repository import GitRepository
 from lancewood.git.signature import Signature
-from lancewood.items.birth import PackedObjects, write_pack
+from lancewood.items.writing import PackedObjects, write_pack
 from lancewood.store.base import Store
 from lancewood.store.locate import open_store
 from lancewood.store.memory import MemoryStore

@@ -19,7 +19,7 @@ from lancewood.git.names import checked_branch
 from lancewood.git.objects import FILE, Signature, TreeEntry
 from lancewood.git.repository import GitRepository
 from lancewood.git.values import decode_commit
-from lancewood.items import birth as newpack
+from lancewood.items import writing as newpack
 
 MAIN = "refs/heads/main"
 BY = Signature("Ada", "ada@example.org", 1_700_000_000, 0)

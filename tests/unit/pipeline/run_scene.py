@@ -32,7 +32,7 @@ from lancewood.pipeline.report.facts import (
     SourceFacts,
     TargetFacts,
 )
-from lancewood.pipeline.running.spark_work import SparkWork
+from lancewood.pipeline.running.loads import SparkWork
 from lancewood.pipeline.start import run_pipeline
 
 SPOT = Spot("zoo.toml", "pipeline")

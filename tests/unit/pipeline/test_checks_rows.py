@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from tests.unit.pipeline.run_scene import Scene
 
-from lancewood.pipeline.checks.kinds import KINDS, kind_of
 from lancewood.pipeline.checks.row_counts import judge_counts
-from lancewood.pipeline.checks.running import run_checks
+from lancewood.pipeline.checks.running import KINDS, kind_of, run_checks
 from lancewood.pipeline.definition.model import Check, RowsCheck, Spot
 
 SPOT = Spot("zoo.toml", "checks[0]")

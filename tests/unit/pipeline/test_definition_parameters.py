@@ -16,7 +16,7 @@ from tests.unit.pipeline.definition_files import GOOD, HEAD, SOURCE, TARGET, loa
 from lancewood.errors import InvalidInputError
 from lancewood.pipeline import run
 from lancewood.pipeline.definition.model import Spot
-from lancewood.pipeline.definition.parameters import Filling, read_parameters
+from lancewood.pipeline.definition.toml_file import Filling, read_parameters
 
 SPOT = Spot("zoo.toml", "steps.s.sql")
 DAY = '[params]\nday = "2026-01-31"\n'

@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from tests.unit.pipeline.definition_files import GOOD, HEAD, SOURCE, TARGET, loaded, refused
 
 from lancewood.errors import InvalidInputError
-from lancewood.pipeline.definition.digest import canonical
+from lancewood.pipeline.definition.load import canonical
 from lancewood.pipeline.definition.model import Secret
-from lancewood.pipeline.definition.parameters import Filling, hide
-from lancewood.pipeline.definition.toml_file import read_toml
+from lancewood.pipeline.definition.toml_file import Filling, hide, read_toml
 
 WITH_SECRETS = (
     HEAD

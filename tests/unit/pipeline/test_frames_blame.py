@@ -8,7 +8,7 @@ import pytest
 from tests.unit.pipeline.definition_files import HEAD, SOURCE, TARGET, loaded
 
 from lancewood.errors import LancewoodError, RetryableConflictError, RunFailedError
-from lancewood.pipeline.frames.blame import blamed, steps_to_blame
+from lancewood.pipeline.frames.refusals import blamed, steps_to_blame
 from lancewood.spark.running.failures import CALLS, TracebackFrame
 
 FILE = (

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from lancewood.errors import InvalidInputError
-from lancewood.pipeline.definition.digest import code_digest
+from lancewood.pipeline.definition.load import code_digest
 from lancewood.pipeline.definition.model import Function, Pipeline, Spot, Step
-from lancewood.pipeline.frames.functions import takes_arrow
-from lancewood.pipeline.frames.modules import Modules
+from lancewood.pipeline.frames.functions import Modules, takes_arrow
 
 SPOT = Spot("zoo.toml", "steps.s.python", 7)
 

@@ -26,10 +26,10 @@ from lancewood.pipeline.frames.line_records import (
     TEXT,
     VALUE,
     LineReader,
+    Notation,
     ToRecords,
     not_text,
 )
-from lancewood.pipeline.frames.lossless import Notation
 
 COLUMNS = pa.schema([("a", pa.string()), ("b", pa.int64())])
 AB = CsvForm(COLUMNS)

@@ -15,8 +15,8 @@ from lancewood.pipeline import run
 from lancewood.pipeline import start as run_module
 from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.load import load
-from lancewood.pipeline.frames.new_files import _SCHEMA as SEEN
-from lancewood.pipeline.frames.new_rows import whole_table
+from lancewood.pipeline.frames.unread import _SCHEMA as SEEN
+from lancewood.pipeline.frames.unread import whole_table
 from lancewood.pipeline.frames.without_spark import has_no_news, passed_over
 from lancewood.pipeline.report.facts import Ending
 from lancewood.pipeline.running import run as running

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lancewood.pipeline.report.following import TaskTally
+from lancewood.pipeline.report.facts import TaskTally
 
 
 @dataclass

@@ -21,10 +21,9 @@ from lancewood.pipeline.report.facts import (
     SourceFacts,
     TargetFacts,
 )
-from lancewood.pipeline.report.lines import lines
+from lancewood.pipeline.report.lines import lines, own_branch
 from lancewood.pipeline.report.markup import MOST_CHARACTERS, shortened, shown, visible
 from lancewood.pipeline.report.page import page
-from lancewood.pipeline.report.verdict import own_branch
 
 USUAL_BYTES = 200_000
 LARGE_BYTES = 600_000

@@ -22,9 +22,8 @@ from lancewood.pipeline.report.lines import lines
 from lancewood.pipeline.running.folder import checked_run_id
 from lancewood.pipeline.start import run_pipeline
 from lancewood.pipeline.streaming import batches as batches_of
-from lancewood.pipeline.streaming.batches import Batches, StoppedError, batch_run_id
+from lancewood.pipeline.streaming.batches import Batches, StoppedError, Summary, batch_run_id
 from lancewood.pipeline.streaming.stream import asked_to_stop, without_query
-from lancewood.pipeline.streaming.summary import Summary
 
 STREAM = "576780cf-e444-4c45-b0c1-6a77346d3ccd"
 

@@ -13,8 +13,8 @@ import pytest
 
 import lancewood as lw
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
-from lancewood.pipeline.running import spark_work
-from lancewood.pipeline.running.spark_work import SparkWork
+from lancewood.pipeline.running import loads
+from lancewood.pipeline.running.loads import SparkWork
 from lancewood.spark import abilities
 from lancewood.spark.abilities import (
     LIMITED_STREAMS,
@@ -211,6 +211,6 @@ def test_a_pipeline_is_refused_before_anything_where_spark_cannot_run_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     unused: Any = None
-    monkeypatch.setattr(spark_work, "release_here", lambda: (3, 5, 9))
+    monkeypatch.setattr(loads, "release_here", lambda: (3, 5, 9))
     with pytest.raises(UnsupportedError, match=r"a pipeline needs .* from 4.0 on, .* write\(\)"):
         SparkWork().check_file(unused)

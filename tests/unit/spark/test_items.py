@@ -12,12 +12,12 @@ import pytest
 
 from lancewood.errors import InvalidInputError, StorageError, UnsupportedError
 from lancewood.git.signature import Signature
-from lancewood.items import looking
+from lancewood.items import folder
 from lancewood.items.outcome import ItemDone, ItemOutcome, Tally
 from lancewood.items.spark import reading, running, writing
 from lancewood.items.spark import running as finding
-from lancewood.items.spark import tagging as importing
 from lancewood.items.spark import writing as checking
+from lancewood.items.spark import writing as importing
 from lancewood.items.spark.running import as_text, checked_folder, text_of
 from lancewood.items.spark.writing import checked_frame, items_in
 from lancewood.items.writing import FileRow, ItemWriter, Snapshots, item_files
@@ -221,9 +221,9 @@ def test_what_is_no_item_is_refused_and_a_failing_disk_is_left_to_another_attemp
 
 
 def test_frames_have_the_columns_that_items_are_told_in() -> None:
-    assert tuple(reading.REFS) == looking.REFS
-    assert tuple(reading.HISTORY) == looking.HISTORY
-    assert tuple(reading.CONTENTS) == looking.CONTENTS
+    assert tuple(reading.REFS) == folder.REFS
+    assert tuple(reading.HISTORY) == folder.HISTORY
+    assert tuple(reading.CONTENTS) == folder.CONTENTS
 
 
 def test_what_is_no_frame_of_sparks_is_refused() -> None:

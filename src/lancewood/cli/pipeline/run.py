@@ -33,7 +33,7 @@ from lancewood.pipeline.report.lines import lines
 from lancewood.pipeline.report.markup import counted, duration, shown, size
 from lancewood.pipeline.report.page import page
 from lancewood.pipeline.running.folder import checked_run_id, new_run_id
-from lancewood.pipeline.running.outcome import FACTS
+from lancewood.pipeline.running.publishing import FACTS
 from lancewood.pipeline.start import run
 
 if TYPE_CHECKING:

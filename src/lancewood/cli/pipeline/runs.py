@@ -11,9 +11,8 @@ from lancewood.cli import options
 from lancewood.cli.output import counted, moment, outcome
 from lancewood.cli.repository.names import InRepository, repository
 from lancewood.cli.repository.showing import short
-from lancewood.pipeline.report.lines import check_lines, target_lines
+from lancewood.pipeline.report.lines import check_lines, failing, target_lines
 from lancewood.pipeline.report.markup import duration
-from lancewood.pipeline.report.verdict import failing
 from lancewood.pipeline.running.folder import RunFolder
 from lancewood.pipeline.running.runs import (
     KnownRun,

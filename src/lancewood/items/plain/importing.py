@@ -32,10 +32,9 @@ from lancewood.git.names import HEAD, HEADS, TAGS
 from lancewood.git.repository import GitRepository
 from lancewood.git.signature import Signature
 from lancewood.git.syncing import sync_paths
-from lancewood.items.birth import PackedObjects, make_whole
 from lancewood.items.folder import ItemFolder, path_on_disk
 from lancewood.items.plain.layout import LOG, LogLine, Plain, log_lines, read_plain
-from lancewood.items.writing import new_settings
+from lancewood.items.writing import PackedObjects, make_whole, new_settings
 from lancewood.repo import author_here
 from lancewood.store.disk import DiskStore
 

@@ -1,8 +1,7 @@
 """Reading items: refs, history and contents of all repositories below a folder, as frames.
 
 Every action lists the folder anew, and what is found is read where it is found; the driver holds
-none of it. Knows frames and their columns; what is in an item is said by
-``items.looking``.
+none of it. Knows frames and their columns; what is in an item is said by ``items.folder``.
 """
 
 from __future__ import annotations
@@ -18,8 +17,14 @@ import pyarrow as pa
 from lancewood.engine.base import MOST, check_number
 from lancewood.errors import InvalidInputError, LancewoodError, StorageError
 from lancewood.git.repository import GitRepository
-from lancewood.items.folder import ItemFolder, checked_item
-from lancewood.items.looking import contents_of, history_of, opened, refs_of
+from lancewood.items.folder import (
+    ItemFolder,
+    checked_item,
+    contents_of,
+    history_of,
+    opened,
+    refs_of,
+)
 from lancewood.items.spark.running import (
     ITEM,
     as_text,

@@ -41,7 +41,7 @@ from lancewood.pipeline.definition.model import (
     ReferenceCheck,
     UniqueCheck,
 )
-from lancewood.pipeline.definition.refusal import described, wrong
+from lancewood.pipeline.definition.names import described, wrong
 from lancewood.pipeline.frames.refusals import refused_at
 from lancewood.pipeline.report.markup import counted
 from lancewood.table import check_where

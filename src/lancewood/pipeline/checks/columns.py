@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from lancewood.errors import UnsupportedError
 from lancewood.pipeline.checks.relations import CheckedTable
 from lancewood.pipeline.definition.model import Mode, Pipeline, Spot
-from lancewood.pipeline.definition.refusal import near, wrong
+from lancewood.pipeline.definition.names import near, wrong
 from lancewood.spark.types import spark_schema
 
 _MOST_FIXED_BYTES = 64

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Spot
-from lancewood.pipeline.definition.refusal import near, wrong
+from lancewood.pipeline.definition.names import near, wrong
 from lancewood.pipeline.loading.quarantine import SCHEMA as QUARANTINE_SCHEMA
 from lancewood.spark.reading.read import read_snapshot
 from lancewood.spark.types import spark_schema

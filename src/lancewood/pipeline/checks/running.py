@@ -20,25 +20,46 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lancewood.errors import LancewoodError
-from lancewood.pipeline.checks.kind import CheckWork, Finding
-from lancewood.pipeline.checks.kinds import kind_of
+from lancewood.pipeline.checks.column_checks import ACCEPTED, NOT_NULL, REFERENCES, UNIQUE
+from lancewood.pipeline.checks.kind import CheckKind, CheckWork, Finding
 from lancewood.pipeline.checks.relations import planned_relations, standing_relations
-from lancewood.pipeline.checks.sql import table_names
+from lancewood.pipeline.checks.row_counts import ROWS
+from lancewood.pipeline.checks.schemas import SCHEMA
+from lancewood.pipeline.checks.sql import SQL, table_names
 from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import (
+    AcceptedCheck,
     Check,
+    NotNullCheck,
     Pipeline,
     ReferenceCheck,
+    RowsCheck,
+    SchemaCheck,
     SqlCheck,
+    UniqueCheck,
 )
-from lancewood.pipeline.frames.functions import Registered
-from lancewood.pipeline.frames.modules import Modules
+from lancewood.pipeline.frames.functions import Modules, Registered
 from lancewood.pipeline.frames.refusals import failed, refused_at, spark_errors, spark_may_be_gone
 from lancewood.pipeline.report.facts import CheckFacts
 from lancewood.table import create
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+KINDS: Mapping[type[Check], CheckKind] = {
+    SqlCheck: SQL,
+    NotNullCheck: NOT_NULL,
+    UniqueCheck: UNIQUE,
+    AcceptedCheck: ACCEPTED,
+    RowsCheck: ROWS,
+    SchemaCheck: SCHEMA,
+    ReferenceCheck: REFERENCES,
+}
+
+
+def kind_of(check: Check) -> CheckKind:
+    return KINDS[type(check)]
 
 
 _DIRECTORY = "failures"

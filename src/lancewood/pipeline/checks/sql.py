@@ -26,8 +26,8 @@ from lancewood.pipeline.checks.kind import CheckKind, CheckWork, Finding, gather
 from lancewood.pipeline.checks.relations import CheckedTable, CheckedTables
 from lancewood.pipeline.definition.checks import PUBLISHED
 from lancewood.pipeline.definition.model import Spot, SqlCheck
+from lancewood.pipeline.definition.names import errors_at, wrong
 from lancewood.pipeline.definition.queries import parsed_query, tables_in
-from lancewood.pipeline.definition.refusal import errors_at, wrong
 from lancewood.pipeline.frames.functions import LINES_BEFORE, Views, over_views
 from lancewood.pipeline.frames.refusals import refused_at, spark_may_be_gone
 from lancewood.pipeline.report.markup import counted

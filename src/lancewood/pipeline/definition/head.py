@@ -26,10 +26,12 @@ from lancewood.pipeline.definition.model import (
 from lancewood.pipeline.definition.names import (
     checked_files_table,
     checked_pipeline,
+    errors_at,
+    near,
     resolved,
     resolved_path,
+    wrong,
 )
-from lancewood.pipeline.definition.refusal import errors_at, near, wrong
 from lancewood.pipeline.definition.section import Section, parsed_duration
 from lancewood.repo import branch_ref, checked_author, checked_message, checked_table, checked_tag
 from lancewood.spark.session import checked_settings

@@ -16,11 +16,12 @@ from lancewood.pipeline.definition.names import (
     checked_frame,
     checked_function,
     checked_python,
+    errors_at,
     resolved,
     resolved_pattern,
+    wrong,
 )
 from lancewood.pipeline.definition.queries import parsed_query
-from lancewood.pipeline.definition.refusal import errors_at, wrong
 from lancewood.pipeline.definition.section import Section
 from lancewood.repo import checked_table
 

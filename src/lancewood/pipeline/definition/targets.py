@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lancewood.pipeline.definition.model import FAIL, Mode, OnConflict, Target, TargetIndex
-from lancewood.pipeline.definition.names import resolved
-from lancewood.pipeline.definition.refusal import described, errors_at, wrong
+from lancewood.pipeline.definition.names import described, errors_at, resolved, wrong
 from lancewood.pipeline.definition.section import Section
 from lancewood.repo import checked_table
 from lancewood.table import index_kind, parse_type

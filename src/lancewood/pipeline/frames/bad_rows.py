@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lancewood.pipeline.definition.model import Pipeline, Source, Step
-from lancewood.pipeline.definition.names import literal
-from lancewood.pipeline.definition.refusal import near, wrong
+from lancewood.pipeline.definition.names import literal, near, wrong
 from lancewood.pipeline.frames.line_records import FILE, LINE, PROBLEM
 from lancewood.pipeline.frames.reading import check_unique
 from lancewood.pipeline.frames.refusals import refused_at, spark_errors

@@ -20,8 +20,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancewood.pipeline.frames.line_records import UTF_8, Decoder, Records
-from lancewood.pipeline.frames.lossless import Notation, lost, suspicious
+from lancewood.pipeline.frames.line_records import (
+    UTF_8,
+    Decoder,
+    Notation,
+    Records,
+    lost,
+    suspicious,
+)
 
 NEVER_CLOSED = "a quote is never closed"
 _STRAY = "a quote stands inside of a value that is not quoted as a whole"

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Pipeline, Source, Step
-from lancewood.pipeline.definition.refusal import near, wrong
+from lancewood.pipeline.definition.names import near, wrong
 from lancewood.pipeline.frames.bad_rows import Judged, judge
-from lancewood.pipeline.frames.blame import Uses
 from lancewood.pipeline.frames.functions import (
     LINES_BEFORE,
+    Modules,
     Registered,
     Views,
     check_step,
@@ -34,9 +34,8 @@ from lancewood.pipeline.frames.incoming import (
     is_by_columns,
     is_read_whole,
 )
-from lancewood.pipeline.frames.modules import Modules
 from lancewood.pipeline.frames.reading import chosen_columns, with_file
-from lancewood.pipeline.frames.refusals import refused_at, spark_may_be_gone
+from lancewood.pipeline.frames.refusals import Uses, refused_at, spark_may_be_gone
 from lancewood.pipeline.frames.texts import has_lines, keeps_corrupt, rows_of
 from lancewood.pipeline.report.facts import SourceFacts
 

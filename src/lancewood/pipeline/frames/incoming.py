@@ -17,11 +17,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Pipeline, Source
-from lancewood.pipeline.frames.new_files import NewFiles, find_new_files
-from lancewood.pipeline.frames.new_rows import TableRows, rows_since, whole_table
 from lancewood.pipeline.frames.reading import open_source, read_format
 from lancewood.pipeline.frames.refusals import spark_errors
 from lancewood.pipeline.frames.texts import bytes_of, files_of
+from lancewood.pipeline.frames.unread import (
+    NewFiles,
+    TableRows,
+    find_new_files,
+    rows_since,
+    whole_table,
+)
 from lancewood.pipeline.frames.without_spark import passed_over
 from lancewood.pipeline.report.facts import SourceFacts
 from lancewood.spark.tasks import is_connect

@@ -19,8 +19,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancewood.files.json_guards import DEEPEST, is_simple
-from lancewood.pipeline.frames.line_records import UTF_8, Decoder, Records
-from lancewood.pipeline.frames.lossless import Notation, Numeral, lost, parts, suspicious
+from lancewood.pipeline.frames.line_records import (
+    UTF_8,
+    Decoder,
+    Notation,
+    Numeral,
+    Records,
+    lost,
+    parts,
+    suspicious,
+)
 
 NO_JSON = "does not parse as json with this schema"
 _skip_blanks = re.compile(r"[ \t\r\n]*").match

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lancewood.errors import InvalidInputError
 from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Option, Pipeline, Source
-from lancewood.pipeline.definition.parameters import plain_options
-from lancewood.pipeline.definition.refusal import errors_at, near, wrong
+from lancewood.pipeline.definition.names import errors_at, near, wrong
+from lancewood.pipeline.definition.toml_file import plain_options
 from lancewood.pipeline.frames.line_records import FILE, LINE, PROBLEM
 from lancewood.pipeline.frames.texts import (
     CORRUPT,

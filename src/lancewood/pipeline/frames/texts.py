@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from lancewood.errors import UnsupportedError
 from lancewood.files.formats import checked_encoding
 from lancewood.pipeline.definition.model import Source
-from lancewood.pipeline.definition.parameters import plain_options
+from lancewood.pipeline.definition.toml_file import plain_options
 from lancewood.pipeline.frames.csv_records import CsvForm, CsvReader
 from lancewood.pipeline.frames.json_records import JsonForm, JsonReader
 from lancewood.pipeline.frames.line_records import (
@@ -35,10 +35,10 @@ from lancewood.pipeline.frames.line_records import (
     UTF_8,
     VALUE,
     LineReader,
+    Notation,
     ToRecords,
     is_wide,
 )
-from lancewood.pipeline.frames.lossless import Notation
 from lancewood.pipeline.frames.refusals import spark_errors
 from lancewood.spark.tasks import is_connect
 from lancewood.spark.types.new_table import arrow_schema

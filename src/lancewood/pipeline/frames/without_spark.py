@@ -21,12 +21,10 @@ from lancewood.errors import InvalidInputError
 from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Pipeline, Source
 from lancewood.pipeline.definition.names import checked_files_table, is_uri, single_path
-from lancewood.pipeline.frames.blame import Uses
-from lancewood.pipeline.frames.functions import check_step
-from lancewood.pipeline.frames.modules import Modules
-from lancewood.pipeline.frames.new_rows import rows_since
+from lancewood.pipeline.frames.functions import Modules, check_step
 from lancewood.pipeline.frames.reading import open_source
-from lancewood.pipeline.frames.refusals import refused_at
+from lancewood.pipeline.frames.refusals import Uses, refused_at
+from lancewood.pipeline.frames.unread import rows_since
 from lancewood.spark.running.failures import calls_of
 
 _LOCAL = "file:"

@@ -19,9 +19,9 @@ from lancewood.pipeline.definition.model import Mode, Pipeline, Target
 from lancewood.pipeline.definition.names import checked_files_table
 from lancewood.pipeline.frames.frames import Frames
 from lancewood.pipeline.frames.incoming import RowCount
-from lancewood.pipeline.loading.indexing import Indexing
 from lancewood.pipeline.loading.planning import (
     DELETED,
+    Indexing,
     choices_of,
     chosen,
     new_schema,

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lancewood.pipeline.context import RunContext, TargetTable
 from lancewood.pipeline.definition.model import Pipeline, Quarantine, Spot
-from lancewood.pipeline.definition.refusal import wrong
+from lancewood.pipeline.definition.names import wrong
 from lancewood.pipeline.frames.frames import Frames
 from lancewood.pipeline.report.facts import QuarantineFacts
 from lancewood.pipeline.report.markup import counted, shortened

@@ -13,23 +13,24 @@ import hashlib
 from urllib.parse import quote
 
 from lancewood.pipeline.report.facts import RunFacts
+from lancewood.pipeline.report.lines import Tone, verdict
 from lancewood.pipeline.report.markup import Html, element
-from lancewood.pipeline.report.sections.checks import checks_section
 from lancewood.pipeline.report.sections.layout import code
 from lancewood.pipeline.report.sections.loaded import (
     changes_section,
+    checks_section,
     quarantine_section,
     sources_section,
 )
-from lancewood.pipeline.report.sections.summary import summary_section, title_of
-from lancewood.pipeline.report.sections.surroundings import (
+from lancewood.pipeline.report.sections.summary import (
     history_section,
     next_section,
     past_section,
     setting_section,
     stages_section,
+    summary_section,
+    title_of,
 )
-from lancewood.pipeline.report.verdict import Tone, verdict
 
 _ICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16">'

@@ -32,8 +32,8 @@ from lancewood.pipeline.checks.running import has_failed
 from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.head import filled_tag
 from lancewood.pipeline.definition.model import Check, Pipeline
-from lancewood.pipeline.definition.parameters import hide
-from lancewood.pipeline.definition.refusal import wrong
+from lancewood.pipeline.definition.names import wrong
+from lancewood.pipeline.definition.toml_file import hide
 from lancewood.pipeline.frames.frames import Frames
 from lancewood.pipeline.report.facts import Ending, RunFacts, Stages, TargetFacts
 from lancewood.pipeline.report.page import page
@@ -45,11 +45,17 @@ from lancewood.pipeline.running.ledger import (
     entry_at,
     find_left,
 )
-from lancewood.pipeline.running.loads import Loads
-from lancewood.pipeline.running.outcome import complete, failure, shown
-from lancewood.pipeline.running.publishing import Finishing, commit_message, publish, say_left_out
+from lancewood.pipeline.running.loads import Loads, Session, SparkWork, quiet, start_session
+from lancewood.pipeline.running.publishing import (
+    Finishing,
+    commit_message,
+    complete,
+    failure,
+    publish,
+    say_left_out,
+    shown,
+)
 from lancewood.pipeline.running.runs import clean, is_of_a_run
-from lancewood.pipeline.running.spark_work import Session, SparkWork, quiet, start_session
 from lancewood.repo import TAGS, Repository
 
 

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from lancewood.errors import FormatError, InvalidInputError, LancewoodError, NotFoundError
 from lancewood.pipeline.context import RUN_BRANCHES, run_branch
-from lancewood.pipeline.definition.refusal import near
+from lancewood.pipeline.definition.names import near
 from lancewood.pipeline.report.facts import CheckFacts, Ending, TargetFacts
 from lancewood.pipeline.running.folder import RunFolder, checked_run_id, claimed, is_claimed
 from lancewood.pipeline.running.ledger import decode_message, entry_at, tip_of

@@ -29,9 +29,9 @@ from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.pipeline.context import new_facts, storage_texts
 from lancewood.pipeline.definition.head import AVAILABLE_NOW
 from lancewood.pipeline.definition.model import Pipeline, Source, Stream
-from lancewood.pipeline.definition.parameters import plain_options
-from lancewood.pipeline.definition.refusal import wrong
+from lancewood.pipeline.definition.names import wrong
 from lancewood.pipeline.definition.section import parsed_duration
+from lancewood.pipeline.definition.toml_file import plain_options
 from lancewood.pipeline.frames.reading import (
     columns_read,
     configured,
@@ -42,10 +42,9 @@ from lancewood.pipeline.frames.refusals import failed, refused_at, spark_errors,
 from lancewood.pipeline.frames.texts import is_text, line_reader, lines_of
 from lancewood.pipeline.frames.without_spark import check_python
 from lancewood.pipeline.report.facts import Ending, Listener, RunFacts, Silence
-from lancewood.pipeline.running.outcome import failure, shown
-from lancewood.pipeline.running.spark_work import quiet
-from lancewood.pipeline.streaming.batches import Batches, RunBatch, stream_name
-from lancewood.pipeline.streaming.summary import Summary
+from lancewood.pipeline.running.loads import quiet
+from lancewood.pipeline.running.publishing import failure, shown
+from lancewood.pipeline.streaming.batches import Batches, RunBatch, Summary, stream_name
 from lancewood.repo import HEADS, MAIN, Repository
 from lancewood.spark.tasks import is_connect
 

@@ -1,13 +1,4 @@
-"""The files of a source that no published run has read.
-
-Seen files are in a table of the repository, ``<pipeline>_<source>_files``, with size and time of
-change: a rewritten file is new. Spark lists and compares, without opening a file, on any file
-system that it knows; only new files come to the driver. The run reads exactly the listed files,
-never one that came later.
-
-Listing and opening change settings of the session for a while. Others who plan in it meanwhile get
-them too, but they only decide how work is cut into tasks, never the result.
-"""
+"""The files and the rows of a source that no published run has read."""
 
 from __future__ import annotations
 
@@ -16,19 +7,29 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import reduce
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from lancewood.errors import InvalidInputError, RetryableConflictError
+from lancewood.errors import (
+    InvalidInputError,
+    LancewoodError,
+    NotFoundError,
+    RetryableConflictError,
+    UnsupportedError,
+)
 from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Pipeline, Source
-from lancewood.pipeline.definition.names import checked_files_table, literal, single_path
-from lancewood.pipeline.definition.parameters import plain_options
-from lancewood.pipeline.frames.reading import read_files
+from lancewood.pipeline.definition.names import checked_files_table, literal, single_path, wrong
+from lancewood.pipeline.definition.toml_file import plain_options
+from lancewood.pipeline.frames.reading import columns_read, read_files
 from lancewood.pipeline.frames.refusals import spark_errors
+from lancewood.repo import MAIN
+from lancewood.spark.reading.read import read_snapshot
+from lancewood.spark.streaming.task import RowsBetween, find_between
 from lancewood.spark.tasks import arrow_of, frame_of, slots
+from lancewood.table import Table, called
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -234,3 +235,141 @@ def _may_be_gone() -> Iterator[None]:
     except spark_errors() as error:
         if "PATH_NOT_FOUND" not in str(error):
             raise
+
+
+_KEYS = {"uri": str, "branch": str, "version": int, "transaction": str}
+_WAY_OUT = (
+    "Run once with incremental = false, which reads the whole table and remembers where it stands"
+)
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """A Lance table as a source reads it: whole, or what is new since a version."""
+
+    source: Source
+    opened: Table
+    """The table that is read where everything is new."""
+    until: Table
+    """The state that is read, as a version of the table's history, as ``landed`` finds it."""
+    since: Table | None = None
+    """The state from which on rows are new; None: everything is new."""
+
+    @property
+    def row_count(self) -> int | None:
+        """Number of these rows; None where that is unknown without reading them."""
+        return self.opened.stats().rows if self.since is None else self._between.row_count
+
+    @property
+    def since_text(self) -> str | None:
+        """The version that it is read since, for people; None if it is read whole."""
+        return None if self.since is None else f"version {self.since.version}"
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        if self.since is None:
+            return read_snapshot(spark, self.opened._snapshot, columns_read(self.source))
+        return self._between.frame(spark)
+
+    def state(self) -> dict[str, Any] | None:
+        """What the next run has to know; None for a state beside the history of the table."""
+        until = self.until
+        if until.is_detached:
+            return None
+        return {
+            "uri": until.uri,
+            "branch": until.branch or MAIN,
+            "version": int(until.version),
+            "transaction": until.transaction_of(until.version).uuid,
+        }
+
+    @cached_property
+    def _between(self) -> RowsBetween:
+        assert self.since is not None
+        try:
+            return find_between(
+                self.since._snapshot, self.until._snapshot, columns_read(self.source)
+            )
+        except NotFoundError as gone:
+            raise wrong(self.source.spot, f"{gone.message}. {_WAY_OUT}") from gone
+
+
+def landed(source: Source, opened: Table, context: RunContext) -> Table:
+    """The version of the table's own history that has what a commit pins.
+
+    A transaction of the repository pins a state beside the history, which then lands on it as it
+    is. The state itself where it has not, or not alone.
+    """
+    if source.table is None or not opened.is_detached:
+        return opened
+    revision = source.revision or context.base
+    assert revision is not None, "a table was opened, so there is a commit"
+    return context.repository.at(revision).landed(source.table) or opened
+
+
+def whole_table(source: Source, opened: Table, context: RunContext) -> TableRows:
+    """All that a table has."""
+    return TableRows(source, opened, landed(source, opened, context))
+
+
+def rows_since(source: Source, opened: Table, context: RunContext, state: object) -> TableRows:
+    """What a table has that was not there when the state was kept; all of it without a state.
+
+    Raises InvalidInputError for a state of another table, and where the version is gone.
+    """
+    spot, until = source.spot.at("incremental"), landed(source, opened, context)
+    if until.is_detached:
+        raise wrong(
+            spot,
+            f"{until.uri} has not got what the commit pins, or has more than that: "
+            "somebody wrote to it beside the repository. 'lw status' tells more; commit the table "
+            "as it stands, and run again",
+        )
+    if not until.has_stable_row_ids:
+        raise wrong(
+            spot,
+            f"{until.uri} has no stable row ids, so that nobody can tell which of its "
+            "rows are new: read it whole, or make the table anew with them",
+        )
+    if state is None:
+        return TableRows(source, opened, until)
+    last = _checked(state, source)
+    version, uri, newest = last["version"], until.uri, until.version
+    if version > newest:
+        raise wrong(
+            spot,
+            f"the last run has read version {version}, and now version {newest} of "
+            f"{called(until.branch)} of {uri} is meant, which is older. {_WAY_OUT}",
+        )
+    try:
+        since = until if version == newest else until.earlier(version)
+        identity = until.transaction_of(version).uuid
+    except NotFoundError as gone:
+        raise wrong(
+            spot,
+            f"version {version} of {uri}, which the last run has read, was cleaned up: what came "
+            f"after it cannot be told. {_WAY_OUT}, and let cleanup keep versions for longer",
+        ) from gone
+    if identity != last["transaction"] or (not identity and last["uri"] != uri):
+        raise wrong(
+            spot,
+            f"the last run has read version {version} of {last['uri']}, and version {version} of "
+            f"{uri} is another one: the table was made again, or is another table. {_WAY_OUT}",
+        )
+    try:
+        if version != newest:
+            until.changes(version)  # refuses what cannot be compared
+    except (NotFoundError, UnsupportedError) as refused:
+        raise wrong(spot, f"{refused.message}. {_WAY_OUT}") from refused
+    except LancewoodError as refused:
+        raise wrong(spot, refused.message) from refused
+    return TableRows(source, opened, until, since)
+
+
+def _checked(state: object, source: Source) -> dict[str, Any]:
+    if isinstance(state, dict) and all(isinstance(state.get(k), t) for k, t in _KEYS.items()):
+        return state
+    raise wrong(
+        source.spot.at("incremental"),
+        "what the last run has left about this source is not known to this Lancewood: "
+        f"{state!r:.200}",
+    )
