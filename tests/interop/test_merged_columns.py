@@ -912,40 +912,65 @@ def test_a_column_that_was_renamed_after_a_criss_cross_keeps_the_cells_of_both(
     assert rows_of(found) == [{"id": i, "n": 0, "b": b} for i, b in cells.items()]
 
 
+FIELDS = pa.struct({"p": pa.int64(), "q": pa.int64()})
+FIELDS_IN = {"struct": FIELDS, "list": pa.list_(FIELDS)}
+
+
+def cell_of_fields(shape: str, number: int) -> Any:
+    found = {"p": number, "q": -number}
+    return found if shape == "struct" else [found]
+
+
+def with_cells(table: lw.Table, shape: str, number: int, ids: list[int]) -> lw.Table:
+    cells = pa.array([cell_of_fields(shape, number)] * len(ids), FIELDS_IN[shape])
+    return table.merge(pa.table({"id": ids, "s": cells}), on="id", not_matched="ignore")
+
+
+def criss_cross_with_a_column_of_fields(uri: str, shape: str, change: Step) -> lw.Table:
+    """Main adds a column of fields, and the branch is changed; each merges what the other had."""
+    main = lw.create(uri, FOUR)
+    branch = main.branches.create("x")
+    main = with_cells(main.add_columns(pa.schema({"s": FIELDS_IN[shape]})), shape, 1, [1, 2, 3, 4])
+    main.branches.create("main-then")
+    change(branch).branches.create("x-then")
+    main.branches.merge("x-then")
+    return lw.open(uri, branch="x").branches.merge("main-then")
+
+
 @pytest.mark.parametrize("into", ["main", "x"])
-@pytest.mark.parametrize("shape", ["struct", "list"])
+@pytest.mark.parametrize("shape", FIELDS_IN)
 def test_fields_in_a_column_that_one_of_two_bases_has_are_changed_by_one_side(
     shape: str, into: str, uri: str
 ) -> None:
     """The base that has the other columns, of which one was cast, lacks the column of fields."""
-    kind: pa.DataType = pa.struct({"p": pa.int64(), "q": pa.int64()})
-    kind = kind if shape == "struct" else pa.list_(kind)
-
-    def cell(number: int) -> Any:
-        found = {"p": number, "q": -number}
-        return found if shape == "struct" else [found]
-
-    def changed(table: lw.Table, number: int, ids: list[int]) -> lw.Table:
-        cells = pa.array([cell(number)] * len(ids), kind)
-        return table.merge(pa.table({"id": ids, "s": cells}), on="id", not_matched="ignore")
-
-    main = lw.create(uri, FOUR)
-    branch = main.branches.create("x")
-    main = main.add_columns(pa.schema({"s": kind}))
-    main = changed(main, 1, [1, 2, 3, 4])
-    main.branches.create("main-then")
-    branch = branch.cast_column("n", pa.int32())
-    branch.branches.create("x-then")
-    main.branches.merge("x-then")
-    branch = branch.branches.merge("main-then")
-    changed(branch.rename_column("n", "m"), 7, [3])
+    branch = criss_cross_with_a_column_of_fields(
+        uri, shape, lambda table: table.cast_column("n", pa.int32())
+    )
+    with_cells(branch.rename_column("n", "m"), shape, 7, [3])
     target = lw.open(uri, branch=None if into == "main" else "x")
     if into == "x":
         lw.open(uri).update({"a": "11"}, "id = 1")
     found = target.branches.merge("x" if into == "main" else "main")
     assert {row["id"]: row["s"] for row in rows_of(found)} == {
-        each: cell(7 if each == 3 else 1) for each in (1, 2, 3, 4)
+        each: cell_of_fields(shape, 7 if each == 3 else 1) for each in (1, 2, 3, 4)
     }
+
+
+@pytest.mark.parametrize("dropper", ["main", "x"])
+@pytest.mark.parametrize("into", ["main", "x"])
+@pytest.mark.parametrize("shape", FIELDS_IN)
+def test_a_field_that_one_of_two_bases_has_is_dropped_and_changed(
+    shape: str, into: str, dropper: str, uri: str
+) -> None:
+    criss_cross_with_a_column_of_fields(uri, shape, lambda table: table.update({"n": "1"}, "id=4"))
+    one, other = ("main", "x") if dropper == "main" else ("x", "main")
+    lw.open(uri, branch=None if one == "main" else one).drop_columns(
+        ["s.p" if shape == "struct" else "s.item.p"]
+    )
+    with_cells(lw.open(uri, branch=None if other == "main" else other), shape, 7, [3])
+    target = lw.open(uri, branch=None if into == "main" else "x")
+    with pytest.raises(lw.MergeConflictError, match="both sides changed the columns: column 's"):
+        target.branches.merge("x" if into == "main" else "main")
 
 
 @pytest.mark.parametrize("into", ["main", "x"])

@@ -117,12 +117,14 @@ class _Side:
     def _has_other_cells(self, kept: FieldId) -> bool:
         """Whether this side changed a cell of a column. Of two bases the one counts that changed a
         cell: so a cell that is as in one base, and not as in the other, was changed if that other
-        one differs from what is below both."""
+        one differs from what is below both. A base without the column says nothing of its cells."""
         first, changed = self.bases.first, _differing(self.bases.first, self.state, kept)
         if not self.bases.is_crossed_once:
             return any(len(ids) for ids in changed)
         ((other, below),) = self.bases.others
         mine, theirs = _all(changed), _all(_differing(other, self.state, kept))
+        if not all([*_ids_at(each, self.state, kept)] for each in (first, other)):
+            return bool(mine.size or theirs.size)
         if np.intersect1d(mine, theirs).size:
             return True
         return any(
