@@ -81,7 +81,7 @@ def test_a_nul_in_the_name_of_a_field_is_refused(form: str, tmp_path: Path) -> N
     ],
 )
 def test_no_column_gets_a_name_with_a_nul(table: lw.Table, ask: Callable[[lw.Table], Any]) -> None:
-    with pytest.raises(InvalidInputError, match=REFUSED):
+    with pytest.raises(InvalidInputError, match=f"{REFUSED}|draft.* holds a NUL"):
         ask(table)
     assert table.latest().version == 1
 
