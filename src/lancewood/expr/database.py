@@ -89,7 +89,7 @@ class Cursor:
         name, statement, place = known
         place.rows = rows
         found: pa.ChunkedArray = statement.to_arrow_table().column(0)
-        place.rows = rows.slice(0, 0)
+        place.rows = rows.schema.empty_table()  # a slice would keep all of them in memory
         if not values:
             self._kept[key] = known
         if values or len(self._kept) > _MOST_KEPT:
@@ -143,9 +143,9 @@ def parsed(query: str) -> str:
 
 @atexit.register
 def _close() -> None:
-    """Let go of the database at the end of the process that opened it."""
+    """Let go of the database at the end of the process that opened it, and of no other's."""
     if _databases and _databases[-1].process == os.getpid():
-        _databases.clear()
+        _databases.pop()
 
 
 def discard() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import pickle
 import threading
 from decimal import Decimal
@@ -236,6 +237,17 @@ def test_a_value_that_cannot_be_computed_is_told_with_the_way_out() -> None:
         with pytest.raises(InvalidInputError, match=r"cannot be computed.*TRY_CAST"):
             parse_expression(sql, ROWS.schema).evaluate(ROWS)
     assert parse_expression("TRY_CAST(s AS INTEGER)", ROWS.schema).evaluate(ROWS).null_count == 4
+
+
+def test_rows_are_let_go_once_they_are_computed() -> None:
+    rows = pa.table({"a": pa.array([float(number) for number in range(100_000)])})
+    asked = parse_expression("a * 3 + 1", rows.schema)
+    assert asked.evaluate(rows)[2].as_py() == 7.0
+    held = pa.total_allocated_bytes()
+    freed = rows.nbytes
+    del rows
+    gc.collect()
+    assert held - pa.total_allocated_bytes() >= freed
 
 
 def test_threads_compute_beside_each_other() -> None:
