@@ -104,7 +104,7 @@ def _check_same(asked: TargetIndex, found: IndexInfo) -> None:
 
 @dataclass
 class Indexing:
-    """What becomes of the indices of a target."""
+    """Extends and creates the indices of a target after its load, and notes which."""
 
     context: RunContext
     target: Target
