@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import itertools
 import json
+import resource
 import subprocess
 import sys
 import time
@@ -62,7 +63,17 @@ WORKS: Mapping[str, Work] = {
     "sql update": _said("UPDATE t SET value = value + 1 WHERE id % 997 = {0} + 300"),
     "sql cold": _cold,
 }
-CLOCKS: Mapping[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time.process_time}
+
+
+def _cpu() -> float:
+    """Processor time of this process and of those that it has waited for."""
+    return sum(
+        each.ru_utime + each.ru_stime
+        for each in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    )
+
+
+CLOCKS: Mapping[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": _cpu}
 
 
 def main() -> None:
