@@ -18,7 +18,6 @@ from tests.breadth import daily
 from tests.sql_scene import LABELS, PHOTOS, Queries, make_tables
 
 import lancewood as lw
-from lancewood.query import relation
 from lancewood.query.tokens import quoted, with_revisions_quoted
 
 QUERIES = int(os.environ.get("LANCEWOOD_LAW_EXAMPLES", "0")) or daily(60, of=3_000)
@@ -97,13 +96,6 @@ def judge(tables: dict[str, str]) -> Iterator[Any]:
         database.execute(f"CREATE TABLE {quoted(name)} AS FROM given")
     yield database
     database.close()
-
-
-@pytest.fixture(params=["source", "dataset", "everything"])
-def pushdown(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    if request.param == "dataset":
-        monkeypatch.setattr(relation, "TRIED_WITH", ("no release",))
-    return bool(request.param != "everything")
 
 
 def sorted_rows(found: pa.Table) -> list[str]:

@@ -20,7 +20,6 @@ from tests.laws.test_sql_pushdown import sorted_rows
 from tests.sql_scene import labels, photos
 
 import lancewood as lw
-from lancewood.query import relation
 
 QUERIES = int(os.environ.get("LANCEWOOD_LAW_EXAMPLES", "0")) or daily(15, of=1_000)
 SEED = int(os.environ.get("LANCEWOOD_SQL_SEED", "0"))
@@ -202,13 +201,6 @@ def judge(rows: dict[str, pa.Table]) -> Iterator[Any]:
         database.execute(f"CREATE TABLE {name} AS FROM given")
     yield database
     database.close()
-
-
-@pytest.fixture(params=["source", "dataset", "everything"])
-def pushdown(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    if request.param == "dataset":
-        monkeypatch.setattr(relation, "TRIED_WITH", ("no release",))
-    return bool(request.param != "everything")
 
 
 @pytest.mark.sliced(3)

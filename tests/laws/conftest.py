@@ -1,0 +1,15 @@
+"""How DuckDB is given a table in the laws of queries."""
+
+from __future__ import annotations
+
+import pytest
+
+from lancewood.query import relation
+
+
+@pytest.fixture(params=["source", "dataset", "everything"])
+def pushdown(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether conditions are pushed down; by DuckDB's own protocol, and by pyarrow's Dataset."""
+    if request.param == "dataset":
+        monkeypatch.setattr(relation, "TRIED_WITH", ("no release",))
+    return bool(request.param != "everything")
