@@ -89,7 +89,7 @@ class Cursor:
         name, statement, place = known
         place.rows = rows
         found: pa.ChunkedArray = statement.to_arrow_table().column(0)
-        place.rows = rows.schema.empty_table()  # a slice would keep all of them in memory
+        place.rows = pa.Table.from_batches([], rows.schema)  # a slice would hold on to all rows
         if not values:
             self._kept[key] = known
         if values or len(self._kept) > _MOST_KEPT:

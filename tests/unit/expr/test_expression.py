@@ -292,3 +292,17 @@ def test_structs_in_structs_are_read_from_slices_and_uneven_chunks() -> None:
     assert kept(condition, rows.slice(2, 3)) == [1]
     values = parse_expression("struct_extract(deep, 'in')", rows.schema).evaluate(rows.slice(3))
     assert values.to_pylist() == [{"n": 3}, {"n": 4}, {"n": 5}]
+
+
+def test_lists_and_structs_of_extension_types_are_computed_beside_other_columns() -> None:
+    identities = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"0" * 16] * 2, pa.binary(16)))
+    rows = pa.table(
+        {
+            "n": [1, 2],
+            "list": pa.ListArray.from_arrays(pa.array([0, 2, 2], pa.int32()), identities),
+            "struct": pa.StructArray.from_arrays([identities], ["u"]),
+        }
+    )
+    assert kept("upper(n::text) = '2'", rows) == [1]
+    assert parse_expression("n + 1", rows.schema).evaluate(rows).to_pylist() == [2, 3]
+    assert parse_expression("len(list)", rows.schema).evaluate(rows).to_pylist() == [2, 0]

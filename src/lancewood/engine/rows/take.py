@@ -183,7 +183,7 @@ def _gather(
         locations[pick] = back + before
         parts.append(rows)
         before += rows.num_rows
-    together = pa.concat_tables(parts) if parts else schema.empty_table()
+    together = pa.concat_tables(parts) if parts else pa.Table.from_batches([], schema)
     return together if _counts_up(locations, before) else _reordered(together, locations)
 
 

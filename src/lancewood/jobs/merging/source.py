@@ -130,7 +130,7 @@ class FittedSource(SourceRows):
 
     def bare(self) -> FittedSource:
         """This source without rows, for tasks that bring their own."""
-        return replace(self, rows=self.rows.schema.empty_table())
+        return replace(self, rows=pa.Table.from_batches([], self.rows.schema))
 
     @cached_property
     def index(self) -> KeyIndex:

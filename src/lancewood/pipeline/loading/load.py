@@ -68,7 +68,7 @@ def load_target(
         location = context.create(target.table, _new_schema(target, frames))
     before = location.opened()
     if was_there and target.is_anew:
-        before.overwrite(_new_schema(target, frames).empty_table())
+        before.overwrite(pa.Table.from_batches([], _new_schema(target, frames)))
     loading = _Loading(spark, context, target, frames, listener or Silence(), location)
     done = loading.run()
     after = location.opened()

@@ -138,7 +138,7 @@ class _Columns:
         types: list[Any] = []
         if held:
             with cursor() as own:
-                own.register("__lancewood_types", pa.schema(declared).empty_table())
+                own.register("__lancewood_types", pa.Table.from_batches([], pa.schema(declared)))
                 types = own.sql("SELECT * FROM __lancewood_types").types
         self._types = {each.name: str(kind) for each, kind in zip(held, types, strict=True)}
 

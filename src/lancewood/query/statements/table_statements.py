@@ -208,7 +208,9 @@ class TableStatements(Statements):
             return self._engine.create(uri, options, new, message)
         table: Table
         if new.there is not None:
-            table = new.there.overwrite(new.schema.empty_table(), serializable=new.is_own)
+            table = new.there.overwrite(
+                pa.Table.from_batches([], new.schema), serializable=new.is_own
+            )
         else:
             assert workplace.transaction is not None
             table = workplace.transaction.create_table(target.name, new.schema, **new.options)

@@ -115,7 +115,7 @@ def begin_anew(table: StagedTable, data: Any, **options: Any) -> StagedTable:
         table = table.set_config(settings)
     if table.metadata:
         table = table.set_metadata({}, replace=True)
-    rows = data.empty_table() if isinstance(data, pa.Schema) else data
+    rows = pa.Table.from_batches([], data) if isinstance(data, pa.Schema) else data
     return table.overwrite(rows, serializable=True, **options)
 
 
