@@ -167,16 +167,24 @@ class Predicate(Expression):
         if not self.paths:
             value = self._constant[0].as_py()
             return pa.repeat(pa.scalar(value is True), rows.num_rows)
-        known = [each for each in self._conditions if each is not None]
-        passing = None
-        if known:
-            columns = dict[Path, Any]()
-            found = trees.truth(_all_of(known), lambda path: self._compared(path, rows, columns))
-            passing = _one(found)
-            passing = pc.fill_null(passing, False) if passing.null_count else passing
-            if self._is_exact or not passing.true_count:
-                return passing
-        return self._judged(rows, passing)
+        passing = self._passing(rows)
+        if passing is not None and (self._is_exact or not passing.true_count):
+            return passing
+        places = np.arange(rows.num_rows) if passing is None else np.flatnonzero(passing)
+        needed = self._left(rows, passing).append_column(_ROW, pa.array(places))
+        kept = self._asked(f'SELECT "{_ROW}"', needed, f"WHERE ({self.sql}\n)")
+        found = np.zeros(rows.num_rows, np.bool_)
+        found[kept.to_numpy()] = True
+        return pa.array(found)
+
+    def count(self, rows: pa.RecordBatch | pa.Table) -> int:
+        """How many rows WHERE keeps: DuckDB counts what it would have to name one by one."""
+        if not self.paths or self._is_exact:
+            return int(self.mask(rows).true_count)
+        left = self._left(rows, self._passing(rows))
+        if not left.num_rows:
+            return 0
+        return int(self._asked("SELECT count(*)", left, f"WHERE ({self.sql}\n)")[0].as_py())
 
     def bounds(self) -> tuple[Bound, ...]:
         """Simple conditions on single columns that every kept row meets, for pruning.
@@ -218,17 +226,20 @@ class Predicate(Expression):
             known[path] = array if kind is None else as_readable(array, kind)
         return known[path]
 
-    def _judged(self, rows: Any, passing: pa.BooleanArray | None) -> pa.BooleanArray:
-        """The mask of one statement over the rows that are passing (None: all)."""
-        places = np.arange(rows.num_rows) if passing is None else np.flatnonzero(passing)
-        needed = self._given(rows)
-        if passing is not None and len(places) < rows.num_rows:
-            needed = needed.filter(passing)
-        needed = needed.append_column(_ROW, pa.array(places))
-        kept = self._asked(f'SELECT "{_ROW}"', needed, f"WHERE ({self.sql}\n)")
-        found = np.zeros(rows.num_rows, np.bool_)
-        found[kept.to_numpy()] = True
-        return pa.array(found)
+    def _passing(self, rows: Any) -> pa.BooleanArray | None:
+        """The rows that meet the conditions that are trees; None where there is none."""
+        known = [each for each in self._conditions if each is not None]
+        if not known:
+            return None
+        columns = dict[Path, Any]()
+        found = trees.truth(_all_of(known), lambda path: self._compared(path, rows, columns))
+        passing = _one(found)
+        return pc.fill_null(passing, False) if passing.null_count else passing
+
+    def _left(self, rows: Any, passing: pa.BooleanArray | None) -> pa.Table:
+        """What DuckDB is asked about: the rows that are passing (None: all)."""
+        given = self._given(rows)
+        return given if passing is None else given.filter(passing)
 
 
 @dataclass(frozen=True, eq=False)

@@ -306,3 +306,12 @@ def test_lists_and_structs_of_extension_types_are_computed_beside_other_columns(
     assert kept("upper(n::text) = '2'", rows) == [1]
     assert parse_expression("n + 1", rows.schema).evaluate(rows).to_pylist() == [2, 3]
     assert parse_expression("len(list)", rows.schema).evaluate(rows).to_pylist() == [2, 0]
+
+
+@pytest.mark.parametrize(
+    "sql", ["n > 1", "n * 2 > 3", "n > 1 AND n * 2 > 3", "n < 0 AND n * 2 > 3", "1 = 1", "NULL"]
+)
+def test_as_many_rows_are_counted_as_are_kept(sql: str) -> None:
+    for rows in (ROWS, ROWS.slice(0, 0)):
+        predicate = parse_predicate(sql, rows.schema)
+        assert predicate.count(rows) == predicate.mask(rows).true_count

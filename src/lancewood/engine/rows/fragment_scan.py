@@ -53,6 +53,9 @@ def chosen(batch: pa.RecordBatch, locations: npt.NDArray[np.int64]) -> pa.Record
 _Ints = npt.NDArray[np.int64]
 _Passing = tuple[int, pa.RecordBatch, pa.BooleanArray]
 """The offset of a batch, the batch, and which of its rows are live and pass the filter."""
+_Living = tuple[int, pa.RecordBatch, pa.RecordBatch, npt.NDArray[np.bool_] | None]
+"""The offset of a batch, the batch, its live rows with what the filter needs, and a mask of them;
+None if all are live."""
 
 _SMALL = 1 << 20
 _PORTION_ROWS = 32_768
@@ -96,8 +99,10 @@ class FragmentScan:
 
     def count(self) -> Iterator[int]:
         """How many rows pass, batch by batch."""
-        passing = self._passing(self._open(self._shape.filtering))
-        return (mask.true_count for _, _, mask in passing)
+        predicate = self._shape.predicate
+        assert predicate is not None
+        batches, start = self._filtering(self._open(self._shape.filtering))
+        return (predicate.count(rows) for _, _, rows, _ in self._living(batches, start))
 
     def fetched(self, kept: pa.RecordBatch | None, offsets: _Ints) -> Iterator[pa.RecordBatch]:
         """The rows at offsets, which pass; ``kept`` are those of their columns that were read for
@@ -126,7 +131,11 @@ class FragmentScan:
         shape = self._shape
         reader = self._open(shape.together)
         start, stop = self._range(reader, skip, count)
-        return self._live(reader.batches(start, stop, shape.batch_rows), start)
+        size = shape.batch_rows
+        if shape.projection.computed:
+            reader.look()
+            size = size or _judged_rows(reader, stop - start)
+        return self._live(reader.batches(start, stop, size), start)
 
     def _live(self, batches: Iterator[pa.RecordBatch], start: int) -> Iterator[pa.RecordBatch]:
         shape, facts = self._shape, self._facts
@@ -260,10 +269,16 @@ class FragmentScan:
         return along
 
     def _passing(self, reader: FragmentReader, batch_rows: int | None = None) -> Iterator[_Passing]:
+        return self._judged(*self._filtering(reader, batch_rows))
+
+    def _filtering(
+        self, reader: FragmentReader, batch_rows: int | None = None
+    ) -> tuple[Iterator[pa.RecordBatch], int]:
+        """The batches of the columns that are filtered by, and the offset of the first."""
         start, stop = self._range(reader)
         reader.look()
         size = batch_rows or _judged_rows(reader, stop - start)
-        return self._judged(reader.batches(start, stop, size), start)
+        return reader.batches(start, stop, size), start
 
     def _range(
         self, reader: FragmentReader, skip: int = 0, count: int | None = None
@@ -276,8 +291,17 @@ class FragmentScan:
         return min(max(start, first), stop), min(max(start, last), stop)
 
     def _judged(self, batches: Iterator[pa.RecordBatch], position: int) -> Iterator[_Passing]:
+        assert self._shape.predicate is not None
+        for first, batch, rows, live in self._living(batches, position):
+            mask = self._shape.predicate.mask(rows)
+            if live is not None:
+                live[np.flatnonzero(live)] = bits_of(mask)
+                mask = pa.array(live)
+            yield first, batch, mask
+
+    def _living(self, batches: Iterator[pa.RecordBatch], position: int) -> Iterator[_Living]:
+        """What the filter is asked about: it must not fail on the values of deleted rows."""
         shape, facts = self._shape, self._facts
-        assert shape.predicate is not None
         for batch in batches:
             first, position = position, position + batch.num_rows
             rows = batch
@@ -287,14 +311,9 @@ class FragmentScan:
                     columns[name] = facts.column(name, first, batch.num_rows)
                 rows = batch_of(columns, batch.num_rows)
             live = facts.live_mask(first, batch.num_rows)
-            if live is None:
-                mask = shape.predicate.mask(rows)
-            else:
-                # A filter must not fail on the values of deleted rows.
-                locations = np.flatnonzero(live)
-                live[locations] = bits_of(shape.predicate.mask(chosen(rows, locations)))
-                mask = pa.array(live)
-            yield first, batch, mask
+            if live is not None:
+                rows = chosen(rows, np.flatnonzero(live))
+            yield first, batch, rows, live
 
     def _fetched(self, reader: FragmentReader, portion: _Portion) -> Iterator[pa.RecordBatch]:
         """The rows that passed, with the columns that the filter did not need. Reading starts at
