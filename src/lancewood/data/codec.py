@@ -27,7 +27,7 @@ from lancewood.errors import (
     UnsupportedError,
 )
 from lancewood.format.schema import decode_file_schema
-from lancewood.model.file_version import WRITABLE_FILE_VERSIONS
+from lancewood.model.fragment import WRITABLE_FILE_VERSIONS
 from lancewood.model.schema import Schema
 from lancewood.store.options import CREDENTIALS_COME_FROM
 

@@ -13,8 +13,7 @@ from functools import lru_cache
 from lancewood.data.codec import FileFacts, pylance_path
 from lancewood.errors import FormatError, UnsupportedError
 from lancewood.format.logical_type import list_size_of_structs
-from lancewood.model.file_version import READABLE_FILE_VERSIONS
-from lancewood.model.fragment import DataFile, Fragment
+from lancewood.model.fragment import READABLE_FILE_VERSIONS, DataFile, Fragment
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import Field, Schema
 

@@ -29,8 +29,7 @@ from lancewood.data.values import ValueCheck
 from lancewood.errors import InvalidInputError, LancewoodError, UnsupportedError
 from lancewood.format.arrow import to_arrow_schema
 from lancewood.format.logical_type import list_size_of_structs
-from lancewood.model.file_version import WRITABLE_FILE_VERSIONS
-from lancewood.model.fragment import DataFile, Fragment
+from lancewood.model.fragment import WRITABLE_FILE_VERSIONS, DataFile, Fragment
 from lancewood.model.schema import Field, Schema
 
 _PIECE_ROWS = 262_144

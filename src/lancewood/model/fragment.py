@@ -345,3 +345,16 @@ class Fragment:
                 f"fragment {self.id}: {what} has {length} values for {self.physical_rows} rows",
                 fragment=self.id,
             )
+
+
+FileVersion: TypeAlias = tuple[int, int]
+"""(major, minor), as a manifest spells it."""
+
+DEFAULT_FILE_VERSION = "2.2"
+WRITABLE_FILE_VERSIONS: dict[str, FileVersion] = {"2.0": (2, 0), "2.1": (2, 1), "2.2": (2, 2)}
+READABLE_FILE_VERSIONS: dict[str, FileVersion] = {**WRITABLE_FILE_VERSIONS, "2.3": (2, 3)}
+
+
+def version_name(version: FileVersion) -> str:
+    """The name of a version, for example ``2.1``."""
+    return "{}.{}".format(*version)

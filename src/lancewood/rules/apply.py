@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.model.closing import PUBLISHED_KEY, RENAMED_KEY
 from lancewood.model.exclusive import EXCLUSIVE_KEY
-from lancewood.model.file_version import version_name
+from lancewood.model.fragment import version_name
 from lancewood.model.ids import Version
 from lancewood.model.lines import LINE_KEY, MERGED_KEY, encode_vector, held_by, line_of
 from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, Manifest, ManifestHead

@@ -10,8 +10,7 @@ from collections.abc import Iterable
 
 from lancewood.errors import FormatError, UnsupportedError
 from lancewood.model.exclusive import ANY_REPOSITORY, EXCLUSIVE_KEY, keeper_of
-from lancewood.model.file_version import READABLE_FILE_VERSIONS, version_name
-from lancewood.model.fragment import Fragment
+from lancewood.model.fragment import READABLE_FILE_VERSIONS, Fragment, version_name
 from lancewood.model.index import MEM_WAL
 from lancewood.model.manifest import (
     FLAG_BASE_PATHS,

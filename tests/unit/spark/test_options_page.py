@@ -14,7 +14,7 @@ from tests.manifests import page_tables
 
 from lancewood.errors import InvalidInputError
 from lancewood.jobs.merging.source import Choices
-from lancewood.model.file_version import DEFAULT_FILE_VERSION, WRITABLE_FILE_VERSIONS
+from lancewood.model.fragment import DEFAULT_FILE_VERSION, WRITABLE_FILE_VERSIONS
 from lancewood.spark import (
     add_columns,
     conflicts,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 
 from lancewood.errors import InvalidInputError
-from lancewood.model.file_version import WRITABLE_FILE_VERSIONS
+from lancewood.model.fragment import WRITABLE_FILE_VERSIONS
 
 GIB = 1 << 30
 T = TypeVar("T")

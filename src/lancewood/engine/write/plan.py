@@ -47,8 +47,7 @@ from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest
 from lancewood.format.schema import encode_schema
 from lancewood.model.applied import AppliedBatch
-from lancewood.model.file_version import DEFAULT_FILE_VERSION
-from lancewood.model.fragment import Fragment
+from lancewood.model.fragment import DEFAULT_FILE_VERSION, Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.manifest import (
     FLAG_FIELD_IDS_NOT_REUSED,

@@ -23,8 +23,7 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.jobs.upkeep.deep_check import PageChecker
 from lancewood.jobs.upkeep.problems import Problem, ProblemKind, kind_of
-from lancewood.model.file_version import version_name
-from lancewood.model.fragment import DataFile, Fragment, Lineage
+from lancewood.model.fragment import DataFile, Fragment, Lineage, version_name
 from lancewood.model.id_ranges import IdRanges, union
 from lancewood.model.manifest import FLAG_MIXED_FILE_VERSIONS
 from lancewood.model.rowids import FIRST_VERSION, RowVersions

@@ -26,7 +26,7 @@ from lancewood.errors import AlreadyExistsError, InvalidInputError
 from lancewood.git.hashes import Hash
 from lancewood.git.names import below
 from lancewood.model.exclusive import EXCLUSIVE_KEY
-from lancewood.model.file_version import DEFAULT_FILE_VERSION
+from lancewood.model.fragment import DEFAULT_FILE_VERSION
 from lancewood.model.lines import LINE_KEY, MERGED_KEY
 from lancewood.model.refs import MAIN, BranchName
 from lancewood.repo.context import RepoContext
