@@ -19,7 +19,7 @@ from tests.faults.hurting import MODES, ONE, Deaf, copied, every_call, through
 from tests.pylance import judged
 
 import lancewood as lw
-from lancewood.model.closing import PUBLISHED_KEY
+from lancewood.model.table_config import PUBLISHED_KEY
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import Mode
 

@@ -22,7 +22,7 @@ from tests.pylance import MARKS, judged
 
 import lancewood as lw
 from lancewood.jobs.counts import Published
-from lancewood.model.closing import PUBLISHED_KEY
+from lancewood.model.table_config import PUBLISHED_KEY
 
 pytestmark = pytest.mark.sliced(9)
 

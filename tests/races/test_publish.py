@@ -28,11 +28,11 @@ from lancewood.jobs.job import Change, execute
 from lancewood.jobs.publishing.publish import BRANCH_PROPERTY, publish
 from lancewood.jobs.publishing.reset import reset
 from lancewood.jobs.runner import LocalRunner
-from lancewood.model.closing import PUBLISHED_KEY
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId, Version
 from lancewood.model.operations import Append, Delete, Operation, Overwrite
 from lancewood.model.refs import Branch, BranchName
+from lancewood.model.table_config import PUBLISHED_KEY
 from lancewood.store.base import Store
 from lancewood.testing.schedule import ScheduleOutcome, explore
 

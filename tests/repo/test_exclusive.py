@@ -21,8 +21,8 @@ from lancewood.errors import (
     InvalidInputError,
     UnsupportedError,
 )
-from lancewood.model.exclusive import EXCLUSIVE_KEY
 from lancewood.model.manifest import FLAG_EXCLUSIVE
+from lancewood.model.table_config import EXCLUSIVE_KEY
 from lancewood.repo.outcome import NotLandedWarning
 from lancewood.repo.repository import Repository
 from lancewood.repo.writing.writable import set_exclusive

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.model.applied import newest_batch
+from lancewood.model.table_config import newest_batch
 from lancewood.spark import write
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.model.applied import newest_batch
+from lancewood.model.table_config import newest_batch
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 pytest.importorskip("grpc", reason="what Spark Connect needs is not installed")

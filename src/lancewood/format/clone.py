@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 
 from lancewood.format.inherited import inherited_fragments
 from lancewood.format.manifest import VersionStamp, encode_indices, seal
-from lancewood.model.closing import PUBLISHED_KEY
-from lancewood.model.exclusive import EXCLUSIVE_KEY
 from lancewood.model.ids import BaseId
 from lancewood.model.manifest import FLAG_BASE_PATHS, FLAG_CONFIG, FLAG_EXCLUSIVE, Manifest
+from lancewood.model.table_config import EXCLUSIVE_KEY, PUBLISHED_KEY
 from lancewood.proto import table_pb2
 
 

@@ -18,10 +18,10 @@ from urllib.parse import quote, unquote_to_bytes
 from lancewood.errors import FormatError, InvalidInputError
 from lancewood.format.json_object import decode_object
 from lancewood.format.layout import REFS_DIR
-from lancewood.model.closing import RESET_KEY
 from lancewood.model.ids import Version
 from lancewood.model.lines import MOST_SPACES, Line
 from lancewood.model.refs import MAIN, Branch, BranchName, BranchPoint, Tag, TagName
+from lancewood.model.table_config import RESET_KEY
 
 BRANCHES_DIR = f"{REFS_DIR}/branches"
 TAGS_DIR = f"{REFS_DIR}/tags"

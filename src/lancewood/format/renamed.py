@@ -13,10 +13,10 @@ from google.protobuf.message import DecodeError
 from lancewood.errors import FormatError
 from lancewood.format.manifest import VersionStamp, seal
 from lancewood.format.manifest_file import decode_manifest_file, encode_manifest_file
-from lancewood.model.closing import RENAMED_KEY
 from lancewood.model.lines import LINE_KEY, line_of
 from lancewood.model.manifest import FLAG_CONFIG, Manifest
 from lancewood.model.refs import BranchName
+from lancewood.model.table_config import RENAMED_KEY
 from lancewood.proto import table_pb2, transaction_pb2
 
 

@@ -28,9 +28,9 @@ from lancewood.errors import (
     RetryableConflictError,
 )
 from lancewood.jobs.runner import Runner
-from lancewood.model.applied import AppliedBatch
 from lancewood.model.fragment import Fragment
 from lancewood.model.operations import Operation, operation_text
+from lancewood.model.table_config import AppliedBatch
 from lancewood.model.transaction import Transaction, commit_properties
 from lancewood.rules.lineage import moved_names
 from lancewood.rules.three_way import same_fields

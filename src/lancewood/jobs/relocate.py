@@ -34,7 +34,7 @@ from lancewood.format.relocated import relocated_manifest
 from lancewood.jobs.job import shares
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.retention import COMMITTING
-from lancewood.model.exclusive import ANY_REPOSITORY
+from lancewood.model.table_config import ANY_REPOSITORY
 from lancewood.rules.features import check_readable, check_writable
 from lancewood.store.base import ReplaceOutcome, Store
 from lancewood.store.clock import time_by

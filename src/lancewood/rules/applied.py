@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lancewood.errors import BatchAppliedError
-from lancewood.model.applied import (
+from lancewood.model.table_config import (
     APPLIED_PREFIX,
     LATEST,
     MOST_APPS,

@@ -13,13 +13,10 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from lancewood.errors import InvalidInputError, UnsupportedError
-from lancewood.model.closing import PUBLISHED_KEY, RENAMED_KEY
-from lancewood.model.exclusive import EXCLUSIVE_KEY
 from lancewood.model.fragment import version_name
 from lancewood.model.ids import Version
 from lancewood.model.lines import LINE_KEY, MERGED_KEY, encode_vector, held_by, line_of
 from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, Manifest, ManifestHead
-from lancewood.model.manifest_store import MANIFEST_STORE_KEY
 from lancewood.model.operations import (
     Append,
     CreateIndex,
@@ -37,6 +34,12 @@ from lancewood.model.operations import (
     operation_name,
 )
 from lancewood.model.patch import HeadChanges, ManifestPatch
+from lancewood.model.table_config import (
+    EXCLUSIVE_KEY,
+    MANIFEST_STORE_KEY,
+    PUBLISHED_KEY,
+    RENAMED_KEY,
+)
 from lancewood.model.transaction import Transaction
 from lancewood.rules.apply_columns import apply_data_replacement, apply_merge, apply_project
 from lancewood.rules.apply_rows import apply_delete, apply_rewrite, apply_update

@@ -6,9 +6,9 @@ A later version would be neither in the published work nor in what follows a res
 from __future__ import annotations
 
 from lancewood.errors import IncompatibleConflictError
-from lancewood.model.closing import PUBLISHED_KEY, RENAMED_KEY
 from lancewood.model.manifest import ManifestHead
 from lancewood.model.refs import MAIN
+from lancewood.model.table_config import PUBLISHED_KEY, RENAMED_KEY
 
 
 def is_closed(head: ManifestHead) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lancewood.errors import FormatError, UnsupportedError
-from lancewood.model.exclusive import ANY_REPOSITORY, EXCLUSIVE_KEY, keeper_of
 from lancewood.model.fragment import READABLE_FILE_VERSIONS, Fragment, version_name
 from lancewood.model.index import MEM_WAL
 from lancewood.model.manifest import (
@@ -29,6 +28,7 @@ from lancewood.model.manifest import (
     ManifestHead,
 )
 from lancewood.model.patch import HeadChanges
+from lancewood.model.table_config import ANY_REPOSITORY, EXCLUSIVE_KEY, keeper_of
 
 _BASIC = (
     FLAG_DELETION_FILES

@@ -26,10 +26,10 @@ from lancewood.engine.schema import (
 from lancewood.engine.snapshot import TableStats, dataset_address, table_stats
 from lancewood.errors import InvalidInputError
 from lancewood.jobs.job import CommitOptions
-from lancewood.model.applied import AppliedBatch, marks
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version
 from lancewood.model.operations import Operation, UpdateConfig
+from lancewood.model.table_config import AppliedBatch, marks
 from lancewood.model.transaction import Transaction
 from lancewood.table.blames import BlameVerbs
 from lancewood.table.changes import ChangeVerbs

@@ -16,7 +16,6 @@ from lancewood.engine.versions.history import load_transaction
 from lancewood.errors import IncompatibleConflictError
 from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest
-from lancewood.model.closing import PUBLISHED_KEY
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId, Version
 from lancewood.model.manifest import Manifest
@@ -29,6 +28,7 @@ from lancewood.model.operations import (
     operation_name,
 )
 from lancewood.model.patch import HeadChanges
+from lancewood.model.table_config import PUBLISHED_KEY
 from lancewood.model.transaction import Transaction
 from lancewood.rules.patching import make_patch
 from lancewood.store.base import PutOutcome, Store

@@ -40,8 +40,6 @@ from lancewood.format.layout import NamingScheme, manifest_key
 from lancewood.format.manifest import empty_manifest
 from lancewood.format.manifest_digest import content_digest
 from lancewood.format.manifest_file import encode_manifest_file
-from lancewood.model.applied import AppliedBatch, decode_mark
-from lancewood.model.closing import PUBLISHED_KEY
 from lancewood.model.ids import FragmentId, Version
 from lancewood.model.landing import Landing
 from lancewood.model.manifest import Manifest
@@ -54,6 +52,7 @@ from lancewood.model.operations import (
     Restore,
     UpdateConfig,
 )
+from lancewood.model.table_config import PUBLISHED_KEY, AppliedBatch, decode_mark
 from lancewood.model.transaction import Transaction
 from lancewood.store.base import PutOutcome, Store
 from lancewood.store.disk import DiskStore

@@ -35,7 +35,6 @@ from lancewood.errors import (
 from lancewood.format.layout import NamingScheme, manifest_key
 from lancewood.format.manifest_digest import content_digest
 from lancewood.jobs.runner import LocalRunner
-from lancewood.model.applied import AppliedBatch, decode_mark
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId, Version, is_detached
 from lancewood.model.manifest import Manifest
@@ -51,6 +50,7 @@ from lancewood.model.operations import (
     operation_name,
 )
 from lancewood.model.patch import HeadChanges
+from lancewood.model.table_config import AppliedBatch, decode_mark
 from lancewood.model.transaction import EXACT_PROPERTY, STAGED_PROPERTY, Transaction, step_uuid
 from lancewood.rules.patching import make_patch
 from lancewood.store.disk import DiskStore

@@ -22,7 +22,7 @@ from lancewood.external.opening import open_manifest_store
 from lancewood.external.store import ExternalStore
 from lancewood.format.layout import NamingScheme, manifest_name
 from lancewood.model.ids import Version
-from lancewood.model.manifest_store import MANIFEST_STORE_KEY
+from lancewood.model.table_config import MANIFEST_STORE_KEY
 
 ROWS = pa.table({"a": [1]})
 

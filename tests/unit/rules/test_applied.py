@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lancewood.errors import BatchAppliedError, FormatError, InvalidInputError
-from lancewood.model.applied import (
+from lancewood.model.table_config import (
     APPLIED_PREFIX,
     LATEST,
     MOST_APPS,

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from lancewood.errors import FormatError, IncompatibleConflictError
-from lancewood.model.closing import PUBLISHED_KEY, Closing
 from lancewood.model.ids import Version
 from lancewood.model.manifest import ManifestHead
+from lancewood.model.table_config import PUBLISHED_KEY, Closing
 from lancewood.proto import table_pb2
 from lancewood.rules.closed import check_open, is_closed
 

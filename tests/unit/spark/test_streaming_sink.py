@@ -13,7 +13,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.errors import BatchAppliedError, CommitUnknownError, InvalidInputError, StorageError
-from lancewood.model.applied import newest_batch
+from lancewood.model.table_config import newest_batch
 from lancewood.spark.writing.job import WriteJob
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")

@@ -31,7 +31,7 @@ from lancewood.format.layout import (
 )
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.manifest import Manifest
-from lancewood.model.manifest_store import leaves_manifest_store
+from lancewood.model.table_config import leaves_manifest_store
 from lancewood.model.transaction import Transaction
 from lancewood.rules.apply import needed_version
 from lancewood.rules.features import check_writable

@@ -33,10 +33,10 @@ from lancewood.errors import (
     RetryableConflictError,
 )
 from lancewood.format.layout import NamingScheme
-from lancewood.model.applied import AppliedBatch
 from lancewood.model.ids import Version
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import Operation, operation_name, operation_text
+from lancewood.model.table_config import AppliedBatch
 from lancewood.model.transaction import Transaction
 from lancewood.rules.columns import ColumnWatch
 from lancewood.rules.conflicts import judge

@@ -21,10 +21,9 @@ from lancewood.format.layout import (
     detached_version,
     manifest_key,
 )
-from lancewood.model.applied import AppliedBatch
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.manifest import ManifestHead
-from lancewood.model.manifest_store import MANIFEST_STORE_KEY, manifest_store_of
+from lancewood.model.table_config import MANIFEST_STORE_KEY, AppliedBatch, manifest_store_of
 from lancewood.store.base import PutOutcome, Store
 from lancewood.store.probe import check_put_if_absent
 from lancewood.store.readback import put_new_settled

@@ -31,12 +31,11 @@ from lancewood.engine.versions import (
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError, found_in
 from lancewood.format.layout import NamingScheme
 from lancewood.format.schema import decode_schema
-from lancewood.model.applied import AppliedBatch
-from lancewood.model.exclusive import ANY_REPOSITORY, frees
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.manifest import Manifest
 from lancewood.model.schema import Schema
+from lancewood.model.table_config import ANY_REPOSITORY, AppliedBatch, frees
 from lancewood.model.transaction import Transaction, built_on
 from lancewood.rules.applied import check_new
 from lancewood.rules.closed import check_open, is_closed

@@ -24,12 +24,11 @@ from lancewood.errors import (
     NotFoundError,
     RetryableConflictError,
 )
-from lancewood.model.applied import AppliedBatch, marks
-from lancewood.model.exclusive import ANY_REPOSITORY
 from lancewood.model.ids import Version
 from lancewood.model.landing import Landing
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import MissingTransaction, Overwrite, UnknownOperation
+from lancewood.model.table_config import ANY_REPOSITORY, AppliedBatch, marks
 from lancewood.model.transaction import EXACT_PROPERTY
 from lancewood.store.base import PutOutcome
 

@@ -45,12 +45,11 @@ from lancewood.errors import (
 from lancewood.format.json_object import decode_object
 from lancewood.format.layout import REFS_DIR, TRANSACTIONS_DIR, TREE_DIR
 from lancewood.format.refs import encode_tag, tag_key
-from lancewood.model.exclusive import EXCLUSIVE_KEY
 from lancewood.model.ids import BaseId, Version
 from lancewood.model.lines import LINE_KEY, MERGED_KEY
-from lancewood.model.manifest_store import MANIFEST_STORE_KEY
 from lancewood.model.operations import Clone
 from lancewood.model.refs import BranchName, Tag, TagName
+from lancewood.model.table_config import EXCLUSIVE_KEY, MANIFEST_STORE_KEY
 from lancewood.proto import table_pb2
 from lancewood.store.base import Store
 from lancewood.store.clock import is_older

@@ -21,13 +21,12 @@ from lancewood.format.deep_clone import deep_clone_manifest
 from lancewood.format.layout import NamingScheme, transaction_key, transaction_name
 from lancewood.format.manifest import VersionStamp
 from lancewood.format.transaction import encode_transaction
-from lancewood.model.closing import RESET_KEY
-from lancewood.model.exclusive import ANY_REPOSITORY
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.lines import line_config
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import Clone
 from lancewood.model.refs import BranchName
+from lancewood.model.table_config import ANY_REPOSITORY, RESET_KEY
 from lancewood.model.transaction import Transaction
 from lancewood.rules.features import check_writable
 from lancewood.store.base import PutOutcome

@@ -46,7 +46,6 @@ from lancewood.format.arrow import schema_from_arrow, to_arrow_schema, to_scan_s
 from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest
 from lancewood.format.schema import encode_schema
-from lancewood.model.applied import AppliedBatch
 from lancewood.model.fragment import DEFAULT_FILE_VERSION, Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.manifest import (
@@ -59,6 +58,7 @@ from lancewood.model.operations import Append, Merge, Overwrite, Project
 from lancewood.model.refs import MAIN
 from lancewood.model.revision import AtTag, OnBranch, parse_revision
 from lancewood.model.schema import Schema
+from lancewood.model.table_config import AppliedBatch
 from lancewood.proto import table_pb2
 from lancewood.rules.applied import is_applied
 from lancewood.rules.numbering import next_fragment_id

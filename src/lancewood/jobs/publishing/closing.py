@@ -28,10 +28,10 @@ from lancewood.errors import (
 )
 from lancewood.format.refs import BRANCHES_DIR, branch_key, decode_branch, encode_branch
 from lancewood.jobs.publishing.work import only_marks
-from lancewood.model.closing import PUBLISHED_KEY, Closing, reset_version
 from lancewood.model.ids import Version
 from lancewood.model.operations import Clone, MapUpdate, MissingTransaction, Operation, UpdateConfig
 from lancewood.model.refs import Branch, BranchName, BranchPoint, called
+from lancewood.model.table_config import PUBLISHED_KEY, Closing, reset_version
 from lancewood.model.transaction import Transaction
 from lancewood.store.base import ReplaceOutcome, Store
 from lancewood.store.retry import LOST_RACES

@@ -52,10 +52,10 @@ from lancewood.jobs.publishing.composing import Publication
 from lancewood.jobs.publishing.preparing import LandedError, prepare, publishing
 from lancewood.jobs.publishing.work import BRANCH_PROPERTY, BRANCH_VERSION_PROPERTY, Work, load_work
 from lancewood.jobs.runner import Runner
-from lancewood.model.closing import Closing
 from lancewood.model.ids import Version
 from lancewood.model.refs import BranchName, Tag, TagName, called
 from lancewood.model.revision import branch_name
+from lancewood.model.table_config import Closing
 from lancewood.rules.closed import is_closed
 from lancewood.store.base import Store
 

@@ -24,13 +24,10 @@ from lancewood.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from lancewood.model.closing import PUBLISHED_KEY, RESET_KEY
-from lancewood.model.exclusive import EXCLUSIVE_KEY
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId, Version, is_detached
 from lancewood.model.lines import LINE_KEY, MERGED_KEY, has_own_ids
 from lancewood.model.manifest import Manifest, ManifestHead, decode_fragment
-from lancewood.model.manifest_store import MANIFEST_STORE_KEY
 from lancewood.model.operations import (
     Clone,
     MissingTransaction,
@@ -41,6 +38,7 @@ from lancewood.model.operations import (
 )
 from lancewood.model.refs import MAIN, BranchName, called
 from lancewood.model.rowids import FIRST_VERSION, RowVersions
+from lancewood.model.table_config import EXCLUSIVE_KEY, MANIFEST_STORE_KEY, PUBLISHED_KEY, RESET_KEY
 from lancewood.model.transaction import Transaction
 from lancewood.rules.three_way import same_fields
 

@@ -29,8 +29,13 @@ from lancewood.errors import (
 )
 from lancewood.git.names import HEADS, below
 from lancewood.git.objects import Signature
-from lancewood.model.exclusive import EXCLUSIVE_KEY, keeper_of, keeping
-from lancewood.model.manifest_store import MANIFEST_STORE_KEY, manifest_store_of
+from lancewood.model.table_config import (
+    EXCLUSIVE_KEY,
+    MANIFEST_STORE_KEY,
+    keeper_of,
+    keeping,
+    manifest_store_of,
+)
 from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.context import RepoContext
 from lancewood.repo.notes import MERGED

@@ -25,10 +25,10 @@ from lancewood.engine.write import WriteRequest, create_table
 from lancewood.errors import AlreadyExistsError, InvalidInputError
 from lancewood.git.hashes import Hash
 from lancewood.git.names import below
-from lancewood.model.exclusive import EXCLUSIVE_KEY
 from lancewood.model.fragment import DEFAULT_FILE_VERSION
 from lancewood.model.lines import LINE_KEY, MERGED_KEY
 from lancewood.model.refs import MAIN, BranchName
+from lancewood.model.table_config import EXCLUSIVE_KEY
 from lancewood.repo.context import RepoContext
 from lancewood.repo.landing import land_rest
 from lancewood.repo.writing.abandoned import is_free, unpinned_head

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from lancewood.engine.snapshot import load_snapshot
 from lancewood.errors import BatchAppliedError, InvalidInputError
-from lancewood.model.applied import AppliedBatch, newest_batch
+from lancewood.model.table_config import AppliedBatch, newest_batch
 from lancewood.spark.source.shape import spark_class
 from lancewood.spark.writing.job import WriteJob
 from lancewood.spark.writing.work import answers_in, decode_answers

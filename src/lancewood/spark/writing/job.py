@@ -38,8 +38,8 @@ from lancewood.jobs.counts import RowCounts
 from lancewood.jobs.job import CommitOptions, execute
 from lancewood.jobs.rows.writing import WrittenRows
 from lancewood.jobs.runner import LocalRunner, Runner
-from lancewood.model.applied import AppliedBatch
 from lancewood.model.fragment import Fragment
+from lancewood.model.table_config import AppliedBatch
 from lancewood.model.transaction import Transaction
 from lancewood.rules.applied import is_applied
 from lancewood.spark.tasks import keep_loaded
