@@ -10,10 +10,10 @@ from tests.pylance import lance
 import lancewood as lw
 from lancewood.errors import FormatError, InvalidInputError
 from lancewood.jobs.indexing.choosing import named_kind
-from lancewood.model.index import Index
-from lancewood.model.index_kinds import (
+from lancewood.model.index import (
     IVF_FLAT,
     KINDS,
+    Index,
     kind_of,
     metric_of,
     vector_details,

@@ -15,7 +15,7 @@ from tests.pylance import judged, lance
 import lancewood as lw
 from lancewood.data import index_engine
 from lancewood.jobs.indexing import building
-from lancewood.model.index_kinds import KINDS
+from lancewood.model.index import KINDS
 
 ROWS, PER_FILE, WIDTH, NEAREST = 3_000, 500, 16, 10
 VECTORS = [each for each in KINDS if KINDS[each].is_vector]

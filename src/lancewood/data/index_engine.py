@@ -22,8 +22,7 @@ from lancewood.data.index_files import read_centroids, read_codebook
 from lancewood.data.lance_dataset import DatasetAddress
 from lancewood.data.translated import Translated, not_imported
 from lancewood.errors import FormatError, LancewoodError, StorageError, UnsupportedError
-from lancewood.model.index import Index, IndexFile
-from lancewood.model.index_kinds import BLOOMFILTER, INVERTED, ZONEMAP, IndexKind
+from lancewood.model.index import BLOOMFILTER, INVERTED, ZONEMAP, Index, IndexFile, IndexKind
 
 if TYPE_CHECKING:
     import lance

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lancewood.data.codec import FileReader, StorageOptions, open_reader
 from lancewood.errors import FormatError
 from lancewood.format.tensor import decode_centroids, decode_tensor
-from lancewood.model.index_kinds import BLOOMFILTER, INVERTED, ZONEMAP, IndexKind
+from lancewood.model.index import BLOOMFILTER, INVERTED, ZONEMAP, IndexKind
 
 _PARTITIONS, _CODES = "index.idx", "auxiliary.idx"
 """The files with the partitions of a vector index, and with the codes of its vectors."""

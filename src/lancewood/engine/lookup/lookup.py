@@ -30,8 +30,7 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId
-from lancewood.model.index import Index
-from lancewood.model.index_kinds import BITMAP, BTREE, ZONEMAP, IndexKind, kind_of
+from lancewood.model.index import BITMAP, BTREE, ZONEMAP, Index, IndexKind, kind_of
 from lancewood.model.manifest import decode_fragment
 from lancewood.proto import table_pb2
 from lancewood.rules.indices import is_remapping_deferred

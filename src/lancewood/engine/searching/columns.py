@@ -13,8 +13,7 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.format.arrow import to_arrow_field
 from lancewood.model.field_keys import EXTENSION_NAME
-from lancewood.model.index import Index
-from lancewood.model.index_kinds import INVERTED, IVF_FLAT, METRICS
+from lancewood.model.index import INVERTED, IVF_FLAT, METRICS, Index
 from lancewood.model.schema import Field
 
 _VECTORS = "fixed-size lists of numbers (cast_column makes such a one of a list)"

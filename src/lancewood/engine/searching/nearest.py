@@ -22,8 +22,7 @@ from lancewood.engine.searching.ranking import ranked, settled
 from lancewood.engine.snapshot import Snapshot, dataset_address
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.model.ids import is_detached
-from lancewood.model.index import Index
-from lancewood.model.index_kinds import metric_of, vector_details
+from lancewood.model.index import Index, metric_of, vector_details
 
 DISTANCE = "_distance"
 REFINE = 10

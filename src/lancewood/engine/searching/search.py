@@ -32,8 +32,7 @@ from lancewood.engine.searching.ranking import fused, settled
 from lancewood.engine.searching.vectors import as_vectors
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
-from lancewood.model.index import Index
-from lancewood.model.index_kinds import inverted_details
+from lancewood.model.index import Index, inverted_details
 
 SCORE = "_score"
 QUERY = "query_index"

@@ -58,8 +58,7 @@ from lancewood.jobs.job import (
 from lancewood.jobs.runner import Runner, for_small_work
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
-from lancewood.model.index import Index
-from lancewood.model.index_kinds import ZONEMAP, Merging
+from lancewood.model.index import ZONEMAP, Index, Merging
 from lancewood.model.operations import CreateIndex
 from lancewood.rules.indices import check_no_fragment_reuse, with_relatives
 

@@ -24,7 +24,7 @@ from lancewood.jobs.indexing.planning import (
 )
 from lancewood.jobs.job import Change, CommitOptions, Job, LightJob
 from lancewood.jobs.runner import Runner
-from lancewood.model.index_kinds import kind_name
+from lancewood.model.index import kind_name
 from lancewood.model.operations import CreateIndex
 
 

@@ -21,8 +21,7 @@ from lancewood.errors import AlreadyExistsError, InvalidInputError
 from lancewood.format.arrow import to_arrow_field
 from lancewood.jobs.indexing.options import checked_options
 from lancewood.model.ids import FieldId
-from lancewood.model.index import Index
-from lancewood.model.index_kinds import (
+from lancewood.model.index import (
     BITMAP,
     BLOOMFILTER,
     BTREE,
@@ -33,6 +32,7 @@ from lancewood.model.index_kinds import (
     LABEL_LIST,
     NGRAM,
     ZONEMAP,
+    Index,
     IndexKind,
 )
 from lancewood.model.schema import Schema

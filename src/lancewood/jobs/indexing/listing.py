@@ -12,8 +12,7 @@ from pyroaring import BitMap
 from lancewood.engine.schema import find_field, path_of
 from lancewood.engine.snapshot import Snapshot
 from lancewood.model.bitmap import numbers_in
-from lancewood.model.index import SYSTEM_INDICES, Index
-from lancewood.model.index_kinds import kind_name, kind_of, metric_of
+from lancewood.model.index import SYSTEM_INDICES, Index, kind_name, kind_of, metric_of
 from lancewood.model.manifest import Manifest, peek_fragment_id
 from lancewood.rules.indices import is_remapping_deferred
 

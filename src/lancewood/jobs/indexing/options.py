@@ -13,7 +13,7 @@ from typing import Any
 
 from lancewood.data.index_engine import MAX_ITERATIONS, NUM_BITS, SAMPLE_RATE
 from lancewood.errors import InvalidInputError
-from lancewood.model.index_kinds import IndexKind
+from lancewood.model.index import IndexKind
 
 _LARGE = (1 << 32) - 1
 

@@ -36,9 +36,10 @@ from lancewood.jobs.indexing.options import checked_options, options_of
 from lancewood.jobs.indexing.records import FragmentRows, load_holdings, load_record
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId
-from lancewood.model.index import SYSTEM_INDICES, Index
-from lancewood.model.index_kinds import (
+from lancewood.model.index import (
     INVERTED,
+    SYSTEM_INDICES,
+    Index,
     IndexKind,
     Merging,
     kind_of,

@@ -19,8 +19,7 @@ from lancewood.git.hashes import Hash
 from lancewood.git.history import merge_bases
 from lancewood.jobs.counts import RowCounts
 from lancewood.model.fragment import DataFile, Fragment
-from lancewood.model.index import SYSTEM_INDICES
-from lancewood.model.index_kinds import kind_name
+from lancewood.model.index import SYSTEM_INDICES, kind_name
 from lancewood.model.manifest import decode_fragment
 from lancewood.repo.looking.comparing import TableChange
 

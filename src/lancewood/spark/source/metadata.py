@@ -34,8 +34,7 @@ from lancewood.format.refs import BRANCHES_DIR, TAGS_DIR, ref_name
 from lancewood.jobs.job import chunks
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId, Version
-from lancewood.model.index import Index
-from lancewood.model.index_kinds import kind_name
+from lancewood.model.index import Index, kind_name
 from lancewood.model.operations import MissingTransaction, UnknownOperation, operation_name
 from lancewood.model.refs import MAIN, Branch, Tag
 from lancewood.model.schema import Field
