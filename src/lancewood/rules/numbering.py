@@ -14,13 +14,12 @@ from lancewood.errors import (
     UnsupportedError,
 )
 from lancewood.model.fragment import Fragment
-from lancewood.model.id_ranges import IdRanges, union
 from lancewood.model.ids import FragmentId
 from lancewood.model.lines import first_id, space_of
 from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, Manifest, ManifestHead
 from lancewood.model.operations import FieldMessages
 from lancewood.model.patch import HeadChanges
-from lancewood.model.rowids import RowIdSequence, RowVersions
+from lancewood.model.rowids import IdRanges, RowIdSequence, RowVersions, union
 
 MAX_FRAGMENT_ID = (1 << 32) - 1
 

@@ -27,8 +27,7 @@ from lancewood.jobs.upkeep import deep_check, verify
 from lancewood.jobs.upkeep.check_fragments import FragmentTask, check_fragments
 from lancewood.jobs.upkeep.deep_check import PageChecker
 from lancewood.jobs.upkeep.problems import Problem, ProblemKind
-from lancewood.model.id_ranges import IdRanges, union
-from lancewood.model.rowids import RowIdSequence, RowVersions
+from lancewood.model.rowids import IdRanges, RowIdSequence, RowVersions, union
 from lancewood.proto import table_pb2
 from lancewood.store.memory import MemoryStore
 

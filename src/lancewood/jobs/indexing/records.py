@@ -27,11 +27,10 @@ from lancewood.errors import FormatError, LancewoodError, NotFoundError
 from lancewood.format.json_object import decode_object
 from lancewood.model.bitmap import decode_bitmap, numbers_in
 from lancewood.model.fragment import Fragment
-from lancewood.model.id_ranges import IdRanges, bounds_of
 from lancewood.model.ids import Version
 from lancewood.model.index import Index, IndexFile
 from lancewood.model.operations import CreateIndex
-from lancewood.model.rowids import RowIdSequence
+from lancewood.model.rowids import IdRanges, RowIdSequence, bounds_of
 
 _Numbers = npt.NDArray[np.uint64]
 RECORD = "lancewood.json"

@@ -24,9 +24,8 @@ from lancewood.errors import FormatError, InvalidInputError, NotFoundError, Unsu
 from lancewood.jobs.upkeep.deep_check import PageChecker
 from lancewood.jobs.upkeep.problems import Problem, ProblemKind, kind_of
 from lancewood.model.fragment import DataFile, Fragment, Lineage, version_name
-from lancewood.model.id_ranges import IdRanges, union
 from lancewood.model.manifest import FLAG_MIXED_FILE_VERSIONS
-from lancewood.model.rowids import FIRST_VERSION, RowVersions
+from lancewood.model.rowids import FIRST_VERSION, IdRanges, RowVersions, union
 from lancewood.store.base import Store
 
 _BAD_CONTENT = (FormatError, UnsupportedError, NotFoundError, InvalidInputError)

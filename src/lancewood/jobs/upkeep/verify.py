@@ -20,7 +20,7 @@ from lancewood.jobs.upkeep.check_fragments import FragmentTask, check_fragments,
 from lancewood.jobs.upkeep.check_table import check_history, check_index, check_manifest, check_refs
 from lancewood.jobs.upkeep.problems import Problem, ProblemKind
 from lancewood.model.fragment import Fragment
-from lancewood.model.id_ranges import IdRanges, union
+from lancewood.model.rowids import IdRanges, union
 
 _WORTH_A_LISTING = 1_000
 """Number of data files from which on a listing of all is cheaper than asking for each."""

@@ -11,8 +11,7 @@ from pyroaring import BitMap
 
 from lancewood.errors import FormatError
 from lancewood.jobs.indexing.records import Holdings, Record
-from lancewood.model.id_ranges import IdRanges
-from lancewood.model.rowids import RowIdSequence
+from lancewood.model.rowids import IdRanges, RowIdSequence
 
 _runs = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 8)), max_size=6)
 
