@@ -23,9 +23,17 @@ from lancewood.format.logical_type import (
     list_size_of_structs,
 )
 from lancewood.format.schema import MAX_DEPTH, encode_schema
-from lancewood.model.field_keys import EXTENSION_METADATA, EXTENSION_NAME, check_primary_key
 from lancewood.model.ids import FieldId
-from lancewood.model.schema import BLOB, PACKED, SYSTEM_COLUMNS, Field, Schema
+from lancewood.model.schema import (
+    BLOB,
+    EXTENSION_METADATA,
+    EXTENSION_NAME,
+    PACKED,
+    SYSTEM_COLUMNS,
+    Field,
+    Schema,
+    check_primary_key,
+)
 
 RESERVED_NAMES = frozenset({*SYSTEM_COLUMNS, "_rowoffset"})
 

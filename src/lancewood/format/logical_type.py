@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from lancewood.errors import FormatError
-from lancewood.model.field_keys import EXTENSION_METADATA, EXTENSION_NAME
+from lancewood.model.schema import EXTENSION_METADATA, EXTENSION_NAME
 
 BFLOAT16 = "lance.bfloat16"
 JSON = "json"

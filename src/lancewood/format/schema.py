@@ -16,9 +16,8 @@ from lancewood.format.logical_type import (
     is_parent,
     list_size_of_structs,
 )
-from lancewood.model.field_keys import EXTENSION_NAME, mirror_metadata
 from lancewood.model.ids import FieldId
-from lancewood.model.schema import BLOB, Field, Schema
+from lancewood.model.schema import BLOB, EXTENSION_NAME, Field, Schema, mirror_metadata
 from lancewood.proto import schema_pb2
 
 MAX_DEPTH = 128

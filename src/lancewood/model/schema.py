@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from lancewood.errors import InvalidInputError
 from lancewood.model.ids import FieldId
 from lancewood.proto import schema_pb2
 
@@ -111,3 +112,123 @@ class Schema:
     def by_name(self) -> Mapping[str, Field]:
         """The top-level fields by name."""
         return {each.name: each for each in self.fields}
+
+
+EXTENSION_NAME = "ARROW:extension:name"
+EXTENSION_METADATA = "ARROW:extension:metadata"
+PRIMARY_KEY = "lance-schema:unenforced-primary-key"
+PRIMARY_KEY_POSITION = "lance-schema:unenforced-primary-key:position"
+CLUSTERING_KEY_POSITION = "lance-schema:unenforced-clustering-key:position"
+
+_FIXED = {
+    EXTENSION_NAME: "it is part of the column's type",
+    EXTENSION_METADATA: "it is part of the column's type",
+    BLOB: "the files that are there are laid out by it",
+    PACKED: "the files that are there are laid out by it",
+    "packed": "the files that are there are laid out by it",
+}
+
+Fields = Sequence[schema_pb2.Field]
+
+
+def mirror_metadata(message: schema_pb2.Field, before: Mapping[str, bytes]) -> None:
+    """Set the fields of a field's message that mirror its metadata.
+
+    ``before`` is the metadata that the message had: where a key was never set, what an unknown
+    writer put in its field stays.
+    """
+    after = message.metadata
+    message.extension_name = after.get(EXTENSION_NAME, b"").decode(errors="replace")
+    if _any_in((PRIMARY_KEY, PRIMARY_KEY_POSITION), before, after):
+        position = _position(after.get(PRIMARY_KEY_POSITION))
+        is_key = position is not None or _is_true(after.get(PRIMARY_KEY, b""))
+        message.unenforced_primary_key = is_key
+        message.unenforced_primary_key_position = position or 0
+    if _any_in((CLUSTERING_KEY_POSITION,), before, after):
+        position = _position(after.get(CLUSTERING_KEY_POSITION))
+        message.unenforced_clustering_key_position = position or 0
+
+
+def check_metadata_change(before: Fields, after: Fields) -> None:
+    """Raise InvalidInputError for a change of field metadata that existing rows forbid.
+
+    Both lists hold the same fields, their messages mirrored.
+    """
+    for old, new in zip(before, after, strict=True):
+        for key, why in _FIXED.items():
+            if old.metadata.get(key) != new.metadata.get(key):
+                raise InvalidInputError(
+                    f"the metadata {key!r} of column {new.name!r} cannot be changed: {why}. "
+                    "Write the table anew with it",
+                    column=new.name,
+                    key=key,
+                )
+    _check_key_change(before, after, "primary key", (PRIMARY_KEY, PRIMARY_KEY_POSITION))
+    _check_key_change(before, after, "clustering key", (CLUSTERING_KEY_POSITION,))
+    check_primary_key(after)
+
+
+def check_primary_key(fields: Fields) -> None:
+    """Raise InvalidInputError for a primary key that no row could have."""
+    by_id = {each.id: each for each in fields}
+    parents = {each.parent_id for each in fields}
+    for field in fields:
+        if not field.unenforced_primary_key:
+            continue
+        above: list[schema_pb2.Field] = []
+        node: schema_pb2.Field | None = field
+        while node is not None and node not in above:
+            above.append(node)
+            node = by_id.get(node.parent_id)
+        why = None
+        if field.id in parents:
+            why = "it has columns below it"
+        elif any(each.logical_type != "struct" for each in above[1:]):
+            why = "it is inside a list"
+        elif any(each.nullable for each in above):
+            why = "it may be null"
+        if why:
+            raise InvalidInputError(
+                f"column {field.name!r} cannot be a primary key: {why}", column=field.name
+            )
+
+
+def _check_key_change(before: Fields, after: Fields, what: str, keys: Sequence[str]) -> None:
+    old = {each.id: _values(each, keys) for each in before if _is_key(each, keys)}
+    new = {each.id: _values(each, keys) for each in after}
+    if old and any(values != old.get(each, {}) for each, values in new.items()):
+        raise InvalidInputError(
+            f"the {what} of a table cannot be changed once it is set; write the table anew",
+            key=keys[0],
+        )
+    for field in after:
+        if not old and new[field.id] and not _is_key(field, keys):
+            shown = ", ".join(f"{key!r} = {value!r}" for key, value in new[field.id].items())
+            raise InvalidInputError(
+                f"column {field.name!r}: {shown} does not make a {what}", column=field.name
+            )
+
+
+def _values(field: schema_pb2.Field, keys: Sequence[str]) -> dict[str, bytes]:
+    return {key: field.metadata[key] for key in keys if key in field.metadata}
+
+
+def _is_key(field: schema_pb2.Field, keys: Sequence[str]) -> bool:
+    if PRIMARY_KEY in keys:
+        return field.unenforced_primary_key
+    return _position(field.metadata.get(CLUSTERING_KEY_POSITION)) is not None
+
+
+def _any_in(keys: Sequence[str], *metadata: Mapping[str, bytes]) -> bool:
+    return any(key in each for key in keys for each in metadata)
+
+
+def _is_true(value: bytes) -> bool:
+    return value.lower() in (b"true", b"1", b"yes")
+
+
+def _position(value: bytes | None) -> int | None:
+    """A position as the format counts it; None for anything that is not a 32-bit number."""
+    if value is None or not value.isdigit() or len(value) > 10 or int(value) >= 1 << 32:
+        return None
+    return int(value)

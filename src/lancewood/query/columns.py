@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from lancewood.expr.columns import folded, readable_type
-from lancewood.model.field_keys import EXTENSION_NAME
+from lancewood.model.schema import EXTENSION_NAME
 
 
 def duckdb_type(field: pa.Field) -> pa.DataType | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lancewood.errors import InvalidInputError
-from lancewood.model.field_keys import check_metadata_change, mirror_metadata
 from lancewood.model.ids import FieldId
 from lancewood.model.lines import LINE_KEY, MERGED_KEY
 from lancewood.model.manifest import Manifest, ManifestHead
 from lancewood.model.operations import FieldMessages, MapUpdate, UpdateBases, UpdateConfig
 from lancewood.model.patch import HeadChanges, ManifestPatch
+from lancewood.model.schema import check_metadata_change, mirror_metadata
 from lancewood.proto import schema_pb2, table_pb2
 from lancewood.rules.applied import marks_of
 from lancewood.rules.patching import make_patch

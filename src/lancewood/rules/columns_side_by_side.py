@@ -10,9 +10,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from lancewood.model.field_keys import EXTENSION_METADATA, EXTENSION_NAME
 from lancewood.model.ids import FieldId
-from lancewood.model.schema import BLOB, OLD_PACKED, PACKED, Field
+from lancewood.model.schema import (
+    BLOB,
+    EXTENSION_METADATA,
+    EXTENSION_NAME,
+    OLD_PACKED,
+    PACKED,
+    Field,
+)
 from lancewood.rules.lineage import Lineage, reversed_
 
 LAYOUT = (EXTENSION_NAME, EXTENSION_METADATA, BLOB, PACKED, OLD_PACKED)

@@ -18,13 +18,14 @@ from itertools import repeat
 from typing import Literal, TypeAlias
 
 from lancewood.errors import InvalidInputError
-from lancewood.model.field_keys import (
+from lancewood.model.ids import FieldId
+from lancewood.model.schema import (
     CLUSTERING_KEY_POSITION,
     PRIMARY_KEY,
     PRIMARY_KEY_POSITION,
+    Field,
+    Schema,
 )
-from lancewood.model.ids import FieldId
-from lancewood.model.schema import Field, Schema
 from lancewood.rules.columns_side_by_side import (
     LAYOUT,
     Lineages,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.types as pt
 
-from lancewood.model.field_keys import EXTENSION_NAME
+from lancewood.model.schema import EXTENSION_NAME
 
 MOST_DIGITS = 38
 NULL, BOOLEAN, TEXT, BINARY, DATE = pa.null(), pa.bool_(), pa.string(), pa.binary(), pa.date32()

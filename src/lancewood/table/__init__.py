@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from lancewood.jobs.upkeep.problems import Problem, RepairReport
     from lancewood.jobs.upkeep.retention import COMMITTING, IN_FLIGHT
     from lancewood.jobs.upkeep.verify import VerifyReport
-    from lancewood.model.field_keys import EXTENSION_NAME
     from lancewood.model.fragment import Fragment
     from lancewood.model.ids import version_words
     from lancewood.model.index import Index
@@ -65,7 +64,7 @@ if TYPE_CHECKING:
         UpdateConfig,
     )
     from lancewood.model.refs import MAIN, Branch, Tag, called
-    from lancewood.model.schema import Field
+    from lancewood.model.schema import EXTENSION_NAME, Field
     from lancewood.model.transaction import Transaction
     from lancewood.store.checkup import CheckStatus, StoreCheck
     from lancewood.store.options import is_secret
@@ -236,7 +235,7 @@ _NAMES = {
     "lancewood.jobs.upkeep.problems": "Problem RepairReport",
     "lancewood.jobs.upkeep.retention": "COMMITTING IN_FLIGHT",
     "lancewood.jobs.upkeep.verify": "VerifyReport",
-    "lancewood.model.field_keys": "EXTENSION_NAME",
+    "lancewood.model.schema": "EXTENSION_NAME",
     "lancewood.model.fragment": "Fragment",
     "lancewood.model.index": "Index",
     "lancewood.model.operations": (

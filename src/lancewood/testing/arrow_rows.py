@@ -18,7 +18,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from lancewood.format.logical_type import BFLOAT16
-from lancewood.model.field_keys import EXTENSION_NAME
+from lancewood.model.schema import EXTENSION_NAME
 
 VERSIONS = ("2.0", "2.1", "2.2")
 """The version of data files: maps need 2.2, null structs 2.1."""

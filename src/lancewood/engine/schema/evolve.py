@@ -19,15 +19,17 @@ from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.format.arrow import check_names, schema_from_arrow, to_arrow_field
 from lancewood.format.logical_type import list_size_of_structs
 from lancewood.format.schema import encode_schema
-from lancewood.model.field_keys import (
+from lancewood.model.ids import FieldId
+from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, Manifest
+from lancewood.model.schema import (
+    BLOB,
     CLUSTERING_KEY_POSITION,
     EXTENSION_METADATA,
     EXTENSION_NAME,
+    Field,
+    Schema,
     check_primary_key,
 )
-from lancewood.model.ids import FieldId
-from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, Manifest
-from lancewood.model.schema import BLOB, Field, Schema
 
 Chain: TypeAlias = tuple[Field, ...]
 """The nodes from a top-level column down to a nested one."""

@@ -31,10 +31,9 @@ from lancewood.engine.schema.evolve import (
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.format.arrow import schema_from_arrow, to_arrow_field
 from lancewood.format.schema import encode_schema
-from lancewood.model.field_keys import CLUSTERING_KEY_POSITION, check_primary_key
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId
-from lancewood.model.schema import Field, Schema
+from lancewood.model.schema import CLUSTERING_KEY_POSITION, Field, Schema, check_primary_key
 
 
 @dataclass(frozen=True)

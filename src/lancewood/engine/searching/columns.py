@@ -12,9 +12,8 @@ from lancewood.engine.schema import Path, chains, project
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.format.arrow import to_arrow_field
-from lancewood.model.field_keys import EXTENSION_NAME
 from lancewood.model.index import INVERTED, IVF_FLAT, METRICS, Index
-from lancewood.model.schema import Field
+from lancewood.model.schema import EXTENSION_NAME, Field
 
 _VECTORS = "fixed-size lists of numbers (cast_column makes such a one of a list)"
 

@@ -21,7 +21,7 @@ from lancewood.files.formats import FileFormat, checked_encoding, require_format
 from lancewood.files.sinks import check_target, writing
 from lancewood.files.sources import ImportOptions, SourceFiles
 from lancewood.jobs.counts import RowCounts
-from lancewood.model.field_keys import PRIMARY_KEY, PRIMARY_KEY_POSITION
+from lancewood.model.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION
 from lancewood.query.statements import model
 from lancewood.query.statements.engine import NewTable
 from lancewood.query.statements.workplace import Done, Statements

@@ -14,7 +14,7 @@ import pyarrow.types as pt
 
 from lancewood.engine.rows import ScanPlan
 from lancewood.expr import MAX_LENGTH
-from lancewood.model.field_keys import EXTENSION_NAME
+from lancewood.model.schema import EXTENSION_NAME
 from lancewood.spark.columnar import ColumnReference, PlannedRead
 from lancewood.spark.reading import plan as planning
 from lancewood.spark.reading.plan import ReadPlan, column_bytes
