@@ -21,7 +21,7 @@ from bench.places import Places, scratch, twin
 from bench.result import LeastRatio, Most, Row, Section
 from bench.rows import check_same
 from bench.scale import Scale
-from lancewood.model.operations import Append
+from lancewood.model.transaction import Append
 
 _KEYS = 1_000
 _TIMES = 10

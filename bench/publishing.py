@@ -20,7 +20,7 @@ from bench.places import Places, scratch
 from bench.result import Row, Section
 from bench.scale import Scale
 from bench.tables import make_fragments
-from lancewood.model.operations import Append
+from lancewood.model.transaction import Append
 
 _PASSES = 3
 _BRANCH = "work"

@@ -16,9 +16,7 @@ from lancewood.format.manifest import VersionStamp, splice
 from lancewood.format.manifest_file import decode_manifest_file
 from lancewood.format.transaction import encode_transaction
 from lancewood.model.ids import Version
-from lancewood.model.operations import Append, UpdateConfig
-from lancewood.model.patch import ManifestPatch
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import Append, ManifestPatch, Transaction, UpdateConfig
 
 _EPOCH = np.datetime64("2024-01-01T00:00:00", "us")
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import lancewood as lw
-from lancewood.model.operations import Append
+from lancewood.model.transaction import Append
 from lancewood.spark import session
 
 ROWS, TASKS = 1_000_000, 4

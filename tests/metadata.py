@@ -19,8 +19,7 @@ from lancewood.jobs.job import CommitOptions
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import BaseId, FieldId, Version
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import Operation
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import Operation, Transaction
 from lancewood.proto import schema_pb2
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore

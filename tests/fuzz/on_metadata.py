@@ -26,7 +26,7 @@ from lancewood.format.manifest_file import decode_manifest_file, encode_manifest
 from lancewood.format.transaction import decode_transaction, encode_transaction
 from lancewood.model.fragment import Fragment
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import (
+from lancewood.model.transaction import (
     Append,
     Delete,
     MapUpdate,
@@ -35,9 +35,9 @@ from lancewood.model.operations import (
     Project,
     ReserveFragments,
     Restore,
+    Transaction,
     UpdateConfig,
 )
-from lancewood.model.transaction import Transaction
 from lancewood.proto import table_pb2
 from lancewood.rules.apply import apply
 from lancewood.rules.conflicts import judge

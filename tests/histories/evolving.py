@@ -35,8 +35,8 @@ from tests.pylance import judged, lance
 
 import lancewood as lw
 from lancewood.format.schema import encode_schema
-from lancewood.model.operations import Project
 from lancewood.model.schema import Schema
+from lancewood.model.transaction import Project
 
 MAIN = "main"
 BRANCHES = (MAIN, "one", "two")

@@ -18,7 +18,7 @@ from tests.histories.machine import Histories, run_histories
 
 import lancewood as lw
 from lancewood.jobs.counts import RowCounts
-from lancewood.model.operations import CreateIndex
+from lancewood.model.transaction import CreateIndex
 
 _SEEDS = (1, 2, 3)
 _COUNT = daily(2, of=8)

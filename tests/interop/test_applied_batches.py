@@ -18,7 +18,7 @@ from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import load_snapshot
 from lancewood.format.layout import NamingScheme
 from lancewood.model.ids import Version
-from lancewood.model.operations import Append
+from lancewood.model.transaction import Append
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import FaultyStore, Killed, Mode
 

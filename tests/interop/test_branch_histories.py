@@ -24,7 +24,7 @@ from tests.pylance import judged, lance
 
 import lancewood as lw
 from lancewood.jobs.upkeep.problems import ProblemKind
-from lancewood.model.operations import Append
+from lancewood.model.transaction import Append
 
 pytestmark = pytest.mark.sliced(3)
 BRANCHES = [each for each in KINDS if "clone" not in each]

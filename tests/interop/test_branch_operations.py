@@ -29,7 +29,7 @@ from tests.pylance import lance
 
 import lancewood as lw
 from lancewood.jobs.upkeep.problems import ProblemKind
-from lancewood.model.operations import Append
+from lancewood.model.transaction import Append
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["stable ids", "addresses"])

@@ -26,7 +26,7 @@ from lancewood.jobs.merging.key_hashes import hash_keys
 from lancewood.model.fragment import DataFile
 from lancewood.model.ids import FieldId, FragmentId, Version
 from lancewood.model.index import Index
-from lancewood.model.operations import (
+from lancewood.model.transaction import (
     Append,
     CreateIndex,
     DataReplacement,

@@ -21,7 +21,7 @@ from tests.pylance import LINEAGE, judged, lance
 
 import lancewood as lw
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
-from lancewood.model.operations import Delete
+from lancewood.model.transaction import Delete
 from lancewood.proto import schema_pb2, table_pb2
 
 INLINE = {

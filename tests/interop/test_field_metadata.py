@@ -12,7 +12,7 @@ from tests.pylance import lance
 
 import lancewood as lw
 from lancewood.errors import IncompatibleConflictError, InvalidInputError
-from lancewood.model.operations import MapUpdate, UpdateConfig
+from lancewood.model.transaction import MapUpdate, UpdateConfig
 
 KEY = "lance-schema:unenforced-primary-key"
 POSITION = f"{KEY}:position"

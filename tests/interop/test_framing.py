@@ -21,7 +21,7 @@ from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.format.layout import NamingScheme, manifest_key, manifest_name
 from lancewood.format.manifest_file import decode_manifest_file
 from lancewood.model.ids import DETACHED_BIT, Version
-from lancewood.model.operations import Append
+from lancewood.model.transaction import Append
 from lancewood.testing.faults import FaultyStore, Killed, WatchedStore
 
 ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "s": ["x", "y", "z"]})

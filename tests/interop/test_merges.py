@@ -23,7 +23,7 @@ from tests.pylance import LINEAGE, judged
 import lancewood as lw
 from lancewood.engine.versions.history import load_transaction
 from lancewood.jobs.counts import RowCounts
-from lancewood.model.operations import Update
+from lancewood.model.transaction import Update
 from lancewood.proto.transaction_pb2 import KeyExistenceFilter
 
 pytestmark = pytest.mark.sliced(4)

@@ -14,7 +14,7 @@ from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.model.ids import Version
-from lancewood.model.operations import (
+from lancewood.model.transaction import (
     Append,
     MapUpdate,
     Operation,

@@ -21,8 +21,7 @@ from lancewood.jobs.base_changes import AddBase, SetBase
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import BaseId
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import Append, Overwrite
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import Append, Overwrite, Transaction
 from lancewood.proto import table_pb2
 from lancewood.store.base import Store
 from lancewood.testing.schedule import ScheduleOutcome, Writer, explore

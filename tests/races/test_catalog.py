@@ -21,7 +21,7 @@ from lancewood.jobs.runner import LocalRunner
 from lancewood.jobs.upkeep.cleanup import clean_up
 from lancewood.jobs.upkeep.retention import Retention
 from lancewood.model.ids import Version
-from lancewood.model.operations import MapUpdate, Overwrite, UpdateConfig
+from lancewood.model.transaction import MapUpdate, Overwrite, UpdateConfig
 from lancewood.store.base import Store
 from lancewood.testing.schedule import explore
 

@@ -28,9 +28,8 @@ from lancewood.jobs.upkeep.cleanup import clean_up
 from lancewood.jobs.upkeep.reachable import names_in
 from lancewood.jobs.upkeep.retention import Retention
 from lancewood.model.ids import Version
-from lancewood.model.operations import Append, Overwrite, Restore
 from lancewood.model.refs import Branch, BranchName, Tag, TagName
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import Append, Overwrite, Restore, Transaction
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
 from lancewood.testing.schedule import ScheduleOutcome, explore

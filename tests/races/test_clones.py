@@ -24,7 +24,7 @@ from lancewood.jobs.upkeep.cleanup import clean_up
 from lancewood.jobs.upkeep.reachable import names_in
 from lancewood.jobs.upkeep.retention import Retention
 from lancewood.model.ids import Version
-from lancewood.model.operations import Overwrite
+from lancewood.model.transaction import Overwrite
 from lancewood.store.base import Store
 from lancewood.store.locate import open_store
 from lancewood.store.memory import MemoryStore

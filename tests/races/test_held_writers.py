@@ -49,8 +49,7 @@ from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.format.layout import TRANSACTIONS_DIR, VERSIONS_DIR
 from lancewood.jobs.runner import LocalRunner
 from lancewood.jobs.upkeep.retention import IN_FLIGHT, Retention
-from lancewood.model.operations import MapUpdate, UpdateConfig
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import MapUpdate, Transaction, UpdateConfig
 from lancewood.repo.gc.collecting import collect_garbage
 from lancewood.store.base import Store
 from lancewood.store.locate import open_store

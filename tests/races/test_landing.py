@@ -35,8 +35,7 @@ from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest
 from lancewood.model.ids import Version
 from lancewood.model.landing import Landing
-from lancewood.model.operations import Operation, Overwrite
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import Operation, Overwrite, Transaction
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
 from lancewood.testing.schedule import ScheduleOutcome, explore

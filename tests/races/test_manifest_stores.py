@@ -20,7 +20,7 @@ from lancewood.external.base import final_name
 from lancewood.external.store import ExternalStore
 from lancewood.format.layout import NamingScheme
 from lancewood.model.ids import Version
-from lancewood.model.operations import MapUpdate, Overwrite, UpdateConfig
+from lancewood.model.transaction import MapUpdate, Overwrite, UpdateConfig
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
 from lancewood.testing.faults import WatchedStore

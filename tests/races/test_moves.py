@@ -21,14 +21,14 @@ from lancewood.errors import RetryableConflictError
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import BaseId, FieldId, FragmentId
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import (
+from lancewood.model.rowids import RowIdSequence
+from lancewood.model.transaction import (
     Append,
     Delete,
     Operation,
     Overwrite,
     Update,
 )
-from lancewood.model.rowids import RowIdSequence
 from lancewood.proto import table_pb2
 from lancewood.rules.moves import moved_files, same_elsewhere
 from lancewood.store.base import Store

@@ -30,9 +30,9 @@ from lancewood.jobs.publishing.reset import reset
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId, Version
-from lancewood.model.operations import Append, Delete, Operation, Overwrite
 from lancewood.model.refs import Branch, BranchName
 from lancewood.model.table_config import PUBLISHED_KEY
+from lancewood.model.transaction import Append, Delete, Operation, Overwrite
 from lancewood.store.base import Store
 from lancewood.testing.schedule import ScheduleOutcome, explore
 

@@ -24,8 +24,8 @@ from lancewood.jobs.job import Change, execute
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import Append, Delete, Operation, Overwrite, Update
 from lancewood.model.rowids import RowIdSequence
+from lancewood.model.transaction import Append, Delete, Operation, Overwrite, Update
 from lancewood.store.base import Store
 from lancewood.testing.schedule import ScheduleOutcome, explore
 

@@ -21,15 +21,15 @@ from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest
 from lancewood.model.ids import Version
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import (
+from lancewood.model.transaction import (
     Append,
     MapUpdate,
     Operation,
     Overwrite,
     Restore,
+    Transaction,
     UpdateConfig,
 )
-from lancewood.model.transaction import Transaction
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
 from lancewood.testing.schedule import ScheduleOutcome, explore

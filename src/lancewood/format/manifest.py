@@ -13,7 +13,7 @@ from lancewood.format.schema import check_width
 from lancewood.model.ids import FragmentId, Version
 from lancewood.model.index import Index
 from lancewood.model.manifest import Manifest, peek_fragment_id
-from lancewood.model.patch import HeadChanges, ManifestPatch
+from lancewood.model.transaction import HeadChanges, ManifestPatch
 from lancewood.proto import table_pb2
 
 INLINE_TRANSACTION_LIMIT = 64 * 1024

@@ -19,7 +19,8 @@ from lancewood.model.bitmap import decode_bitmap
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId, FragmentId, Version
 from lancewood.model.index import Index, RewrittenIndex
-from lancewood.model.operations import (
+from lancewood.model.transaction import (
+    MOVED_PROPERTY,
     Append,
     Clone,
     CreateIndex,
@@ -36,6 +37,7 @@ from lancewood.model.operations import (
     Restore,
     Rewrite,
     RewriteGroup,
+    Transaction,
     UnknownOperation,
     Update,
     UpdateBases,
@@ -43,7 +45,6 @@ from lancewood.model.operations import (
     UpdateMemWalState,
     operation_name,
 )
-from lancewood.model.transaction import MOVED_PROPERTY, Transaction
 from lancewood.proto import table_pb2, transaction_pb2
 
 _Pb: TypeAlias = transaction_pb2.Transaction

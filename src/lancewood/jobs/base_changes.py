@@ -27,7 +27,7 @@ from lancewood.engine.upkeep import PINS_CONFIG, read_record
 from lancewood.errors import InvalidInputError, NotFoundError, RetryableConflictError
 from lancewood.format.layout import DATA_DIR, check_file_name, key_in_base
 from lancewood.jobs.job import Change, CommitOptions, LightJob
-from lancewood.model.operations import Restore, UpdateBases
+from lancewood.model.transaction import Restore, UpdateBases
 from lancewood.proto import table_pb2
 from lancewood.store.base import Store
 

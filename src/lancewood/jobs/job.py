@@ -29,9 +29,8 @@ from lancewood.errors import (
 )
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
-from lancewood.model.operations import Operation, operation_text
 from lancewood.model.table_config import AppliedBatch
-from lancewood.model.transaction import Transaction, commit_properties
+from lancewood.model.transaction import Operation, Transaction, commit_properties, operation_text
 from lancewood.rules.lineage import moved_names
 from lancewood.rules.three_way import same_fields
 from lancewood.store.retry import JOBS, Retry

@@ -3,19 +3,14 @@ closed until they are reset, writers that it excludes, and the store of its mani
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from lancewood.model.manifest import ManifestHead
-from lancewood.model.operations import MapUpdate, Operation, UpdateConfig
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from lancewood.errors import FormatError
-from lancewood.model.ids import MAX_U64, Version
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from lancewood.errors import FormatError, InvalidInputError
-from lancewood.model.transaction import check_text
 
+from lancewood.errors import FormatError, InvalidInputError
+from lancewood.model.ids import MAX_U64, Version
+from lancewood.model.manifest import ManifestHead
+from lancewood.model.transaction import MapUpdate, Operation, UpdateConfig, check_text
 
 EXCLUSIVE_KEY = "lancewood.exclusive"
 """The key of the repository's identity in a table's configuration."""

@@ -33,9 +33,8 @@ from lancewood.errors import (
 from lancewood.git.hashes import Hash
 from lancewood.model.ids import Version, version_words
 from lancewood.model.lines import has_own_ids
-from lancewood.model.operations import Clone, Restore
 from lancewood.model.refs import BranchName
-from lancewood.model.transaction import STAGED_PROPERTY, Transaction
+from lancewood.model.transaction import STAGED_PROPERTY, Clone, Restore, Transaction
 from lancewood.repo.context import RepoContext
 from lancewood.repo.notes import (
     PendingMove,

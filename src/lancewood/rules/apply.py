@@ -17,30 +17,31 @@ from lancewood.model.fragment import version_name
 from lancewood.model.ids import Version
 from lancewood.model.lines import LINE_KEY, MERGED_KEY, encode_vector, held_by, line_of
 from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, Manifest, ManifestHead
-from lancewood.model.operations import (
-    Append,
-    CreateIndex,
-    DataReplacement,
-    Delete,
-    Merge,
-    Overwrite,
-    Project,
-    ReserveFragments,
-    Restore,
-    Rewrite,
-    Update,
-    UpdateBases,
-    UpdateConfig,
-    operation_name,
-)
-from lancewood.model.patch import HeadChanges, ManifestPatch
 from lancewood.model.table_config import (
     EXCLUSIVE_KEY,
     MANIFEST_STORE_KEY,
     PUBLISHED_KEY,
     RENAMED_KEY,
 )
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import (
+    Append,
+    CreateIndex,
+    DataReplacement,
+    Delete,
+    HeadChanges,
+    ManifestPatch,
+    Merge,
+    Overwrite,
+    Project,
+    ReserveFragments,
+    Restore,
+    Rewrite,
+    Transaction,
+    Update,
+    UpdateBases,
+    UpdateConfig,
+    operation_name,
+)
 from lancewood.rules.apply_columns import apply_data_replacement, apply_merge, apply_project
 from lancewood.rules.apply_rows import apply_delete, apply_rewrite, apply_update
 from lancewood.rules.apply_settings import apply_update_bases, apply_update_config, with_bases

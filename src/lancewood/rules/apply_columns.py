@@ -9,9 +9,16 @@ from lancewood.errors import InvalidInputError, RetryableConflictError
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId, FragmentId
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import DataReplacement, FieldMessages, Merge, Project, Replacement
-from lancewood.model.patch import HeadChanges, ManifestPatch
 from lancewood.model.rowids import RowVersions
+from lancewood.model.transaction import (
+    DataReplacement,
+    FieldMessages,
+    HeadChanges,
+    ManifestPatch,
+    Merge,
+    Project,
+    Replacement,
+)
 from lancewood.rules.indices import changed_fields, on_live_fields, uncovered, with_relatives
 from lancewood.rules.numbering import check_field_ids, check_row_mark, field_mark, hand_out_ids
 from lancewood.rules.patching import make_patch

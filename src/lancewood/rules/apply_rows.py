@@ -10,9 +10,15 @@ from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import Delete, Rewrite, RewriteGroup, Update
-from lancewood.model.patch import HeadChanges, ManifestPatch
 from lancewood.model.rowids import FIRST_VERSION, RowIdSequence, RowVersions
+from lancewood.model.transaction import (
+    Delete,
+    HeadChanges,
+    ManifestPatch,
+    Rewrite,
+    RewriteGroup,
+    Update,
+)
 from lancewood.rules.indices import (
     Indices,
     changed_fields,

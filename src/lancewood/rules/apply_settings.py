@@ -8,9 +8,15 @@ from lancewood.errors import InvalidInputError
 from lancewood.model.ids import FieldId
 from lancewood.model.lines import LINE_KEY, MERGED_KEY
 from lancewood.model.manifest import Manifest, ManifestHead
-from lancewood.model.operations import FieldMessages, MapUpdate, UpdateBases, UpdateConfig
-from lancewood.model.patch import HeadChanges, ManifestPatch
 from lancewood.model.schema import check_metadata_change, mirror_metadata
+from lancewood.model.transaction import (
+    FieldMessages,
+    HeadChanges,
+    ManifestPatch,
+    MapUpdate,
+    UpdateBases,
+    UpdateConfig,
+)
 from lancewood.proto import schema_pb2, table_pb2
 from lancewood.rules.applied import marks_of
 from lancewood.rules.patching import make_patch

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId
-from lancewood.model.operations import (
+from lancewood.model.transaction import (
     Append,
     CreateIndex,
     DataOverlay,

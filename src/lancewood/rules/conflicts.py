@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from lancewood.model.operations import (
+from lancewood.model.transaction import (
     Append,
     Clone,
     CreateIndex,
@@ -30,13 +30,13 @@ from lancewood.model.operations import (
     ReserveFragments,
     Restore,
     Rewrite,
+    Transaction,
     UnknownOperation,
     Update,
     UpdateBases,
     UpdateConfig,
     UpdateMemWalState,
 )
-from lancewood.model.transaction import Transaction
 from lancewood.rules import overlaps
 from lancewood.rules.moves import judge_after_move, judge_move, moves_files
 from lancewood.rules.verdicts import Verdict, severest

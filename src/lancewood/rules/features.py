@@ -27,8 +27,8 @@ from lancewood.model.manifest import (
     FLAG_V2_FILES,
     ManifestHead,
 )
-from lancewood.model.patch import HeadChanges
 from lancewood.model.table_config import ANY_REPOSITORY, EXCLUSIVE_KEY, keeper_of
+from lancewood.model.transaction import HeadChanges
 
 _BASIC = (
     FLAG_DELETION_FILES

@@ -13,7 +13,7 @@ from lancewood.errors import InvalidInputError
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.manifest import ManifestHead
-from lancewood.model.operations import (
+from lancewood.model.transaction import (
     Append,
     CreateIndex,
     DataReplacement,

@@ -21,13 +21,15 @@ from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import BaseId, FragmentId
 from lancewood.model.index import Index
 from lancewood.model.manifest import Manifest, ManifestHead
-from lancewood.model.operations import (
+from lancewood.model.transaction import (
     Append,
     Clone,
     CreateIndex,
     DataOverlay,
     DataReplacement,
     Delete,
+    HeadChanges,
+    ManifestPatch,
     Merge,
     MissingTransaction,
     Operation,
@@ -37,7 +39,6 @@ from lancewood.model.operations import (
     Update,
     UpdateMemWalState,
 )
-from lancewood.model.patch import HeadChanges, ManifestPatch
 from lancewood.proto import table_pb2
 from lancewood.rules.overlaps import fine, if_fragments_meet, incompatible, retry
 from lancewood.rules.patching import make_patch

@@ -17,9 +17,8 @@ from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.lines import first_id, space_of
 from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, Manifest, ManifestHead
-from lancewood.model.operations import FieldMessages
-from lancewood.model.patch import HeadChanges
 from lancewood.model.rowids import IdRanges, RowIdSequence, RowVersions, union
+from lancewood.model.transaction import FieldMessages, HeadChanges
 
 MAX_FRAGMENT_ID = (1 << 32) - 1
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pyroaring import BitMap
 
 from lancewood.model.ids import FieldId, FragmentId
-from lancewood.model.operations import (
+from lancewood.model.transaction import (
     Append,
     Clone,
     CreateIndex,

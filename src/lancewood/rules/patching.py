@@ -9,7 +9,7 @@ from lancewood.errors import RetryableConflictError
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId
 from lancewood.model.manifest import ManifestHead
-from lancewood.model.patch import HeadChanges, ManifestPatch
+from lancewood.model.transaction import HeadChanges, ManifestPatch
 from lancewood.rules.features import next_flags
 
 

@@ -15,7 +15,7 @@ from pyroaring import BitMap
 
 from lancewood.errors import IncompatibleConflictError
 from lancewood.model.ids import FragmentId
-from lancewood.model.operations import (
+from lancewood.model.transaction import (
     CreateIndex,
     DataOverlay,
     DataReplacement,

@@ -47,7 +47,9 @@ if TYPE_CHECKING:
     from lancewood.model.fragment import Fragment
     from lancewood.model.ids import version_words
     from lancewood.model.index import Index
-    from lancewood.model.operations import (
+    from lancewood.model.refs import MAIN, Branch, Tag, called
+    from lancewood.model.schema import EXTENSION_NAME, Field
+    from lancewood.model.transaction import (
         Append,
         CreateIndex,
         DataReplacement,
@@ -59,13 +61,11 @@ if TYPE_CHECKING:
         ReserveFragments,
         Restore,
         Rewrite,
+        Transaction,
         Update,
         UpdateBases,
         UpdateConfig,
     )
-    from lancewood.model.refs import MAIN, Branch, Tag, called
-    from lancewood.model.schema import EXTENSION_NAME, Field
-    from lancewood.model.transaction import Transaction
     from lancewood.store.checkup import CheckStatus, StoreCheck
     from lancewood.store.options import is_secret
     from lancewood.table.blames import Blame
@@ -238,7 +238,7 @@ _NAMES = {
     "lancewood.model.schema": "EXTENSION_NAME",
     "lancewood.model.fragment": "Fragment",
     "lancewood.model.index": "Index",
-    "lancewood.model.operations": (
+    "lancewood.model.transaction": (
         "Append CreateIndex DataReplacement Delete Merge Operation Overwrite Project "
         "ReserveFragments Restore Rewrite Update UpdateBases UpdateConfig"
     ),

@@ -21,9 +21,8 @@ from lancewood.errors import InvalidInputError
 from lancewood.jobs.counts import Counts
 from lancewood.jobs.job import CommitOptions, Job
 from lancewood.jobs.runner import LocalRunner, Runner
-from lancewood.model.operations import Operation, Restore
 from lancewood.model.refs import called
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import Operation, Restore, Transaction
 
 C = TypeVar("C", bound=Counts)
 

@@ -28,9 +28,8 @@ from lancewood.errors import InvalidInputError
 from lancewood.jobs.job import CommitOptions
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version
-from lancewood.model.operations import Operation, UpdateConfig
 from lancewood.model.table_config import AppliedBatch, marks
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import Operation, Transaction, UpdateConfig
 from lancewood.table.blames import BlameVerbs
 from lancewood.table.changes import ChangeVerbs
 from lancewood.table.columns import ColumnVerbs

@@ -20,7 +20,8 @@ from lancewood.format.schema import decode_schema
 from lancewood.jobs.merging.key_hashes import hash_keys
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId, FragmentId, Version
-from lancewood.model.operations import (
+from lancewood.model.rowids import RowIdSequence, RowVersions
+from lancewood.model.transaction import (
     Append,
     CreateIndex,
     DataReplacement,
@@ -39,7 +40,6 @@ from lancewood.model.operations import (
     UpdateBases,
     UpdateConfig,
 )
-from lancewood.model.rowids import RowIdSequence, RowVersions
 from lancewood.proto import schema_pb2, table_pb2
 from lancewood.rules.inserted_keys import make_key_filter
 

@@ -24,7 +24,7 @@ from tests.pylance import MARKS, judged
 
 import lancewood as lw
 from lancewood.model.index import Index
-from lancewood.model.operations import ReserveFragments
+from lancewood.model.transaction import ReserveFragments
 
 RESTORABLE = 3
 """A version with all rows, before there was an index."""

@@ -15,7 +15,7 @@ from tests.manifests import add_version
 
 import lancewood as lw
 from lancewood.engine.write.write import rows_to_overwrite
-from lancewood.model.operations import Overwrite, ReserveFragments
+from lancewood.model.transaction import Overwrite, ReserveFragments
 from lancewood.proto import table_pb2, transaction_pb2
 
 _Pb = transaction_pb2.Transaction

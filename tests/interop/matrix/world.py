@@ -11,7 +11,7 @@ from tests.interop.matrix.tables import BASE, copy, make_base
 from tests.interop.matrix.theirs import THEIRS
 
 import lancewood as lw
-from lancewood.model.operations import Operation
+from lancewood.model.transaction import Operation
 
 
 @dataclass

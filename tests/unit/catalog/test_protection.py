@@ -32,8 +32,7 @@ from lancewood.errors import (
 )
 from lancewood.format.refs import tag_key
 from lancewood.model.ids import Version
-from lancewood.model.operations import MapUpdate, UpdateConfig
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import MapUpdate, Transaction, UpdateConfig
 from lancewood.store.disk import DiskStore
 
 pytestmark = pytest.mark.usefixtures("no_commit_under_way")

@@ -18,8 +18,7 @@ from lancewood.data.codec import FileReader, open_reader
 from lancewood.engine.rows.live_rows import LiveRows, Stretches, cut_at
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.jobs.counts import RowCounts
-from lancewood.model.operations import Append
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import Append, Transaction
 from lancewood.proto import table_pb2
 
 FRAGMENTS, ROWS = 5, 20

@@ -19,17 +19,17 @@ from lancewood.format.manifest import empty_manifest
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId, Version
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import (
+from lancewood.model.table_config import PUBLISHED_KEY
+from lancewood.model.transaction import (
     Append,
+    HeadChanges,
     MapUpdate,
     Overwrite,
     ReserveFragments,
+    Transaction,
     UpdateConfig,
     operation_name,
 )
-from lancewood.model.patch import HeadChanges
-from lancewood.model.table_config import PUBLISHED_KEY
-from lancewood.model.transaction import Transaction
 from lancewood.rules.patching import make_patch
 from lancewood.store.base import PutOutcome, Store
 from lancewood.store.memory import MemoryStore

@@ -19,8 +19,8 @@ from lancewood.format.layout import manifest_key
 from lancewood.format.refs import branch_key
 from lancewood.jobs.counts import RowCounts
 from lancewood.model.ids import Version
-from lancewood.model.operations import Append, Clone, Delete, MissingTransaction, Overwrite
 from lancewood.model.refs import BranchName
+from lancewood.model.transaction import Append, Clone, Delete, MissingTransaction, Overwrite
 from lancewood.testing.faults import FaultyStore
 
 _names = count()

@@ -43,17 +43,17 @@ from lancewood.format.manifest_file import encode_manifest_file
 from lancewood.model.ids import FragmentId, Version
 from lancewood.model.landing import Landing
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import (
+from lancewood.model.table_config import PUBLISHED_KEY, AppliedBatch, decode_mark
+from lancewood.model.transaction import (
     Append,
     Delete,
     MapUpdate,
     Overwrite,
     ReserveFragments,
     Restore,
+    Transaction,
     UpdateConfig,
 )
-from lancewood.model.table_config import PUBLISHED_KEY, AppliedBatch, decode_mark
-from lancewood.model.transaction import Transaction
 from lancewood.store.base import PutOutcome, Store
 from lancewood.store.disk import DiskStore
 from lancewood.store.memory import MemoryStore

@@ -23,8 +23,7 @@ from lancewood.model.lines import (
     line_of,
     merged_into,
 )
-from lancewood.model.operations import MapUpdate, UpdateConfig
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import MapUpdate, Transaction, UpdateConfig
 
 _names = count()
 

@@ -24,7 +24,7 @@ from lancewood.errors import RetryableConflictError
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import (
+from lancewood.model.transaction import (
     Append,
     CreateIndex,
     DataReplacement,
@@ -33,9 +33,9 @@ from lancewood.model.operations import (
     Operation,
     Project,
     Replacement,
+    Transaction,
     Update,
 )
-from lancewood.model.transaction import Transaction
 from lancewood.store.memory import MemoryStore
 
 ZERO, ONE = FragmentId(0), FragmentId(1)

@@ -38,20 +38,23 @@ from lancewood.jobs.runner import LocalRunner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId, Version, is_detached
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import (
+from lancewood.model.table_config import AppliedBatch, decode_mark
+from lancewood.model.transaction import (
+    EXACT_PROPERTY,
+    STAGED_PROPERTY,
     Append,
     Delete,
+    HeadChanges,
     MapUpdate,
     Operation,
     Overwrite,
     ReserveFragments,
     Restore,
+    Transaction,
     UpdateConfig,
     operation_name,
+    step_uuid,
 )
-from lancewood.model.patch import HeadChanges
-from lancewood.model.table_config import AppliedBatch, decode_mark
-from lancewood.model.transaction import EXACT_PROPERTY, STAGED_PROPERTY, Transaction, step_uuid
 from lancewood.rules.patching import make_patch
 from lancewood.store.disk import DiskStore
 from lancewood.store.memory import MemoryStore

@@ -14,8 +14,8 @@ from lancewood.format.schema import (
     encode_schema,
 )
 from lancewood.model.ids import FieldId
-from lancewood.model.patch import HeadChanges
 from lancewood.model.schema import Field, Schema
+from lancewood.model.transaction import HeadChanges
 from lancewood.proto import schema_pb2, table_pb2, transaction_pb2
 
 Row = tuple[str, int, int, str]

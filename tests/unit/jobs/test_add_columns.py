@@ -15,7 +15,7 @@ import lancewood as lw
 from lancewood.engine.versions.history import load_transaction
 from lancewood.errors import InvalidInputError, RetryableConflictError, UnsupportedError
 from lancewood.jobs.runner import LocalRunner
-from lancewood.model.operations import Merge, Project
+from lancewood.model.transaction import Merge, Project
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -18,7 +18,7 @@ from lancewood.errors import (
     UnsupportedError,
 )
 from lancewood.jobs.runner import LocalRunner
-from lancewood.model.operations import DataReplacement, Merge, Project
+from lancewood.model.transaction import DataReplacement, Merge, Project
 
 ONE = LocalRunner(1)
 VERSIONS = ["2.0", "2.1", "2.2"]

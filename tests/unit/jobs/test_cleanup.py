@@ -35,9 +35,8 @@ from lancewood.jobs.upkeep.cleanup import CleanupReport, clean_up
 from lancewood.jobs.upkeep.reachable import ReadingTask, names_in, owner_of, read_manifests
 from lancewood.jobs.upkeep.retention import Retention, sort_versions
 from lancewood.model.ids import Version
-from lancewood.model.operations import UpdateConfig
 from lancewood.model.refs import Branch, BranchName, BranchPoint, Tag, TagName
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import Transaction, UpdateConfig
 from lancewood.store.disk import DiskStore
 from lancewood.store.memory import MemoryStore
 from lancewood.testing.faults import FaultyStore

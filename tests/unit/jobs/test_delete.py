@@ -21,7 +21,7 @@ from lancewood.jobs.rows.delete import DeletedRows, DeleteRows, delete_in
 from lancewood.jobs.rows.matching import Matching
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.fragment import Fragment
-from lancewood.model.operations import Delete
+from lancewood.model.transaction import Delete
 from lancewood.proto import table_pb2
 from lancewood.store.base import Store
 

@@ -18,7 +18,7 @@ from lancewood.errors import (
     StorageError,
 )
 from lancewood.jobs.job import Change, CommitOptions, execute
-from lancewood.model.operations import MapUpdate, UpdateConfig
+from lancewood.model.transaction import MapUpdate, UpdateConfig
 from lancewood.store.retry import JOBS
 
 _names = iter(range(10**6))

@@ -22,7 +22,7 @@ from lancewood.jobs.counts import RowCounts
 from lancewood.jobs.merging import rows as merge_rows
 from lancewood.jobs.merging import search as merge_search
 from lancewood.jobs.runner import LocalRunner
-from lancewood.model.operations import Delete, Operation, Update
+from lancewood.model.transaction import Delete, Operation, Update
 
 T = TypeVar("T")
 R = TypeVar("R")

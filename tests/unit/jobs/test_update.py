@@ -23,7 +23,7 @@ from lancewood.jobs.rows.update import UpdateRows, move_rows, rewrite_columns
 from lancewood.jobs.rows.updating import Portion, Updating, sample
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.fragment import Fragment
-from lancewood.model.operations import Update
+from lancewood.model.transaction import Update
 from lancewood.store.base import Store
 
 T = TypeVar("T")

@@ -13,8 +13,7 @@ from lancewood.model.fragment import DeletionFile, Fragment
 from lancewood.model.ids import FragmentId, Version
 from lancewood.model.index import Index
 from lancewood.model.manifest import FLAG_STABLE_ROW_IDS, Manifest
-from lancewood.model.operations import CreateIndex, Operation, Overwrite
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import CreateIndex, Operation, Overwrite, Transaction
 from lancewood.proto import schema_pb2, table_pb2
 from lancewood.rules.apply import apply
 

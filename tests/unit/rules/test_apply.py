@@ -9,7 +9,7 @@ from lancewood.format.manifest import empty_manifest
 from lancewood.model.fragment import DeletionFile, Fragment
 from lancewood.model.ids import FieldId, FragmentId, Version
 from lancewood.model.manifest import FLAG_STABLE_ROW_IDS, Manifest
-from lancewood.model.operations import (
+from lancewood.model.transaction import (
     Append,
     Delete,
     MapUpdate,
@@ -17,11 +17,11 @@ from lancewood.model.operations import (
     Project,
     ReserveFragments,
     Restore,
+    Transaction,
     UpdateBases,
     UpdateConfig,
     UpdateMemWalState,
 )
-from lancewood.model.transaction import Transaction
 from lancewood.proto import table_pb2
 from lancewood.rules.apply import apply, needed_version
 

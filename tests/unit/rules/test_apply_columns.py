@@ -21,7 +21,7 @@ from lancewood.errors import InvalidInputError, NotFoundError, RetryableConflict
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId, FragmentId
 from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, Manifest
-from lancewood.model.operations import (
+from lancewood.model.transaction import (
     Append,
     DataReplacement,
     Delete,

@@ -24,7 +24,8 @@ from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId
 from lancewood.model.index import RewrittenIndex
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import (
+from lancewood.model.rowids import RowIdSequence, RowVersions
+from lancewood.model.transaction import (
     Append,
     Delete,
     Project,
@@ -33,7 +34,6 @@ from lancewood.model.operations import (
     RewriteGroup,
     Update,
 )
-from lancewood.model.rowids import RowIdSequence, RowVersions
 from lancewood.proto import transaction_pb2
 
 ZERO, ONE = FragmentId(0), FragmentId(1)

@@ -6,7 +6,7 @@ from tests.metadata import data_file
 from tests.unit.rules.manifests import FIELDS, field, fragment, index
 
 from lancewood.model.ids import FieldId, FragmentId
-from lancewood.model.operations import (
+from lancewood.model.transaction import (
     Append,
     CreateIndex,
     DataReplacement,

@@ -5,7 +5,7 @@ from pyroaring import BitMap
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId, FragmentId
 from lancewood.model.index import Index
-from lancewood.model.operations import (
+from lancewood.model.transaction import (
     Append,
     CreateIndex,
     DataOverlay,

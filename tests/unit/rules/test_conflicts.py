@@ -10,7 +10,7 @@ from pyroaring import BitMap
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import BaseId, FieldId, FragmentId, Version
 from lancewood.model.index import Index, RewrittenIndex
-from lancewood.model.operations import (
+from lancewood.model.transaction import (
     Append,
     Clone,
     CreateIndex,
@@ -28,13 +28,13 @@ from lancewood.model.operations import (
     Restore,
     Rewrite,
     RewriteGroup,
+    Transaction,
     UnknownOperation,
     Update,
     UpdateBases,
     UpdateConfig,
     UpdateMemWalState,
 )
-from lancewood.model.transaction import Transaction
 from lancewood.proto import schema_pb2, table_pb2, transaction_pb2
 from lancewood.rules.conflicts import COLUMNS, RULES, TABLE, judge, judge_operations
 from lancewood.rules.verdicts import Outcome

@@ -8,7 +8,6 @@ from lancewood.errors import UnsupportedError
 from lancewood.format.manifest import empty_manifest
 from lancewood.model.ids import Version
 from lancewood.model.manifest import FLAG_CONFIG, FLAG_EXCLUSIVE, Manifest
-from lancewood.model.operations import MapUpdate, Restore, UpdateConfig
 from lancewood.model.table_config import (
     ANY_REPOSITORY,
     EXCLUSIVE_KEY,
@@ -16,7 +15,7 @@ from lancewood.model.table_config import (
     keeper_of,
     keeping,
 )
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import MapUpdate, Restore, Transaction, UpdateConfig
 from lancewood.rules.apply import apply
 from lancewood.rules.features import check_writable, known_writer_flags
 

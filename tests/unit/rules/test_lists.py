@@ -7,7 +7,7 @@ from tests.unit.rules.manifests import FIELDS, fragment, index, start, with_dele
 from lancewood.errors import InvalidInputError
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import BaseId, FieldId, FragmentId, Version
-from lancewood.model.operations import (
+from lancewood.model.transaction import (
     Append,
     CreateIndex,
     DataReplacement,

@@ -25,7 +25,8 @@ from lancewood.format.transaction import decode_transaction, encode_transaction
 from lancewood.model.fragment import DataFile, DeletionFile, Fragment
 from lancewood.model.ids import BaseId, FieldId, FragmentId, Version
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import (
+from lancewood.model.transaction import (
+    MOVED_PROPERTY,
     Append,
     Clone,
     CreateIndex,
@@ -42,13 +43,13 @@ from lancewood.model.operations import (
     Restore,
     Rewrite,
     RewriteGroup,
+    Transaction,
     UnknownOperation,
     Update,
     UpdateBases,
     UpdateConfig,
     UpdateMemWalState,
 )
-from lancewood.model.transaction import MOVED_PROPERTY, Transaction
 from lancewood.proto import table_pb2
 from lancewood.rules.conflicts import judge_operations
 from lancewood.rules.moves import moved_files, rebased_move, same_elsewhere

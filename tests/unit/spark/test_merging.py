@@ -29,7 +29,7 @@ from lancewood.jobs.counts import RowCounts
 from lancewood.jobs.job import CommitOptions, execute
 from lancewood.jobs.merging.source import Choices
 from lancewood.jobs.runner import LocalRunner
-from lancewood.model.operations import Delete, Operation, Update
+from lancewood.model.transaction import Delete, Operation, Update
 from lancewood.spark.merging import planning
 from lancewood.spark.merging.merge import FrameMerge
 

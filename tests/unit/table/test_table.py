@@ -21,7 +21,7 @@ import pytest
 import lancewood as lw
 from lancewood.engine.commit.commit import CommitPolicy
 from lancewood.model.ids import Version
-from lancewood.model.operations import Append, MapUpdate, Restore, UpdateConfig
+from lancewood.model.transaction import Append, MapUpdate, Restore, UpdateConfig
 
 ROWS = pa.table({"a": pa.array(range(100), pa.int64()), "s": [f"row {n}" for n in range(100)]})
 _names = iter(range(10**6))

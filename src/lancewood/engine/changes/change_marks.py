@@ -29,8 +29,13 @@ from lancewood.errors import LancewoodError, NotFoundError, UnsupportedError
 from lancewood.model.fragment import LINEAGE_FIELDS, Fragment, Lineage
 from lancewood.model.ids import FieldId, Version
 from lancewood.model.manifest import Manifest, decode_fragment, peek_fragment_id
-from lancewood.model.operations import Merge, MissingTransaction, UnknownOperation, Update
-from lancewood.model.transaction import MARKS_PROPERTY
+from lancewood.model.transaction import (
+    MARKS_PROPERTY,
+    Merge,
+    MissingTransaction,
+    UnknownOperation,
+    Update,
+)
 
 
 def common_fields(one: Manifest, other: Manifest) -> frozenset[FieldId]:

@@ -25,7 +25,8 @@ from lancewood.engine.schema import find_earlier
 from lancewood.engine.snapshot import Descent, Snapshot
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId, Version
-from lancewood.model.operations import (
+from lancewood.model.schema import Field, Schema
+from lancewood.model.transaction import (
     DataOverlay,
     MissingTransaction,
     Operation,
@@ -34,7 +35,6 @@ from lancewood.model.operations import (
     UnknownOperation,
     Update,
 )
-from lancewood.model.schema import Field, Schema
 from lancewood.rules.moves import moves_files
 
 _MOST_VERSIONS = 256

@@ -12,9 +12,7 @@ from typing import Protocol
 
 from lancewood.model.ids import Version
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import Operation
-from lancewood.model.patch import ManifestPatch
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import ManifestPatch, Operation, Transaction
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,8 @@ from lancewood.format.manifest import VersionStamp, splice
 from lancewood.format.transaction import encode_transaction
 from lancewood.model.ids import Version
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import CreateIndex
-from lancewood.model.patch import ManifestPatch
 from lancewood.model.table_config import ANY_REPOSITORY
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import CreateIndex, ManifestPatch, Transaction
 from lancewood.rules.applied import check_new, with_mark
 from lancewood.rules.apply import apply, needed_version
 from lancewood.rules.closed import check_open

@@ -35,9 +35,8 @@ from lancewood.errors import (
 from lancewood.format.layout import NamingScheme
 from lancewood.model.ids import Version
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import Operation, operation_name, operation_text
 from lancewood.model.table_config import AppliedBatch
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import Operation, Transaction, operation_name, operation_text
 from lancewood.rules.columns import ColumnWatch
 from lancewood.rules.conflicts import judge
 from lancewood.rules.features import check_writable

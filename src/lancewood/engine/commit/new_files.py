@@ -16,8 +16,7 @@ from lancewood.engine.location import Location
 from lancewood.errors import StorageError
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import Operation
-from lancewood.model.patch import ManifestPatch
+from lancewood.model.transaction import ManifestPatch, Operation
 from lancewood.proto import table_pb2
 from lancewood.rules.columns import new_fragments
 from lancewood.store.base import Store, is_there

@@ -18,8 +18,7 @@ from lancewood.format.deletion import BITMAP
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import CreateIndex, Delete, Operation, Update
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import CreateIndex, Delete, Operation, Transaction, Update
 from lancewood.rules.indices import changed_fields, uncovered, with_relatives
 from lancewood.rules.moves import rebased_move
 

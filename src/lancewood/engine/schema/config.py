@@ -14,10 +14,9 @@ from lancewood.data.encodings import check_encoding_keys, check_hints
 from lancewood.errors import InvalidInputError
 from lancewood.model.ids import FieldId
 from lancewood.model.lines import LINE_KEY, MERGED_KEY
-from lancewood.model.operations import MapUpdate
 from lancewood.model.schema import Field, Schema
 from lancewood.model.table_config import APPLIED_PREFIX, EXCLUSIVE_KEY, PUBLISHED_KEY
-from lancewood.model.transaction import check_text
+from lancewood.model.transaction import MapUpdate, check_text
 
 RESERVED_PREFIX = "lance."
 KNOWN_KEYS = frozenset(

@@ -27,18 +27,18 @@ from lancewood.format.schema import decode_schema
 from lancewood.model.ids import FieldId, Version, is_detached
 from lancewood.model.lines import Reached, Vector, held_by, line_of
 from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, Manifest
-from lancewood.model.operations import (
+from lancewood.model.refs import BranchName
+from lancewood.model.schema import Field, Schema
+from lancewood.model.transaction import (
     Clone,
     Merge,
     MissingTransaction,
     Overwrite,
     Project,
     Restore,
+    Transaction,
     UnknownOperation,
 )
-from lancewood.model.refs import BranchName
-from lancewood.model.schema import Field, Schema
-from lancewood.model.transaction import Transaction
 from lancewood.rules.lineage import (
     Evidence,
     Lineage,

@@ -46,10 +46,9 @@ from lancewood.format.layout import (
 )
 from lancewood.model.ids import BaseId, Version, is_detached
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import Clone, Restore
 from lancewood.model.refs import MAIN, Branch, BranchName
 from lancewood.model.table_config import reset_version
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import Clone, Restore, Transaction
 from lancewood.proto import table_pb2
 from lancewood.store.base import Store
 

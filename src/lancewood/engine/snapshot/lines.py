@@ -18,8 +18,8 @@ from lancewood.engine.versions import load_refs
 from lancewood.errors import FormatError, NotFoundError
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.lines import MAIN_LINE, Reached, Vector, has_own_ids, held_by, joined, line_of
-from lancewood.model.operations import Clone, Overwrite, Restore
 from lancewood.model.refs import BranchName, called
+from lancewood.model.transaction import Clone, Overwrite, Restore
 
 
 def vector_of(state: Snapshot) -> Vector:

@@ -27,9 +27,13 @@ from lancewood.errors import (
 from lancewood.model.ids import Version
 from lancewood.model.landing import Landing
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import MissingTransaction, Overwrite, UnknownOperation
 from lancewood.model.table_config import ANY_REPOSITORY, AppliedBatch, marks
-from lancewood.model.transaction import EXACT_PROPERTY
+from lancewood.model.transaction import (
+    EXACT_PROPERTY,
+    MissingTransaction,
+    Overwrite,
+    UnknownOperation,
+)
 from lancewood.store.base import PutOutcome
 
 if TYPE_CHECKING:

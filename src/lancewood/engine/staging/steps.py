@@ -18,12 +18,13 @@ from lancewood.errors import IncompatibleConflictError, NotFoundError, Retryable
 from lancewood.model.ids import Version
 from lancewood.model.landing import Landing
 from lancewood.model.manifest import Manifest, ManifestHead
-from lancewood.model.operations import Restore, Update
 from lancewood.model.transaction import (
     EXACT_PROPERTY,
     MESSAGE_PROPERTY,
     STAGED_PROPERTY,
+    Restore,
     Transaction,
+    Update,
     step_uuid,
 )
 from lancewood.store.base import Store

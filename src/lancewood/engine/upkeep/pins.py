@@ -47,9 +47,9 @@ from lancewood.format.layout import REFS_DIR, TRANSACTIONS_DIR, TREE_DIR
 from lancewood.format.refs import encode_tag, tag_key
 from lancewood.model.ids import BaseId, Version
 from lancewood.model.lines import LINE_KEY, MERGED_KEY
-from lancewood.model.operations import Clone
 from lancewood.model.refs import BranchName, Tag, TagName
 from lancewood.model.table_config import EXCLUSIVE_KEY, MANIFEST_STORE_KEY
+from lancewood.model.transaction import Clone
 from lancewood.proto import table_pb2
 from lancewood.store.base import Store
 from lancewood.store.clock import is_older

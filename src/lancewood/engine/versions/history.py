@@ -19,8 +19,12 @@ from lancewood.format.manifest_file import SECTION_HEAD, section_length
 from lancewood.format.transaction import decode_transaction
 from lancewood.model.ids import Version
 from lancewood.model.manifest import Manifest, ManifestHead
-from lancewood.model.operations import MissingTransaction, UnknownOperation, operation_name
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import (
+    MissingTransaction,
+    Transaction,
+    UnknownOperation,
+    operation_name,
+)
 from lancewood.store.base import Store
 
 _FIRST_READ = 16 * 1024

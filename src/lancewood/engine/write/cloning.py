@@ -24,10 +24,9 @@ from lancewood.format.transaction import encode_transaction
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.lines import line_config
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import Clone
 from lancewood.model.refs import BranchName
 from lancewood.model.table_config import ANY_REPOSITORY, RESET_KEY
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import Clone, Transaction
 from lancewood.rules.features import check_writable
 from lancewood.store.base import PutOutcome
 from lancewood.version import LIBRARY, RELEASE

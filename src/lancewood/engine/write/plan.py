@@ -54,11 +54,11 @@ from lancewood.model.manifest import (
     Manifest,
     ManifestHead,
 )
-from lancewood.model.operations import Append, Merge, Overwrite, Project
 from lancewood.model.refs import MAIN
 from lancewood.model.revision import AtTag, OnBranch, parse_revision
 from lancewood.model.schema import Schema
 from lancewood.model.table_config import AppliedBatch
+from lancewood.model.transaction import Append, Merge, Overwrite, Project
 from lancewood.proto import table_pb2
 from lancewood.rules.applied import is_applied
 from lancewood.rules.numbering import next_fragment_id

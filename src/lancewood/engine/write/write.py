@@ -25,8 +25,14 @@ from lancewood.errors import AlreadyExistsError, CommitUnknownError, ConflictErr
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version
 from lancewood.model.manifest import ManifestHead
-from lancewood.model.operations import Append, Merge, Overwrite, Project
-from lancewood.model.transaction import Transaction, commit_properties
+from lancewood.model.transaction import (
+    Append,
+    Merge,
+    Overwrite,
+    Project,
+    Transaction,
+    commit_properties,
+)
 
 
 @dataclass(frozen=True, slots=True)

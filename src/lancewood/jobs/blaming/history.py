@@ -22,7 +22,7 @@ from lancewood.engine.versions import load_manifest, load_transaction, newest_ve
 from lancewood.errors import NotFoundError
 from lancewood.format.layout import NamingScheme
 from lancewood.model.ids import Version
-from lancewood.model.operations import (
+from lancewood.model.transaction import (
     Clone,
     MissingTransaction,
     Restore,

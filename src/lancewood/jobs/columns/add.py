@@ -39,7 +39,7 @@ from lancewood.jobs.job import Change, Job, LightJob
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, Version
-from lancewood.model.operations import (
+from lancewood.model.transaction import (
     Merge,
     MissingTransaction,
     Operation,

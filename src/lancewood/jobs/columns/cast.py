@@ -33,7 +33,7 @@ from lancewood.jobs.job import Change, pack_fragments
 from lancewood.jobs.rows.fitting import fitted
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
-from lancewood.model.operations import Merge
+from lancewood.model.transaction import Merge
 
 _SHOWN = 80
 

@@ -30,8 +30,8 @@ from lancewood.jobs.job import Change, LightJob
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId
-from lancewood.model.operations import Merge, Project
 from lancewood.model.schema import Schema
+from lancewood.model.transaction import Merge, Project
 
 _PORTION = 65_536
 _Anchored: TypeAlias = dict[frozenset[FieldId], list[Fragment]]

@@ -24,8 +24,8 @@ from lancewood.jobs.job import Change
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
-from lancewood.model.operations import DataReplacement, Replacement
 from lancewood.model.schema import Schema
+from lancewood.model.transaction import DataReplacement, Replacement
 
 
 class ReplaceColumns(ColumnJob):

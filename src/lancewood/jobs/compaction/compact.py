@@ -52,9 +52,8 @@ from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.index import SYSTEM_INDICES
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import ReserveFragments, Rewrite, RewriteGroup
 from lancewood.model.rowids import FIRST_VERSION, RowIdSequence, RowVersions
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import ReserveFragments, Rewrite, RewriteGroup, Transaction
 from lancewood.rules.indices import check_no_fragment_reuse, with_rewritten_fragments
 
 _ENOUGH_ROWS = 65_536

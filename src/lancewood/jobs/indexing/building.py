@@ -59,7 +59,7 @@ from lancewood.jobs.runner import Runner, for_small_work
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.index import ZONEMAP, Index, Merging
-from lancewood.model.operations import CreateIndex
+from lancewood.model.transaction import CreateIndex
 from lancewood.rules.indices import check_no_fragment_reuse, with_relatives
 
 LEAST_BYTES = 4 << 20

@@ -25,7 +25,7 @@ from lancewood.jobs.indexing.planning import (
 from lancewood.jobs.job import Change, CommitOptions, Job, LightJob
 from lancewood.jobs.runner import Runner
 from lancewood.model.index import kind_name
-from lancewood.model.operations import CreateIndex
+from lancewood.model.transaction import CreateIndex
 
 
 class IndexJob(Job[IndexCounts]):

@@ -29,8 +29,8 @@ from lancewood.model.bitmap import decode_bitmap, numbers_in
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version
 from lancewood.model.index import Index, IndexFile
-from lancewood.model.operations import CreateIndex
 from lancewood.model.rowids import IdRanges, RowIdSequence, bounds_of
+from lancewood.model.transaction import CreateIndex
 
 _Numbers = npt.NDArray[np.uint64]
 RECORD = "lancewood.json"

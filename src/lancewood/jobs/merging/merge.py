@@ -41,8 +41,8 @@ from lancewood.jobs.merging.source import (
 from lancewood.jobs.rows.matching import check_movable
 from lancewood.jobs.rows.updating import Rewriting, Updated, sample, weigh
 from lancewood.jobs.runner import Runner
-from lancewood.model.operations import Delete, Operation, Update
 from lancewood.model.schema import Schema
+from lancewood.model.transaction import Delete, Operation, Update
 from lancewood.rules.inserted_keys import MOST_EXACT, Hashes, KeyFilter, make_key_filter
 
 

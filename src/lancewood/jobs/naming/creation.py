@@ -65,8 +65,8 @@ from lancewood.jobs.naming.records import (
     withdraw,
 )
 from lancewood.jobs.naming.tags import checked_metadata
-from lancewood.model.operations import Clone
 from lancewood.model.refs import Branch, BranchName
+from lancewood.model.transaction import Clone
 from lancewood.store.base import PutOutcome, Store, is_there
 from lancewood.store.clock import is_older
 from lancewood.store.readback import put_new_settled

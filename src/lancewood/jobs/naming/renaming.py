@@ -72,11 +72,10 @@ from lancewood.jobs.naming.records import (
 )
 from lancewood.jobs.runner import Runner
 from lancewood.model.ids import Version
-from lancewood.model.operations import Restore
 from lancewood.model.refs import BranchName
 from lancewood.model.revision import branch_name
 from lancewood.model.table_config import RENAMED_KEY
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import Restore, Transaction
 from lancewood.store.base import PutOutcome, Store
 from lancewood.store.readback import put_new_settled
 from lancewood.version import LIBRARY, RELEASE

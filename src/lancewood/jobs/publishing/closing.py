@@ -29,10 +29,16 @@ from lancewood.errors import (
 from lancewood.format.refs import BRANCHES_DIR, branch_key, decode_branch, encode_branch
 from lancewood.jobs.publishing.work import only_marks
 from lancewood.model.ids import Version
-from lancewood.model.operations import Clone, MapUpdate, MissingTransaction, Operation, UpdateConfig
 from lancewood.model.refs import Branch, BranchName, BranchPoint, called
 from lancewood.model.table_config import PUBLISHED_KEY, Closing, reset_version
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import (
+    Clone,
+    MapUpdate,
+    MissingTransaction,
+    Operation,
+    Transaction,
+    UpdateConfig,
+)
 from lancewood.store.base import ReplaceOutcome, Store
 from lancewood.store.retry import LOST_RACES
 

@@ -41,9 +41,13 @@ from lancewood.model.ids import BaseId, FieldId, FragmentId, Version
 from lancewood.model.index import Index
 from lancewood.model.lines import MERGED_KEY, held_by, line_of, merged_into
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import CreateIndex, FieldMessages, Overwrite
-from lancewood.model.patch import HeadChanges
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import (
+    CreateIndex,
+    FieldMessages,
+    HeadChanges,
+    Overwrite,
+    Transaction,
+)
 from lancewood.proto import table_pb2
 from lancewood.rules.columns import given_fields
 from lancewood.rules.features import check_writable

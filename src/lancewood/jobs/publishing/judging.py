@@ -14,7 +14,8 @@ from lancewood.errors import ConflictError, IncompatibleConflictError, Retryable
 from lancewood.jobs.merging.keys import primary_key
 from lancewood.jobs.publishing.work import BranchStep, Held, Work, held_in, in_common, only_marks
 from lancewood.model.ids import FieldId, FragmentId, Version
-from lancewood.model.operations import (
+from lancewood.model.refs import called
+from lancewood.model.transaction import (
     Clone,
     DataReplacement,
     Merge,
@@ -23,13 +24,12 @@ from lancewood.model.operations import (
     Overwrite,
     Project,
     Restore,
+    Transaction,
     UnknownOperation,
     Update,
     operation_name,
     operation_text,
 )
-from lancewood.model.refs import called
-from lancewood.model.transaction import Transaction
 from lancewood.rules import overlaps
 from lancewood.rules.columns import (
     ColumnWatch,

@@ -30,11 +30,13 @@ from lancewood.model.ids import BaseId, FieldId, FragmentId, Version
 from lancewood.model.index import Index
 from lancewood.model.lines import MERGED_KEY
 from lancewood.model.manifest import Manifest, ManifestHead
-from lancewood.model.operations import (
+from lancewood.model.rowids import RowVersions
+from lancewood.model.transaction import (
     Append,
     CreateIndex,
     Delete,
     FieldMessages,
+    HeadChanges,
     MapUpdate,
     Merge,
     Operation,
@@ -44,8 +46,6 @@ from lancewood.model.operations import (
     UpdateBases,
     UpdateConfig,
 )
-from lancewood.model.patch import HeadChanges
-from lancewood.model.rowids import RowVersions
 from lancewood.proto import table_pb2
 from lancewood.rules.indices import changed_fields
 from lancewood.rules.numbering import check_fragment_id, check_space, next_fragment_id

@@ -47,7 +47,10 @@ from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId, Version, is_detached
 from lancewood.model.lines import has_own_ids, held_by, line_of
-from lancewood.model.operations import (
+from lancewood.model.refs import called
+from lancewood.model.rowids import RowVersions
+from lancewood.model.transaction import (
+    MARKS_PROPERTY,
     Append,
     CreateIndex,
     Delete,
@@ -55,12 +58,10 @@ from lancewood.model.operations import (
     Project,
     ReserveFragments,
     Restore,
+    Transaction,
     UpdateBases,
     UpdateConfig,
 )
-from lancewood.model.refs import called
-from lancewood.model.rowids import RowVersions
-from lancewood.model.transaction import MARKS_PROPERTY, Transaction
 from lancewood.rules.closed import check_open
 from lancewood.rules.lineage import recorded
 from lancewood.rules.three_way import same_fields

@@ -28,18 +28,18 @@ from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId, Version, is_detached
 from lancewood.model.lines import LINE_KEY, MERGED_KEY, has_own_ids
 from lancewood.model.manifest import Manifest, ManifestHead, decode_fragment
-from lancewood.model.operations import (
+from lancewood.model.refs import MAIN, BranchName, called
+from lancewood.model.rowids import FIRST_VERSION, RowVersions
+from lancewood.model.table_config import EXCLUSIVE_KEY, MANIFEST_STORE_KEY, PUBLISHED_KEY, RESET_KEY
+from lancewood.model.transaction import (
     Clone,
     MissingTransaction,
     Operation,
     Restore,
+    Transaction,
     UnknownOperation,
     UpdateConfig,
 )
-from lancewood.model.refs import MAIN, BranchName, called
-from lancewood.model.rowids import FIRST_VERSION, RowVersions
-from lancewood.model.table_config import EXCLUSIVE_KEY, MANIFEST_STORE_KEY, PUBLISHED_KEY, RESET_KEY
-from lancewood.model.transaction import Transaction
 from lancewood.rules.three_way import same_fields
 
 BRANCH_PROPERTY = "lancewood.branch"

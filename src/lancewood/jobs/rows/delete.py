@@ -25,7 +25,7 @@ from lancewood.jobs.rows.matching import Matching
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
-from lancewood.model.operations import Delete
+from lancewood.model.transaction import Delete
 
 
 @dataclass(frozen=True)

@@ -60,8 +60,8 @@ from lancewood.jobs.runner import Runner
 from lancewood.model.bitmap import bitmap_of, numbers_in
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
-from lancewood.model.operations import Update
 from lancewood.model.schema import Field, Schema
+from lancewood.model.transaction import Update
 
 _LEAST_BYTES = 8 << 20
 """Rows moving out of at least this much data share new fragments."""

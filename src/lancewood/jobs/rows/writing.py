@@ -18,7 +18,7 @@ from lancewood.jobs.job import Change, CommitOptions, execute
 from lancewood.jobs.rows.delete import DeleteRows
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
-from lancewood.model.operations import Append, Delete, Update
+from lancewood.model.transaction import Append, Delete, Update
 
 
 @dataclass(frozen=True)

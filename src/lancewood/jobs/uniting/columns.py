@@ -16,8 +16,8 @@ from lancewood.errors import UnsupportedError
 from lancewood.format.schema import encode_schema
 from lancewood.jobs.uniting.bases import Bases
 from lancewood.model.ids import FieldId
-from lancewood.model.operations import FieldMessages
 from lancewood.model.schema import Field, Schema, check_primary_key
+from lancewood.model.transaction import FieldMessages
 from lancewood.rules.columns_side_by_side import Lineages
 from lancewood.rules.lineage import Lineage, is_held, moved_names
 from lancewood.rules.three_way import same_fields

@@ -41,12 +41,10 @@ from lancewood.model.fragment import TOMBSTONE, DataFile, Fragment
 from lancewood.model.ids import BaseId, FieldId, FragmentId, Version
 from lancewood.model.index import SYSTEM_INDICES, Index
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import FieldMessages
-from lancewood.model.patch import HeadChanges
 from lancewood.model.refs import called
 from lancewood.model.rowids import RowVersions
 from lancewood.model.schema import CREATED_AT, LAST_UPDATED_AT
-from lancewood.model.transaction import MARKS_PROPERTY, Transaction
+from lancewood.model.transaction import MARKS_PROPERTY, FieldMessages, HeadChanges, Transaction
 from lancewood.proto import table_pb2
 from lancewood.rules.conflicts import judge_operations
 from lancewood.rules.features import check_writable

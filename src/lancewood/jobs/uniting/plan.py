@@ -61,9 +61,9 @@ from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.lines import history_of, line_of, space_of
 from lancewood.model.manifest import Manifest
-from lancewood.model.patch import HeadChanges
 from lancewood.model.refs import MAIN, called
 from lancewood.model.schema import Field, Schema
+from lancewood.model.transaction import HeadChanges
 from lancewood.rules.lineage import Lineage, as_in, by_names, recorded_merge
 from lancewood.rules.three_way import favoured_map
 from lancewood.rules.uniting_columns import UnitedColumn

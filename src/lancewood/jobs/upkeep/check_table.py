@@ -17,8 +17,8 @@ from lancewood.format.refs import BRANCHES_DIR, TAGS_DIR
 from lancewood.jobs.upkeep.problems import Problem, ProblemKind, kind_of
 from lancewood.model.index import SYSTEM_INDICES, Index
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import MissingTransaction
 from lancewood.model.refs import Branch, Tag
+from lancewood.model.transaction import MissingTransaction
 
 _BAD_CONTENT = (FormatError, UnsupportedError, InvalidInputError)
 """Indices that may live in the manifest alone."""

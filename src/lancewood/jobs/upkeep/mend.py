@@ -25,8 +25,7 @@ from lancewood.jobs.upkeep.verify import verify_version
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.index import SYSTEM_INDICES, Index
-from lancewood.model.operations import CreateIndex, Delete, Restore
-from lancewood.model.transaction import commit_properties
+from lancewood.model.transaction import CreateIndex, Delete, Restore, commit_properties
 
 _FATAL = frozenset(
     {

@@ -36,8 +36,8 @@ from lancewood.format.manifest_digest import content_digest
 from lancewood.jobs.publishing.work import Held, Work, load_work, load_work_onto
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import Clone, Operation, Overwrite, Restore
 from lancewood.model.refs import BranchName, called
+from lancewood.model.transaction import Clone, Operation, Overwrite, Restore
 from lancewood.repo.context import RepoContext
 from lancewood.repo.landing import pinned_state, same_table
 from lancewood.repo.moving import out_of_place, uncommitted

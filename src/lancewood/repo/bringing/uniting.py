@@ -29,8 +29,7 @@ from lancewood.jobs.uniting.decisions import Decision, decided
 from lancewood.jobs.uniting.plan import Detect, Preparing, Uniting
 from lancewood.jobs.uniting.resolving import EACH, Resolve, decided_names, value_names
 from lancewood.jobs.uniting.unite import united_config
-from lancewood.model.patch import HeadChanges
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import HeadChanges, Transaction
 from lancewood.repo.bringing.next_state import JudgedWork
 from lancewood.repo.context import RepoContext
 from lancewood.repo.decisions import read_decisions

@@ -23,8 +23,7 @@ from lancewood.git.hashes import Hash
 from lancewood.git.history import walk
 from lancewood.model.ids import Version
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import Clone
-from lancewood.model.transaction import STAGED_PROPERTY
+from lancewood.model.transaction import STAGED_PROPERTY, Clone
 from lancewood.repo.context import RepoContext
 from lancewood.repo.landing import finish_moves, landed_version
 from lancewood.repo.notes import check_unmerged

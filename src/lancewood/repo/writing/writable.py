@@ -31,10 +31,9 @@ from lancewood.format.manifest_digest import content_digest
 from lancewood.git.hashes import Hash
 from lancewood.model.ids import Version
 from lancewood.model.lines import has_own_ids
-from lancewood.model.operations import Clone
 from lancewood.model.refs import Branch, BranchName, called
 from lancewood.model.table_config import keeper_of, keeping
-from lancewood.model.transaction import STAGED_PROPERTY
+from lancewood.model.transaction import STAGED_PROPERTY, Clone
 from lancewood.model.transaction import Transaction as TableTransaction
 from lancewood.repo.context import EXCLUSIVE, SECTION, RepoContext
 from lancewood.repo.landing import (

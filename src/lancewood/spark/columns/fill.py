@@ -31,8 +31,8 @@ from lancewood.jobs.job import Change, CommitOptions, pack_fragments
 from lancewood.jobs.runner import Progress, Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId
-from lancewood.model.operations import DataReplacement, Replacement
 from lancewood.model.schema import Schema
+from lancewood.model.transaction import DataReplacement, Replacement
 from lancewood.spark.columns.add import ExpressionColumns, ExpressionFiles
 from lancewood.spark.columns.expressions import Checked, ColumnExpressions, check_expressions
 from lancewood.spark.runner import SparkRunner

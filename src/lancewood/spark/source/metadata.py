@@ -35,9 +35,9 @@ from lancewood.jobs.job import chunks
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId, Version
 from lancewood.model.index import Index, kind_name
-from lancewood.model.operations import MissingTransaction, UnknownOperation, operation_name
 from lancewood.model.refs import MAIN, Branch, Tag
 from lancewood.model.schema import Field
+from lancewood.model.transaction import MissingTransaction, UnknownOperation, operation_name
 from lancewood.proto import table_pb2
 from lancewood.spark.reading.task import TablePortion
 from lancewood.spark.source.metadata_tables import METADATA_SCHEMAS, MetadataKind, check_kind

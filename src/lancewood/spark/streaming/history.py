@@ -18,7 +18,8 @@ from lancewood.engine.snapshot import Descent, Snapshot, main_location, open_rev
 from lancewood.engine.versions import list_versions, load_as_of, newest_version
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.model.ids import Version
-from lancewood.model.operations import (
+from lancewood.model.refs import called
+from lancewood.model.transaction import (
     Append,
     Clone,
     CreateIndex,
@@ -27,6 +28,7 @@ from lancewood.model.operations import (
     Project,
     ReserveFragments,
     Rewrite,
+    Transaction,
     UnknownOperation,
     Update,
     UpdateBases,
@@ -34,8 +36,6 @@ from lancewood.model.operations import (
     UpdateMemWalState,
     operation_name,
 )
-from lancewood.model.refs import called
-from lancewood.model.transaction import Transaction
 from lancewood.spark.streaming.offsets import Origin
 from lancewood.spark.streaming.options import StreamOptions
 

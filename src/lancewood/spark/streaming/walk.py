@@ -23,7 +23,7 @@ from lancewood.errors import FormatError, InvalidInputError, LancewoodError, Uns
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version
 from lancewood.model.manifest import decode_fragment, peek_fragment_id
-from lancewood.model.operations import Delete, Merge, Overwrite, Restore
+from lancewood.model.transaction import Delete, Merge, Overwrite, Restore
 from lancewood.spark.streaming.fitting import StreamFitting
 from lancewood.spark.streaming.history import History, VersionKind, VersionStep
 from lancewood.spark.streaming.offsets import Offset

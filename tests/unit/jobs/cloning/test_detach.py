@@ -17,7 +17,7 @@ import lancewood as lw
 from lancewood.engine.upkeep import pins as engine_pins
 from lancewood.errors import FormatError, InvalidInputError, RetryableConflictError
 from lancewood.jobs.runner import LocalRunner
-from lancewood.model.operations import Append
+from lancewood.model.transaction import Append
 
 pytestmark = pytest.mark.usefixtures("no_commit_under_way")
 

@@ -28,8 +28,7 @@ from lancewood.errors import (
     StorageError,
 )
 from lancewood.jobs.cloning.clone import clone_shallow
-from lancewood.model.operations import UpdateConfig
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import Transaction, UpdateConfig
 from lancewood.store.base import PutOutcome, Store
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import WatchedStore

@@ -95,7 +95,7 @@ def test_a_guard_on_it_holds_it_even_with_force(table: lw.Table, guard: str) -> 
 
 
 def test_a_base_path_of_main_into_it_holds_it(table: lw.Table) -> None:
-    from lancewood.model.operations import UpdateBases
+    from lancewood.model.transaction import UpdateBases
     from lancewood.proto import table_pb2
 
     table.branches.create("p")

@@ -209,7 +209,7 @@ def test_a_rename_that_never_reached_the_other_root_is_forgotten_when_it_is_old(
 
 def test_a_base_path_to_its_own_root_follows(table: lw.Table, branch: lw.Table) -> None:
     """As the specification draws it: the own root is a base path, too."""
-    from lancewood.model.operations import UpdateBases
+    from lancewood.model.transaction import UpdateBases
     from lancewood.proto import table_pb2
 
     own = table_pb2.BasePath(id=7, path=branch.uri, is_dataset_root=True)

@@ -103,7 +103,7 @@ def test_metadata_that_is_no_mapping_of_texts_is_refused(table: lw.Table, metada
 def test_a_detached_version_is_not_tagged(table: lw.Table) -> None:
     from lancewood.engine.commit.commit import CommitPolicy
     from lancewood.engine.commit.publish import Detached
-    from lancewood.model.operations import UpdateConfig
+    from lancewood.model.transaction import UpdateConfig
 
     policy = CommitPolicy(publisher=Detached())
     aside = table._snapshot.commit(table.transaction(UpdateConfig()), policy)

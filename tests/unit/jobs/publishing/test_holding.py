@@ -19,8 +19,7 @@ from lancewood.jobs.publishing.work import (
     in_common,
 )
 from lancewood.model.ids import Version
-from lancewood.model.operations import ReserveFragments
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import ReserveFragments, Transaction
 
 pytestmark = pytest.mark.usefixtures("pages_decoded_here")
 

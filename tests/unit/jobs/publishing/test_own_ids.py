@@ -22,8 +22,7 @@ from lancewood.model.lines import (
     space_of,
 )
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import MapUpdate, UpdateConfig
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import MapUpdate, Transaction, UpdateConfig
 
 ROWS = pa.table({"id": [1, 2, 3]})
 

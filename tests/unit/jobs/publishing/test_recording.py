@@ -13,10 +13,11 @@ from lancewood.model.fragment import DataFile, DeletionFile, Fragment
 from lancewood.model.ids import FieldId, FragmentId
 from lancewood.model.index import Index
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import (
+from lancewood.model.transaction import (
     Append,
     CreateIndex,
     Delete,
+    HeadChanges,
     Merge,
     Operation,
     Overwrite,
@@ -25,7 +26,6 @@ from lancewood.model.operations import (
     UpdateBases,
     UpdateConfig,
 )
-from lancewood.model.patch import HeadChanges
 from lancewood.proto import schema_pb2, table_pb2
 
 A = schema_pb2.Field(id=0, name="a", parent_id=-1, logical_type="int64", nullable=True)
