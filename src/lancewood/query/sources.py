@@ -23,7 +23,7 @@ import pyarrow.types as pt
 from lancewood.engine.snapshot import TAG, Snapshot, resolve
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.expr.columns import alike, find, folded
-from lancewood.model.revision import ByName, OnBranch, Revision, parse_revision
+from lancewood.model.refs import ByName, OnBranch, Revision, parse_revision
 from lancewood.model.schema import ROW_ADDRESS
 from lancewood.table.by_uri import open as open_table
 from lancewood.table.table import Table

@@ -20,8 +20,7 @@ from lancewood.catalog.pin import Pin
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.format.layout import VERSIONS_DIR
 from lancewood.git.names import below, is_uri
-from lancewood.model.refs import BranchName, called
-from lancewood.model.revision import branch_name
+from lancewood.model.refs import BranchName, branch_name, called
 
 if TYPE_CHECKING:
     from lancewood.repo.looking.view import View

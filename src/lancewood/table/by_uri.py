@@ -26,7 +26,7 @@ from lancewood.external.base import ManifestStore
 from lancewood.external.lock import CommitLock
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.retention import COMMITTING
-from lancewood.model.revision import OnBranch, parse_revision
+from lancewood.model.refs import OnBranch, parse_revision
 from lancewood.table.diffs import Diff, diff_of
 from lancewood.table.handle import runner_or_threads
 from lancewood.table.table import Table

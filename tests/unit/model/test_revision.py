@@ -6,12 +6,13 @@ import pytest
 
 from lancewood.errors import InvalidInputError
 from lancewood.model.ids import Version
-from lancewood.model.refs import BranchName, TagName
-from lancewood.model.revision import (
+from lancewood.model.refs import (
     AtTag,
+    BranchName,
     ByName,
     OnBranch,
     Revision,
+    TagName,
     branch_name,
     parse_revision,
     split_uri,

@@ -22,7 +22,7 @@ from lancewood.engine.snapshot.revisions import (
 )
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
-from lancewood.model.revision import split_uri
+from lancewood.model.refs import split_uri
 from lancewood.store.base import Store
 from lancewood.store.options import StorageOptions
 

@@ -25,12 +25,13 @@ from lancewood.engine.versions import (
 )
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.format.layout import TREE_DIR
-from lancewood.model.refs import BranchName, Tag
-from lancewood.model.revision import (
+from lancewood.model.refs import (
     AtTag,
+    BranchName,
     ByName,
     OnBranch,
     Revision,
+    Tag,
     branch_name,
     parse_revision,
     tag_name,

@@ -27,8 +27,16 @@ from lancewood.format.refs import (
     tag_key,
 )
 from lancewood.model.ids import Version
-from lancewood.model.refs import Branch, BranchName, BranchPoint, Tag, TagName, called
-from lancewood.model.revision import TAG_PREFIX, OnBranch
+from lancewood.model.refs import (
+    TAG_PREFIX,
+    Branch,
+    BranchName,
+    BranchPoint,
+    OnBranch,
+    Tag,
+    TagName,
+    called,
+)
 from lancewood.store.base import Store, is_there
 
 _AT_ONCE = 16

@@ -54,8 +54,7 @@ from lancewood.model.manifest import (
     Manifest,
     ManifestHead,
 )
-from lancewood.model.refs import MAIN
-from lancewood.model.revision import AtTag, OnBranch, parse_revision
+from lancewood.model.refs import MAIN, AtTag, OnBranch, parse_revision
 from lancewood.model.schema import Schema
 from lancewood.model.table_config import AppliedBatch
 from lancewood.model.transaction import Append, Merge, Overwrite, Project

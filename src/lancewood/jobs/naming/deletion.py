@@ -38,8 +38,7 @@ from lancewood.jobs.naming.records import (
     no_branch,
     withdraw,
 )
-from lancewood.model.refs import BranchName
-from lancewood.model.revision import branch_name
+from lancewood.model.refs import BranchName, branch_name
 from lancewood.store.base import Store
 from lancewood.store.retry import LOST_RACES
 

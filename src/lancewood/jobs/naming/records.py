@@ -26,8 +26,7 @@ from lancewood.format.json_object import decode_object
 from lancewood.format.layout import TRANSACTIONS_DIR, TREE_DIR
 from lancewood.format.refs import BRANCHES_DIR, branch_key, decode_branch, encode_branch
 from lancewood.model.ids import Version
-from lancewood.model.refs import MAIN, Branch, BranchName, BranchPoint
-from lancewood.model.revision import branch_name
+from lancewood.model.refs import MAIN, Branch, BranchName, BranchPoint, branch_name
 from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
 from lancewood.store.clock import is_older
 from lancewood.store.readback import put_new_settled

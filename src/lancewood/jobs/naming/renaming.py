@@ -72,8 +72,7 @@ from lancewood.jobs.naming.records import (
 )
 from lancewood.jobs.runner import Runner
 from lancewood.model.ids import Version
-from lancewood.model.refs import BranchName
-from lancewood.model.revision import branch_name
+from lancewood.model.refs import BranchName, branch_name
 from lancewood.model.table_config import RENAMED_KEY
 from lancewood.model.transaction import Restore, Transaction
 from lancewood.store.base import PutOutcome, Store

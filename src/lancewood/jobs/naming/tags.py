@@ -33,8 +33,7 @@ from lancewood.format.layout import manifest_key
 from lancewood.format.refs import TAGS_DIR, decode_tag, encode_tag, tag_key
 from lancewood.jobs.naming.records import is_leaving
 from lancewood.model.ids import Version, is_detached
-from lancewood.model.refs import MAIN, BranchName, Tag, TagName
-from lancewood.model.revision import tag_name
+from lancewood.model.refs import MAIN, BranchName, Tag, TagName, tag_name
 from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
 from lancewood.store.readback import put_new_settled
 from lancewood.store.retry import LOST_RACES

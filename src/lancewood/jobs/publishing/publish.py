@@ -53,8 +53,7 @@ from lancewood.jobs.publishing.preparing import LandedError, prepare, publishing
 from lancewood.jobs.publishing.work import BRANCH_PROPERTY, BRANCH_VERSION_PROPERTY, Work, load_work
 from lancewood.jobs.runner import Runner
 from lancewood.model.ids import Version
-from lancewood.model.refs import BranchName, Tag, TagName, called
-from lancewood.model.revision import branch_name
+from lancewood.model.refs import BranchName, Tag, TagName, branch_name, called
 from lancewood.model.table_config import Closing
 from lancewood.rules.closed import is_closed
 from lancewood.store.base import Store

@@ -29,8 +29,7 @@ from lancewood.errors import (
 from lancewood.jobs.publishing.closing import find_closing, find_landed, mend_record, written_late
 from lancewood.jobs.publishing.work import load_work
 from lancewood.model.lines import has_own_ids, holds
-from lancewood.model.refs import BranchName, called
-from lancewood.model.revision import branch_name
+from lancewood.model.refs import BranchName, branch_name, called
 from lancewood.store.retry import LOST_RACES
 
 

@@ -51,8 +51,7 @@ from lancewood.model.lines import (
     merged_into,
 )
 from lancewood.model.manifest import ManifestHead
-from lancewood.model.refs import MAIN, BranchName, called
-from lancewood.model.revision import branch_name
+from lancewood.model.refs import MAIN, BranchName, branch_name, called
 from lancewood.model.transaction import Transaction
 from lancewood.rules.closed import check_open
 

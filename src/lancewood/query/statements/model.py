@@ -11,7 +11,7 @@ from enum import Enum
 from typing import ClassVar, Literal, TypeAlias
 
 from lancewood.errors import InvalidInputError
-from lancewood.model.revision import OnBranch, parse_revision
+from lancewood.model.refs import OnBranch, parse_revision
 
 KEPT, INSERTED, UPDATED, DELETED, REFUSED = range(5)
 """What becomes of a row: a row that matches is kept if no clause changes it, a new one refused if

@@ -29,7 +29,7 @@ from lancewood.format.layout import NamingScheme
 from lancewood.jobs.job import TASKS_PER_SLOT, CommitOptions
 from lancewood.model.ids import Version
 from lancewood.model.manifest import ManifestHead
-from lancewood.model.revision import OnBranch, parse_revision
+from lancewood.model.refs import OnBranch, parse_revision
 from lancewood.spark.abilities import LIMITED_STREAMS, release_here, require
 from lancewood.spark.columnar import say_once, why_not_tried
 from lancewood.spark.reading.plan import MOST, plan_read
