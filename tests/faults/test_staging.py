@@ -22,7 +22,7 @@ from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.engine.staging.landing import find_landing, land
 from lancewood.engine.staging.staging import Stage
 from lancewood.engine.write import WriteRequest
-from lancewood.model.landing import Landing
+from lancewood.model.lines import Landing
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import Mode
 

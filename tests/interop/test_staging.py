@@ -31,7 +31,7 @@ from lancewood.jobs.runner import LocalRunner
 from lancewood.jobs.upkeep.cleanup import clean_up
 from lancewood.jobs.upkeep.retention import Retention
 from lancewood.model.ids import Version
-from lancewood.model.landing import Landing
+from lancewood.model.lines import Landing
 from lancewood.store.disk import DiskStore
 
 ROWS = pa.table({"k": [1, 2, 3, 4], "s": ["a", "b", "c", "d"]})

@@ -34,7 +34,7 @@ from lancewood.errors import ConflictError
 from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest
 from lancewood.model.ids import Version
-from lancewood.model.landing import Landing
+from lancewood.model.lines import Landing
 from lancewood.model.transaction import Operation, Overwrite, Transaction
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore

@@ -21,7 +21,7 @@ from lancewood.errors import IntegrityError, InvalidInputError, LancewoodError, 
 from lancewood.format.layout import NamingScheme, manifest_key
 from lancewood.git.names import RepositoryRoot, below
 from lancewood.model.ids import is_detached, version_words
-from lancewood.model.landing import Landing
+from lancewood.model.lines import Landing
 from lancewood.model.manifest import Manifest
 from lancewood.model.refs import BranchName, called
 from lancewood.model.schema import Field, Schema

@@ -18,7 +18,7 @@ from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
 from lancewood.format.json_object import decode_object
 from lancewood.format.layout import VERSIONS_DIR, parse_manifest_name
 from lancewood.model.ids import MAX_U64, Version, is_detached
-from lancewood.model.landing import Landing
+from lancewood.model.lines import Landing
 from lancewood.model.refs import MAIN, BranchName
 
 _MOST_URI = 4096

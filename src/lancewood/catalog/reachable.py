@@ -28,7 +28,7 @@ from lancewood.git.hashes import ZERO, Hash
 from lancewood.git.names import HEAD, RepositoryRoot
 from lancewood.git.objects import Commit, Objects, TreeEntry
 from lancewood.git.repository import GitRepository
-from lancewood.model.landing import Landing
+from lancewood.model.lines import Landing
 from lancewood.store.base import Store
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from typing import Any
 from lancewood.catalog.pin import Pin
 from lancewood.format.layout import NamingScheme, manifest_key
 from lancewood.model.ids import DETACHED_BIT, Version
-from lancewood.model.landing import Landing
+from lancewood.model.lines import Landing
 
 UUID = "0b5c7f5e-6f4e-4d4a-9a53-3c8f9d1b2a10"
 FIRST, SECOND = Version(DETACHED_BIT + 7), Version(DETACHED_BIT + 8)

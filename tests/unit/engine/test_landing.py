@@ -41,7 +41,7 @@ from lancewood.format.manifest import empty_manifest
 from lancewood.format.manifest_digest import content_digest
 from lancewood.format.manifest_file import encode_manifest_file
 from lancewood.model.ids import FragmentId, Version
-from lancewood.model.landing import Landing
+from lancewood.model.lines import Landing
 from lancewood.model.manifest import Manifest
 from lancewood.model.table_config import PUBLISHED_KEY, AppliedBatch, decode_mark
 from lancewood.model.transaction import (

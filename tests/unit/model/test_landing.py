@@ -9,7 +9,7 @@ import pytest
 
 from lancewood.errors import InvalidInputError
 from lancewood.model.ids import DETACHED_BIT, Version
-from lancewood.model.landing import Landing
+from lancewood.model.lines import Landing
 from lancewood.model.transaction import ReserveFragments, Transaction
 
 UUID = "4e3bd2fc-0f6c-4d0b-9f4e-8a8b9a3f5c11"

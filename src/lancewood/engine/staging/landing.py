@@ -25,7 +25,7 @@ from lancewood.errors import (
     RetryableConflictError,
 )
 from lancewood.model.ids import Version
-from lancewood.model.landing import Landing
+from lancewood.model.lines import Landing
 from lancewood.model.manifest import Manifest
 from lancewood.model.table_config import ANY_REPOSITORY, AppliedBatch, marks
 from lancewood.model.transaction import (

@@ -51,7 +51,7 @@ from lancewood.format.layout import (
     NamingScheme,
 )
 from lancewood.model.ids import Version, is_detached
-from lancewood.model.landing import Landing
+from lancewood.model.lines import Landing
 from lancewood.model.manifest import Manifest
 from lancewood.model.transaction import Transaction
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from lancewood.engine.versions import load_transaction_of, versions_since
 from lancewood.errors import IncompatibleConflictError, NotFoundError, RetryableConflictError
 from lancewood.model.ids import Version
-from lancewood.model.landing import Landing
+from lancewood.model.lines import Landing
 from lancewood.model.manifest import Manifest, ManifestHead
 from lancewood.model.transaction import (
     EXACT_PROPERTY,

@@ -30,7 +30,7 @@ from lancewood.git.names import HEADS
 from lancewood.git.opening import open_git
 from lancewood.git.repository import GitRepository
 from lancewood.model.ids import Version
-from lancewood.model.landing import Landing
+from lancewood.model.lines import Landing
 from lancewood.model.refs import MAIN
 
 _SECTION, _ID = "lancewood", "id"

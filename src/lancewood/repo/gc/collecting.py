@@ -34,7 +34,7 @@ from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.cleanup import CleanupReport, clean_up
 from lancewood.jobs.upkeep.retention import Retention
 from lancewood.model.ids import Version
-from lancewood.model.landing import Landing
+from lancewood.model.lines import Landing
 from lancewood.model.refs import MAIN, BranchName
 from lancewood.repo.context import RepoContext
 from lancewood.repo.gc.candidates import (

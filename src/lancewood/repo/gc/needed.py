@@ -22,7 +22,7 @@ from lancewood.git.opening import open_git
 from lancewood.git.repository import GitRepository
 from lancewood.jobs.upkeep.cleanup import CleanupReport
 from lancewood.model.ids import Version
-from lancewood.model.landing import Landing
+from lancewood.model.lines import Landing
 from lancewood.model.refs import BranchName
 from lancewood.repo.context import ID, SECTION, RepoContext
 from lancewood.repo.outcome import Divergence
