@@ -30,7 +30,7 @@ from lancewood.errors import (
 )
 from lancewood.format.layout import TRANSACTIONS_DIR, VERSIONS_DIR
 from lancewood.format.manifest_file import decode_manifest_file
-from lancewood.format.relocated import relocated_manifest
+from lancewood.format.moved import relocated_manifest
 from lancewood.jobs.job import shares
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.retention import COMMITTING

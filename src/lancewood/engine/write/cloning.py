@@ -16,10 +16,9 @@ from lancewood.engine.snapshot import Snapshot, vector_of
 from lancewood.engine.versions import newest_version
 from lancewood.engine.write.claims import OwnIds
 from lancewood.errors import AlreadyExistsError, InvalidInputError, RetryableConflictError
-from lancewood.format.clone import CloneHead, clone_manifest
-from lancewood.format.deep_clone import deep_clone_manifest
 from lancewood.format.layout import NamingScheme, transaction_key, transaction_name
 from lancewood.format.manifest import VersionStamp
+from lancewood.format.moved import CloneHead, clone_manifest, deep_clone_manifest
 from lancewood.format.transaction import encode_transaction
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.lines import line_config

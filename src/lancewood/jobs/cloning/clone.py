@@ -31,8 +31,8 @@ from lancewood.engine.upkeep import (
 from lancewood.engine.versions import is_replaced, load_tag
 from lancewood.engine.write import check_clonable, write_clone, write_deep_clone
 from lancewood.errors import CommitUnknownError, InvalidInputError, NotFoundError, StorageError
-from lancewood.format.deep_clone import copied_name
 from lancewood.format.layout import INDICES_DIR, OWNED_DIRS, blob_directory, data_key, manifest_key
+from lancewood.format.moved import copied_name
 from lancewood.jobs.counts import DeepClone, ShallowClone
 from lancewood.jobs.job import AT_ONCE, pack_fragments
 from lancewood.jobs.runner import Runner

@@ -48,9 +48,9 @@ from lancewood.errors import (
     RetryableConflictError,
     StorageError,
 )
-from lancewood.format.clone import CloneHead, clone_manifest
 from lancewood.format.layout import TRANSACTIONS_DIR, manifest_key
 from lancewood.format.manifest import VersionStamp
+from lancewood.format.moved import CloneHead, clone_manifest
 from lancewood.format.refs import branch_key, encode_branch
 from lancewood.jobs.naming import records as intents
 from lancewood.jobs.naming.branch_root import find_files, prune, remove_files

@@ -42,13 +42,13 @@ from lancewood.format.layout import (
     transaction_name,
 )
 from lancewood.format.manifest import VersionStamp
-from lancewood.format.refs import branch_key, encode_branch
-from lancewood.format.renamed import (
+from lancewood.format.moved import (
     closed_manifest,
     is_same_manifest,
     renamed_manifest,
     renamed_transaction,
 )
+from lancewood.format.refs import branch_key, encode_branch
 from lancewood.format.transaction import encode_transaction
 from lancewood.jobs.job import chunks
 from lancewood.jobs.naming.branch_root import (
