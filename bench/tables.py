@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 import lancewood as lw
 from bench.contenders import ten_rows
 from lancewood.format.layout import NamingScheme, manifest_key, transaction_key, transaction_name
-from lancewood.format.manifest import VersionStamp, splice
-from lancewood.format.manifest_file import decode_manifest_file
+from lancewood.format.manifest import VersionStamp, decode_manifest_file, splice
 from lancewood.format.transaction import encode_transaction
 from lancewood.model.ids import Version
 from lancewood.model.transaction import Append, ManifestPatch, Transaction, UpdateConfig

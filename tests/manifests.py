@@ -15,7 +15,7 @@ from pathlib import Path
 from lancewood.engine.versions import load_manifest, require_newest
 from lancewood.external.base import Forgetting, ManifestEntry, ManifestStore
 from lancewood.format.layout import NamingScheme, manifest_key
-from lancewood.format.manifest_file import decode_manifest_file, encode_manifest_file
+from lancewood.format.manifest import decode_manifest_file, encode_manifest_file
 from lancewood.model.ids import Version
 from lancewood.model.manifest import Manifest
 from lancewood.proto import table_pb2, transaction_pb2

@@ -20,7 +20,7 @@ from lance.file import LanceFileReader
 from lance.indices import IndexConfig
 
 import lancewood
-from lancewood.format.manifest_file import decode_manifest_file
+from lancewood.format.manifest import decode_manifest_file
 from lancewood.model.manifest import Manifest
 
 Files = Mapping[str, bytes]

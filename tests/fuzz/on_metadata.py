@@ -22,7 +22,7 @@ from lancewood.engine.versions.finding import load_manifest
 from lancewood.engine.versions.history import load_transaction, load_transaction_of
 from lancewood.errors import LancewoodError
 from lancewood.format.layout import NamingScheme, manifest_key
-from lancewood.format.manifest_file import decode_manifest_file, encode_manifest_file
+from lancewood.format.manifest import decode_manifest_file, encode_manifest_file
 from lancewood.format.transaction import decode_transaction, encode_transaction
 from lancewood.model.fragment import Fragment
 from lancewood.model.manifest import Manifest

@@ -19,7 +19,7 @@ from tests.fuzz.on_rows import full_bitmap
 from tests.fuzz.target import Context, Target, Trial, expect
 
 import lancewood
-from lancewood.format.manifest_file import decode_manifest_file, encode_manifest_file
+from lancewood.format.manifest import decode_manifest_file, encode_manifest_file
 from lancewood.model.rowids import RowIdSequence, RowVersions
 from lancewood.proto import table_pb2
 from lancewood.table.table import Table

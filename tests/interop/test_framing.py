@@ -19,7 +19,7 @@ from lancewood.engine.commit.publish import Detached
 from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.format.layout import NamingScheme, manifest_key, manifest_name
-from lancewood.format.manifest_file import decode_manifest_file
+from lancewood.format.manifest import decode_manifest_file
 from lancewood.model.ids import DETACHED_BIT, Version
 from lancewood.model.transaction import Append
 from lancewood.testing.faults import FaultyStore, Killed, WatchedStore

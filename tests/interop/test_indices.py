@@ -20,7 +20,7 @@ from tests.manifests import manifest_path, newest_manifest
 from tests.pylance import judged
 
 import lancewood as lw
-from lancewood.format.manifest_file import decode_manifest_file, encode_manifest_file
+from lancewood.format.manifest import decode_manifest_file, encode_manifest_file
 from lancewood.model.index import FRAGMENT_REUSE
 from lancewood.proto import table_pb2
 

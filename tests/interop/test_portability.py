@@ -24,7 +24,7 @@ from tests.pylance import judged
 
 import lancewood as lw
 from lancewood.engine.location.base_paths import moved_bases
-from lancewood.format.manifest_file import decode_manifest_file, encode_manifest_file
+from lancewood.format.manifest import decode_manifest_file, encode_manifest_file
 from lancewood.store.locate import open_store
 
 pytestmark = pytest.mark.sliced(3)

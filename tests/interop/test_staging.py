@@ -26,7 +26,7 @@ from lancewood.engine.staging.staging import Stage
 from lancewood.engine.versions.finding import list_versions, load_manifest
 from lancewood.engine.write import WriteRequest, claims
 from lancewood.errors import NotFoundError
-from lancewood.format.manifest_digest import content_digest, manifest_digest
+from lancewood.format.manifest import content_digest, manifest_digest
 from lancewood.jobs.runner import LocalRunner
 from lancewood.jobs.upkeep.cleanup import clean_up
 from lancewood.jobs.upkeep.retention import Retention

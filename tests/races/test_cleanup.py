@@ -20,7 +20,7 @@ from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.engine.versions.finding import load_version
 from lancewood.errors import CommitUnknownError, ConflictError, FormatError, NotFoundError
 from lancewood.format.layout import VERSIONS_DIR, NamingScheme, manifest_key
-from lancewood.format.manifest_file import decode_manifest_file
+from lancewood.format.manifest import decode_manifest_file
 from lancewood.format.refs import branch_key, encode_branch, encode_tag, tag_key
 from lancewood.jobs.runner import LocalRunner
 from lancewood.jobs.upkeep import retention

@@ -28,7 +28,7 @@ from lancewood.errors import (
     RetryableConflictError,
 )
 from lancewood.format.layout import VERSIONS_DIR
-from lancewood.format.manifest_file import decode_manifest_file
+from lancewood.format.manifest import decode_manifest_file
 from lancewood.jobs.naming.creation import create_branch
 from lancewood.jobs.naming.deletion import delete_branch
 from lancewood.jobs.naming.records import INTENT_KEY

@@ -133,7 +133,7 @@ def pin_of(snapshot: Snapshot, uri: str, landing: Landing | None = None) -> Pin:
     ``landing`` is given for the last state of a transaction only. Raises InvalidInputError for what
     cannot be pinned.
     """
-    from lancewood.format.manifest_digest import manifest_digest
+    from lancewood.format.manifest import manifest_digest
 
     manifest = snapshot.manifest
     return Pin(
@@ -153,7 +153,7 @@ def pin_of(snapshot: Snapshot, uri: str, landing: Landing | None = None) -> Pin:
 
 def content_of(snapshot: Snapshot) -> str:
     """The ``content_digest`` of a version, computed once."""
-    from lancewood.format.manifest_digest import content_digest
+    from lancewood.format.manifest import content_digest
 
     found = snapshot.derived.get(_CONTENT)
     if found is None:
@@ -176,7 +176,7 @@ def open_pin(
     if it is not what was pinned.
     """
     from lancewood.engine.snapshot import Snapshot
-    from lancewood.format.manifest_digest import manifest_digest
+    from lancewood.format.manifest import manifest_digest
 
     location = location_of(
         pin, repository, storage_options=storage_options, fsync=fsync, stores=stores
@@ -232,7 +232,7 @@ def _landed_twin(location: Location, pin: Pin) -> Snapshot | None:
     from lancewood.engine.snapshot import Snapshot
     from lancewood.engine.staging import find_landing
     from lancewood.engine.versions import load_manifest
-    from lancewood.format.manifest_digest import content_digest
+    from lancewood.format.manifest import content_digest
 
     if pin.landing is None:
         return None

@@ -3,29 +3,28 @@ under another name."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from lancewood.format.inherited import inherited_fragments
-from lancewood.format.manifest import VersionStamp, encode_indices, seal
-from lancewood.model.ids import BaseId
-from lancewood.model.manifest import FLAG_BASE_PATHS, FLAG_CONFIG, FLAG_EXCLUSIVE, Manifest
-from lancewood.model.table_config import EXCLUSIVE_KEY, PUBLISHED_KEY
-from lancewood.proto import table_pb2
-from collections.abc import Iterator, Mapping
-from lancewood.model.manifest import FLAG_BASE_PATHS, Manifest
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
-from lancewood.errors import FormatError
-from lancewood.format.manifest_file import change_manifest_section
-from lancewood.format.varint import encode_varint
-from dataclasses import replace
+
 from google.protobuf.message import DecodeError
-from lancewood.format.manifest import VersionStamp, seal
-from lancewood.format.manifest_file import decode_manifest_file, encode_manifest_file
+
+from lancewood.errors import FormatError
+from lancewood.format.inherited import inherited_fragments
+from lancewood.format.manifest import (
+    VersionStamp,
+    change_manifest_section,
+    decode_manifest_file,
+    encode_indices,
+    encode_manifest_file,
+    seal,
+)
+from lancewood.format.varint import encode_varint
+from lancewood.model.ids import BaseId
 from lancewood.model.lines import LINE_KEY, line_of
-from lancewood.model.manifest import FLAG_CONFIG, Manifest
+from lancewood.model.manifest import FLAG_BASE_PATHS, FLAG_CONFIG, FLAG_EXCLUSIVE, Manifest
 from lancewood.model.refs import BranchName
-from lancewood.model.table_config import RENAMED_KEY
+from lancewood.model.table_config import EXCLUSIVE_KEY, PUBLISHED_KEY, RENAMED_KEY
 from lancewood.proto import table_pb2, transaction_pb2
 
 

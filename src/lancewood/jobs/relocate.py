@@ -29,7 +29,7 @@ from lancewood.errors import (
     UnsupportedError,
 )
 from lancewood.format.layout import TRANSACTIONS_DIR, VERSIONS_DIR
-from lancewood.format.manifest_file import decode_manifest_file
+from lancewood.format.manifest import decode_manifest_file
 from lancewood.format.moved import relocated_manifest
 from lancewood.jobs.job import shares
 from lancewood.jobs.runner import Runner

@@ -37,9 +37,7 @@ from lancewood.errors import (
     RetryableConflictError,
 )
 from lancewood.format.layout import NamingScheme, manifest_key
-from lancewood.format.manifest import empty_manifest
-from lancewood.format.manifest_digest import content_digest
-from lancewood.format.manifest_file import encode_manifest_file
+from lancewood.format.manifest import content_digest, empty_manifest, encode_manifest_file
 from lancewood.model.ids import FragmentId, Version
 from lancewood.model.lines import Landing
 from lancewood.model.manifest import Manifest

@@ -25,7 +25,7 @@ from lancewood.engine.lookup import Lookup, ValueTests, btree, index_files, look
 from lancewood.engine.rows import ScanPlan, plan_scan
 from lancewood.engine.rows.take import addresses_of
 from lancewood.errors import FormatError
-from lancewood.format.manifest_file import decode_manifest_file, encode_manifest_file
+from lancewood.format.manifest import decode_manifest_file, encode_manifest_file
 from lancewood.model.index import FRAGMENT_REUSE
 from lancewood.proto import table_pb2
 

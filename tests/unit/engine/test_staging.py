@@ -33,7 +33,7 @@ from lancewood.errors import (
     RetryableConflictError,
 )
 from lancewood.format.layout import NamingScheme, manifest_key
-from lancewood.format.manifest_digest import content_digest
+from lancewood.format.manifest import content_digest
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId, Version, is_detached

@@ -9,9 +9,14 @@ from collections.abc import Callable
 
 import pytest
 
-from lancewood.format.manifest import VersionStamp, restamped, seal
-from lancewood.format.manifest_digest import content_digest, manifest_digest
-from lancewood.format.manifest_file import decode_manifest_file
+from lancewood.format.manifest import (
+    VersionStamp,
+    content_digest,
+    decode_manifest_file,
+    manifest_digest,
+    restamped,
+    seal,
+)
 from lancewood.format.varint import encode_varint
 from lancewood.model.ids import Version
 from lancewood.model.manifest import Manifest
@@ -154,7 +159,7 @@ def test_asking_changes_nothing() -> None:
 
 _PRINT = (
     "import sys; from lancewood.proto import table_pb2; "
-    "from lancewood.format.manifest_digest import content_digest, manifest_digest; "
+    "from lancewood.format.manifest import content_digest, manifest_digest; "
     "m = table_pb2.Manifest.FromString(bytes.fromhex(sys.argv[1])); "
     "print(manifest_digest(m), content_digest(m))"
 )

@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from lancewood.errors import FormatError, LancewoodError, UnsupportedError
-from lancewood.format.manifest_file import decode_manifest_file, encode_manifest_file
+from lancewood.format.manifest import decode_manifest_file, encode_manifest_file
 from lancewood.proto import table_pb2
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lancewood.errors import FormatError, UnsupportedError
-from lancewood.format.manifest_file import decode_manifest_file, encode_manifest_file
+from lancewood.format.manifest import decode_manifest_file, encode_manifest_file
 from lancewood.format.moved import relocated_manifest
 from lancewood.proto import table_pb2
 

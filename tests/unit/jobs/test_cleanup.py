@@ -27,7 +27,7 @@ from lancewood.engine.snapshot.descent import manifest_names
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.engine.versions.refs import TableRefs
 from lancewood.format.layout import NamingScheme, manifest_key
-from lancewood.format.manifest_file import decode_manifest_file, encode_manifest_file
+from lancewood.format.manifest import decode_manifest_file, encode_manifest_file
 from lancewood.format.refs import BRANCHES_DIR, TAGS_DIR, encode_branch, encode_tag
 from lancewood.jobs.runner import LocalRunner
 from lancewood.jobs.upkeep import retention

@@ -21,7 +21,7 @@ from tests.manifests import (
 
 import lancewood as lw
 from lancewood.format.deletion import encode_deletions
-from lancewood.format.manifest_file import decode_manifest_file, encode_manifest_file
+from lancewood.format.manifest import decode_manifest_file, encode_manifest_file
 from lancewood.format.refs import BRANCHES_DIR, TAGS_DIR
 from lancewood.jobs.upkeep import deep_check, verify
 from lancewood.jobs.upkeep.check_fragments import FragmentTask, check_fragments

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pyroaring import BitMap
 from tests.metadata import data_file
 
-from lancewood.format.manifest import VersionStamp, empty_manifest, splice
-from lancewood.format.manifest_file import decode_manifest_file
+from lancewood.format.manifest import VersionStamp, decode_manifest_file, empty_manifest, splice
 from lancewood.model.fragment import DeletionFile, Fragment
 from lancewood.model.ids import FragmentId, Version
 from lancewood.model.index import Index

@@ -16,7 +16,7 @@ from lancewood.engine.location import Location
 from lancewood.engine.rows import Ids, Ints, LiveRows
 from lancewood.engine.snapshot import load_snapshot
 from lancewood.format.layout import NamingScheme, manifest_key
-from lancewood.format.manifest_file import encode_manifest_file
+from lancewood.format.manifest import encode_manifest_file
 from lancewood.model.ids import Version
 from lancewood.store.locate import open_store
 from lancewood.testing.faults import HeldStore

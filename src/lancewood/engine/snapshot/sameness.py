@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.format.layout import find_base
-from lancewood.format.manifest_digest import content_digest
+from lancewood.format.manifest import content_digest
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import BaseId
 from lancewood.model.manifest import ManifestHead, decode_fragment

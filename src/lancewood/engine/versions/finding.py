@@ -37,7 +37,7 @@ from lancewood.format.layout import (
     manifest_name,
     parse_manifest_name,
 )
-from lancewood.format.manifest_file import decode_manifest_file
+from lancewood.format.manifest import decode_manifest_file
 from lancewood.model.ids import MAX_U64, Version, is_detached
 from lancewood.model.manifest import Manifest
 from lancewood.rules.features import check_readable

@@ -15,7 +15,7 @@ from lancewood.engine.base import check_number
 from lancewood.engine.versions.finding import list_versions, load_manifest
 from lancewood.errors import FormatError, NotFoundError, UnsupportedError
 from lancewood.format.layout import NamingScheme, manifest_key, transaction_key
-from lancewood.format.manifest_file import SECTION_HEAD, section_length
+from lancewood.format.manifest import SECTION_HEAD, section_length
 from lancewood.format.transaction import decode_transaction
 from lancewood.model.ids import Version
 from lancewood.model.manifest import Manifest, ManifestHead

@@ -40,7 +40,7 @@ from lancewood.engine.versions import load_refs
 from lancewood.engine.write import CopiedFragment, Residents, copy_fragments
 from lancewood.errors import LancewoodError, NotFoundError
 from lancewood.format.layout import INDICES_DIR, TREE_DIR, VERSIONS_DIR
-from lancewood.format.manifest_file import decode_manifest_file
+from lancewood.format.manifest import decode_manifest_file
 from lancewood.jobs.cloning.clone import copy_directory
 from lancewood.jobs.counts import DetachCounts
 from lancewood.jobs.job import (

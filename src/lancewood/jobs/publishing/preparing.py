@@ -28,7 +28,7 @@ from lancewood.engine.versions import (
     versions_since,
 )
 from lancewood.errors import FormatError, IncompatibleConflictError, NotFoundError
-from lancewood.format.manifest_digest import content_digest
+from lancewood.format.manifest import content_digest
 from lancewood.jobs.publishing.composing import Publication
 from lancewood.jobs.publishing.copies import Copies
 from lancewood.jobs.publishing.work import (

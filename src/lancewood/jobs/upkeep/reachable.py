@@ -28,7 +28,7 @@ from lancewood.format.layout import (
     parse_manifest_name,
     transaction_key,
 )
-from lancewood.format.manifest_file import decode_manifest_file
+from lancewood.format.manifest import decode_manifest_file
 from lancewood.model.fragment import ExternalRange, Fragment, Lineage
 from lancewood.model.index import MEM_WAL
 from lancewood.model.lines import Vector, held_by

@@ -27,7 +27,7 @@ from lancewood.format.layout import (
     ManifestName,
     NamingScheme,
 )
-from lancewood.format.manifest_file import MAGIC, decode_manifest_file
+from lancewood.format.manifest import MAGIC, decode_manifest_file
 from lancewood.jobs.runner import LocalRunner, Runner
 from lancewood.jobs.upkeep.mend import mend_version
 from lancewood.jobs.upkeep.problems import Problem, ProblemKind, Proposal, RepairReport, RepairStep

@@ -32,7 +32,7 @@ from lancewood.engine.snapshot import (
 )
 from lancewood.engine.versions import load_branch, versions_since
 from lancewood.errors import IncompatibleConflictError, LancewoodError, RetryableConflictError
-from lancewood.format.manifest_digest import content_digest
+from lancewood.format.manifest import content_digest
 from lancewood.jobs.publishing.work import Held, Work, load_work, load_work_onto
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.manifest import Manifest

@@ -15,7 +15,7 @@ from lancewood.engine.commit import CommitPolicy, commit
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot, load_snapshot, same_indices
 from lancewood.engine.staging import Stage
-from lancewood.format.manifest_digest import content_digest
+from lancewood.format.manifest import content_digest
 from lancewood.jobs.publishing.composing import Publication
 from lancewood.jobs.publishing.preparing import prepare, prepare_again, publishing
 from lancewood.jobs.publishing.work import Work

@@ -35,7 +35,7 @@ from lancewood.format.layout import (
     transaction_key,
     transaction_parts,
 )
-from lancewood.format.manifest_file import decode_manifest_file
+from lancewood.format.manifest import decode_manifest_file
 from lancewood.git.names import real_repository_root
 from lancewood.model.ids import Version
 from lancewood.model.manifest import Manifest

@@ -18,7 +18,7 @@ from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.engine.versions import load_transaction, load_transaction_of, versions_since
 from lancewood.errors import IncompatibleConflictError
-from lancewood.format.manifest_digest import content_digest
+from lancewood.format.manifest import content_digest
 from lancewood.git.hashes import Hash
 from lancewood.git.history import walk
 from lancewood.model.ids import Version

@@ -27,7 +27,7 @@ from lancewood.errors import (
     NotFoundError,
     RetryableConflictError,
 )
-from lancewood.format.manifest_digest import content_digest
+from lancewood.format.manifest import content_digest
 from lancewood.git.hashes import Hash
 from lancewood.model.ids import Version
 from lancewood.model.lines import has_own_ids
