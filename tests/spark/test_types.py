@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.manifests import page_tables
 from tests.spark.needs import VARIANTS, needs
 
-from lancewood.format.type_text import parse_type
+from lancewood.format.logical_type import parse_type
 from lancewood.spark.abilities import TIMES, release_here
 from lancewood.spark.tasks import arrow_of
 from lancewood.spark.types import Reading, Writing

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lancewood.expr import shorten
     from lancewood.external.base import ManifestStore
     from lancewood.external.lock import CommitLock
-    from lancewood.format.type_text import parse_column, parse_type
+    from lancewood.format.logical_type import parse_column, parse_type
     from lancewood.jobs.counts import (
         ColumnCounts,
         CompactionCounts,
@@ -221,7 +221,7 @@ _NAMES = {
     "lancewood.expr": "shorten",
     "lancewood.external.base": "ManifestStore",
     "lancewood.external.lock": "CommitLock",
-    "lancewood.format.type_text": "parse_column parse_type",
+    "lancewood.format.logical_type": "parse_column parse_type",
     "lancewood.jobs.counts": (
         "ColumnCounts CompactionCounts Counts DeepClone DetachCounts IndexCounts Merged MoveCounts "
         "Published RowCounts ShallowClone stale_note"

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lancewood.errors import InvalidInputError
-from lancewood.format.type_text import EXAMPLES, parse_column, parse_type
+from lancewood.format.logical_type import EXAMPLES, parse_column, parse_type
 
 LEAVES = [
     pa.bool_(),

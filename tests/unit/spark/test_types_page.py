@@ -41,7 +41,7 @@ from pyspark.sql.types import (
 from tests.manifests import page_tables
 
 from lancewood.errors import InvalidInputError, UnsupportedError
-from lancewood.format.type_text import parse_type
+from lancewood.format.logical_type import parse_type
 from lancewood.spark.types import Reading, Writing, spark_schema
 from lancewood.testing.arrow_rows import bare_values, batches
 
