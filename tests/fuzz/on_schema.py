@@ -10,8 +10,13 @@ from tests.fuzz.bend import EDGES, bend, varint
 from tests.fuzz.message import bend_message
 from tests.fuzz.target import Context, Target, Trial, expect
 
-from lancewood.format.arrow import schema_from_arrow, to_arrow_schema
-from lancewood.format.schema import decode_file_schema, decode_schema, encode_schema
+from lancewood.format.schema import (
+    decode_file_schema,
+    decode_schema,
+    encode_schema,
+    schema_from_arrow,
+    to_arrow_schema,
+)
 from lancewood.proto import schema_pb2
 
 _LEAVES = (

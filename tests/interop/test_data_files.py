@@ -19,8 +19,7 @@ from lancewood.data.file_root import FileRoot
 from lancewood.data.reader import FragmentReader
 from lancewood.data.writer import write_fragments
 from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
-from lancewood.format.arrow import schema_from_arrow, to_arrow_schema
-from lancewood.format.schema import decode_schema, encode_schema
+from lancewood.format.schema import decode_schema, encode_schema, schema_from_arrow, to_arrow_schema
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import Field, Schema

@@ -9,9 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lancewood.errors import FormatError, UnsupportedError
-from lancewood.format.arrow import schema_from_arrow, to_arrow_schema
 from lancewood.format.logical_type import decode_leaf_type, encode_leaf_type
-from lancewood.format.schema import decode_file_schema, decode_schema, encode_schema
+from lancewood.format.schema import (
+    decode_file_schema,
+    decode_schema,
+    encode_schema,
+    schema_from_arrow,
+    to_arrow_schema,
+)
 from lancewood.proto import schema_pb2
 
 UNITS = st.sampled_from(["s", "ms", "us", "ns"])

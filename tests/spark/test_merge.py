@@ -15,7 +15,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.errors import InvalidInputError
-from lancewood.format.arrow import schema_from_arrow
+from lancewood.format.schema import schema_from_arrow
 from lancewood.jobs.counts import RowCounts
 from lancewood.jobs.merging.keys import resolve_key
 from lancewood.jobs.merging.source import Choices

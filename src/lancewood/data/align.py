@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from lancewood.data.arrays import FieldPart, assemble
 from lancewood.errors import InvalidInputError
-from lancewood.format.arrow import to_arrow_field, to_arrow_schema
 from lancewood.format.logical_type import JSON, decode_leaf_type, is_parent
+from lancewood.format.schema import to_arrow_field, to_arrow_schema
 from lancewood.model.schema import Field, Schema
 
 _SHOWN = 10

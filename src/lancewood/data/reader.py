@@ -31,8 +31,8 @@ from lancewood.data.streams import Offsets, in_step, sifted
 from lancewood.data.transplant import Transplant
 from lancewood.data.wanted import WantedColumns, assembled, layout_of
 from lancewood.errors import FormatError, InvalidInputError, LancewoodError, NotFoundError
-from lancewood.format.arrow import BLOB_V1_DESCRIPTOR, BLOB_V2_DESCRIPTOR
 from lancewood.format.logical_type import encode_leaf_type
+from lancewood.format.schema import BLOB_V1_DESCRIPTOR, BLOB_V2_DESCRIPTOR
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import OLD_PACKED, PACKED, Field, Schema

@@ -23,7 +23,7 @@ from lancewood.data.plan import (
     plan_columns,
     project_file,
 )
-from lancewood.format.arrow import to_scan_schema
+from lancewood.format.schema import to_scan_schema
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import Schema

@@ -27,8 +27,8 @@ from lancewood.data.file_root import FileRoot, new_data_file_name
 from lancewood.data.plan import listed_columns
 from lancewood.data.values import ValueCheck
 from lancewood.errors import InvalidInputError, LancewoodError, UnsupportedError
-from lancewood.format.arrow import to_arrow_schema
 from lancewood.format.logical_type import list_size_of_structs
+from lancewood.format.schema import to_arrow_schema
 from lancewood.model.fragment import WRITABLE_FILE_VERSIONS, DataFile, Fragment
 from lancewood.model.schema import Field, Schema
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from lancewood.engine.schema import Columns, Parameters, project, row_schema
 from lancewood.errors import InvalidInputError
 from lancewood.expr import parse_predicate
-from lancewood.format.arrow import schema_from_arrow, to_arrow_schema
+from lancewood.format.schema import schema_from_arrow, to_arrow_schema
 
 
 def scanned_schema(schema: pa.Schema, columns: Columns = None) -> pa.Schema:

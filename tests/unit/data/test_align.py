@@ -10,7 +10,7 @@ import pytest
 import lancewood as lw
 from lancewood.data.align import align_schema
 from lancewood.errors import InvalidInputError
-from lancewood.format.arrow import schema_from_arrow
+from lancewood.format.schema import schema_from_arrow
 
 TABLE = schema_from_arrow(
     pa.schema(

@@ -11,7 +11,7 @@ import pytest
 import lancewood as lw
 from lancewood.data.arrays import FieldPart, assemble, without_offset
 from lancewood.errors import FormatError
-from lancewood.format.arrow import schema_from_arrow
+from lancewood.format.schema import schema_from_arrow
 from lancewood.model.ids import FieldId
 
 STRUCT = pa.struct([("x", pa.int32()), ("y", pa.string())])

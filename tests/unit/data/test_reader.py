@@ -21,7 +21,7 @@ from lancewood.data.plan import plan_columns
 from lancewood.data.reader import FragmentReader
 from lancewood.data.writer import write_fragments
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
-from lancewood.format.arrow import schema_from_arrow
+from lancewood.format.schema import schema_from_arrow
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import Field, Schema

@@ -19,7 +19,7 @@ from lancewood.data.small_fragments import SmallFragments
 from lancewood.data.wanted import WantedColumns
 from lancewood.data.writer import write_fragments
 from lancewood.errors import FormatError, LancewoodError, NotFoundError
-from lancewood.format.arrow import schema_from_arrow
+from lancewood.format.schema import schema_from_arrow
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import Schema

@@ -7,7 +7,7 @@ import pytest
 
 from lancewood.data.values import ValueCheck
 from lancewood.errors import InvalidInputError
-from lancewood.format.arrow import schema_from_arrow
+from lancewood.format.schema import schema_from_arrow
 
 PAIR = pa.struct([("x", pa.int32()), ("y", pa.int32())])
 PACKED = {"lance-encoding:packed": "true"}

@@ -14,7 +14,7 @@ from lancewood.data.local_copy import readable_location
 from lancewood.data.reader import FragmentReader
 from lancewood.data.writer import write_fragments
 from lancewood.errors import InvalidInputError, StorageError, UnsupportedError
-from lancewood.format.arrow import schema_from_arrow
+from lancewood.format.schema import schema_from_arrow
 from lancewood.model.fragment import Fragment
 from lancewood.model.schema import Schema
 from lancewood.store.base import Store

@@ -14,7 +14,7 @@ from lancewood.engine.schema.evolve import (
 )
 from lancewood.engine.schema.new_columns import Drop, plan_new_columns
 from lancewood.errors import InvalidInputError, UnsupportedError
-from lancewood.format.arrow import schema_from_arrow, to_arrow_schema
+from lancewood.format.schema import schema_from_arrow, to_arrow_schema
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId
 from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, Manifest

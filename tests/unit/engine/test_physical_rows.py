@@ -16,7 +16,7 @@ from lancewood.engine.rows.facts import RowFacts
 from lancewood.engine.rows.physical_rows import Portions, spread
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
-from lancewood.format.arrow import schema_from_arrow
+from lancewood.format.schema import schema_from_arrow
 from lancewood.model.fragment import Fragment
 from lancewood.proto import table_pb2
 

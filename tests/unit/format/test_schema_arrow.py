@@ -9,8 +9,13 @@ import pyarrow as pa
 import pytest
 
 from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
-from lancewood.format.arrow import schema_from_arrow, to_arrow_field, to_arrow_schema
-from lancewood.format.schema import decode_schema, encode_schema
+from lancewood.format.schema import (
+    decode_schema,
+    encode_schema,
+    schema_from_arrow,
+    to_arrow_field,
+    to_arrow_schema,
+)
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import Field
 
@@ -160,7 +165,7 @@ def test_a_map_without_its_value_has_no_arrow_type() -> None:
 
 def test_the_schema_room_and_the_data_room_load_without_pylance() -> None:
     code = (
-        "import sys, lancewood.format.arrow, lancewood.data.reader, lancewood.data.writer, "
+        "import sys, lancewood.format.schema, lancewood.data.reader, lancewood.data.writer, "
         "lancewood.data.lance_dataset; sys.exit('lance' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lancewood as lw
-from lancewood.format.arrow import schema_from_arrow
+from lancewood.format.schema import schema_from_arrow
 from lancewood.jobs.merging.keys import Key, KeyIndex, resolve_key
 from lancewood.spark.merging import planning
 from lancewood.spark.merging.keys import code_types, coded_ddl, coded_schema, encode_key

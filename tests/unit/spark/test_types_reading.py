@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
 from lancewood.errors import UnsupportedError
-from lancewood.format.arrow import BLOB_V2_DESCRIPTOR
+from lancewood.format.schema import BLOB_V2_DESCRIPTOR
 from lancewood.spark.types import Reading, Writing, spark_schema
 from lancewood.testing.arrow_rows import bare_values, batches, schemas
 

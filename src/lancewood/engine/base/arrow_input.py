@@ -30,7 +30,7 @@ def as_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
     """
     import pyarrow as pa
 
-    from lancewood.format.arrow import check_whole
+    from lancewood.format.schema import check_whole
 
     _check_polars(data)
     if isinstance(data, pa.Schema | list | tuple) or hasattr(data, "scanner") or _speaks(data):

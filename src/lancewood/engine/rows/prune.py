@@ -18,7 +18,7 @@ from lancewood.data.wanted import WantedColumns
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import FormatError, InvalidInputError, LancewoodError
 from lancewood.expr import Bound, Predicate
-from lancewood.format.arrow import to_scan_schema
+from lancewood.format.schema import to_scan_schema
 from lancewood.model.fragment import Fragment, Lineage
 from lancewood.model.ids import MAX_U64, FieldId, FragmentId
 from lancewood.model.rowids import RowIdSequence, RowVersions

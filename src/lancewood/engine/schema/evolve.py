@@ -16,9 +16,8 @@ from lancewood.data.writer import check_columns
 from lancewood.engine.base import as_list
 from lancewood.engine.schema.projection import unknown_column
 from lancewood.errors import InvalidInputError, UnsupportedError
-from lancewood.format.arrow import check_names, schema_from_arrow, to_arrow_field
 from lancewood.format.logical_type import list_size_of_structs
-from lancewood.format.schema import encode_schema
+from lancewood.format.schema import check_names, encode_schema, schema_from_arrow, to_arrow_field
 from lancewood.model.ids import FieldId
 from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, Manifest
 from lancewood.model.schema import (

@@ -29,8 +29,7 @@ from lancewood.engine.schema.evolve import (
     with_node,
 )
 from lancewood.errors import InvalidInputError, UnsupportedError
-from lancewood.format.arrow import schema_from_arrow, to_arrow_field
-from lancewood.format.schema import encode_schema
+from lancewood.format.schema import encode_schema, schema_from_arrow, to_arrow_field
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import CLUSTERING_KEY_POSITION, Field, Schema, check_primary_key

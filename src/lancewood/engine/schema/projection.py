@@ -20,7 +20,7 @@ from lancewood.engine.base import as_list
 from lancewood.errors import InvalidInputError
 from lancewood.expr import Expression, parse_expression
 from lancewood.expr import Parameters as Parameters
-from lancewood.format.arrow import check_encodable, to_scan_schema
+from lancewood.format.schema import check_encodable, to_scan_schema
 from lancewood.model.schema import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS, Field, Schema
 
 Columns: TypeAlias = Sequence[str] | Mapping[str, str] | None

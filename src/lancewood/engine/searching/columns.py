@@ -11,7 +11,7 @@ from lancewood.data.codec import pylance_path
 from lancewood.engine.schema import Path, chains, project
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
-from lancewood.format.arrow import to_arrow_field
+from lancewood.format.schema import to_arrow_field
 from lancewood.model.index import INVERTED, IVF_FLAT, METRICS, Index
 from lancewood.model.schema import EXTENSION_NAME, Field
 

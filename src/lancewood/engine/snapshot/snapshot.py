@@ -111,7 +111,7 @@ class Snapshot:
     @cached_property
     def arrow_schema(self) -> Any:
         """The schema as a pyarrow.Schema."""
-        from lancewood.format.arrow import to_arrow_schema
+        from lancewood.format.schema import to_arrow_schema
 
         with found_in(self.manifest.name):
             return to_arrow_schema(self.schema)

@@ -42,10 +42,14 @@ from lancewood.errors import (
     RetryableConflictError,
 )
 from lancewood.expr import Predicate, parse_predicate
-from lancewood.format.arrow import schema_from_arrow, to_arrow_schema, to_scan_schema
 from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest
-from lancewood.format.schema import encode_schema
+from lancewood.format.schema import (
+    encode_schema,
+    schema_from_arrow,
+    to_arrow_schema,
+    to_scan_schema,
+)
 from lancewood.model.fragment import DEFAULT_FILE_VERSION, Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.manifest import (

@@ -17,8 +17,7 @@ from lancewood.engine.rows import RowShape, scan_each
 from lancewood.engine.schema import Cast, Projection, cast_column, next_field_id
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
-from lancewood.format.arrow import to_arrow_field
-from lancewood.format.schema import encode_schema
+from lancewood.format.schema import encode_schema, to_arrow_field
 from lancewood.jobs.columns.files import (
     Batches,
     ColumnFiles,

@@ -16,8 +16,7 @@ from lancewood.engine.base import as_list
 from lancewood.engine.rows import RowFacts
 from lancewood.engine.schema import Drop, drop_columns, rename_column, stored_fields
 from lancewood.engine.snapshot import Snapshot
-from lancewood.format.arrow import to_arrow_field
-from lancewood.format.schema import encode_schema
+from lancewood.format.schema import encode_schema, to_arrow_field
 from lancewood.jobs.columns.files import (
     Batches,
     ColumnFiles,

@@ -28,7 +28,7 @@ from lancewood.engine.schema import NewColumns, find_column, nulls_of, project
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.write import ColumnFileWriter
 from lancewood.errors import CommitUnknownError, LancewoodError
-from lancewood.format.arrow import to_arrow_field
+from lancewood.format.schema import to_arrow_field
 from lancewood.jobs.counts import ColumnCounts
 from lancewood.jobs.job import Change, CommitOptions, PreparedJob, execute, gather, pack_fragments
 from lancewood.jobs.runner import Runner

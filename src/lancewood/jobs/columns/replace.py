@@ -15,7 +15,7 @@ from lancewood.engine.base import as_list, as_reader, check_number
 from lancewood.engine.schema import NewColumns
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, NotFoundError, RetryableConflictError
-from lancewood.format.arrow import to_arrow_field
+from lancewood.format.schema import to_arrow_field
 from lancewood.jobs.columns.add import rows_moved
 from lancewood.jobs.columns.files import ColumnFiles, ColumnJob, ColumnWriter, read_fields
 from lancewood.jobs.columns.sources import OrderedColumns

@@ -37,7 +37,7 @@ from lancewood.errors import (
     RetryableConflictError,
     UnsupportedError,
 )
-from lancewood.format.arrow import to_arrow_schema
+from lancewood.format.schema import to_arrow_schema
 from lancewood.jobs.compaction.plan import (
     CompactionGoal,
     FragmentSizes,

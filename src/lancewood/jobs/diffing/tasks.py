@@ -32,7 +32,7 @@ from lancewood.engine.comparing import (
 )
 from lancewood.engine.rows import LiveRows
 from lancewood.expr import Predicate, parse_predicate
-from lancewood.format.arrow import to_scan_schema
+from lancewood.format.schema import to_scan_schema
 from lancewood.model.schema import ROW_ID, Field, Schema
 
 CHANGE, COLUMNS, BEFORE, AFTER = "_change", "_columns", "before", "after"

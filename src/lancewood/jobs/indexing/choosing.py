@@ -18,7 +18,7 @@ from lancewood.engine.schema import Chain, find_column, find_field, is_in_struct
 from lancewood.engine.searching import checked_metric, is_text, is_vector
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import AlreadyExistsError, InvalidInputError
-from lancewood.format.arrow import to_arrow_field
+from lancewood.format.schema import to_arrow_field
 from lancewood.jobs.indexing.options import checked_options
 from lancewood.model.ids import FieldId
 from lancewood.model.index import (

@@ -30,7 +30,7 @@ from lancewood.engine.rows import plan_scan
 from lancewood.engine.schema import find_field
 from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
-from lancewood.format.arrow import to_arrow_field
+from lancewood.format.schema import to_arrow_field
 from lancewood.jobs.indexing.choosing import usual_partitions
 from lancewood.jobs.indexing.options import checked_options, options_of
 from lancewood.jobs.indexing.records import FragmentRows, load_holdings, load_record

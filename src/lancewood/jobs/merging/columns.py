@@ -19,7 +19,7 @@ from lancewood.engine.location import NewFile, new_data_file
 from lancewood.engine.rows import open_fragment
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.write import ColumnFileWriter, laid_over
-from lancewood.format.arrow import to_arrow_schema
+from lancewood.format.schema import to_arrow_schema
 from lancewood.jobs.merging.rows import RowTask
 from lancewood.jobs.merging.source import NewValues, SourceRows
 from lancewood.jobs.rows.updating import Updated

@@ -19,8 +19,8 @@ import pyarrow.types as pt
 from lancewood.engine.base import as_list
 from lancewood.engine.schema import Path, project
 from lancewood.errors import InvalidInputError
-from lancewood.format.arrow import to_arrow_field
 from lancewood.format.logical_type import JSON
+from lancewood.format.schema import to_arrow_field
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import SYSTEM_COLUMNS, Field, Schema
 

@@ -23,7 +23,7 @@ from lancewood.engine.lookup import ValueTests
 from lancewood.engine.rows import Narrowed, ScanPlan, ScanRequest, narrow_by_values
 from lancewood.engine.schema import project
 from lancewood.engine.snapshot import Snapshot
-from lancewood.format.arrow import to_arrow_field
+from lancewood.format.schema import to_arrow_field
 from lancewood.jobs.merging.condition import MatchCondition
 from lancewood.jobs.merging.keys import Key, KeyIndex, Positions
 from lancewood.jobs.merging.source import FittedSource, rows_at

@@ -22,7 +22,7 @@ from lancewood.engine.rows import nameless
 from lancewood.engine.schema import Parameters, row_schema
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
-from lancewood.format.arrow import to_arrow_schema
+from lancewood.format.schema import to_arrow_schema
 from lancewood.jobs.merging.condition import MatchCondition, parse_condition
 from lancewood.jobs.merging.keys import Key, KeyIndex, Positions, check_distinct, resolve_key
 from lancewood.jobs.rows.updating import Rewriting

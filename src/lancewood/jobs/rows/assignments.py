@@ -17,7 +17,7 @@ import pyarrow as pa
 from lancewood.engine.schema import Parameters, Path, project, row_schema, stored_paths
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.expr import Expression, parse_expression
-from lancewood.format.arrow import to_arrow_field
+from lancewood.format.schema import to_arrow_field
 from lancewood.jobs.rows.fitting import constant_value, fitted, fitted_value, fitting_expression
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import SYSTEM_COLUMNS, Field, Schema

@@ -14,7 +14,7 @@ from lancewood.data.blob_file import BlobFile
 from lancewood.engine.rows import find_data_file
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import FormatError, UnsupportedError
-from lancewood.format.arrow import to_arrow_field
+from lancewood.format.schema import to_arrow_field
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.schema import Field
 

@@ -40,7 +40,7 @@ from lancewood.engine.schema import Parameters, project
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.expr import Predicate
-from lancewood.format.arrow import to_arrow_schema
+from lancewood.format.schema import to_arrow_schema
 from lancewood.jobs.job import AT_ONCE, pack_fragments
 from lancewood.jobs.rows.blob_values import with_blob_values
 from lancewood.jobs.runner import Runner

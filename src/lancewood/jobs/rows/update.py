@@ -35,7 +35,7 @@ from lancewood.engine.schema import Parameters, cut_schema
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.write import ColumnFileWriter, laid_over, mark_deleted
 from lancewood.errors import UnsupportedError
-from lancewood.format.arrow import to_arrow_schema
+from lancewood.format.schema import to_arrow_schema
 from lancewood.jobs.counts import RowCounts
 from lancewood.jobs.job import AT_ONCE, Change, PreparedJob, gather, pack_fragments
 from lancewood.jobs.rows.assignments import Assignments

@@ -24,7 +24,7 @@ from lancewood.engine.location import NewFile, new_data_files
 from lancewood.engine.rows import Ids
 from lancewood.engine.schema import Path
 from lancewood.engine.snapshot import Snapshot
-from lancewood.format.arrow import to_arrow_schema
+from lancewood.format.schema import to_arrow_schema
 from lancewood.jobs.diffing.portions import Sending, SentFragments
 from lancewood.jobs.rows.matching import MovingRows, read_moving, write_moved
 from lancewood.jobs.uniting.bases import Bases

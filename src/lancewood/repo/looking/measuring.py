@@ -217,7 +217,7 @@ def _compared_bytes(rows: DiffRows) -> float:
 def _value_size(snapshot: Snapshot, field: Field) -> float:
     """About how many bytes a value of a column has: those of its type, or else as many as a row has
     in the files that hold the column."""
-    from lancewood.format.arrow import to_arrow_field
+    from lancewood.format.schema import to_arrow_field
 
     width = _type_size(to_arrow_field(field).type)
     if width is not None:

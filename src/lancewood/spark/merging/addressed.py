@@ -21,7 +21,7 @@ from lancewood.engine.commit import PutIfAbsent
 from lancewood.engine.rows import open_fragment
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
-from lancewood.format.arrow import schema_from_arrow, to_arrow_schema
+from lancewood.format.schema import schema_from_arrow, to_arrow_schema
 from lancewood.jobs.counts import RowCounts
 from lancewood.jobs.job import Change, PreparedJob
 from lancewood.jobs.merging.addressed import NO_KEY, every_key, key_of

@@ -26,7 +26,7 @@ from lancewood.engine.rows import nameless, open_fragment, pick_rows
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.write import FileWriter
 from lancewood.errors import InvalidInputError
-from lancewood.format.arrow import schema_from_arrow, to_arrow_schema
+from lancewood.format.schema import schema_from_arrow, to_arrow_schema
 from lancewood.jobs.merging.keys import Key, Positions
 from lancewood.jobs.merging.source import Choices, SourceRows, fit_columns, portion_rows, rows_at
 from lancewood.jobs.rows.blob_values import with_blob_values

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lancewood.errors import UnsupportedError
-from lancewood.format.arrow import RESERVED_NAMES
 from lancewood.format.logical_type import BFLOAT16
+from lancewood.format.schema import RESERVED_NAMES
 from lancewood.model.schema import EXTENSION_NAME
 from lancewood.spark.abilities import TIMES, release_here, require
 from lancewood.spark.types.leaves import (

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError, UnsupportedError
-from lancewood.format.arrow import RESERVED_NAMES, schema_from_arrow, to_arrow_schema
 from lancewood.format.logical_type import BFLOAT16
+from lancewood.format.schema import RESERVED_NAMES, schema_from_arrow, to_arrow_schema
 from lancewood.model.schema import EXTENSION_NAME
 from lancewood.spark.types.leaves import (
     BFLOAT16_STORAGE,

@@ -34,7 +34,7 @@ from lancewood.errors import (
     NotFoundError,
     StorageError,
 )
-from lancewood.format.arrow import to_arrow_schema
+from lancewood.format.schema import to_arrow_schema
 from lancewood.jobs.counts import RowCounts
 from lancewood.model.fragment import Fragment
 from lancewood.proto import table_pb2
