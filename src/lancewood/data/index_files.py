@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from lancewood.data.codec import FileReader, StorageOptions, open_reader
 from lancewood.errors import FormatError
-from lancewood.format.tensor import decode_centroids, decode_tensor
+from lancewood.format.container import decode_centroids, decode_tensor
 from lancewood.model.index import BLOOMFILTER, INVERTED, ZONEMAP, IndexKind
 
 _PARTITIONS, _CODES = "index.idx", "auxiliary.idx"

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lancewood.errors import UnsupportedError
-from lancewood.format.varint import encode_varint
+from lancewood.format.container import encode_varint
 from lancewood.model.ids import BaseId
 from lancewood.model.manifest import Manifest
 from lancewood.proto import table_pb2

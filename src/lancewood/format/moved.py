@@ -10,6 +10,7 @@ from typing import NamedTuple
 from google.protobuf.message import DecodeError
 
 from lancewood.errors import FormatError
+from lancewood.format.container import encode_varint
 from lancewood.format.inherited import inherited_fragments
 from lancewood.format.manifest import (
     VersionStamp,
@@ -19,7 +20,6 @@ from lancewood.format.manifest import (
     encode_manifest_file,
     seal,
 )
-from lancewood.format.varint import encode_varint
 from lancewood.model.ids import BaseId
 from lancewood.model.lines import LINE_KEY, line_of
 from lancewood.model.manifest import FLAG_BASE_PATHS, FLAG_CONFIG, FLAG_EXCLUSIVE, Manifest

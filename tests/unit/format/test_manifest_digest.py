@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from lancewood.format.container import encode_varint
 from lancewood.format.manifest import (
     VersionStamp,
     content_digest,
@@ -17,7 +18,6 @@ from lancewood.format.manifest import (
     restamped,
     seal,
 )
-from lancewood.format.varint import encode_varint
 from lancewood.model.ids import Version
 from lancewood.model.manifest import Manifest
 from lancewood.proto import table_pb2

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lancewood.errors import FormatError
-from lancewood.format.tensor import decode_centroids, decode_tensor
+from lancewood.format.container import decode_centroids, decode_tensor
 from lancewood.proto.index_pb2 import Partitions, Tensor
 
 

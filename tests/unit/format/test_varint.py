@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lancewood.format.varint import encode_varint
+from lancewood.format.container import encode_varint
 from lancewood.proto import table_pb2
 
 

@@ -19,6 +19,7 @@ from typing import TypeAlias
 from urllib.parse import unquote
 
 from lancewood.errors import InvalidInputError, NotFoundError
+from lancewood.format.container import encode_varint
 from lancewood.format.deletion import deletion_file_name
 from lancewood.format.layout import (
     DATA_DIR,
@@ -27,7 +28,6 @@ from lancewood.format.layout import (
     TREE_DIR,
     check_file_name,
 )
-from lancewood.format.varint import encode_varint
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import BaseId
 from lancewood.model.index import Index
