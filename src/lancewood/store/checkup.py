@@ -22,8 +22,8 @@ from uuid import uuid4
 from lancewood.errors import LancewoodError, NotFoundError, StorageError
 from lancewood.store.base import ReplaceOutcome, Store
 from lancewood.store.disk import DiskStore
-from lancewood.store.mounts import LOCAL_KINDS, mount_kind
 from lancewood.store.probe import probe_put_if_absent
+from lancewood.store.wholefile import LOCAL_KINDS, mount_kind
 
 CORNER = "_lancewood_doctor"
 _SKEW = 5.0

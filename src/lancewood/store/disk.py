@@ -23,11 +23,11 @@ from lancewood.store.base import (
 from lancewood.store.disk_listing import directories_in, info_of, names_in, walk
 from lancewood.store.disk_root import DiskRoot
 from lancewood.store.lockfile import held, queued
-from lancewood.store.mounts import keeps_directory_times
 from lancewood.store.together import together
 from lancewood.store.wholefile import (
     etag_of,
     is_taken,
+    keeps_directory_times,
     link,
     move_if_absent,
     move_over,
