@@ -31,8 +31,7 @@ from lancewood.git.ref_files import LEFT_BEHIND, PATIENCE, RefFiles, lock, locke
 from lancewood.git.reflog import Appended, LogEntry, append, encode_entry, read_newest_first
 from lancewood.git.signature import Signature
 from lancewood.git.syncing import Unsettled, sync_paths
-from lancewood.store.badge import Badges
-from lancewood.store.lockfile import is_dead, release_dead
+from lancewood.store.lockfile import Badges, is_dead, release_dead
 from lancewood.store.retry import LOST_RACES
 from lancewood.store.wholefile import stage
 

@@ -12,6 +12,7 @@ import random
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -254,3 +255,38 @@ def _let_go(descriptor: int) -> None:
     with suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_UN)
     os.close(descriptor)
+
+
+class Badges:
+    """One badge for each thread that asks, in ``directory``; removed with the thread or the
+    process.
+
+    What a killed process leaves has a name that listings leave out.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._own = threading.local()
+
+    def mine(self) -> str:
+        """The path of this thread's badge. Raises OSError if none can be made."""
+        badge: _Badge | None = getattr(self._own, "badge", None)
+        if badge is None or badge.pid != os.getpid() or not os.path.lexists(badge.path):
+            badge = self._own.badge = _Badge(self._directory)
+        return badge.path
+
+    def __reduce__(self) -> tuple[type[Badges], tuple[str]]:
+        return Badges, (self._directory,)
+
+
+class _Badge:
+    def __init__(self, directory: str) -> None:
+        self.pid = os.getpid()
+        self.path = stage(directory, identity(self.pid), sync=False)
+        weakref.finalize(self, _remove, self.path, self.pid)
+
+
+def _remove(path: str, pid: int) -> None:
+    if os.getpid() == pid:  # a forked child is not the process that it names
+        with suppress(OSError):
+            os.unlink(path)
