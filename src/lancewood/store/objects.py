@@ -17,7 +17,6 @@ from itertools import chain, islice
 from typing import Any, TypeVar
 
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError, StorageError
-from lancewood.store.answers import FailureAnswer, read_answer
 from lancewood.store.base import (
     ObjectInfo,
     PutOutcome,
@@ -27,8 +26,10 @@ from lancewood.store.base import (
     check_key,
     check_range,
 )
-from lancewood.store.calls import (
+from lancewood.store.clients import (
     PAGE,
+    FailureAnswer,
+    clients_for,
     copy_object,
     delete_objects,
     get_object,
@@ -38,9 +39,9 @@ from lancewood.store.calls import (
     list_objects,
     put_in_parts,
     put_object,
+    read_answer,
     rename_object,
 )
-from lancewood.store.clients import clients_for
 from lancewood.store.lockfile import queued
 from lancewood.store.options import StorageOptions, is_harmless
 
