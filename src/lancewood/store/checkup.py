@@ -29,7 +29,7 @@ from lancewood.errors import (
 )
 from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
 from lancewood.store.disk import DiskStore
-from lancewood.store.readback import put_new_settled
+from lancewood.store.retry import put_new_settled
 from lancewood.store.wholefile import LOCAL_KINDS, mount_kind
 
 CORNER = "_lancewood_doctor"

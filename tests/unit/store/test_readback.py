@@ -11,8 +11,7 @@ import pytest
 from lancewood.errors import CommitUnknownError, StorageError
 from lancewood.store.base import PutOutcome, Store
 from lancewood.store.memory import MemoryStore
-from lancewood.store.readback import put_new_settled
-from lancewood.store.retry import UNCLEAR_PUTS
+from lancewood.store.retry import UNCLEAR_PUTS, put_new_settled
 from lancewood.testing.faults import FaultyStore, Killed, WatchedStore
 
 T = TypeVar("T")

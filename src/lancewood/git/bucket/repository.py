@@ -29,8 +29,7 @@ from lancewood.git.repository import GitRepository, already_there, check_kind, n
 from lancewood.store.base import PutOutcome, ReplaceOutcome, Store, is_there
 from lancewood.store.checkup import check_compare_and_swap
 from lancewood.store.locate import open_store
-from lancewood.store.readback import put_new_settled
-from lancewood.store.retry import BUCKET_RACES
+from lancewood.store.retry import BUCKET_RACES, put_new_settled
 
 CONFIG = "config"
 T = TypeVar("T")
