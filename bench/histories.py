@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import lancewood as lw
-from lancewood.git.hashes import Hash
 from lancewood.git.objects import FILE, TREE, Signature, TreeEntry
 from lancewood.git.repository import GitRepository
+from lancewood.git.values import Hash
 
 _MAIN = "refs/heads/main"
 _FIRST_SECOND = 1_700_000_000

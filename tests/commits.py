@@ -10,8 +10,8 @@ import random
 from collections.abc import Sequence
 
 from lancewood.errors import NotFoundError
-from lancewood.git.hashes import Hash
 from lancewood.git.objects import Commit, Signature
+from lancewood.git.values import Hash
 
 TREE = Hash(hashlib.sha256(b"tree").hexdigest())
 

@@ -19,8 +19,8 @@ from lancewood.git.bucket import ref_objects, ref_reading
 from lancewood.git.bucket.ref_objects import Seen
 from lancewood.git.bucket.refs import BucketRefs
 from lancewood.git.bucket.repository import BucketRepository
-from lancewood.git.hashes import ZERO, Hash
 from lancewood.git.signature import Signature
+from lancewood.git.values import ZERO, Hash
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
 from lancewood.store.retry import UNCLEAR_PUTS

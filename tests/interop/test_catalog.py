@@ -24,7 +24,7 @@ from lancewood.catalog.repository_tags import member_tag, protect, protection_ta
 from lancewood.catalog.tables import TableTree
 from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import load_snapshot
-from lancewood.git.hashes import Hash
+from lancewood.git.values import Hash
 from lancewood.store.disk import DiskStore
 
 pytestmark = pytest.mark.usefixtures("no_commit_under_way")

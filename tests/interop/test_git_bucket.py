@@ -20,10 +20,10 @@ from lancewood.errors import FormatError, NotFoundError, UnsupportedError
 from lancewood.git.bucket import refs
 from lancewood.git.bucket.ref_objects import deleted, making
 from lancewood.git.bucket.repository import BucketRepository
-from lancewood.git.hashes import Hash
 from lancewood.git.history import walk
 from lancewood.git.repository import GitRepository
 from lancewood.git.revisions import resolve
+from lancewood.git.values import Hash
 from lancewood.store.locate import open_store
 
 MAIN = "refs/heads/main"

@@ -10,10 +10,10 @@ import pytest
 from tests.interop.git_judge import ADA, check, commit, git
 
 from lancewood.errors import RetryableConflictError
-from lancewood.git.hashes import Hash
 from lancewood.git.ref_files import locked
 from lancewood.git.refs import Refs
 from lancewood.git.repository import GitRepository
+from lancewood.git.values import Hash
 
 MAIN = "refs/heads/main"
 

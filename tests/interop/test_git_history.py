@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from tests.commits import random_parents
 
-from lancewood.git.hashes import Hash
 from lancewood.git.history import is_ancestor, merge_base, merge_bases, reachable, walk
 from lancewood.git.objects import Objects
+from lancewood.git.values import Hash
 
 COUNT = 80
 CASES = [(1, 0), (2, 40), (3, 5000), (4, 5000)]

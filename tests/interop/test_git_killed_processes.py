@@ -23,7 +23,7 @@ import os, signal, sys, threading
 from pathlib import Path
 from lancewood.git.repository import GitRepository
 from lancewood.git.objects import Signature, TreeEntry, FILE, TREE
-from lancewood.git.hashes import ZERO
+from lancewood.git.values import ZERO
 
 path, at, case = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 ADA = Signature("Ada", "ada@example.org", int(sys.argv[4]), 0)  # the same calls each time

@@ -11,9 +11,9 @@ import pytest
 
 from lancewood.errors import LancewoodError
 from lancewood.git import packs as quickpack
-from lancewood.git.hashes import Hash
 from lancewood.git.objects import Objects
 from lancewood.git.packs import QuickPacks
+from lancewood.git.values import Hash
 
 
 def git(path: Path, *words: str, given: bytes | None = None) -> str:

@@ -18,8 +18,8 @@ from tests.breadth import daily
 from tests.interop import git_judge
 
 from lancewood.errors import ConflictError, InvalidInputError
-from lancewood.git.hashes import Hash
 from lancewood.git.history import merge_bases
+from lancewood.git.values import Hash
 from lancewood.repo.looking.status import State
 from lancewood.repo.repository import Repository
 

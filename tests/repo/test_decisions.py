@@ -11,10 +11,10 @@ from tests.repo.locations import every_day, everywhere
 from tests.repo.scene import ONE, TWO, Scene
 
 from lancewood.errors import FormatError, InvalidInputError
-from lancewood.git.hashes import Hash
 from lancewood.git.names import checked_ref
 from lancewood.git.objects import FILE, LINK, TREE, TreeEntry
 from lancewood.git.signature import Signature
+from lancewood.git.values import Hash
 from lancewood.jobs.uniting.decisions import Decision
 from lancewood.repo.context import RepoContext
 from lancewood.repo.decisions import (

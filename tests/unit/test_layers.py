@@ -256,7 +256,7 @@ def test_every_inner_room_is_in_the_table(room: str) -> None:
         ("cli", "from lancewood.table.by_uri import open"),
         ("cli", "def f():\n    from lancewood.repo.repository import Repository"),
         ("pipeline", "from lancewood.engine.snapshot import Snapshot"),
-        ("pipeline", "from lancewood.git.hashes import Hash"),
+        ("pipeline", "from lancewood.git.values import Hash"),
         ("pipeline", "from lancewood.repo.looking.view import View"),
     ],
 )

@@ -19,11 +19,10 @@ from hashlib import sha256
 from typing import Protocol
 
 from lancewood.catalog.files import ObjectSink, file_entries
-from lancewood.git.hashes import Hash
 from lancewood.git.history import merge_bases
 from lancewood.git.objects import TREE, Commit, Objects, TreeEntry
 from lancewood.git.text_merge import Favor, is_text, merge_texts
-from lancewood.git.values import encode_tree
+from lancewood.git.values import Hash, encode_tree
 
 _DEEPEST = 200
 """The most nested directories that both sides changed; anything deeper is a conflict."""

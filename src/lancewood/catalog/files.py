@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 from lancewood.catalog.names import TABLES_DIR, checked_paths
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError
-from lancewood.git.hashes import Hash
 from lancewood.git.objects import FILE, TREE, Objects, TreeEntry
+from lancewood.git.values import Hash
 
 _MOST_FILES = 1_000_000
 """The most files of one commit: trees that share subtrees can name more than fit in memory."""

@@ -24,10 +24,10 @@ from lancewood.engine.location import Location
 from lancewood.engine.staging import LandingState, find_landing
 from lancewood.engine.versions import newest_version
 from lancewood.errors import LancewoodError, NotFoundError
-from lancewood.git.hashes import ZERO, Hash
 from lancewood.git.names import HEAD, RepositoryRoot
 from lancewood.git.objects import Commit, Objects, TreeEntry
 from lancewood.git.repository import GitRepository
+from lancewood.git.values import ZERO, Hash
 from lancewood.model.lines import Landing
 from lancewood.store.base import Store
 

@@ -23,8 +23,8 @@ from lancewood.catalog.names import (
 )
 from lancewood.catalog.pin import Pin, decode_pin, encode_pin
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError
-from lancewood.git.hashes import Hash
 from lancewood.git.objects import Objects, TreeEntry
+from lancewood.git.values import Hash
 
 _FILE, _TREE = 0o100644, 0o040000
 _MOST_CACHED = 32 << 20

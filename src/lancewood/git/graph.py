@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import zip_longest
 
-from lancewood.git.hashes import Hash
 from lancewood.git.objects import Commit
+from lancewood.git.values import Hash
 
 
 def graph_lines(

@@ -13,8 +13,8 @@ from itertools import islice
 from typing import Protocol
 
 from lancewood.errors import InvalidInputError
-from lancewood.git.hashes import Hash
 from lancewood.git.objects import Commit
+from lancewood.git.values import Hash
 
 LOOKAHEAD = 1024
 

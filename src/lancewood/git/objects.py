@@ -20,7 +20,6 @@ from lancewood.errors import (
     StorageError,
     found_in,
 )
-from lancewood.git.hashes import Hash, checked_hash
 from lancewood.git.loose import MOST_BYTES, LooseObjects, pack_loose, unpack_loose
 from lancewood.git.packs import Packs
 from lancewood.git.protocols import Loose, Packed
@@ -32,7 +31,9 @@ from lancewood.git.values import (
     PROGRAM,
     TREE,
     Commit,
+    Hash,
     TreeEntry,
+    checked_hash,
     decode_commit,
     decode_tag,
     decode_tree,

@@ -15,8 +15,8 @@ from contextlib import suppress
 from struct import unpack, unpack_from
 
 from lancewood.errors import FormatError, NotFoundError
-from lancewood.git.hashes import Hash
 from lancewood.git.loose import MOST_BYTES
+from lancewood.git.values import Hash
 from lancewood.store.base import Store
 
 _BLOCK = 1 << 18

@@ -24,9 +24,9 @@ from dulwich.object_format import SHA256
 from dulwich.object_store import BaseObjectStore, DiskObjectStore
 
 from lancewood.errors import FormatError, StorageError
-from lancewood.git.hashes import Hash, is_hash
 from lancewood.git.loose import MOST_BYTES, LooseObjects
 from lancewood.git.pack import PackDirectory
+from lancewood.git.values import Hash, is_hash
 from lancewood.store.disk import DiskStore
 from lancewood.store.disk_root import refuse_links
 

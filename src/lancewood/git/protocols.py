@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from lancewood.git.hashes import Hash
 from lancewood.git.reflog import LogEntry
 from lancewood.git.signature import Signature
 from lancewood.git.syncing import Unsettled
+from lancewood.git.values import Hash
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,9 @@ from lancewood.errors import (
     RetryableConflictError,
     StorageError,
 )
-from lancewood.git.hashes import ZERO, Hash, is_hash
 from lancewood.git.names import HEAD, is_ref
 from lancewood.git.ref_files import RefFiles, locked
+from lancewood.git.values import ZERO, Hash, is_hash
 from lancewood.store.disk_root import refuse_links
 from lancewood.store.wholefile import move_over, read_file, stage, sync_directory
 

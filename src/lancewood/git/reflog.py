@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from lancewood.errors import FormatError, InvalidInputError, StorageError
-from lancewood.git.hashes import Hash
 from lancewood.git.signature import Signature
+from lancewood.git.values import Hash
 
 _BLOCK = 1 << 16
 _MOST_BYTES = 1 << 20

@@ -23,7 +23,6 @@ from lancewood.errors import (
     NotFoundError,
     StorageError,
 )
-from lancewood.git.hashes import ZERO, Hash, checked_hash
 from lancewood.git.names import HEAD, HEADS, checked_branch, checked_ref
 from lancewood.git.protocols import Head
 from lancewood.git.reading import SYMBOLIC, PackedRefs, RefReader
@@ -31,6 +30,7 @@ from lancewood.git.ref_files import LEFT_BEHIND, PATIENCE, RefFiles, lock, locke
 from lancewood.git.reflog import Appended, LogEntry, append, encode_entry, read_newest_first
 from lancewood.git.signature import Signature
 from lancewood.git.syncing import Unsettled, sync_paths
+from lancewood.git.values import ZERO, Hash, checked_hash
 from lancewood.store.lockfile import Badges, is_dead, release_dead
 from lancewood.store.retry import LOST_RACES
 from lancewood.store.wholefile import stage

@@ -14,10 +14,10 @@ from itertools import islice
 from typing import NamedTuple
 
 from lancewood.errors import InvalidInputError, NotFoundError
-from lancewood.git.hashes import ZERO, Hash, is_hash
 from lancewood.git.names import HEAD, HEADS, TAGS, is_ref
 from lancewood.git.objects import Commit
 from lancewood.git.repository import GitRepository
+from lancewood.git.values import ZERO, Hash, is_hash
 
 _MOST_LISTED = 10
 

@@ -10,12 +10,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NewType
 
 from dulwich.errors import ObjectFormatException
 from dulwich.objects import parse_tree
 
 from lancewood.errors import FormatError, InvalidInputError
-from lancewood.git.hashes import Hash, checked_hash, is_hash
 from lancewood.git.names import checked_tag, is_dot_git
 from lancewood.git.signature import Signature
 
@@ -199,3 +199,27 @@ def _check_name(name: str) -> None:
         name.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as cause:
         raise InvalidInputError(f"{name!r} is not allowed as a name in a tree: UTF-8") from cause
+
+
+Hash = NewType("Hash", str)
+
+ZERO = Hash("0" * 64)
+"""Stands where there is no object: before a ref was made, after it was deleted."""
+
+_is_hash = re.compile(r"[0-9a-f]{64}").fullmatch
+
+
+def is_hash(text: str) -> bool:
+    """Whether a text is a full hash."""
+    return _is_hash(text) is not None
+
+
+def checked_hash(text: str) -> Hash:
+    """The hash of an object; raises InvalidInputError for a text that names none."""
+    if not isinstance(text, str) or not is_hash(text):
+        raise InvalidInputError(
+            f"{text!r} is not the full hash of an object: that is 64 lower-case hexadecimal digits"
+        )
+    if text == ZERO:
+        raise InvalidInputError("64 zeros are the hash of no object")
+    return Hash(text)

@@ -18,8 +18,8 @@ from typing import Any
 
 from lancewood import errors
 from lancewood.errors import InvalidInputError, LancewoodError
-from lancewood.git.hashes import Hash
 from lancewood.git.history import Commits, reachable
+from lancewood.git.values import Hash
 
 _MOST_TOLD = 10
 RUN = "Lancewood-Run"

@@ -27,7 +27,6 @@ from lancewood.errors import (
     LancewoodError,
     StorageError,
 )
-from lancewood.git.hashes import Hash, checked_hash, is_hash
 from lancewood.git.loose import MOST_BYTES
 from lancewood.git.names import HEAD, checked_ref
 from lancewood.git.objects import TREE, Objects, TreeEntry
@@ -35,7 +34,7 @@ from lancewood.git.reading import SYMBOLIC
 from lancewood.git.repository import GitRepository, new_config
 from lancewood.git.signature import Signature
 from lancewood.git.syncing import sync_paths
-from lancewood.git.values import encode_commit, encode_tree
+from lancewood.git.values import Hash, checked_hash, encode_commit, encode_tree, is_hash
 from lancewood.items.folder import ItemFolder, checked_item
 from lancewood.items.outcome import ItemDone, ItemOutcome, check_claims_none, made_by, with_run
 from lancewood.model.refs import MAIN

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from lancewood.catalog.pin import Pin, encode_pin
     from lancewood.format.refs import decode_object
     from lancewood.git.graph import graph_lines
-    from lancewood.git.hashes import ZERO, Hash
     from lancewood.git.names import (
         HEAD,
         HEADS,
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from lancewood.git.reflog import LogEntry
     from lancewood.git.refs import Head
     from lancewood.git.signature import Signature
+    from lancewood.git.values import ZERO, Hash
     from lancewood.model.refs import MAIN
     from lancewood.repo.bringing.merge_plan import check_nothing_beside
     from lancewood.repo.committing.swapping import FilesBeside, swap
@@ -73,7 +73,7 @@ _NAMES = {
     "lancewood.catalog.names": "branch_ref checked_table own_table own_table_uri pin_file tag_ref",
     "lancewood.catalog.pin": "Pin encode_pin",
     "lancewood.format.refs": "decode_object",
-    "lancewood.git.hashes": "Hash ZERO",
+    "lancewood.git.values": "Hash ZERO",
     "lancewood.git.names": (
         "HEAD HEADS RepositoryRoot TAGS below checked_branch checked_ref checked_tag is_uri"
     ),

@@ -18,11 +18,11 @@ from lancewood.catalog.names import branch_ref
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError
-from lancewood.git.hashes import Hash
 from lancewood.git.names import HEADS, RepositoryRoot, below
 from lancewood.git.objects import TreeEntry
 from lancewood.git.repository import GitRepository
 from lancewood.git.revisions import resolve
+from lancewood.git.values import Hash
 from lancewood.model.ids import Version
 from lancewood.model.refs import called
 from lancewood.store.base import Store

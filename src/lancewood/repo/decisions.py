@@ -24,10 +24,10 @@ from lancewood.catalog.files import file_entries, put_beside
 from lancewood.catalog.names import checked_table
 from lancewood.errors import FormatError, InvalidInputError
 from lancewood.format.refs import decode_object
-from lancewood.git.hashes import Hash
 from lancewood.git.history import is_ancestor
 from lancewood.git.names import checked_ref
 from lancewood.git.objects import Objects, Signature, TreeEntry
+from lancewood.git.values import Hash
 from lancewood.jobs.uniting.decisions import Decision
 from lancewood.repo.committing.swapping import swap_ref
 from lancewood.repo.context import RepoContext

@@ -22,10 +22,10 @@ from lancewood.engine.snapshot import load_snapshot
 from lancewood.engine.staging import find_landing
 from lancewood.engine.versions import load_refs
 from lancewood.errors import LancewoodError, NotFoundError
-from lancewood.git.hashes import ZERO, Hash
 from lancewood.git.names import HEAD, TAGS, real_repository_root
 from lancewood.git.objects import Commit
 from lancewood.git.opening import open_git
+from lancewood.git.values import ZERO, Hash
 from lancewood.model.ids import Version
 from lancewood.model.refs import BranchName
 from lancewood.repo.context import RepoContext

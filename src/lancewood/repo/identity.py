@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dulwich.config import StackedConfig
 
 from lancewood.errors import InvalidInputError
-from lancewood.git.hashes import Hash
 from lancewood.git.objects import Commit, Signature
 from lancewood.git.repository import GitRepository
+from lancewood.git.values import Hash
 from lancewood.model.refs import MAIN
 
 _is_author = re.compile(r"\s*([^<>\n\0]*?)\s*<([^<>\s\0]*)>\s*").fullmatch

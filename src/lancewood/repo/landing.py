@@ -30,7 +30,7 @@ from lancewood.errors import (
     NotFoundError,
     RetryableConflictError,
 )
-from lancewood.git.hashes import Hash
+from lancewood.git.values import Hash
 from lancewood.model.ids import Version, version_words
 from lancewood.model.lines import has_own_ids
 from lancewood.model.refs import BranchName

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from lancewood.catalog.names import full_ref
 from lancewood.errors import InvalidInputError
-from lancewood.git.hashes import Hash
+from lancewood.git.values import Hash
 from lancewood.repo.context import RepoContext
 
 if TYPE_CHECKING:

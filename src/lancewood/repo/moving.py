@@ -32,9 +32,9 @@ from lancewood.errors import (
     RetryableConflictError,
     UnsupportedError,
 )
-from lancewood.git.hashes import Hash
 from lancewood.git.objects import Signature
 from lancewood.git.refs import Head
+from lancewood.git.values import Hash
 from lancewood.model.refs import called
 from lancewood.repo.context import RepoContext
 from lancewood.repo.identity import author_of

@@ -25,9 +25,9 @@ from urllib.parse import quote, unquote
 
 from lancewood.errors import FormatError, IncompatibleConflictError, NotFoundError
 from lancewood.format.refs import decode_object
-from lancewood.git.hashes import Hash, is_hash
 from lancewood.git.history import is_ancestor
 from lancewood.git.objects import Objects
+from lancewood.git.values import Hash, is_hash
 from lancewood.model.ids import MAX_U64, Version
 from lancewood.model.refs import MAIN
 from lancewood.repo.context import RepoContext

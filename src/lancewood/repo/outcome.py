@@ -20,7 +20,7 @@ from lancewood.errors import (
     MergeConflictError,
     StorageError,
 )
-from lancewood.git.hashes import Hash
+from lancewood.git.values import Hash
 
 if TYPE_CHECKING:
     from lancewood.jobs.counts import Merged

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from lancewood.errors import InvalidInputError
-from lancewood.git.hashes import Hash
+from lancewood.git.values import Hash
 from lancewood.jobs.upkeep.retention import IN_FLIGHT
 from lancewood.repo.context import RepoContext
 

@@ -18,8 +18,8 @@ from lancewood.catalog.files import (
 from lancewood.catalog.names import checked_path, checked_paths
 from lancewood.catalog.tables import TableTree
 from lancewood.errors import FormatError, InvalidInputError
-from lancewood.git.hashes import Hash
 from lancewood.git.objects import TREE, Objects, TreeEntry
+from lancewood.git.values import Hash
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from lancewood.catalog import reachable, tables
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.reachable import PinWalk, pinned
 from lancewood.errors import FormatError, NotFoundError
-from lancewood.git.hashes import Hash
 from lancewood.git.objects import FILE, TREE, Commit, Objects, Signature, TreeEntry
 from lancewood.git.repository import GitRepository
+from lancewood.git.values import Hash
 
 
 @pytest.fixture

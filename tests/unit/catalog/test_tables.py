@@ -13,8 +13,8 @@ from lancewood.catalog import tables
 from lancewood.catalog.pin import encode_pin
 from lancewood.catalog.tables import TableTree, blob_hash_of
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError
-from lancewood.git.hashes import Hash
 from lancewood.git.objects import FILE, LINK, TREE, Objects, TreeEntry
+from lancewood.git.values import Hash
 
 
 class Counted(Objects):

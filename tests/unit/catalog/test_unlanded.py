@@ -12,8 +12,8 @@ import lancewood as lw
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.reachable import unlanded, waiting
 from lancewood.errors import NotFoundError
-from lancewood.git.hashes import Hash
 from lancewood.git.repository import GitRepository
+from lancewood.git.values import Hash
 from lancewood.table.table import Table
 
 

@@ -17,9 +17,9 @@ from lancewood.engine.snapshot.revisions import branch_location
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.engine.staging.landing import Landed, land
 from lancewood.engine.staging.staging import Stage
-from lancewood.git.hashes import Hash
 from lancewood.git.objects import Signature
 from lancewood.git.repository import GitRepository
+from lancewood.git.values import Hash
 from lancewood.model.refs import BranchName
 from lancewood.store.disk import DiskStore
 from lancewood.table.table import Table

@@ -21,11 +21,11 @@ from lancewood.git import pack
 from lancewood.git.bucket import repository as making
 from lancewood.git.bucket.refs import BucketRefs
 from lancewood.git.bucket.repository import BucketConfig, BucketRepository
-from lancewood.git.hashes import Hash
 from lancewood.git.names import below, is_uri, parse_repository_root, real_repository_root
 from lancewood.git.opening import init_git, open_git
 from lancewood.git.repository import GitRepository
 from lancewood.git.signature import Signature
+from lancewood.git.values import Hash
 from lancewood.items.writing import PackedObjects, write_pack
 from lancewood.store.base import Store
 from lancewood.store.locate import open_store

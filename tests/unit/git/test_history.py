@@ -12,10 +12,10 @@ from tests.commits import MemoryCommits, random_parents
 
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.git import history, objects
-from lancewood.git.hashes import Hash
 from lancewood.git.history import is_ancestor, merge_base, merge_bases, reachable, walk
 from lancewood.git.objects import Objects
 from lancewood.git.signature import Signature
+from lancewood.git.values import Hash
 
 
 @pytest.fixture

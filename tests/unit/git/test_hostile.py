@@ -14,11 +14,10 @@ import pytest
 from tests.bounded import bounded
 
 from lancewood.errors import FormatError, InvalidInputError, LancewoodError, StorageError
-from lancewood.git.hashes import Hash
 from lancewood.git.names import checked_branch
 from lancewood.git.objects import FILE, Signature, TreeEntry
 from lancewood.git.repository import GitRepository
-from lancewood.git.values import decode_commit
+from lancewood.git.values import Hash, decode_commit
 from lancewood.items import writing as newpack
 
 MAIN = "refs/heads/main"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lancewood.errors import NotFoundError
-from lancewood.git.hashes import Hash
 from lancewood.git.objects import FILE, TREE, Objects, Signature, TreeEntry
+from lancewood.git.values import Hash
 
 ADA = Signature("Ada", "ada@example.org", 1_700_000_000, -90)
 BEN = Signature("Ben Ö", "ben@example.org", 1_700_000_100, 330)

@@ -20,8 +20,8 @@ from lancewood.errors import (
     StorageError,
 )
 from lancewood.git import loose, objects
-from lancewood.git.hashes import ZERO, Hash
 from lancewood.git.objects import FILE, Objects, Signature, TreeEntry
+from lancewood.git.values import ZERO, Hash
 
 ADA = Signature("Ada", "ada@example.org", 1_700_000_000, 0)
 H = Hash("ab" * 32)

@@ -15,12 +15,12 @@ from lancewood.errors import (
 )
 from lancewood.git.bucket.refs import BucketRefs
 from lancewood.git.bucket.repository import BucketRepository
-from lancewood.git.hashes import ZERO, Hash
 from lancewood.git.protocols import Head, RefStore
 from lancewood.git.reflog import LogEntry
 from lancewood.git.refs import Refs
 from lancewood.git.repository import GitRepository
 from lancewood.git.signature import Signature
+from lancewood.git.values import ZERO, Hash
 from lancewood.store.base import Store
 from lancewood.store.disk import DiskStore
 from lancewood.store.memory import MemoryStore

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from lancewood.git.hashes import ZERO
 from lancewood.git.objects import FILE, Signature, TreeEntry
 from lancewood.git.repository import GitRepository
+from lancewood.git.values import ZERO
 
 MAIN = "refs/heads/main"
 WRITERS, COUNT = 8, 15

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from lancewood.errors import InvalidInputError, NotFoundError
-from lancewood.git.hashes import Hash
 from lancewood.git.repository import GitRepository
 from lancewood.git.revisions import resolve
 from lancewood.git.signature import Signature
+from lancewood.git.values import Hash
 
 ADA = Signature("Ada", "ada@example.com", 1_700_000_000, 60)
 

@@ -7,12 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lancewood.errors import FormatError, InvalidInputError
-from lancewood.git.hashes import ZERO, Hash, checked_hash
 from lancewood.git.signature import Signature
 from lancewood.git.values import (
     FILE,
     TREE,
+    ZERO,
+    Hash,
     TreeEntry,
+    checked_hash,
     decode_commit,
     decode_tag,
     decode_tree,

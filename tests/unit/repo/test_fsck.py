@@ -16,7 +16,7 @@ from tests.repo.locations import Where
 from tests.repo.scene import ONE, TWO, Scene, rows
 
 from lancewood.errors import NotFoundError, StorageError
-from lancewood.git.hashes import Hash
+from lancewood.git.values import Hash
 from lancewood.repo.fsck import FaultKind, FsckReport
 from lancewood.repo.gc.needed import TableBranch
 from lancewood.repo.outcome import NotLandedWarning

@@ -15,10 +15,10 @@ from lancewood.errors import (
     RetryableConflictError,
     StorageError,
 )
-from lancewood.git.hashes import Hash
 from lancewood.git.objects import Signature
 from lancewood.git.refs import Refs
 from lancewood.git.repository import GitRepository
+from lancewood.git.values import Hash
 from lancewood.repo.committing.swapping import has_landed, swap
 from lancewood.repo.context import RepoContext
 from lancewood.repo.identity import first_line

@@ -11,7 +11,7 @@ import pytest
 import lancewood as lw
 from lancewood.engine.versions.refs import load_branch
 from lancewood.errors import IncompatibleConflictError
-from lancewood.git.hashes import Hash
+from lancewood.git.values import Hash
 from lancewood.model.refs import BranchName
 from lancewood.repo.writing.writable import BranchMovedError, goes_on, landed_source, writable_head
 

@@ -15,10 +15,10 @@ from functools import partial
 from typing import TypeVar
 
 from lancewood.errors import FormatError, NotFoundError, StorageError, UnsupportedError
-from lancewood.git.hashes import Hash, is_hash
 from lancewood.git.loose import unpack_loose
 from lancewood.git.pack import PackDirectory
 from lancewood.git.syncing import Unsettled
+from lancewood.git.values import Hash, is_hash
 from lancewood.store.base import Store
 from lancewood.store.retry import UNCLEAR_PUTS
 

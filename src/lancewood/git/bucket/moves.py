@@ -22,9 +22,9 @@ from uuid import uuid4
 from lancewood.errors import FormatError, LancewoodError, NotFoundError, StorageError
 from lancewood.git.bucket.loose import at_once
 from lancewood.git.bucket.ref_objects import RefObjects, Seen
-from lancewood.git.hashes import ZERO, Hash
 from lancewood.git.names import HEAD, is_ref
 from lancewood.git.reflog import LogEntry, decode_entry, whole_lines_backwards
+from lancewood.git.values import ZERO, Hash
 from lancewood.store.base import ObjectInfo, Store
 
 MOVES = "lancewood/moves"

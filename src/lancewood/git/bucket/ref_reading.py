@@ -26,7 +26,6 @@ from lancewood.git.bucket.ref_objects import (
     Seen,
     is_making,
 )
-from lancewood.git.hashes import Hash, is_hash
 from lancewood.git.names import HEAD, HEADS, is_ref
 from lancewood.git.reading import (
     SYMBOLIC,
@@ -38,6 +37,7 @@ from lancewood.git.reading import (
     standing_value,
     without,
 )
+from lancewood.git.values import Hash, is_hash
 from lancewood.store.retry import BUCKET_RACES
 
 _KEY = "packed-refs"

@@ -25,13 +25,13 @@ from lancewood.git.bucket.loose import at_once
 from lancewood.git.bucket.moves import LogLines, Moves
 from lancewood.git.bucket.ref_objects import RefObjects, Seen, deleted, making
 from lancewood.git.bucket.ref_reading import BucketRefReader
-from lancewood.git.hashes import ZERO, Hash, checked_hash
 from lancewood.git.names import HEAD, HEADS, checked_branch, checked_ref
 from lancewood.git.protocols import Head
 from lancewood.git.reading import SYMBOLIC
 from lancewood.git.reflog import LogEntry, encode_entry
 from lancewood.git.signature import Signature
 from lancewood.git.syncing import Unsettled
+from lancewood.git.values import ZERO, Hash, checked_hash
 from lancewood.store.base import Store
 from lancewood.store.checkup import check_compare_and_swap
 from lancewood.store.retry import REF_RACES, UNCLEAR_PUTS, Retry

@@ -25,10 +25,10 @@ from lancewood.engine.location import real_path
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.staging import find_landing, is_in_place, land
 from lancewood.errors import ConflictError, LancewoodError, NotFoundError
-from lancewood.git.hashes import Hash
 from lancewood.git.names import HEADS
 from lancewood.git.opening import open_git
 from lancewood.git.repository import GitRepository
+from lancewood.git.values import Hash
 from lancewood.model.ids import Version
 from lancewood.model.lines import Landing
 from lancewood.model.refs import MAIN

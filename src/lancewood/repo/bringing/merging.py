@@ -28,9 +28,9 @@ from lancewood.errors import (
     LancewoodError,
     RetryableConflictError,
 )
-from lancewood.git.hashes import Hash
 from lancewood.git.history import is_ancestor, merge_bases
 from lancewood.git.objects import Signature
+from lancewood.git.values import Hash
 from lancewood.jobs.publishing.work import Work
 from lancewood.jobs.uniting.plan import Uniting
 from lancewood.model.refs import MAIN

@@ -24,8 +24,8 @@ from lancewood.errors import (
     LancewoodError,
     RetryableConflictError,
 )
-from lancewood.git.hashes import Hash
 from lancewood.git.objects import Commit, Signature
+from lancewood.git.values import Hash
 from lancewood.jobs.publishing.work import load_part, load_work, load_work_onto
 from lancewood.jobs.uniting.bases import Bases
 from lancewood.jobs.uniting.plan import Uniting

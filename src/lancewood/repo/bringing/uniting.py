@@ -18,9 +18,9 @@ from lancewood.engine.snapshot import (
 )
 from lancewood.engine.staging import Stage
 from lancewood.errors import InvalidInputError, LancewoodError, MergeConflictError
-from lancewood.git.hashes import Hash
 from lancewood.git.history import merge_bases
 from lancewood.git.text_merge import Favor
+from lancewood.git.values import Hash
 from lancewood.jobs.diffing.plan import nothing_before
 from lancewood.jobs.runner import LocalRunner, Runner
 from lancewood.jobs.uniting.bases import Bases

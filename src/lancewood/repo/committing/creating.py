@@ -23,8 +23,8 @@ from lancewood.engine.staging import Stage
 from lancewood.engine.versions import load_branch
 from lancewood.engine.write import WriteRequest, create_table
 from lancewood.errors import AlreadyExistsError, InvalidInputError
-from lancewood.git.hashes import Hash
 from lancewood.git.names import below
+from lancewood.git.values import Hash
 from lancewood.model.fragment import DEFAULT_FILE_VERSION
 from lancewood.model.lines import LINE_KEY, MERGED_KEY
 from lancewood.model.refs import MAIN, BranchName

@@ -20,8 +20,8 @@ from lancewood.catalog.tables import TableTree
 from lancewood.engine.location import Location
 from lancewood.engine.versions import Watch
 from lancewood.errors import NotFoundError, RetryableConflictError
-from lancewood.git.hashes import Hash
 from lancewood.git.objects import TreeEntry
+from lancewood.git.values import Hash
 from lancewood.model.ids import Version
 from lancewood.repo.context import Kept, RepoContext
 from lancewood.repo.landing import finish_moves, join_tables, land_rest

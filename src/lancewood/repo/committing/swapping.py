@@ -23,10 +23,10 @@ from lancewood.errors import (
     LancewoodError,
     RetryableConflictError,
 )
-from lancewood.git.hashes import Hash
 from lancewood.git.history import walk
 from lancewood.git.objects import Signature, TreeEntry
 from lancewood.git.text_merge import Favor
+from lancewood.git.values import Hash
 from lancewood.repo.context import RepoContext
 from lancewood.repo.identity import first_line
 from lancewood.repo.looking.view import View

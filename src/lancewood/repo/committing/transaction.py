@@ -36,8 +36,8 @@ from lancewood.errors import (
     LancewoodError,
     RetryableConflictError,
 )
-from lancewood.git.hashes import Hash
 from lancewood.git.objects import Signature
+from lancewood.git.values import Hash
 from lancewood.repo.committing.creating import NewTable, StagedTable, new_stage
 from lancewood.repo.committing.swapping import Beside, FileChange, FilesBeside, swap
 from lancewood.repo.context import RepoContext

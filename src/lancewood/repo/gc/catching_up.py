@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from lancewood.catalog.reachable import waiting
 from lancewood.errors import ConflictError, LancewoodError
-from lancewood.git.hashes import Hash
 from lancewood.git.names import HEADS
+from lancewood.git.values import Hash
 from lancewood.repo.context import RepoContext
 from lancewood.repo.gc.needed import Stays, TableBranch
 from lancewood.repo.landing import finish_moves, land_pin, pending_tables

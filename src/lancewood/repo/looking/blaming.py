@@ -21,9 +21,9 @@ from lancewood.catalog.pin import Pin
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.staging import find_landing
 from lancewood.errors import NotFoundError
-from lancewood.git.hashes import Hash
 from lancewood.git.history import walk
 from lancewood.git.objects import Commit
+from lancewood.git.values import Hash
 from lancewood.jobs.blaming import BlameRows, History, Line, Touching, Writer
 from lancewood.model.ids import Version
 from lancewood.repo.context import RepoContext

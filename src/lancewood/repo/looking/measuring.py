@@ -15,8 +15,8 @@ from uuid import UUID
 
 from lancewood.catalog.pin import Pin
 from lancewood.errors import InvalidInputError, LancewoodError, UnsupportedError
-from lancewood.git.hashes import Hash
 from lancewood.git.history import merge_bases
+from lancewood.git.values import Hash
 from lancewood.jobs.counts import RowCounts
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.index import SYSTEM_INDICES, kind_name

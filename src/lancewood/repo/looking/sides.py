@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from lancewood.catalog.names import checked_table
 from lancewood.catalog.tables import TableTree
 from lancewood.errors import InvalidInputError, NotFoundError
-from lancewood.git.hashes import Hash
 from lancewood.git.history import merge_bases
 from lancewood.git.names import HEAD
 from lancewood.git.objects import Commit
 from lancewood.git.revisions import Range, parse_range
+from lancewood.git.values import Hash
 from lancewood.repo.context import RepoContext, near
 
 if TYPE_CHECKING:

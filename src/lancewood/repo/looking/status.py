@@ -18,7 +18,7 @@ from lancewood.catalog.names import TABLES_DIR, lance_branch, own_table, own_tab
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
 from lancewood.errors import LancewoodError
-from lancewood.git.hashes import Hash
+from lancewood.git.values import Hash
 
 if TYPE_CHECKING:
     from lancewood.repo.context import RepoContext

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from lancewood.catalog.names import checked_table
 from lancewood.catalog.pin import Pin
 from lancewood.errors import InvalidInputError, NotFoundError
-from lancewood.git.hashes import Hash
 from lancewood.git.history import Commits, is_ancestor, walk
 from lancewood.git.objects import Commit
+from lancewood.git.values import Hash
 from lancewood.repo.context import RepoContext, near
 from lancewood.repo.identity import reverted_in
 

@@ -28,10 +28,10 @@ from lancewood.errors import (
     RetryableConflictError,
 )
 from lancewood.format.layout import TREE_DIR
-from lancewood.git.hashes import Hash
 from lancewood.git.history import is_ancestor
 from lancewood.git.names import HEADS
 from lancewood.git.objects import Signature
+from lancewood.git.values import Hash
 from lancewood.model.refs import BranchName
 from lancewood.repo.context import RepoContext
 from lancewood.repo.naming.tags import NamedCommits

@@ -21,8 +21,8 @@ from lancewood.errors import (
     NotFoundError,
     RetryableConflictError,
 )
-from lancewood.git.hashes import Hash
 from lancewood.git.names import TAGS, checked_ref
+from lancewood.git.values import Hash
 from lancewood.repo.context import RepoContext, near
 from lancewood.table.by_name import ByName
 

@@ -19,8 +19,8 @@ from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.engine.versions import load_transaction, load_transaction_of, versions_since
 from lancewood.errors import IncompatibleConflictError
 from lancewood.format.manifest import content_digest
-from lancewood.git.hashes import Hash
 from lancewood.git.history import walk
+from lancewood.git.values import Hash
 from lancewood.model.ids import Version
 from lancewood.model.manifest import Manifest
 from lancewood.model.transaction import STAGED_PROPERTY, Clone

@@ -28,7 +28,7 @@ from lancewood.errors import (
     RetryableConflictError,
 )
 from lancewood.format.manifest import content_digest
-from lancewood.git.hashes import Hash
+from lancewood.git.values import Hash
 from lancewood.model.ids import Version
 from lancewood.model.lines import has_own_ids
 from lancewood.model.refs import Branch, BranchName, called
