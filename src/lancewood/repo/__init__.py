@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
     from lancewood.catalog.pin import Pin, encode_pin
     from lancewood.format.refs import decode_object
-    from lancewood.git.graph import graph_lines
+    from lancewood.git.history import graph_lines
     from lancewood.git.names import (
         HEAD,
         HEADS,
@@ -80,7 +80,7 @@ _NAMES = {
     "lancewood.git.objects": "Commit",
     "lancewood.git.reflog": "LogEntry",
     "lancewood.git.refs": "Head",
-    "lancewood.git.graph": "graph_lines",
+    "lancewood.git.history": "graph_lines",
     "lancewood.git.signature": "Signature",
     "lancewood.model.refs": "MAIN",
     "lancewood.repo.bringing.merge_plan": "check_nothing_beside",

@@ -8,7 +8,7 @@ from textwrap import dedent
 import pytest
 from tests.commits import MemoryCommits, random_parents
 
-from lancewood.git.graph import graph_lines as lines
+from lancewood.git.history import graph_lines as lines
 from lancewood.git.history import walk
 from lancewood.git.objects import Commit
 
