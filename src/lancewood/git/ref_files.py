@@ -8,13 +8,27 @@ somebody else, and nothing is written or deleted where its links lead. A lock is
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import stat
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from typing import cast
 
-from lancewood.errors import RetryableConflictError, StorageError
-from lancewood.git.names import is_ref
+from dulwich.errors import PackedRefsException
+from dulwich.refs import DiskRefsContainer
+
+from lancewood.errors import (
+    AlreadyExistsError,
+    FormatError,
+    InvalidInputError,
+    RetryableConflictError,
+    StorageError,
+)
+from lancewood.git.names import HEAD, is_ref
+from lancewood.git.values import ZERO, Hash, is_hash
 from lancewood.store.disk_root import link_refused, refuse_links
 from lancewood.store.lockfile import acquire, release
+from lancewood.store.wholefile import move_over, read_file, stage, sync_directory
 
 _KEPT = 2
 """``refs/heads`` and the like stay even when they are empty."""
@@ -172,3 +186,257 @@ def lock(file: str, root: str, patience: float = PATIENCE, *, like: str | None =
 def unlock(file: str) -> None:
     """Release a lock that ``lock`` took."""
     release(f"{file}.lock")
+
+
+SYMBOLIC = "ref: "
+WORK_TREES = "worktrees"
+_MOST_STEPS = 5
+MARKER = b"lancewood: "
+"""The start of an object in a bucket that says there is no ref at this place; see
+``bucket.ref_objects``. A download may have brought one along."""
+
+
+class PackedRefs:
+    """The ``packed-refs`` of the repository at ``root``. Thread-safe."""
+
+    def __init__(self, root: str, *, fsync: bool, patience: float) -> None:
+        self.file = f"{root}/packed-refs"
+        self._root = root
+        self._fsync = fsync
+        self._patience = patience
+        self._container = DiskRefsContainer(root)
+        self._lock = threading.Lock()
+
+    def get(self, name: str) -> Hash | None:
+        """The value of one ref, or None; raises FormatError."""
+        value = self._read().get(_bytes(name))
+        return None if value is None else self._checked(value)
+
+    def starting_with(self, prefix: str) -> Iterator[tuple[str, Hash]]:
+        """Names and values, in no order. Raises FormatError."""
+        start = _bytes(prefix)
+        for name, value in self._read().items():
+            if name.startswith(start):
+                yield name.decode("utf-8", "surrogateescape"), self._checked(value)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock of the file, so that refs are not packed while the block runs."""
+        self._refuse_link()
+        with locked(self.file, self._root, self._patience):
+            yield
+
+    def remove(self, name: str) -> None:
+        """Take one ref out, durably, under the lock; other lines stay. Raises OSError."""
+        if self.get(name) is None:
+            return
+        kept = without(read_file(self.file), name)
+        move_over(stage(self._root, kept, sync=self._fsync), self.file)
+        if self._fsync:
+            sync_directory(self._root)
+
+    def _read(self) -> Mapping[bytes, bytes]:
+        self._refuse_link()
+        try:
+            self._check_regular()
+            with self._lock:
+                # Its container drops what it kept when the file is another one, and never
+                # changes a mapping that it gave away.
+                return cast("Mapping[bytes, bytes]", self._container.get_packed_refs())
+        except (PackedRefsException, ValueError) as cause:
+            raise FormatError(f"{self.file}: {cause}", file=self.file) from cause
+        except StopIteration:  # an empty file holds no refs
+            return {}
+        except OSError as cause:
+            raise StorageError(f"cannot read {self.file}: {cause.strerror}") from cause
+
+    def _refuse_link(self) -> None:
+        refuse_links(self._root, os.path.basename(self.file))
+
+    def _check_regular(self) -> None:
+        """Opening a pipe would block for ever."""
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(os.stat(self.file).st_mode):
+                raise FormatError(f"{self.file} is no file; bring it back", file=self.file)
+
+    def _checked(self, value: bytes) -> Hash:
+        text = value.decode("ascii", "replace")
+        if not is_hash(text):
+            raise FormatError(
+                f"{self.file}: {text[:100]!r} is not a hash of 64 digits", file=self.file
+            )
+        return Hash(text)
+
+
+def without(data: bytes, name: str) -> bytes:
+    """The bytes of ``packed-refs`` without one ref; other lines stay as they are."""
+    wanted = b" " + _bytes(name)
+    kept: list[bytes] = []
+    is_ours = False
+    for line in data.splitlines(keepends=True):
+        # a line that starts so belongs to the one before: what that tag stands for
+        is_ours = is_ours if line[:1] == b"^" else line.rstrip(b"\r\n")[64:] == wanted
+        if not is_ours:
+            kept.append(line)
+    return b"".join(kept)
+
+
+def _bytes(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
+
+
+class RefReader:
+    """Looks for a file first, then into ``packed-refs``: packing a ref removes its file last."""
+
+    def __init__(self, files: RefFiles, packed: PackedRefs) -> None:
+        self._files = files
+        self._packed = packed
+
+    def names(self, prefix: str) -> dict[str, Hash]:
+        """The refs whose full names start with the prefix, sorted, and their values."""
+        found: dict[str, Hash] = {}
+        hidden = set[str]()
+        for name in self.loose_names(prefix.rpartition("/")[0]):
+            if name.startswith(prefix):
+                value = self.follow(name)
+                if value is not None:
+                    found[name] = value
+                elif self.is_marked(name):
+                    hidden.add(name)
+        for name, value in self._packed.starting_with(prefix):
+            if name not in hidden:
+                found.setdefault(name, value)
+        return dict(sorted(found.items()))
+
+    def is_marked(self, name: str) -> bool:
+        """Whether a marker from a bucket is in place of a ref; it hides a packed one."""
+        data = self._data(name)
+        return data is not None and is_marker(data)
+
+    def loose_names(self, directory: str) -> Iterator[str]:
+        """The refs that are files below a directory, in no order; raises StorageError."""
+        try:
+            yield from self._files.ref_names(directory)
+        except OSError as cause:
+            raise StorageError(
+                f"cannot list {self._files.ref(directory)}: {cause.strerror} ({cause.filename})"
+            ) from cause
+
+    def work_trees(self) -> list[str]:
+        """The directories of git's work trees, sorted; raises StorageError."""
+        try:
+            return sorted(
+                f"{WORK_TREES}/{each}" for each in os.listdir(self._files.ref(WORK_TREES))
+            )
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as cause:
+            raise StorageError(
+                f"cannot list {self._files.ref(WORK_TREES)}: {cause.strerror}"
+            ) from cause
+
+    def standing(self, name: str) -> Hash | None:
+        """The value of a ref; raises InvalidInputError for a symbolic one."""
+        text = self.text(name)
+        return None if text is None else standing_value(name, text)
+
+    def follow(self, name: str) -> Hash | None:
+        return followed(name, self.text, self._files.ref(name))
+
+    def text(self, name: str) -> str | None:
+        data = self._data(name)
+        if data is None:
+            return None if name == HEAD else self._packed.get(name)
+        return self._decoded(name, data)
+
+    def loose(self, name: str) -> str | None:
+        """What the file of a ref says: a hash, or ``ref: `` and another name."""
+        data = self._data(name)
+        return None if data is None else self._decoded(name, data)
+
+    def _decoded(self, name: str, data: bytes) -> str | None:
+        if name != HEAD and is_marker(data):
+            return None
+        return decode_ref(data, name, self._files.ref(name))
+
+    def _data(self, name: str) -> bytes | None:
+        file = self._files.ref(name)
+        try:
+            return read_file(file, 0, 4096)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+        except OSError as cause:
+            raise StorageError(f"cannot read {file}: {cause.strerror}", file=file) from cause
+
+    def check_room(self, name: str) -> None:
+        """Raises AlreadyExistsError if a ref is where this one needs a directory, or below it."""
+        parts = name.split("/")
+        for count in range(2, len(parts)):
+            above = "/".join(parts[:count])
+            if self.text(above) is not None:
+                raise in_the_way(name, above)
+        file = self._files.ref(name)
+        if os.path.isdir(file):
+            for below in self.loose_names(name):
+                raise in_the_way(name, below)
+            self._files.clear_empty_below(file)
+        for below, _ in self._packed.starting_with(f"{name}/"):
+            raise in_the_way(name, below)
+        if os.path.isdir(file):
+            raise RetryableConflictError(
+                f"cannot make {name}: somebody is making a ref below it, in {file}; try again"
+            )
+
+
+def is_marker(data: bytes) -> bool:
+    """Whether this content says that there is no ref."""
+    return data.startswith(MARKER)
+
+
+def decode_ref(data: bytes, name: str, file: str) -> str:
+    """What a ref says: a hash, or ``ref: `` and another name. Raises FormatError."""
+    text = data.decode("utf-8", "replace").rstrip()
+    if is_hash(text) and text != ZERO:
+        return text
+    if text.startswith("ref:"):
+        target = text[4:].strip()
+        if is_ref(target):
+            return SYMBOLIC + target
+    raise FormatError(
+        f"{file} holds {text[:100]!r}, which is neither a hash of 64 digits nor the name of "
+        f"another ref; write there what the last line of logs/{name} says, or bring it back "
+        "from a copy",
+        file=file,
+    )
+
+
+def standing_value(name: str, text: str) -> Hash:
+    """The hash in a ref; raises InvalidInputError for a symbolic one."""
+    if text.startswith(SYMBOLIC):
+        target = text.removeprefix(SYMBOLIC)
+        raise InvalidInputError(f"{name} stands for {target}: move that one")
+    return Hash(text)
+
+
+def followed(name: str, read: Callable[[str], str | None], file: str) -> Hash | None:
+    """The hash that a ref leads to, through symbolic refs; None if one of them is missing.
+
+    Raises FormatError for a chain that is too long; ``file`` is where it starts.
+    """
+    at = name
+    for _ in range(_MOST_STEPS):
+        text = read(at)
+        if text is None or not text.startswith(SYMBOLIC):
+            return None if text is None else Hash(text)
+        at = text.removeprefix(SYMBOLIC)
+    raise FormatError(f"{file} leads from ref to ref, {_MOST_STEPS} deep", file=file)
+
+
+def in_the_way(name: str, other: str) -> AlreadyExistsError:
+    """The error for a name that would have to be a directory of another."""
+    return AlreadyExistsError(
+        f"cannot make {name}: {other} exists, and git keeps refs as files, so that one name cannot "
+        "be a directory of another; delete or rename one of them",
+        ref=name,
+        other=other,
+    )

@@ -25,8 +25,17 @@ from lancewood.errors import (
 )
 from lancewood.git.names import HEAD, HEADS, checked_branch, checked_ref
 from lancewood.git.protocols import Head
-from lancewood.git.reading import SYMBOLIC, PackedRefs, RefReader
-from lancewood.git.ref_files import LEFT_BEHIND, PATIENCE, RefFiles, lock, locked, unlock
+from lancewood.git.ref_files import (
+    LEFT_BEHIND,
+    PATIENCE,
+    SYMBOLIC,
+    PackedRefs,
+    RefFiles,
+    RefReader,
+    lock,
+    locked,
+    unlock,
+)
 from lancewood.git.reflog import Appended, LogEntry, append, encode_entry, read_newest_first
 from lancewood.git.signature import Signature
 from lancewood.git.syncing import Unsettled, sync_paths

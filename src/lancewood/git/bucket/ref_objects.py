@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 from lancewood.errors import CommitUnknownError, NotFoundError, StorageError
-from lancewood.git.reading import MARKER, is_marker
+from lancewood.git.ref_files import MARKER, is_marker
 from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
 from lancewood.store.retry import UNCLEAR_PUTS, Retry
 

@@ -27,7 +27,7 @@ from lancewood.git.bucket.ref_objects import (
     is_making,
 )
 from lancewood.git.names import HEAD, HEADS, is_ref
-from lancewood.git.reading import (
+from lancewood.git.ref_files import (
     SYMBOLIC,
     WORK_TREES,
     decode_ref,

@@ -27,7 +27,7 @@ from lancewood.git.bucket.ref_objects import RefObjects, Seen, deleted, making
 from lancewood.git.bucket.ref_reading import BucketRefReader
 from lancewood.git.names import HEAD, HEADS, checked_branch, checked_ref
 from lancewood.git.protocols import Head
-from lancewood.git.reading import SYMBOLIC
+from lancewood.git.ref_files import SYMBOLIC
 from lancewood.git.reflog import LogEntry, encode_entry
 from lancewood.git.signature import Signature
 from lancewood.git.syncing import Unsettled
