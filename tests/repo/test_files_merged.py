@@ -15,7 +15,7 @@ from tests.repo.locations import Where, everywhere
 from tests.repo.scene import Scene
 from tests.repo.test_processes import SEED
 
-from lancewood.catalog import file_merge
+from lancewood.catalog import files
 from lancewood.errors import IncompatibleConflictError
 from lancewood.git import signature
 from lancewood.git.history import merge_bases

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.interop.git_judge import ADA
 
-from lancewood.catalog.file_merge import merge_files
+from lancewood.catalog.files import merge_files
 from lancewood.git.objects import FILE, LINK, PROGRAM, TREE, Objects, TreeEntry
 from lancewood.git.text_merge import Favor
 

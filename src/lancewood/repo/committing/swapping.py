@@ -13,8 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from lancewood.catalog.file_merge import merge_files
-from lancewood.catalog.files import checked_files
+from lancewood.catalog.files import checked_files, merge_files
 from lancewood.catalog.names import branch_ref
 from lancewood.catalog.tables import TableTree
 from lancewood.errors import (
