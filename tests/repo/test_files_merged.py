@@ -15,7 +15,7 @@ from tests.repo.locations import Where, everywhere
 from tests.repo.scene import Scene
 from tests.repo.test_processes import SEED
 
-from lancewood.catalog import files
+from lancewood.catalog import files as files_of_commits
 from lancewood.errors import IncompatibleConflictError
 from lancewood.git import signature
 from lancewood.git.history import merge_bases
@@ -231,7 +231,7 @@ def test_files_of_branches_that_merged_each_other_in_many_rounds_are_merged_in_f
         for name, other in permutations(names, 2):
             calls = count()
             monkeypatch.setattr(
-                file_merge,
+                files_of_commits,
                 "merge_bases",
                 lambda *commits, calls=calls: (next(calls), merge_bases(*commits))[1],
             )

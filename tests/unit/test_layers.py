@@ -125,7 +125,7 @@ LOAD_LATE = {
     *("cli/showing.py", "engine/base/arrow_input.py", "engine/location/location.py"),
     "engine/snapshot/access.py",
     *("engine/snapshot/snapshot.py", "engine/staging/landing.py", "engine/staging/steps.py"),
-    *("git/opening.py", "jobs/upkeep/retention.py", "model/landing.py", "query/sources.py"),
+    *("git/opening.py", "jobs/upkeep/retention.py", "model/lines.py", "query/sources.py"),
     "repo/context.py",
     *("repo/landing.py", "repo/looking/measuring.py", "repo/looking/sides.py"),
     *("repo/looking/status.py", "repo/looking/view.py", "repo/looking_verbs.py"),

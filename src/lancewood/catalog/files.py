@@ -1,7 +1,15 @@
-"""The files of a commit: everything its tree holds besides the pins of tables.
+"""The files of a commit: everything its tree holds besides the pins of tables, and their merges.
 
-They are read and written here; ``file_merge`` merges them. Links and submodules, which git can also
-put into a tree, are not files, and cannot be read.
+Links and submodules, which git can also put into a tree, are not files, and cannot be read; a merge
+carries them along. Two commits are put together as git does it: file by file, and texts by lines. A
+file that one side changed is taken from there; one that both changed is merged by lines if it is a
+text on all sides. Names are not followed: a file that was renamed is one that went and one that
+came.
+
+After criss-cross merges two commits have several bases. As git does, those are merged first, and
+their bases before them; the result is a base that no commit has. What conflicts there stands in it
+with markers, if it is text, and else as in the base of the bases: such a place of the base is like
+neither side, so the sides conflict there as well unless they agree.
 """
 
 from __future__ import annotations

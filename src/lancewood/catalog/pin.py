@@ -15,8 +15,8 @@ from urllib.parse import unquote
 
 from lancewood.catalog.names import own_table, own_table_uri
 from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
+from lancewood.format.json_object import decode_object
 from lancewood.format.layout import VERSIONS_DIR, parse_manifest_name
-from lancewood.format.refs import decode_object
 from lancewood.model.ids import MAX_U64, Version, is_detached
 from lancewood.model.lines import Landing
 from lancewood.model.refs import MAIN, BranchName
@@ -61,9 +61,9 @@ class Pin:
     size: int
     """The size of the manifest when it was pinned; relocating the table changes it."""
     sha256: str
-    """``format.manifest_digest.manifest_digest``."""
+    """``format.manifest.manifest_digest``."""
     content: str
-    """``format.manifest_digest.content_digest``: equal for versions with the same rows."""
+    """``format.manifest.content_digest``: equal for versions with the same rows."""
     rows: int | None
     """Number of rows; None if the writer of the table left it out."""
     fragments: int

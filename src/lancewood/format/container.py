@@ -1,7 +1,8 @@
 """The container of a data file: footer, offset tables, and the lists of its columns' pages.
 
 Every offset and size is checked against the size of the file. How pages are encoded does not matter
-here, except for the two wrappings of the pages of blobs. Pure: the caller reads the bytes.
+here, except for the two wrappings of the pages of blobs, and the numbers of a model inside the
+files of an index. Pure: the caller reads the bytes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The ``logical_type`` strings of leaves, and the Arrow types they mean.
+"""``logical_type`` strings of leaves, the Arrow types they mean, and types as people write them.
 
 Only the grammar of one string: a struct, a list, a map and a fixed-size list of structs get their
-Arrow type from their children, in ``format.arrow``.
+Arrow type from their children, in ``format.schema``. What pyarrow prints for a type is parsed, too:
+``int64``, ``list<string>``, ``decimal128(10, 2)``.
 """
 
 from __future__ import annotations

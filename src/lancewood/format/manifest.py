@@ -1,6 +1,14 @@
-"""A manifest's next state: a patch spliced into the bytes of the one before.
+"""A manifest: the framing of its file, its digests, and the next one as a patch of its bytes. Pure.
 
-Fragments that the patch does not name are carried over as bytes. Pure.
+A file is sections with length prefixes, then a footer; every offset and length is checked against
+the file before it is used. A patch is spliced into the bytes of the manifest before: fragments that
+it does not name are carried over as bytes.
+
+Digests are of the identity, and of rows and schema. Both are over the message, not over the bytes
+of its file, where maps have no fixed order: maps are sorted by key, fields are in the order of
+their numbers, unknown ones last, and a fragment is its original bytes. So the digest of a message
+in memory is that of the file it is written to. The sections beside the message, indices and the
+transaction, are not part of either.
 """
 
 from __future__ import annotations

@@ -1,5 +1,14 @@
-"""Manifests of tables that moved: clones, shallow and deep, files that another directory holds, and tables
-under another name."""
+"""First manifests of clones and branches, and manifests of what was moved or renamed. Pure.
+
+A branch or a shallow clone has the source's manifest with a base path for its root; files that lie
+elsewhere already stay where they are. In a deep clone every file is in the clone's own root, and
+base paths are left out, unless something other than the table's files may refer to them: a blob
+that was left where it was.
+
+A manifest with other base paths changes in no other byte: a message that is decoded and encoded
+again may have another order, and what a newer writer put there stays. The name of a branch is in
+every manifest, also beside its line, and in the transaction that made the branch.
+"""
 
 from __future__ import annotations
 

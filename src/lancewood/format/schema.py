@@ -1,7 +1,11 @@
-"""The schema of a table: flat list of messages ↔ tree of fields.
+"""The schema of a table: from messages to a tree of fields, to an Arrow schema, and back.
 
-Checks ids, parents and the children that each logical type requires. Arrow types are in
-``format.arrow``; names are not checked, so that any manifest can be read.
+Checks ids, parents and the children that each logical type requires; names are not checked, so that
+any manifest can be read. Decides which Arrow types the format can hold and which column names it
+allows for new columns. Does not touch data: casting and aligning columns is the work of ``data``.
+
+Extension types whose names begin with ``lance.`` stay their storage type plus metadata, so that the
+result does not depend on whether pylance was imported; others become the registered Arrow type.
 """
 
 from __future__ import annotations

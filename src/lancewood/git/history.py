@@ -1,8 +1,12 @@
-"""Commits in order: walking, common ancestors, who descends from whom.
+"""Commits in order: walking, common ancestors, who descends from whom, and the graph of a log.
 
 Knows parents and the committer's clock, and reads commits one by one through ``commit(hash)``.
 Knows nothing of refs, trees or disks. A clock that runs ahead or behind makes the work longer,
 but no answer of ``merge_base`` or ``is_ancestor`` wrong; what it may do to ``walk`` is said there.
+
+A graph draws commits in the order in which they are given; ``walk`` gives the right one. Each line
+of descent has a column two characters wide, and moves by at most one column per row. Lines meet on
+the left.
 """
 
 from __future__ import annotations

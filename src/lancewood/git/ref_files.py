@@ -1,8 +1,13 @@
-"""The files and directories of refs and their logs, and the lock beside each ref.
+"""Refs on a disk: their files and directories, ``packed-refs``, and the lock beside each ref.
 
 Raises plain ``OSError``, and InvalidInputError for a symbolic link: a repository may come from
 somebody else, and nothing is written or deleted where its links lead. A lock is git's own
 ``<file>.lock``, with the owner inside. git and dulwich honour our locks, and we honour theirs.
+
+dulwich's reader of refs is not used, since it takes a ref that cannot be read for a missing one. It
+does read ``packed-refs``, and keeps the result until the file changes. A ref can be taken out of
+``packed-refs`` under git's own lock; refs are never packed here: a ref that moves becomes a file
+again. Nothing else is changed, except that empty directories in the way are removed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Trees and commits as values, and as the bytes that git hashes.
+"""Trees, commits and names of objects as values, and as the bytes that git hashes.
 
 Pure functions in pairs. Knows nothing of where objects are kept. What comes from outside is
-checked here: a name in a tree is one part of a path, never a way out of a directory.
+checked here: a name in a tree is one part of a path, never a way out of a directory; the name of an
+object is a SHA-256 in 64 lower-case hexadecimal digits.
 """
 
 from __future__ import annotations

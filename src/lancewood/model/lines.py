@@ -8,8 +8,10 @@ A line that Lancewood made hands out row ids from a space of its own. So two row
 whatever branches, are one row. Branches that other writers or an older Lancewood made go on where
 their parent was, and hand out the same ids as others.
 
-What a state holds is a version of each line that it comes from, or that was merged into it. Plain
-values; nothing is read or written.
+What a state holds is a version of each line that it comes from, or that was merged into it. What a
+transaction of a repository left of one table are states without a line, detached, until they land
+on a branch as ordinary versions, each at most once, whichever process does it. Plain values;
+``engine.staging`` does the landing.
 """
 
 from __future__ import annotations
@@ -20,12 +22,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from random import Random
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.model.ids import MAX_U64, Version, is_detached
-from lancewood.model.manifest import ManifestHead
 from lancewood.model.refs import MAIN
+
+if TYPE_CHECKING:
+    from lancewood.model.manifest import ManifestHead
 
 LINE_KEY = "lancewood.line"
 """In every version of a line but main: ``<uuid>:<first version>:<branch>``."""

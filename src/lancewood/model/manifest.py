@@ -136,7 +136,7 @@ class ManifestHead:
     def max_fragment_id(self) -> FragmentId | None:
         """The highest fragment id ever assigned; None where there was none.
 
-        ``format.manifest_file`` fills it in where a writer left it out.
+        ``format.manifest`` fills it in where a writer left it out.
         """
         if not self.message.HasField("max_fragment_id"):
             return None

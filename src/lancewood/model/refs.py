@@ -1,9 +1,14 @@
-"""Names for versions of one table: branches and tags, and what is recorded about each.
+"""Names for versions of one table: branches and tags, what is recorded about each, and revisions.
 
 A name is checked when it is made. What the format forbids is refused everywhere; what is merely
 unwise is refused for new names, and read where another writer used it.
 
-Spec: "Branch and Tag Specification".
+A text says which version is meant: ``exp`` is a tag or a branch, ``exp:`` the newest version of
+branch exp, ``exp:12`` a version of it, ``:12`` (or ``main:12``) a version of main, ``tag:v1`` the
+tag v1. So a name that is both a branch and a tag is written as ``exp:`` or ``tag:exp``. The
+versions of a branch called tag cannot be named by such a text. A uri carries one after an ``@``.
+
+Spec: "Branch and Tag Specification". Pure.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Row ids and row versions of one fragment: long lists of numbers, kept as runs.
+"""Row ids and row versions: long lists of numbers, kept as runs, and sets of ids as ranges.
 
-``RowIdSequence`` holds one stable row id per physical row, ``RowVersions`` one version per physical
-row; both count deleted rows. They are immutable, and their work grows with the number of runs, not
-of rows: only ``to_numpy`` and iteration list every value. ``model.segments`` encodes them. Ids are
-not checked for uniqueness: an id may legally appear again at a deleted position.
+``RowIdSequence`` holds one stable row id per physical row of a fragment, ``RowVersions`` one
+version per physical row; both count deleted rows. They are immutable, and their work grows with the
+number of runs, not of rows: only ``to_numpy`` and iteration list every value. ``model.segments``
+encodes them. Ids are not checked for uniqueness: an id may legally appear again at a deleted
+position. ``IdRanges`` finds ids that are there twice.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """The schema of a table: a tree of fields with ids that outlive names.
 
-``format.arrow`` converts it to Arrow, ``format.schema`` to bytes. A column is found by id in data
-files; names are only for callers.
+``format.schema`` converts it to Arrow and to bytes. A column is found by id in data files; names
+are only for callers. Of the keys of field metadata that the format knows by name, some are mirrored
+in a field's message, and some may not change once rows were written under them. The keys of
+encodings are not here: they are hints for ``data``.
 """
 
 from __future__ import annotations
@@ -172,24 +174,24 @@ def check_primary_key(fields: Fields) -> None:
     """Raise InvalidInputError for a primary key that no row could have."""
     by_id = {each.id: each for each in fields}
     parents = {each.parent_id for each in fields}
-    for field in fields:
-        if not field.unenforced_primary_key:
+    for each in fields:
+        if not each.unenforced_primary_key:
             continue
         above: list[schema_pb2.Field] = []
-        node: schema_pb2.Field | None = field
+        node: schema_pb2.Field | None = each
         while node is not None and node not in above:
             above.append(node)
             node = by_id.get(node.parent_id)
         why = None
-        if field.id in parents:
+        if each.id in parents:
             why = "it has columns below it"
-        elif any(each.logical_type != "struct" for each in above[1:]):
+        elif any(outer.logical_type != "struct" for outer in above[1:]):
             why = "it is inside a list"
-        elif any(each.nullable for each in above):
+        elif any(node.nullable for node in above):
             why = "it may be null"
         if why:
             raise InvalidInputError(
-                f"column {field.name!r} cannot be a primary key: {why}", column=field.name
+                f"column {each.name!r} cannot be a primary key: {why}", column=each.name
             )
 
 
@@ -201,11 +203,11 @@ def _check_key_change(before: Fields, after: Fields, what: str, keys: Sequence[s
             f"the {what} of a table cannot be changed once it is set; write the table anew",
             key=keys[0],
         )
-    for field in after:
-        if not old and new[field.id] and not _is_key(field, keys):
-            shown = ", ".join(f"{key!r} = {value!r}" for key, value in new[field.id].items())
+    for each in after:
+        if not old and new[each.id] and not _is_key(each, keys):
+            shown = ", ".join(f"{key!r} = {value!r}" for key, value in new[each.id].items())
             raise InvalidInputError(
-                f"column {field.name!r}: {shown} does not make a {what}", column=field.name
+                f"column {each.name!r}: {shown} does not make a {what}", column=each.name
             )
 
 

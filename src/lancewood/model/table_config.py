@@ -1,16 +1,38 @@
-"""What a table's configuration says beside its owner's own keys: batches that were applied, branches that are
-closed until they are reset, writers that it excludes, and the store of its manifests."""
+"""What a table's configuration says of it, in keys of ours. Plain values.
+
+*Applied batches*: which batches of which applications a table holds, so that none is loaded twice.
+The newest of each is in the same manifest as the rows: a reader that sees the rows sees the mark,
+also on a branch or clone made from it, and restoring an older version restores both. Only the most
+recent applications are kept. ``rules.applied`` decides when a batch is refused.
+
+*Closed branches*: a branch that was published says what its work became. The key never reaches the
+branch that it was published onto, nor a branch or clone made from it; ``rules.closed`` says what
+follows for writers.
+
+*An exclusive table* names the repository that alone may write it, in every version, beside a writer
+flag that no other program knows (``model.manifest.FLAG_EXCLUSIVE``): such a program may read, and
+refuses to write. A clone elsewhere belongs to nobody, and has no such key. ``rules.features`` says
+what follows for writers.
+
+*A manifest store*: the kind of the store through which versions are committed, never its address.
+It stops writers that do not know of the store: they would commit beside it, and versions would be
+lost. A clone elsewhere has its own publisher, and a copy of the directory can be freed;
+``engine.commit`` refuses.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from lancewood.errors import FormatError, InvalidInputError
 from lancewood.model.ids import MAX_U64, Version
-from lancewood.model.manifest import ManifestHead
 from lancewood.model.transaction import MapUpdate, Operation, UpdateConfig, check_text
+
+if TYPE_CHECKING:
+    from lancewood.model.manifest import ManifestHead
 
 EXCLUSIVE_KEY = "lancewood.exclusive"
 """The key of the repository's identity in a table's configuration."""

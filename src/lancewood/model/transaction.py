@@ -1,6 +1,11 @@
-"""A transaction: what one commit did, on which version, under which identity.
+"""A transaction: what one commit did, on which version, under which identity. Plain values.
 
-A list of operations becomes consecutive versions; ``steps`` splits it into one transaction each.
+Operations say what happened, one small class each; ``rules.conflicts`` decides whether it fits,
+``rules.apply`` what follows from it, as a patch of the manifest, and ``format.transaction`` encodes
+it. A list of operations becomes consecutive versions; ``steps`` splits it into one transaction
+each. A new operation is a class here and a member of ``Operation``, a line in each of those, and a
+place in ``rules.columns``, ``jobs.publishing.preparing`` and ``spark.streaming.history``, which say
+what it means for columns, for the work on a branch, and for a stream.
 """
 
 from __future__ import annotations

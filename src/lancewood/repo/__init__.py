@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         tag_ref,
     )
     from lancewood.catalog.pin import Pin, encode_pin
-    from lancewood.format.refs import decode_object
+    from lancewood.format.json_object import decode_object
     from lancewood.git.history import graph_lines
     from lancewood.git.names import (
         HEAD,
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "lancewood.catalog.names": "branch_ref checked_table own_table own_table_uri pin_file tag_ref",
     "lancewood.catalog.pin": "Pin encode_pin",
-    "lancewood.format.refs": "decode_object",
+    "lancewood.format.json_object": "decode_object",
     "lancewood.git.values": "Hash ZERO",
     "lancewood.git.names": (
         "HEAD HEADS RepositoryRoot TAGS below checked_branch checked_ref checked_tag is_uri"

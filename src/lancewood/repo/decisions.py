@@ -23,7 +23,7 @@ from urllib.parse import quote, unquote
 from lancewood.catalog.files import file_entries, put_beside
 from lancewood.catalog.names import checked_table
 from lancewood.errors import FormatError, InvalidInputError
-from lancewood.format.refs import decode_object
+from lancewood.format.json_object import decode_object
 from lancewood.git.history import is_ancestor
 from lancewood.git.names import checked_ref
 from lancewood.git.objects import Objects, Signature, TreeEntry

@@ -24,7 +24,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from lancewood.errors import FormatError, IncompatibleConflictError, NotFoundError
-from lancewood.format.refs import decode_object
+from lancewood.format.json_object import decode_object
 from lancewood.git.history import is_ancestor
 from lancewood.git.objects import Objects
 from lancewood.git.values import Hash, is_hash

@@ -2,7 +2,9 @@
 
 Tries the verbs of a store, and on a local disk what commits depend on: links, syncing, space.
 Everything it writes lies below one directory with a random name and is removed again, whatever
-happens.
+happens. The conditions of a put are probed before the first commit depends on them: some
+S3-compatible stores ignore them and report success, and commits are then lost silently. That answer
+is remembered until the process ends.
 """
 
 from __future__ import annotations

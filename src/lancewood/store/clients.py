@@ -1,11 +1,15 @@
-"""obstore's clients for one bucket: made when first needed, once in each process.
+"""obstore's clients for one bucket, the calls that are made of them, and their failures as ours.
 
-There are two: ``patient`` sends a request again when that may help; ``once`` never does, because a
-conditional put that is sent twice can conflict with itself.
+Clients are made when first needed, once in each process. There are two: ``patient`` sends a request
+again when that may help; ``once`` never does, because a conditional put that is sent twice can
+conflict with itself. obstore's threads and sockets do not survive a fork: a child of a process that
+has used them would hang for ever, and its parent with it. Such a child is refused; a fork before
+the first use, as Spark's, is fine.
 
-obstore's threads and sockets do not survive a fork: a child of a process that has used them would
-hang for ever, and its parent with it. Such a child is refused; a fork before the first use, as
-Spark's, is fine.
+A call returns whether its condition held, and raises everything else. obstore's exceptions, and the
+texts of S3, GCS and Azure behind them, say which failures are final, which may pass, and which
+prove that nothing was written. Our errors never repeat a credential: option values are cut out, and
+the client's own exception is not chained.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """The local disk: whole files only, durable before they are visible, and compare-and-swap.
 
-The order of steps is decided here; ``wholefile`` makes the system calls, ``disk_root`` maps keys to
-paths, ``disk_listing`` reads directories.
+The order of steps is decided here; ``wholefile`` makes the system calls. A root says which path a
+key has below it, and how the names on the way become durable; no symbolic link below it is
+followed, so that no name leads out of it. Listings show finished files, without those being
+written. An ``OSError`` becomes one of our errors.
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 ``held`` is mutual exclusion by a lock file that names its owner; a compare-and-swap depends on it.
 ``queued`` is a courtesy on a directory, and may not be obtained.
+
+A lock is a hard link to a badge, a file that identifies a process and is kept. A lock file of its
+own would be created and removed for each piece of work: file systems do not reuse a freed inode at
+once, and search past it whenever a file is created, so that hundreds of locks a second slow down
+every other file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """How often something is attempted, and how long the pauses in between are, for all rooms.
 
 A policy does not say what may be attempted again: that is for the caller to know. A call whose
-answer was lost may have been carried out.
+answer was lost may have been carried out. Whether such a put landed is settled by reading back:
+bytes that carry their writer's identity are their own proof. Nothing is ever deleted.
 """
 
 from __future__ import annotations

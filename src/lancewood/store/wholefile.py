@@ -1,6 +1,8 @@
 """Files that are there whole or not at all: the system calls of the disk store, in their order.
 
-Raises plain ``OSError``.
+Raises plain ``OSError``. A network file system may show times of directories from a cache: only
+those known to be local and exact are trusted; everything else, and everything on a system without a
+table of mounts, is not.
 """
 
 from __future__ import annotations

@@ -208,7 +208,7 @@ __all__ = [
 
 _NAMES = {
     "lancewood.store.options": "is_secret",
-    "lancewood.model.schema": "Field",
+    "lancewood.model.schema": "EXTENSION_NAME Field",
     "lancewood.table.details": "StoredFile TableDetails count_versions history",
     "lancewood.data.blob_file": "BlobFile",
     "lancewood.engine.base": "FileLimits",
@@ -235,16 +235,14 @@ _NAMES = {
     "lancewood.jobs.upkeep.problems": "Problem RepairReport",
     "lancewood.jobs.upkeep.retention": "COMMITTING IN_FLIGHT",
     "lancewood.jobs.upkeep.verify": "VerifyReport",
-    "lancewood.model.schema": "EXTENSION_NAME",
     "lancewood.model.fragment": "Fragment",
     "lancewood.model.index": "Index",
     "lancewood.model.transaction": (
         "Append CreateIndex DataReplacement Delete Merge Operation Overwrite Project "
-        "ReserveFragments Restore Rewrite Update UpdateBases UpdateConfig"
+        "ReserveFragments Restore Rewrite Transaction Update UpdateBases UpdateConfig"
     ),
     "lancewood.model.ids": "version_words",
     "lancewood.model.refs": "MAIN Branch Tag called",
-    "lancewood.model.transaction": "Transaction",
     "lancewood.store.checkup": "CheckStatus StoreCheck",
     "lancewood.table.changes": "CHANGE ChangedRows Changes files_added",
     "lancewood.table.blames": "Blame",

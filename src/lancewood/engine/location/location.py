@@ -61,7 +61,7 @@ class Location:
     allowed_bases: tuple[str, ...] | None = None
     base_storage_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
     repository: str | None = None
-    """The repository that writes the table; see ``model.exclusive``."""
+    """The repository that writes the table; see ``model.table_config``."""
     _file_roots: dict[tuple[int, str], Store] = field(
         default_factory=dict, compare=False, repr=False
     )

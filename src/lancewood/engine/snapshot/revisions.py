@@ -1,7 +1,7 @@
 """Resolving what a caller asks for, a branch, version, tag or time, to a version.
 
 Refs are looked up in the main root, wherever one starts. The grammar of texts such as ``exp:12`` is
-in ``model.revision``. Changes nothing.
+in ``model.refs``. Changes nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from lancewood.model.refs import (
 from lancewood.store.base import Store
 
 At: TypeAlias = int | str | datetime | None
-"""A version number, a text as ``model.revision`` parses it, or a time."""
+"""A version number, a text as ``model.refs`` parses it, or a time."""
 
 TAG = "tag"
 """The key in ``derived`` for the name of the tag by which a snapshot was found."""

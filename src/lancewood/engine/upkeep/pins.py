@@ -42,8 +42,9 @@ from lancewood.errors import (
     RetryableConflictError,
     StorageError,
 )
+from lancewood.format.json_object import decode_object
 from lancewood.format.layout import REFS_DIR, TRANSACTIONS_DIR, TREE_DIR
-from lancewood.format.refs import decode_object, encode_tag, tag_key
+from lancewood.format.refs import encode_tag, tag_key
 from lancewood.model.ids import BaseId, Version
 from lancewood.model.lines import LINE_KEY, MERGED_KEY
 from lancewood.model.refs import BranchName, Tag, TagName

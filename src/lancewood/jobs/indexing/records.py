@@ -24,7 +24,7 @@ from pyroaring import BitMap
 from lancewood.engine.rows import RowFacts
 from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.errors import FormatError, LancewoodError, NotFoundError
-from lancewood.format.refs import decode_object
+from lancewood.format.json_object import decode_object
 from lancewood.model.bitmap import decode_bitmap, numbers_in
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version

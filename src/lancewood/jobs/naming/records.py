@@ -22,14 +22,9 @@ from uuid import uuid4
 from lancewood.engine.snapshot import Snapshot, main_location
 from lancewood.engine.versions import load_branch, load_refs, read_refs
 from lancewood.errors import FormatError, NotFoundError, RetryableConflictError
+from lancewood.format.json_object import decode_object
 from lancewood.format.layout import TRANSACTIONS_DIR, TREE_DIR
-from lancewood.format.refs import (
-    BRANCHES_DIR,
-    branch_key,
-    decode_branch,
-    decode_object,
-    encode_branch,
-)
+from lancewood.format.refs import BRANCHES_DIR, branch_key, decode_branch, encode_branch
 from lancewood.model.ids import Version
 from lancewood.model.refs import MAIN, Branch, BranchName, BranchPoint, branch_name
 from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
