@@ -17,12 +17,16 @@ QUICK_START = WITHOUT_ARCHIVE + (
 )
 """The same with the archive, which halves what a start takes. Whether it fits is not said."""
 
-PRELOADED = (
-    "--conf spark.python.daemon.module=tests.spark.preloaded"
-    " --conf spark.sql.shuffle.partitions=2 pyspark-shell"
-)
-"""What ``spark-submit`` is told: Python workers have all that our tasks load, and a shuffle of a
-few rows is not two hundred tasks."""
+FEW_TASKS = "--conf spark.sql.shuffle.partitions=2 pyspark-shell"
+"""What ``spark-submit`` is told: a shuffle of a few rows is not two hundred tasks."""
+
+
+def python_path() -> str:
+    """For a Python that Spark starts: it finds the tests, and its workers have all that our tasks
+    load (``preload/sitecustomize.py``)."""
+    first = [str(ROOT), str(ROOT / "tests" / "spark" / "preload")]
+    more = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return os.pathsep.join(dict.fromkeys(each for each in first + more if each))
 
 
 def of_a_shell(**more: str) -> dict[str, str]:
@@ -35,6 +39,5 @@ def of_a_shell(**more: str) -> dict[str, str]:
 
 def of_a_quick_shell(**more: str) -> dict[str, str]:
     """The same, and a Spark that is started from there starts quickly, and so do its Pythons."""
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    quick = {"SPARK_SUBMIT_OPTS": QUICK_START, "PYSPARK_SUBMIT_ARGS": PRELOADED}
-    return of_a_shell(PYTHONPATH=path, **quick, **more)
+    quick = {"SPARK_SUBMIT_OPTS": QUICK_START, "PYSPARK_SUBMIT_ARGS": FEW_TASKS}
+    return of_a_shell(PYTHONPATH=python_path(), **quick, **more)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.spark.environment import QUICK_START, of_a_shell
+from tests.spark.environment import of_a_quick_shell
 
 from lancewood.spark.doctor import Trial, run_trial
 from lancewood.version import RELEASE
@@ -25,7 +25,7 @@ def test_doctor_tries_a_local_session_and_leaves_nothing_behind(tmp_path: Path) 
     done = subprocess.run(
         [sys.executable, "-m", "lancewood", "spark", "doctor", "--run", "--json"],
         cwd=tmp_path,
-        env=of_a_shell(TMPDIR=str(tmp_path), SPARK_SUBMIT_OPTS=QUICK_START),
+        env=of_a_quick_shell(TMPDIR=str(tmp_path)),
         capture_output=True,
         text=True,
         timeout=840,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 import pyspark
-from tests.spark.environment import QUICK_START
+from tests.spark.environment import QUICK_START, python_path
 
 from lancewood.spark.java import find_java
 
@@ -133,5 +133,5 @@ def _environment(memory: str, host: str) -> dict[str, str]:
         "SPARK_NO_DAEMONIZE": "1",
         "JAVA_HOME": str(find_java(os.environ).home),
         "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+        "PYTHONPATH": python_path(),
     }

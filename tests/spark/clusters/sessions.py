@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tests.spark.clusters.kinds import CONNECT, LOCAL, LOCAL_CLUSTER, STANDALONE
 from tests.spark.clusters.processes import ROOT, Server, start_connect, start_standalone
-from tests.spark.environment import QUICK_START
+from tests.spark.environment import QUICK_START, python_path
 from tests.spark.needs import why_not
 
 from lancewood.spark import abilities, session
@@ -35,8 +35,7 @@ _STARTED_HERE = {
     "spark.executor.memory": "1g",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.executorEnv.PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")]),
-    "spark.python.daemon.module": "tests.spark.preloaded",
+    "spark.executorEnv.PYTHONPATH": os.pathsep.join([python_path(), str(ROOT / "src")]),
 }
 
 
@@ -45,9 +44,7 @@ class Sessions:
 
     def __init__(self) -> None:
         # A Java that is started here hands it on to its Pythons.
-        os.environ["PYTHONPATH"] = os.pathsep.join(
-            filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
-        )
+        os.environ["PYTHONPATH"] = python_path()
         self._logs = Path(tempfile.mkdtemp(prefix="lancewood-clusters-"))
         self._servers: list[Server] = []
         self._masters = dict(_MASTERS)

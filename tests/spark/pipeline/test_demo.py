@@ -14,7 +14,7 @@ from pathlib import Path
 
 import lance
 import pytest
-from tests.spark.environment import QUICK_START, of_a_shell
+from tests.spark.environment import of_a_quick_shell
 from tests.spark.pipeline.example_scene import EXAMPLES, module
 
 from lancewood.repo.repository import Repository
@@ -31,7 +31,7 @@ def test_the_demo_tells_a_true_story(tmp_path: Path) -> None:
     done = subprocess.run(
         ["make", *IS_SET_UP, "demo", f"DEMO={location}", f"BIN={os.path.dirname(sys.executable)}"],
         cwd=EXAMPLES.parent,
-        env=of_a_shell(SPARK_SUBMIT_OPTS=QUICK_START),
+        env=of_a_quick_shell(),
         capture_output=True,
         text=True,
         timeout=840,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.spark.environment import QUICK_START, of_a_shell
+from tests.spark.environment import of_a_quick_shell
 from tests.spark.needs import needs
 
 from lancewood.errors import LancewoodError
@@ -119,7 +119,7 @@ def test_the_shell_prints_no_java(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "lancewood", "run", "zoo.toml", "--master", "local[1]"],
         cwd=tmp_path,
-        env=of_a_shell(SPARK_SUBMIT_OPTS=QUICK_START),
+        env=of_a_quick_shell(),
         capture_output=True,
         text=True,
         timeout=600,
