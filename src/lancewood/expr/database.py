@@ -1,15 +1,18 @@
-"""The confined DuckDB database of this process: nothing outside the rows that it is given.
+"""DuckDB in this process: confined databases, which reach nothing but the rows that they are given.
 
 No file, network, extension, setting or Python variable is within reach of a text, and the session
-is in UTC. One database serves a process. Threads borrow its cursors, since a cursor has one open
-answer, and keeps the statements that it was asked: planning one costs more than computing some
-thousands of rows. After a fork, the child opens a database anew.
+is in UTC. Conditions and expressions have one database, queries another. Threads borrow cursors,
+since a cursor has one open answer, and keeps the statements that it was asked: planning one costs
+more than computing some thousands of rows. After a fork, the child opens a database anew.
 """
 
 from __future__ import annotations
 
 import atexit
+import json
 import os
+import shutil
+import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
@@ -23,34 +26,19 @@ import pyarrow as pa
 MAX_DEPTH = 250
 """How deep expressions may nest. DuckDB's own limit, 1,000, crashes threads with small stacks."""
 
-_BEFORE_CLOSING = {
-    "python_enable_replacements": "false",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "allow_community_extensions": "false",
-    "temp_directory": "''",
-    "enable_progress_bar": "false",
-    "max_expression_depth": str(MAX_DEPTH),
-    "TimeZone": "'UTC'",
-    "Calendar": "'gregorian'",
+_SETTINGS = {
+    "python_enable_replacements": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "max_expression_depth": MAX_DEPTH,
+    "TimeZone": "UTC",
+    "Calendar": "gregorian",
 }
-_CLOSING = {"enable_external_access": "false", "lock_configuration": "true"}
+_LAST = {"enable_external_access": False, "lock_configuration": True}
 _MOST_KEPT = 8
 """How many statements a cursor keeps."""
 _numbers = count()
-
-
-def connect(settings: Mapping[str, str]) -> Any:
-    """A new confined database with further settings; their order is that of the mapping.
-
-    Confining comes last, and locks the settings.
-    """
-    import duckdb
-
-    connection = duckdb.connect()
-    for name, value in {**_BEFORE_CLOSING, **settings, **_CLOSING}.items():
-        connection.execute(f"SET {name}={value}")
-    return connection
 
 
 class _Rows:
@@ -99,56 +87,86 @@ class Cursor:
 
 
 @dataclass(frozen=True)
-class _Database:
+class _Opened:
     process: int
-    connection: Any
+    connection: Any = None
+    directory: str = ""
     idle: list[Cursor] = field(default_factory=list)
 
 
-_databases: list[_Database] = []
-"""All that were opened; the last one is in use. Those of a parent stay untouched in the child of a
-fork: closing one would wait for threads that the child does not have."""
-_opening = threading.Lock()
+class Database:
+    """A confined database with settings of its own, opened by the first who asks for a cursor.
+
+    With ``spills`` what does not fit into memory goes to a directory that is removed at the end.
+    """
+
+    def __init__(self, *, spills: bool = False, **settings: str | int) -> None:
+        self._spills = spills
+        self._settings = settings
+        self._every: list[_Opened] = []
+        """All that were opened; the last one is in use. Those of a parent stay untouched in the
+        child of a fork: closing one would wait for threads that the child does not have."""
+        self._begin_anew()
+        os.register_at_fork(after_in_child=self._begin_anew)
+        atexit.register(self._close)
+
+    @contextmanager
+    def cursor(self) -> Iterator[Any]:
+        """A new cursor of DuckDB's; views that it makes are gone when it is closed."""
+        made = self._opened().connection.cursor()
+        try:
+            yield made
+        finally:
+            made.close()
+
+    @contextmanager
+    def lent(self) -> Iterator[Cursor]:
+        """A cursor for this block alone; one in which an error was raised is not used again."""
+        database = self._opened()
+        try:
+            cursor = database.idle.pop()
+        except IndexError:
+            cursor = Cursor(database.connection.cursor())
+        yield cursor
+        database.idle.append(cursor)
+
+    def discard(self) -> None:
+        """Leave the database, which an internal error of DuckDB has made unusable."""
+        with self._opening:
+            self._every.append(_Opened(0))
+
+    def _opened(self) -> _Opened:
+        import duckdb
+
+        with self._opening:
+            if not self._every or self._every[-1].process != os.getpid():
+                directory = tempfile.mkdtemp(prefix="lancewood-sql-") if self._spills else ""
+                connection = duckdb.connect()
+                settings = {**_SETTINGS, **self._settings, "temp_directory": directory, **_LAST}
+                for name, value in settings.items():
+                    text = str(value).replace("'", "''")
+                    connection.execute(f"SET GLOBAL {name}='{text}'")  # for cursors, too
+                self._every.append(_Opened(os.getpid(), connection, directory))
+            return self._every[-1]
+
+    def _begin_anew(self) -> None:
+        """In a child of a fork another thread of the parent may have held the lock."""
+        self._opening = threading.Lock()
+
+    def _close(self) -> None:
+        """Let go of what this process opened, and of nothing that is another's."""
+        while self._every and self._every[-1].process in (0, os.getpid()):
+            shutil.rmtree(self._every.pop().directory, ignore_errors=True)
 
 
-def _begin_anew() -> None:
-    """In a child of a fork: another thread of the parent may have held the lock."""
-    global _opening
-    _opening = threading.Lock()
+EXPRESSIONS = Database(threads=1)
+"""Where conditions and expressions are computed, piece by piece in threads of ours."""
 
 
-os.register_at_fork(after_in_child=_begin_anew)
-
-
-@contextmanager
-def lent() -> Iterator[Cursor]:
-    """A cursor for this block alone; one in which an error was raised is not used again."""
-    with _opening:
-        if not _databases or _databases[-1].process != os.getpid():
-            _databases.append(_Database(os.getpid(), connect({"threads": "1"})))
-        database = _databases[-1]
-        cursor = database.idle.pop() if database.idle else None
-    if cursor is None:
-        cursor = Cursor(database.connection.cursor())
-    yield cursor
-    database.idle.append(cursor)
-
-
-def parsed(query: str) -> str:
-    """DuckDB's syntax tree of a query, as JSON; what is no SELECT gives a tree of an error."""
-    with lent() as cursor:
-        found = cursor.column("SELECT json_serialize_sql(query)", pa.table({"query": [query]}))
-    return str(found[0].as_py())
-
-
-@atexit.register
-def _close() -> None:
-    """Let go of the database at the end of the process that opened it, and of no other's."""
-    if _databases and _databases[-1].process == os.getpid():
-        _databases.pop()
-
-
-def discard() -> None:
-    """Leave the database, which an internal error of DuckDB has made unusable."""
-    with _opening:
-        _databases.append(_Database(0, None))
+def parsed(query: str) -> Any:
+    """DuckDB's syntax tree of a query; what is no SELECT gives a tree of an error. Raises
+    RecursionError for one that nests too deeply for Python."""
+    with EXPRESSIONS.lent() as cursor:
+        asked = "SELECT json_serialize_sql(?)"
+        ((tree,),) = cursor.connection.execute(asked, [query]).fetchall()
+    return json.loads(tree)

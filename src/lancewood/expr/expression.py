@@ -28,7 +28,7 @@ from lancewood.expr.columns import (
     resolve,
     type_at,
 )
-from lancewood.expr.database import discard, lent
+from lancewood.expr.database import EXPRESSIONS
 from lancewood.expr.parameters import Parameters, given_values, kept, written
 from lancewood.expr.syntax import Syntax, parse, shorten
 from lancewood.expr.translate import translated
@@ -123,7 +123,7 @@ class Expression:
         import duckdb
 
         try:
-            with lent() as cursor:
+            with EXPRESSIONS.lent() as cursor:
                 return cursor.column(select, rows, where, self._values)
         except duckdb.Error as cause:
             raise self._failure(cause) from cause
@@ -137,7 +137,7 @@ class Expression:
         import duckdb
 
         if isinstance(cause, duckdb.InternalError | duckdb.FatalException):
-            discard()
+            EXPRESSIONS.discard()
         reason = str(cause).split("\n", 1)[0].split(", or SET", 1)[0]
         way_out = ""
         if isinstance(cause, duckdb.ConversionException | duckdb.OutOfRangeException):

@@ -9,7 +9,6 @@ here.
 from __future__ import annotations
 
 import functools
-import json
 import math
 import re
 from collections.abc import Sequence
@@ -129,7 +128,7 @@ def _tree(sql: str) -> dict[str, Any]:
     import duckdb
 
     try:
-        answer = json.loads(parsed(f"{_SELECT}{sql}{_NEWLINE}"))
+        answer = parsed(f"{_SELECT}{sql}{_NEWLINE}")
         if not answer["error"]:
             duckdb.SQLExpression(sql)  # raises for what closes our parenthesis, as "a) OR (b"
     except duckdb.Error as cause:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from lancewood.expr.columns import type_at
-from lancewood.expr.database import lent
+from lancewood.expr.database import EXPRESSIONS
 from lancewood.expr.tree import (
     Comparison,
     Junction,
@@ -88,7 +88,7 @@ def _offered(text: str, readable: pa.Schema) -> list[tuple[str, Any]]:
     door = getattr(getattr(duckdb, "_duckdb", None), "_translate_predicate", None)
     if door is None or not duckdb.__version__.startswith(TRIED_WITH):
         return []
-    with lent() as cursor:
+    with EXPRESSIONS.lent() as cursor:
         conditions: list[tuple[str, Any]] = door(cursor.connection, f"({text}\n)", schema=readable)
     return conditions
 

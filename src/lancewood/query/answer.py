@@ -16,7 +16,7 @@ from lancewood.expr.parameters import Parameters, kept
 from lancewood.model.ids import version_words
 from lancewood.model.refs import called
 from lancewood.query.columns import usual_type
-from lancewood.query.database import cursor, in_our_words
+from lancewood.query.database import QUERIES, in_our_words
 from lancewood.query.diffs import TableDiff, sees
 from lancewood.query.names import NamedTables, name_tables, nodes
 from lancewood.query.relation import Relation
@@ -40,7 +40,7 @@ def answer(
     Raises NotFoundError for an unknown table or revision, InvalidInputError for what is no query,
     and for what DuckDB refuses.
     """
-    with cursor() as own:
+    with QUERIES.cursor() as own:
         named = name_tables(query, sources, own)
     given = kept(args)
     if may_be_unused and isinstance(given, dict):
@@ -120,7 +120,7 @@ class Answer(Rows):
             for number, (name, source) in enumerate(self._named.tables.items())
         ]
         try:
-            with cursor() as own:
+            with QUERIES.cursor() as own:
                 for relation in relations:
                     relation.register(own)
                 yield own, relations

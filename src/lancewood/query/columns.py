@@ -24,9 +24,7 @@ def duckdb_type(field: pa.Field) -> pa.DataType | None:
 
 
 def usual_type(kind: pa.DataType) -> pa.DataType:
-    """A type of DuckDB's answers with UTC under its usual name, and `item` for values of lists."""
-    if pt.is_timestamp(kind) and kind.tz == "Etc/UTC":
-        return pa.timestamp(kind.unit, "UTC")
+    """A type of DuckDB's answers with `item` for the values of lists."""
     if pt.is_struct(kind):
         return pa.struct([each.with_type(usual_type(each.type)) for each in kind])
     if pt.is_fixed_size_list(kind):

@@ -6,7 +6,6 @@ there and nowhere else, so aliases, scopes and what WITH defines are DuckDB's bu
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,9 +15,9 @@ from typing import Any
 
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.expr.columns import folded
+from lancewood.expr.database import parsed
 from lancewood.expr.syntax import too_deep
-from lancewood.query.database import cursor as opened_cursor
-from lancewood.query.database import in_our_words
+from lancewood.query.database import QUERIES, in_our_words
 from lancewood.query.diffs import NAME, TAKES, DiffCall, Readable, TableDiff
 from lancewood.query.sources import Sources
 from lancewood.query.tokens import (
@@ -90,10 +89,8 @@ def parsed_query(sql: str) -> Any:
     """DuckDB's tree of one query that changes nothing; raises InvalidInputError with a
     ``reason``."""
     text = with_revisions_quoted(sql)
-    with opened_cursor() as cursor:
-        (tree,) = cursor.execute("SELECT json_serialize_sql(?)", [text]).fetchone()
     try:
-        found, reason = json.loads(tree), ""
+        found, reason = parsed(text), ""
     except RecursionError:
         raise too_deep(sql) from None
     if found["error"]:
@@ -277,7 +274,7 @@ def moment(sql: str) -> datetime:
 
     takes = "AT (TIMESTAMP => …) takes a moment, such as '2026-11-15 12:00:00'"
     try:
-        with opened_cursor() as cursor:
+        with QUERIES.cursor() as cursor:
             asked = f"SELECT epoch_us(CAST(({sql}\n) AS TIMESTAMPTZ))"
             found = cursor.execute(asked).fetchone()[0]
     except duckdb.Error as error:

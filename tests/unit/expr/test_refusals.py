@@ -14,7 +14,7 @@ import pytest
 
 from lancewood.errors import InvalidInputError
 from lancewood.expr import MAX_LENGTH, parse_expression, parse_predicate
-from lancewood.expr.database import lent
+from lancewood.expr.database import EXPRESSIONS
 
 SCHEMA = pa.schema(
     {
@@ -161,7 +161,7 @@ def test_nothing_outside_the_rows_is_within_reach(tmp_path: Path) -> None:
     ):
         secret_rows = pa.table({"x": [1]})
         assert secret_rows.num_rows == 1
-        with lent() as cursor, pytest.raises(Exception, match=r"Error"):
+        with EXPRESSIONS.lent() as cursor, pytest.raises(Exception, match=r"Error"):
             cursor.connection.sql(query).fetchall()
     assert [each.name for each in tmp_path.iterdir()] == ["secret.csv"]
 

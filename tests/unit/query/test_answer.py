@@ -19,8 +19,9 @@ import pytest
 
 import lancewood as lw
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
+from lancewood.expr.database import EXPRESSIONS, MAX_DEPTH
 from lancewood.query import relation
-from lancewood.query.database import cursor
+from lancewood.query.database import QUERIES
 
 ROWS = pa.table(
     {
@@ -210,11 +211,17 @@ def test_the_database_may_open_nothing_and_change_no_setting() -> None:
         "SET enable_external_access = true",
         "SET memory_limit = '1TB'",
     ):
-        with cursor() as own, pytest.raises(duckdb.Error):
+        with QUERIES.cursor() as own, pytest.raises(duckdb.Error):
             own.execute(statement)
-    with cursor() as own:
+    names = ("TimeZone", "max_expression_depth", "python_enable_replacements")
+    settings = ", ".join(f"current_setting('{name}')" for name in names)
+    for database in (QUERIES, EXPRESSIONS):
+        with database.cursor() as own:
+            found = own.execute(f"SELECT {settings}").fetchone()
+        assert found == ("UTC", MAX_DEPTH, False)
+    with QUERIES.cursor() as own:
         own.execute("CREATE TEMP VIEW mine AS SELECT 1")
-    with cursor() as own, pytest.raises(duckdb.Error):
+    with QUERIES.cursor() as own, pytest.raises(duckdb.Error):
         own.execute("FROM mine")
 
 

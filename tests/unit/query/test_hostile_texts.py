@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.query.database import cursor
+from lancewood.query.database import QUERIES
 
 DEEP = 3_000
 """Levels, of which 250 are allowed."""
@@ -182,7 +182,7 @@ import pyarrow as pa
 import lancewood as lw
 from lancewood.query import database
 
-database.MEMORY = "150MB"
+database.QUERIES._settings["memory_limit"] = "150MB"
 table = lw.create("memory://hostile/t", pa.table({"a": [1, 2]}))
 
 def ask(sql):
@@ -213,9 +213,11 @@ def test_memory_is_bounded() -> None:
 def test_a_query_that_is_interrupted_ends_and_leaves_the_database_whole(
     table: lw.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    opened = QUERIES.cursor
+
     @contextmanager
     def interrupted() -> Iterator[Any]:
-        with cursor() as own:
+        with opened() as own:
             timer = threading.Timer(0.5, own.interrupt)
             timer.start()
             yield own
@@ -223,7 +225,7 @@ def test_a_query_that_is_interrupted_ends_and_leaves_the_database_whole(
 
     answer = lw.sql("SELECT max(hash(x)) FROM range(100000000000) r(x)")
     with monkeypatch.context() as patch:
-        patch.setattr("lancewood.query.answer.cursor", interrupted)
+        patch.setattr(QUERIES, "cursor", interrupted)
         with pytest.raises(lw.UnsupportedError, match="Interrupted"):
             answer.to_arrow()
 

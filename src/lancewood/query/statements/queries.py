@@ -17,7 +17,7 @@ import pyarrow as pa
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.model.schema import ROW_ADDRESS
 from lancewood.query.columns import duckdb_type, why_not
-from lancewood.query.database import FAILED, cursor
+from lancewood.query.database import FAILED, QUERIES
 from lancewood.query.names import parsed_expression
 from lancewood.query.sources import Identifiers
 from lancewood.query.statements import model
@@ -137,7 +137,7 @@ class _Columns:
         declared = [pa.field(f"c{at}", duckdb_type(each)) for at, each in enumerate(held)]
         types: list[Any] = []
         if held:
-            with cursor() as own:
+            with QUERIES.cursor() as own:
                 own.register("__lancewood_types", pa.Table.from_batches([], pa.schema(declared)))
                 types = own.sql("SELECT * FROM __lancewood_types").types
         self._types = {each.name: str(kind) for each, kind in zip(held, types, strict=True)}

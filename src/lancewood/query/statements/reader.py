@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.query.columns import usual_type
-from lancewood.query.database import cursor, in_our_words
+from lancewood.query.database import QUERIES, in_our_words
 from lancewood.query.names import parsed_query
 from lancewood.query.sources import Identifiers
 from lancewood.query.statements.model import At, Moment, Path, Target
@@ -352,7 +352,7 @@ def arrow_type(sql: str) -> pa.DataType:
     import duckdb
 
     try:
-        with cursor() as own:
+        with QUERIES.cursor() as own:
             found = own.sql(f"SELECT CAST(NULL AS {sql}\n) AS value")
             name, (field,) = str(found.types[0]), found.limit(0).to_arrow_table().schema
     except duckdb.Error as error:
