@@ -24,7 +24,7 @@ from lancewood.engine.write import WriteRequest, create_table
 from lancewood.external import opening
 from lancewood.store.base import Store
 from lancewood.store.disk import DiskStore
-from lancewood.store.retry import put_new_settled
+from lancewood.store.readback import put_new_settled
 from lancewood.testing.faults import FaultyStore, Mode
 
 pytestmark = pytest.mark.usefixtures("no_waiting")

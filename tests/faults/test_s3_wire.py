@@ -46,7 +46,7 @@ def through(wire: FaultyWire, s3_options: dict[str, str]) -> dict[str, str]:
 
 def work(uri: str, options: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> str:
     """Create, append and read as a new process would; what the caller was told."""
-    monkeypatch.setattr("lancewood.store.checkup._proven", set())
+    monkeypatch.setattr("lancewood.store.probe._proven", set())
     told = "nothing"
     try:
         table = lw.create(uri, FIRST, storage_options=options)

@@ -21,7 +21,7 @@ import pytest
 from tests.repo.locations import Where
 
 from lancewood.errors import CommitUnknownError, LancewoodError
-from lancewood.store import lockfile
+from lancewood.store import badge, lockfile
 from lancewood.store.base import Store
 from lancewood.store.locate import open_store
 from lancewood.testing.faults import FaultyStore, Killed, Mode
@@ -89,7 +89,7 @@ def at_file_step(root: Path, at: int, mode: FileMode) -> Iterator[Steps]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LANCEWOOD_FSYNC", "1")
         patch.setattr(lockfile, "identity", lambda pid: dead)
-        patch.setattr(lockfile, "identity", lambda pid: dead)
+        patch.setattr(badge, "identity", lambda pid: dead)
         for name in ("rename", "replace", "link", "unlink", "mkdir", "rmdir", "truncate", "utime"):
             patch.setattr(os, name, files.on_paths(name, getattr(os, name)))
         patch.setattr(os, "write", files.on_write(os.write))
@@ -112,7 +112,7 @@ class _Files:
             where = paths[-1] if isinstance(paths[-1], str) else paths[0]
             if isinstance(where, int):
                 where = self._known.get(where, "")
-            if sys._getframe(1).f_code is lockfile._remove.__code__:
+            if sys._getframe(1).f_code is badge._remove.__code__:
                 return real(*paths, **options)  # whenever garbage is collected: no step of a verb
             return self._step(name, where, lambda: real(*paths, **options))
 

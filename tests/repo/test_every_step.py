@@ -28,7 +28,7 @@ from lancewood.errors import AlreadyExistsError, NotFoundError
 from lancewood.repo.looking.status import State
 from lancewood.repo.outcome import NotLandedWarning
 from lancewood.repo.repository import Repository
-from lancewood.store import checkup
+from lancewood.store import probe
 from lancewood.testing.faults import Mode
 
 pytestmark = pytest.mark.sliced(3)
@@ -304,5 +304,5 @@ def test_an_init_that_died_is_no_repository_or_a_whole_one(where: Where) -> None
             changes.create_table("t", pa.table({"a": [1]}))
         assert repo.at().table("t").count_rows() == 1
 
-    checkup._swaps_proven.clear()
+    probe._swaps_proven.clear()
     each_step(hurt, init, check)

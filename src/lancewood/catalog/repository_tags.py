@@ -30,7 +30,8 @@ from lancewood.format.refs import decode_tag, encode_tag, tag_key
 from lancewood.model.ids import is_detached
 from lancewood.model.refs import BranchName, Tag, TagName
 from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
-from lancewood.store.retry import LOST_RACES, put_new_settled
+from lancewood.store.readback import put_new_settled
+from lancewood.store.retry import LOST_RACES
 
 if TYPE_CHECKING:
     from lancewood.engine.location import Location

@@ -16,7 +16,7 @@ from dulwich.config import ConfigFile, StackedConfig
 
 from lancewood.errors import FormatError, InvalidInputError, StorageError
 from lancewood.git.ref_files import locked
-from lancewood.store.disk import refuse_links
+from lancewood.store.disk_root import refuse_links
 from lancewood.store.wholefile import move_over, read_file, stage, sync_directory
 
 _is_section = re.compile(r"[A-Za-z0-9-]+(\.[^\n\0]+)?").fullmatch

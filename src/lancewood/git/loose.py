@@ -15,7 +15,7 @@ from functools import partial
 from lancewood.errors import FormatError, StorageError
 from lancewood.git.syncing import Unsettled, sync_and_close, together
 from lancewood.git.values import Hash
-from lancewood.store.disk import refuse_links
+from lancewood.store.disk_root import refuse_links
 from lancewood.store.retry import LOST_RACES
 from lancewood.store.wholefile import read_file, sync_file
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from lancewood.errors import InvalidInputError
-from lancewood.store.disk import refuse_links
+from lancewood.store.disk_root import refuse_links
 
 HEAD = "HEAD"
 HEADS = "refs/heads/"

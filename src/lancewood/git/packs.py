@@ -27,7 +27,8 @@ from lancewood.errors import FormatError, StorageError
 from lancewood.git.loose import MOST_BYTES, LooseObjects
 from lancewood.git.pack import PackDirectory
 from lancewood.git.values import Hash, is_hash
-from lancewood.store.disk import DiskStore, refuse_links
+from lancewood.store.disk import DiskStore
+from lancewood.store.disk_root import refuse_links
 
 _MOST_PACKS = 64
 _SMALL = 1 << 16

@@ -31,7 +31,7 @@ from lancewood.errors import (
 )
 from lancewood.git.names import HEAD, is_ref
 from lancewood.git.values import ZERO, Hash, is_hash
-from lancewood.store.disk import link_refused, refuse_links
+from lancewood.store.disk_root import link_refused, refuse_links
 from lancewood.store.lockfile import acquire, release
 from lancewood.store.wholefile import move_over, read_file, stage, sync_directory
 

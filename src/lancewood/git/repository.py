@@ -29,7 +29,8 @@ from lancewood.git.ref_files import LEFT_BEHIND, PATIENCE
 from lancewood.git.refs import Refs
 from lancewood.git.syncing import sync_paths
 from lancewood.store.base import Store, is_in_the_making
-from lancewood.store.disk import DiskStore, refuse_links
+from lancewood.store.disk import DiskStore
+from lancewood.store.disk_root import refuse_links
 from lancewood.store.lockfile import queued
 from lancewood.store.wholefile import move_if_absent, stage, sync_directory
 

@@ -39,7 +39,7 @@ from lancewood.items.folder import ItemFolder, checked_item
 from lancewood.items.outcome import ItemDone, ItemOutcome, check_claims_none, made_by, with_run
 from lancewood.model.refs import MAIN
 from lancewood.repo import ID, SECTION, RepoContext, branch_ref, checked_message, swap
-from lancewood.store.disk import fsync_by_default
+from lancewood.store.disk_root import fsync_by_default
 
 _KINDS = {b"commit": 1, b"tree": 2, b"blob": 3, b"tag": 4}
 _LARGE = 1 << 31

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from lancewood.repo.outcome import Committed, Divergence, NotLandedWarning, TableDone, TakenIn
     from lancewood.repo.repository import Repository
     from lancewood.repo.table_names import TableNames, location_of, own_root, written_by_head
-    from lancewood.store.disk import refuse_links
+    from lancewood.store.disk_root import refuse_links
 
 _NAMES = {
     "lancewood.catalog.names": "branch_ref checked_table own_table own_table_uri pin_file tag_ref",
@@ -99,7 +99,7 @@ _NAMES = {
     "lancewood.repo.outcome": "Committed Divergence NotLandedWarning TableDone TakenIn",
     "lancewood.repo.repository": "Repository",
     "lancewood.repo.table_names": "TableNames location_of own_root written_by_head",
-    "lancewood.store.disk": "refuse_links",
+    "lancewood.store.disk_root": "refuse_links",
 }
 
 __all__ = [

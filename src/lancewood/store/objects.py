@@ -17,6 +17,7 @@ from itertools import chain, islice
 from typing import Any, TypeVar
 
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError, StorageError
+from lancewood.store.answers import FailureAnswer, read_answer
 from lancewood.store.base import (
     ObjectInfo,
     PutOutcome,
@@ -26,10 +27,8 @@ from lancewood.store.base import (
     check_key,
     check_range,
 )
-from lancewood.store.clients import (
+from lancewood.store.calls import (
     PAGE,
-    FailureAnswer,
-    clients_for,
     copy_object,
     delete_objects,
     get_object,
@@ -39,9 +38,9 @@ from lancewood.store.clients import (
     list_objects,
     put_in_parts,
     put_object,
-    read_answer,
     rename_object,
 )
+from lancewood.store.clients import clients_for
 from lancewood.store.lockfile import queued
 from lancewood.store.options import StorageOptions, is_harmless
 

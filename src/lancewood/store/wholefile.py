@@ -1,8 +1,6 @@
 """Files that are there whole or not at all: the system calls of the disk store, in their order.
 
-Raises plain ``OSError``. A network file system may show times of directories from a cache: only
-those known to be local and exact are trusted; everything else, and everything on a system without a
-table of mounts, is not.
+Raises plain ``OSError``.
 """
 
 from __future__ import annotations
@@ -259,39 +257,3 @@ def _check_regular(mode: int) -> None:
     if stat.S_ISLNK(mode):
         raise OSError(errno.ELOOP, "it is a symbolic link")
     raise OSError(errno.EINVAL, "it is not a regular file")
-
-
-_TABLE = "/proc/self/mountinfo"
-LOCAL_KINDS = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "tmpfs", "overlay"})
-
-
-_known: dict[int, bool] = {}
-
-
-def keeps_directory_times(path: str, device: int) -> bool:
-    """Whether a directory there shows at once, to everyone, that its names changed.
-
-    ``device`` is the number of its file system, by which the answer is cached.
-    """
-    if device not in _known:
-        _known[device] = mount_kind(os.path.realpath(path)) in LOCAL_KINDS
-    return _known[device]
-
-
-def mount_kind(path: str, table: str = _TABLE) -> str | None:
-    """The type of the file system with the longest mount point above the path."""
-    try:
-        with open(table, encoding="utf-8", errors="surrogateescape") as lines:
-            mounts = [line.split() for line in lines]
-    except OSError:
-        return None
-    best, kind = -1, None
-    for fields in mounts:
-        if len(fields) < 5 or "-" not in fields:
-            continue
-        point = fields[4].replace("\\040", " ")
-        inside = path == point or path.startswith(point.rstrip("/") + "/")
-        after = fields.index("-") + 1
-        if inside and len(point) >= best and after < len(fields):
-            best, kind = len(point), fields[after]
-    return kind

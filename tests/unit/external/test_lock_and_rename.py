@@ -20,8 +20,8 @@ import lancewood as lw
 from lancewood.external.lock import LockedStore
 from lancewood.external.opening import RenamingStore, open_table_store, through
 from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
-from lancewood.store.checkup import check_put_if_absent
 from lancewood.store.memory import MemoryStore
+from lancewood.store.probe import check_put_if_absent
 
 ROWS = pa.table({"a": [1]})
 KEY = "_versions/7.manifest"

@@ -14,7 +14,8 @@ from lancewood.format.layout import NamingScheme, manifest_key, manifest_name
 from lancewood.model.ids import Version
 from lancewood.store.base import PutOutcome
 from lancewood.store.memory import MemoryStore
-from lancewood.store.retry import UNCLEAR_PUTS, put_new_settled
+from lancewood.store.readback import put_new_settled
+from lancewood.store.retry import UNCLEAR_PUTS
 
 KEY = manifest_key(Version(7), NamingScheme.V2)
 NAME = manifest_name(Version(7), NamingScheme.V2)

@@ -10,7 +10,7 @@ from lancewood.errors import (
     StorageError,
     UnsupportedError,
 )
-from lancewood.store.clients import FailureAnswer, read_answer
+from lancewood.store.answers import FailureAnswer, read_answer
 from lancewood.store.options import StorageOptions
 
 SECRET = "correct-horse-battery-staple"

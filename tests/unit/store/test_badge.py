@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from lancewood.errors import StorageError
+from lancewood.store.badge import Badges
 from lancewood.store.base import is_in_the_making
-from lancewood.store.lockfile import Badges, held, identity
+from lancewood.store.lockfile import held, identity
 
 SHORT = 0.05
 
@@ -63,7 +64,7 @@ def test_a_badge_is_gone_with_its_thread_and_with_its_owner(tmp_path: Path) -> N
 
 def test_a_badge_is_gone_when_the_process_ends(tmp_path: Path) -> None:
     code = (
-        "import os, sys; from lancewood.store.lockfile import Badges; "
+        "import os, sys; from lancewood.store.badge import Badges; "
         "badges = Badges(sys.argv[1]); badges.mine(); print(len(os.listdir(sys.argv[1])))"
     )
     done = subprocess.run(
@@ -78,7 +79,7 @@ def test_a_forked_child_wears_its_own_and_leaves_its_parents(tmp_path: Path) -> 
     badge = badges.mine()
     code = f"""
 import gc, os
-from lancewood.store.lockfile import Badges
+from lancewood.store.badge import Badges
 badges = Badges({str(tmp_path)!r})
 mine = badges.mine()
 if not (child := os.fork()):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lancewood.store.wholefile import LOCAL_KINDS, mount_kind
+from lancewood.store.mounts import LOCAL_KINDS, mount_kind
 
 TABLE = """\
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw

@@ -18,7 +18,7 @@ from lancewood.format.layout import NamingScheme, manifest_key
 from lancewood.model.ids import Version
 from lancewood.store.base import PutOutcome, Store
 from lancewood.store.locate import open_store
-from lancewood.store.retry import put_new_settled
+from lancewood.store.readback import put_new_settled
 from lancewood.testing.wire import Fault, FaultyWire, Request, at
 
 Options = dict[str, str]

@@ -12,8 +12,8 @@ from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.engine.write import WriteRequest, create_table
 from lancewood.errors import StorageError, UnsupportedError
 from lancewood.store.base import PutOutcome, Store
-from lancewood.store.checkup import check_put_if_absent, probe_put_if_absent
 from lancewood.store.memory import MemoryStore
+from lancewood.store.probe import check_put_if_absent, probe_put_if_absent
 from lancewood.testing.faults import FaultyStore, Mode, WatchedStore
 
 ROWS = pa.table({"a": [1, 2]})

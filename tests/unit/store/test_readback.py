@@ -11,7 +11,8 @@ import pytest
 from lancewood.errors import CommitUnknownError, StorageError
 from lancewood.store.base import PutOutcome, Store
 from lancewood.store.memory import MemoryStore
-from lancewood.store.retry import UNCLEAR_PUTS, put_new_settled
+from lancewood.store.readback import put_new_settled
+from lancewood.store.retry import UNCLEAR_PUTS
 from lancewood.testing.faults import FaultyStore, Killed, WatchedStore
 
 T = TypeVar("T")

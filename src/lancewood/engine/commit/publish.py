@@ -25,8 +25,9 @@ from lancewood.model.ids import Version, is_detached
 from lancewood.model.manifest import ManifestHead
 from lancewood.model.table_config import MANIFEST_STORE_KEY, AppliedBatch, manifest_store_of
 from lancewood.store.base import PutOutcome, Store
-from lancewood.store.checkup import check_put_if_absent
-from lancewood.store.retry import COMMITS, Retry, put_new_settled
+from lancewood.store.probe import check_put_if_absent
+from lancewood.store.readback import put_new_settled
+from lancewood.store.retry import COMMITS, Retry
 
 
 class Publisher(Protocol):

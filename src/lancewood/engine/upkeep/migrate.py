@@ -33,7 +33,7 @@ from lancewood.format.layout import (
 )
 from lancewood.model.ids import Version
 from lancewood.store.base import PutOutcome, Store
-from lancewood.store.retry import put_new_settled
+from lancewood.store.readback import put_new_settled
 
 _ROUNDS = 5
 _WORKERS = 8

@@ -27,7 +27,8 @@ from lancewood.model.lines import Line, first_id, has_own_ids, line_of, next_spa
 from lancewood.model.manifest import ManifestHead
 from lancewood.model.refs import BranchName
 from lancewood.store.base import PutOutcome, Store
-from lancewood.store.retry import LOST_RACES, put_new_settled
+from lancewood.store.readback import put_new_settled
+from lancewood.store.retry import LOST_RACES
 
 _RANDOM = SystemRandom()
 

@@ -33,7 +33,7 @@ from lancewood.git.signature import Signature
 from lancewood.git.syncing import Unsettled
 from lancewood.git.values import ZERO, Hash, checked_hash
 from lancewood.store.base import Store
-from lancewood.store.checkup import check_compare_and_swap
+from lancewood.store.probe import check_compare_and_swap
 from lancewood.store.retry import REF_RACES, UNCLEAR_PUTS, Retry
 
 _LONGER = 4

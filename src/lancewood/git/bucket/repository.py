@@ -27,9 +27,10 @@ from lancewood.git.names import HEAD, HEADS, checked_branch
 from lancewood.git.objects import Objects
 from lancewood.git.repository import GitRepository, already_there, check_kind, new_config
 from lancewood.store.base import PutOutcome, ReplaceOutcome, Store, is_there
-from lancewood.store.checkup import check_compare_and_swap
 from lancewood.store.locate import open_store
-from lancewood.store.retry import BUCKET_RACES, put_new_settled
+from lancewood.store.probe import check_compare_and_swap
+from lancewood.store.readback import put_new_settled
+from lancewood.store.retry import BUCKET_RACES
 
 CONFIG = "config"
 T = TypeVar("T")

@@ -44,7 +44,7 @@ from lancewood.items.writing import FileRow, ItemWriter, Mode, Snapshots, item_f
 from lancewood.repo import author_here, branch_ref, checked_message, tag_ref
 from lancewood.spark.runner import last_attempt
 from lancewood.spark.tasks import check_running, slots
-from lancewood.store.disk import fsync_by_default
+from lancewood.store.disk_root import fsync_by_default
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -69,7 +69,8 @@ from lancewood.model.refs import Branch, BranchName
 from lancewood.model.transaction import Clone
 from lancewood.store.base import PutOutcome, Store, is_there
 from lancewood.store.clock import is_older
-from lancewood.store.retry import LOST_RACES, put_new_settled
+from lancewood.store.readback import put_new_settled
+from lancewood.store.retry import LOST_RACES
 from lancewood.store.together import both
 
 

@@ -29,7 +29,8 @@ from lancewood.model.ids import Version
 from lancewood.model.refs import MAIN, Branch, BranchName, BranchPoint, branch_name
 from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
 from lancewood.store.clock import is_older
-from lancewood.store.retry import LOST_RACES, put_new_settled
+from lancewood.store.readback import put_new_settled
+from lancewood.store.retry import LOST_RACES
 
 INTENT_KEY = f"{TRANSACTIONS_DIR}/lancewood-intent.json"
 ABANDONED = timedelta(minutes=10)

@@ -76,7 +76,7 @@ from lancewood.model.refs import BranchName, branch_name
 from lancewood.model.table_config import RENAMED_KEY
 from lancewood.model.transaction import Restore, Transaction
 from lancewood.store.base import PutOutcome, Store
-from lancewood.store.retry import put_new_settled
+from lancewood.store.readback import put_new_settled
 from lancewood.version import LIBRARY, RELEASE
 
 _ROUNDS = 10

@@ -35,7 +35,8 @@ from lancewood.jobs.naming.records import is_leaving
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.refs import MAIN, BranchName, Tag, TagName, tag_name
 from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
-from lancewood.store.retry import LOST_RACES, put_new_settled
+from lancewood.store.readback import put_new_settled
+from lancewood.store.retry import LOST_RACES
 
 PUBLISH_GUARD = "lw.publish."
 """Begins the name of a tag on a branch whose files another branch reads."""

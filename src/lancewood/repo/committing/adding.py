@@ -41,7 +41,7 @@ from lancewood.repo.context import RepoContext
 from lancewood.repo.notes import MERGED
 from lancewood.repo.outcome import Committed
 from lancewood.repo.writing.writable import set_exclusive, wanted_keeper
-from lancewood.store.disk import refuse_links
+from lancewood.store.disk_root import refuse_links
 from lancewood.store.locate import open_store, table_of_ddb
 
 
