@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import cast
 
 import pytest
 
 _Param = type(pytest.param())
-_PLAIN: dict[int, list[object]] = {}
-"""What tests get of the values of a list, by the list's id: grids have thousands of cases."""
+_PLACES: dict[int, dict[tuple[int, ...], int]] = {}
+"""Of the values of a list, by the list's id, the place of each, by the ids of what a test gets of
+it: grids have thousands of cases, and values that take long to compare."""
 EVERY_CASE = os.environ.get("LANCEWOOD_EVERY_CASE") == "1"
 SLICED = "sliced(parts, at=0): one of so many parts of the cases; all with LANCEWOOD_EVERY_CASE=1"
 CAMPAIGN = "campaign: long, and shown by a shorter test every day; runs with LANCEWOOD_EVERY_CASE=1"
@@ -46,17 +48,18 @@ def _places(item: pytest.Function) -> Iterator[int]:
         names, values = mark.args
         if isinstance(names, str):
             names = [each.strip() for each in names.split(",")]
-        taken = [left.pop(each) for each in names]
-        given = taken[0] if len(taken) == 1 else tuple(taken)
-        if id(values) not in _PLAIN:
-            _PLAIN[id(values)] = [*map(_plain, values)]
-        yield _PLAIN[id(values)].index(given)
+        given = tuple(id(left.pop(each)) for each in names)
+        if id(values) not in _PLACES:
+            places = _PLACES[id(values)] = dict[tuple[int, ...], int]()
+            for place, value in enumerate(values):
+                places.setdefault(_ids(value, len(names)), place)
+        yield _PLACES[id(values)][given]
     for name in left:
         yield item.callspec.indices[name]
 
 
-def _plain(value: object) -> object:
-    """What a test gets of a value, also where ``pytest.param`` says more of it."""
-    if not isinstance(value, _Param):
-        return value
-    return value.values[0] if len(value.values) == 1 else tuple(value.values)
+def _ids(value: object, names: int) -> tuple[int, ...]:
+    """Of what a test gets of a value, also where ``pytest.param`` says more of it."""
+    if isinstance(value, _Param):
+        return tuple(map(id, value.values))
+    return (id(value),) if names == 1 else tuple(map(id, cast("Iterable[object]", value)))

@@ -7,6 +7,7 @@ the disk unless it asks to: what is synced, and when, is shown by those that do.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import itertools
 import os
@@ -70,13 +71,11 @@ def pytest_collection() -> Iterator[None]:
 
 
 def pytest_collection_finish() -> None:
-    """Collecting garbage need not look through thousands of tests that stay, again and again."""
+    """Collecting garbage need not look through thousands of tests that stay, again and again;
+    only the end of the process does, or else DuckDB says what is left."""
     gc.collect()
     gc.freeze()
-
-
-def pytest_sessionfinish() -> None:
-    gc.unfreeze()
+    atexit.register(gc.unfreeze)
 
 
 @pytest.hookimpl(wrapper=True)
