@@ -38,6 +38,17 @@ def _said(statement: str) -> Work:
     return lambda uri, time: lw.sql(statement.format(time), tables={"t": uri}).to_arrow()
 
 
+def _on_spark(where: str) -> Work:
+    """A read on two threads of Spark, which has a Python for each; only ``wall`` counts them."""
+
+    def work(uri: str, _: int) -> object:
+        from lancewood import spark
+
+        return spark.read(spark.session("local[2]"), uri, where=where).groupBy().sum("id").collect()
+
+    return work
+
+
 def _cold(uri: str, _: int) -> None:
     subprocess.run([sys.executable, "-c", _COLD, uri], check=True)
 
@@ -62,6 +73,8 @@ WORKS: Mapping[str, Work] = {
     "sql delete": _said("DELETE FROM t WHERE id % 997 = {0} + 200"),
     "sql update": _said("UPDATE t SET value = value + 1 WHERE id % 997 = {0} + 300"),
     "sql cold": _cold,
+    "spark where value < 0.01": _on_spark("value < 0.01"),
+    "spark where value * 2 > 0.5": _on_spark("value * 2 > 0.5"),
 }
 
 
