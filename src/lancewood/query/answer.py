@@ -16,7 +16,7 @@ from lancewood.expr.parameters import Parameters, kept
 from lancewood.model.ids import version_words
 from lancewood.model.refs import called
 from lancewood.query.columns import usual_type
-from lancewood.query.database import QUERIES, in_our_words
+from lancewood.query.database import QUERIES, in_our_words, interruptible
 from lancewood.query.diffs import TableDiff, sees
 from lancewood.query.names import NamedTables, name_tables, nodes
 from lancewood.query.relation import Relation
@@ -76,9 +76,9 @@ class Answer(Rows):
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as record batches, with bounded memory."""
         with self._opened() as (own, _):
-            reader = self._asked(own).to_arrow_reader(_BATCH_ROWS)
+            reader = interruptible(own, lambda: self._asked(own).to_arrow_reader(_BATCH_ROWS))
             try:
-                for batch in reader:
+                while (batch := interruptible(own, lambda: next(reader, None))) is not None:
                     if batch.num_rows:
                         arrays = [
                             array.cast(each.type)
@@ -132,10 +132,6 @@ class Answer(Rows):
                 if failure is not None:
                     raise failure from error
             raise in_our_words(error) from error
-        except RuntimeError as error:
-            if "interrupted" not in str(error):
-                raise
-            raise KeyboardInterrupt from error
 
 
 def _scans(plan: Any) -> Iterator[list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
@@ -229,10 +230,53 @@ def test_a_query_that_is_interrupted_ends_and_leaves_the_database_whole(
         with pytest.raises(lw.UnsupportedError, match="Interrupted"):
             answer.to_arrow()
 
-    def stopped(*_: object) -> None:
-        raise RuntimeError("Query interrupted")  # what DuckDB makes of Ctrl-C
-
-    monkeypatch.setattr(answer, "_asked", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        answer.to_arrow()
     assert lw.sql("SELECT sum(a) AS n FROM t", tables={"t": table}).to_arrow().num_rows == 1
+
+
+STOPPED = """
+import sys, tempfile
+import pyarrow as pa, lancewood as lw
+
+table = lw.create(f"{tempfile.mkdtemp()}/t.lance", pa.table({"id": range(100_000)}))
+answer = lw.sql(sys.argv[1], tables={"t": table})
+print("asked", flush=True)
+try:
+    print(answer.to_arrow())
+except KeyboardInterrupt:
+    print(lw.sql("SELECT max(id) FROM t", tables={"t": table}).to_arrow()[0][0])
+"""
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT sum(hash(a.id, b.id)) FROM t a, t b",
+        "SELECT a.id FROM t a, t b WHERE a.id || b.id = 'x'",
+        "SELECT a.id, b.id FROM t a, t b ORDER BY hash(a.id, b.id)",
+    ],
+)
+def test_ctrl_c_ends_a_query_whatever_it_computes(query: str) -> None:
+    command = [sys.executable, "-c", STOPPED, query]
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "asked\n"
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(1)
+            process.send_signal(signal.SIGINT)
+            assert process.communicate(timeout=15) == ("99999\n", "")
+        finally:
+            process.kill()
+
+
+def test_an_answer_is_read_at_the_end_of_a_process() -> None:
+    script = """
+import atexit, lancewood as lw
+answer = lw.sql("SELECT 1 AS a")
+print(answer.to_arrow().to_pylist(), flush=True)
+atexit.register(lambda: print(answer.to_arrow().to_pylist(), flush=True))
+"""
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, timeout=60, check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["[{'a': 1}]"] * 2
