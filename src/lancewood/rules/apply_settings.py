@@ -18,7 +18,7 @@ from lancewood.model.transaction import (
     UpdateConfig,
 )
 from lancewood.proto import schema_pb2, table_pb2
-from lancewood.rules.applied import marks_of
+from lancewood.rules.features import marks_of
 from lancewood.rules.patching import make_patch
 
 

@@ -6,9 +6,14 @@ Flags are derived from content at every commit. What only a look at every fragme
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from lancewood.errors import FormatError, UnsupportedError
+from lancewood.errors import (
+    BatchAppliedError,
+    FormatError,
+    IncompatibleConflictError,
+    UnsupportedError,
+)
 from lancewood.model.fragment import READABLE_FILE_VERSIONS, Fragment, version_name
 from lancewood.model.index import MEM_WAL
 from lancewood.model.manifest import (
@@ -27,7 +32,21 @@ from lancewood.model.manifest import (
     FLAG_V2_FILES,
     ManifestHead,
 )
-from lancewood.model.table_config import ANY_REPOSITORY, EXCLUSIVE_KEY, keeper_of
+from lancewood.model.refs import MAIN
+from lancewood.model.table_config import (
+    ANY_REPOSITORY,
+    APPLIED_PREFIX,
+    EXCLUSIVE_KEY,
+    LATEST,
+    MOST_APPS,
+    PUBLISHED_KEY,
+    RENAMED_KEY,
+    AppliedBatch,
+    Mark,
+    keeper_of,
+    marks,
+    newest_batch,
+)
 from lancewood.model.transaction import HeadChanges
 
 _BASIC = (
@@ -148,3 +167,75 @@ def next_flags(
     if EXCLUSIVE_KEY in config:
         writer |= FLAG_EXCLUSIVE
     return both, writer
+
+
+def is_closed(head: ManifestHead) -> bool:
+    """Whether the version's branch was published. On main, the mark comes from a branch that
+    pylance cloned, and does not count."""
+    return PUBLISHED_KEY in head.message.config and head.branch is not None
+
+
+def check_open(head: ManifestHead) -> None:
+    """Raise IncompatibleConflictError for a version that nothing may follow."""
+    name = head.branch or MAIN
+    if RENAMED_KEY in head.message.config:
+        renamed = head.message.config[RENAMED_KEY]
+        raise IncompatibleConflictError(
+            f"branch {name!r} was renamed to {renamed!r}; open it by that name, and run it again",
+            branch=name,
+            renamed=renamed,
+        )
+    if not is_closed(head):
+        return
+    raise IncompatibleConflictError(
+        f"branch {name!r} is closed at version {head.version}: it was published. Reset it to "
+        f"begin anew (branches.reset({name!r})), or make another branch",
+        branch=name,
+        version=head.version,
+    )
+
+
+def check_new(config: Mapping[str, str], wanted: AppliedBatch | None) -> None:
+    """Raise BatchAppliedError for a batch that is there already, and for an earlier one."""
+    if wanted is None:
+        return
+    found = newest_batch(config, wanted.app)
+    if found is not None and found >= wanted.batch:
+        what = "is there already" if found == wanted.batch else f"comes after batch {found}"
+        raise BatchAppliedError(
+            f"batch {wanted.batch} of {wanted.app!r} {what}; nothing was written. Give the next "
+            "batch a higher number",
+            app=wanted.app,
+            batch=wanted.batch,
+            applied=found,
+        )
+
+
+def is_applied(config: Mapping[str, str], wanted: AppliedBatch | None) -> bool:
+    """Whether a batch, or a later one, is there already; no batch is never there."""
+    try:
+        check_new(config, wanted)
+    except BatchAppliedError:
+        return True
+    return False
+
+
+def with_mark(
+    config: Mapping[str, str], applied: AppliedBatch, uuid: str, at: int
+) -> dict[str, str]:
+    """The configuration that also records the batch.
+
+    Beyond the maximum number of applications, those that loaded longest ago are dropped. A clock
+    that is behind does no harm: no mark is older than those recorded before it.
+    """
+    others = [(mark.at, app) for app, mark in marks(config) if app != applied.app]
+    at = max([at, *(min(before + 1, LATEST) for before, _ in others)])
+    marked = {**config, applied.key: Mark(applied.batch, uuid, at).encode()}
+    for _, app in sorted(others)[: max(0, len(others) - (MOST_APPS - 1))]:
+        del marked[APPLIED_PREFIX + app]
+    return marked
+
+
+def marks_of(config: Mapping[str, str]) -> dict[str, str]:
+    """The part of a configuration that records what was loaded."""
+    return {key: value for key, value in config.items() if key.startswith(APPLIED_PREFIX)}

@@ -16,7 +16,7 @@ from lancewood.model.table_config import (
     marks,
     newest_batch,
 )
-from lancewood.rules.applied import check_new, is_applied, with_mark
+from lancewood.rules.features import check_new, is_applied, with_mark
 
 
 def config_of(**batches: int) -> dict[str, str]:

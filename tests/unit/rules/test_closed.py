@@ -9,7 +9,7 @@ from lancewood.model.ids import Version
 from lancewood.model.manifest import ManifestHead
 from lancewood.model.table_config import PUBLISHED_KEY, Closing
 from lancewood.proto import table_pb2
-from lancewood.rules.closed import check_open, is_closed
+from lancewood.rules.features import check_open, is_closed
 
 CLOSING = Closing("p/q", "some-uuid", Version(7), Version(3), Version(5))
 

@@ -22,10 +22,8 @@ from lancewood.model.ids import Version
 from lancewood.model.manifest import Manifest
 from lancewood.model.table_config import ANY_REPOSITORY
 from lancewood.model.transaction import CreateIndex, ManifestPatch, Transaction
-from lancewood.rules.applied import check_new, with_mark
 from lancewood.rules.apply import apply, needed_version
-from lancewood.rules.closed import check_open
-from lancewood.rules.features import check_writable
+from lancewood.rules.features import check_new, check_open, check_writable, with_mark
 from lancewood.rules.patching import with_config
 from lancewood.version import LIBRARY, RELEASE
 

@@ -37,9 +37,7 @@ from lancewood.model.manifest import Manifest
 from lancewood.model.schema import Schema
 from lancewood.model.table_config import ANY_REPOSITORY, AppliedBatch, frees
 from lancewood.model.transaction import Transaction, built_on
-from lancewood.rules.applied import check_new
-from lancewood.rules.closed import check_open, is_closed
-from lancewood.rules.features import check_writable
+from lancewood.rules.features import check_new, check_open, check_writable, is_closed
 
 if TYPE_CHECKING:
     from lancewood.data.file_root import FileRoot

@@ -63,7 +63,7 @@ from lancewood.model.schema import Schema
 from lancewood.model.table_config import AppliedBatch
 from lancewood.model.transaction import Append, Merge, Overwrite, Project
 from lancewood.proto import table_pb2
-from lancewood.rules.applied import is_applied
+from lancewood.rules.features import is_applied
 from lancewood.rules.numbering import next_fragment_id
 
 WriteMode: TypeAlias = Literal["append", "overwrite", "ignore", "error", "merge"]

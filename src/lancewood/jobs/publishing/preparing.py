@@ -62,7 +62,7 @@ from lancewood.model.transaction import (
     UpdateBases,
     UpdateConfig,
 )
-from lancewood.rules.closed import check_open
+from lancewood.rules.features import check_open
 from lancewood.rules.lineage import recorded
 from lancewood.rules.three_way import same_fields
 

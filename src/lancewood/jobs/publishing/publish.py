@@ -55,7 +55,7 @@ from lancewood.jobs.runner import Runner
 from lancewood.model.ids import Version
 from lancewood.model.refs import BranchName, Tag, TagName, branch_name, called
 from lancewood.model.table_config import Closing
-from lancewood.rules.closed import is_closed
+from lancewood.rules.features import is_closed
 from lancewood.store.base import Store
 
 __all__ = ["BRANCH_PROPERTY", "BRANCH_VERSION_PROPERTY", "Published", "publish"]

@@ -53,7 +53,7 @@ from lancewood.model.lines import (
 from lancewood.model.manifest import ManifestHead
 from lancewood.model.refs import MAIN, BranchName, branch_name, called
 from lancewood.model.transaction import Transaction
-from lancewood.rules.closed import check_open
+from lancewood.rules.features import check_open
 
 BASES_PROPERTY = "lancewood.bases"
 """What both sides of a merge come from, for people: ``main:7 exp:3``."""

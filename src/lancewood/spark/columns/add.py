@@ -39,7 +39,7 @@ from lancewood.jobs.runner import Progress
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import Schema
-from lancewood.rules.applied import is_applied
+from lancewood.rules.features import is_applied
 from lancewood.spark.columns.expressions import (
     HIDDEN,
     PLACE,

@@ -41,7 +41,7 @@ from lancewood.jobs.runner import LocalRunner, Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.table_config import AppliedBatch
 from lancewood.model.transaction import Transaction
-from lancewood.rules.applied import is_applied
+from lancewood.rules.features import is_applied
 from lancewood.spark.tasks import keep_loaded
 from lancewood.spark.writing.work import (
     NOTHING,
