@@ -38,7 +38,7 @@ from lancewood.model.transaction import (
     Restore,
     Update,
 )
-from lancewood.rules.inserted_keys import make_key_filter
+from lancewood.rules.overlaps import make_key_filter
 
 pytestmark = pytest.mark.sliced(4)
 

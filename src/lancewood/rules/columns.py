@@ -32,7 +32,7 @@ from lancewood.model.transaction import (
 from lancewood.proto import schema_pb2
 from lancewood.rules.indices import with_relatives
 from lancewood.rules.moves import moves_files
-from lancewood.rules.verdicts import COMPATIBLE, Outcome, Verdict
+from lancewood.rules.overlaps import COMPATIBLE, Outcome, Verdict
 
 _Fields: TypeAlias = Mapping[FieldId, schema_pb2.Field]
 

@@ -39,7 +39,7 @@ from lancewood.model.transaction import (
 )
 from lancewood.rules import overlaps
 from lancewood.rules.moves import judge_after_move, judge_move, moves_files
-from lancewood.rules.verdicts import Verdict, severest
+from lancewood.rules.overlaps import Verdict, severest
 
 
 def judge(mine: Transaction, theirs: Transaction) -> Verdict:

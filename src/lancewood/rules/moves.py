@@ -40,9 +40,8 @@ from lancewood.model.transaction import (
     UpdateMemWalState,
 )
 from lancewood.proto import table_pb2
-from lancewood.rules.overlaps import fine, if_fragments_meet, incompatible, retry
+from lancewood.rules.overlaps import Outcome, Verdict, fine, if_fragments_meet, incompatible, retry
 from lancewood.rules.patching import make_patch
-from lancewood.rules.verdicts import Outcome, Verdict
 
 _Place: TypeAlias = tuple[str, BaseId | None]
 _NOTHING_TO_DO_WITH_FILES = (Append, CreateIndex, ReserveFragments, UpdateMemWalState)

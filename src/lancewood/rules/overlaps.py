@@ -6,11 +6,19 @@ which condition judges which pair. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 from pyroaring import BitMap
 
+from lancewood.errors import InvalidInputError
+from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId
+from lancewood.model.manifest import ManifestHead
 from lancewood.model.transaction import (
     Append,
     Clone,
@@ -31,10 +39,11 @@ from lancewood.model.transaction import (
     UpdateBases,
     UpdateConfig,
     UpdateMemWalState,
+    operation_name,
     operation_text,
 )
-from lancewood.rules.inserted_keys import filters_meet
-from lancewood.rules.verdicts import COMPATIBLE, Outcome, Verdict, severest
+from lancewood.proto import table_pb2, transaction_pb2
+from lancewood.rules.numbering import next_fragment_id
 
 
 def fine(mine: Operation, theirs: Operation) -> Verdict:
@@ -323,3 +332,230 @@ def bases_after_bases(mine: UpdateBases, theirs: UpdateBases) -> Verdict:
             if one.path == other.path or same_name or (one.id and one.id == other.id):
                 return incompatible(mine, theirs, f"both add the base path {one.path!r}")
     return COMPATIBLE
+
+
+KeyFilter: TypeAlias = transaction_pb2.KeyExistenceFilter
+Hashes: TypeAlias = npt.NDArray[np.uint64]
+_Words: TypeAlias = npt.NDArray[np.uint32]
+
+MOST_IN_BLOOM = 2_048
+"""Number of keys in a filter at most: with more on both sides its blocks become too full."""
+MOST_EXACT = 65_536
+"""Number of keys that are listed at most: more would make the transaction, which every later writer
+reads, larger than half a megabyte."""
+
+_BLOCKS = 1_024
+_WORDS = 8
+_BYTES = _BLOCKS * _WORDS * 4
+_ITEMS = 8_192
+_PROBABILITY = 0.00057
+_SALTS = np.array(
+    [
+        0x47B6137B,
+        0x44974D91,
+        0x8824AD5B,
+        0xA2B7289D,
+        0x705495C7,
+        0x2DF1424B,
+        0x9EFC4947,
+        0x5C6BFB31,
+    ],
+    dtype=np.uint32,
+)
+_MARK = int.from_bytes(b"lwxxh64\0", "little")
+"""The first of our exact hashes, as a mark: equal keys under another hash function would look
+different."""
+
+
+def make_key_filter(
+    field_ids: Sequence[FieldId], hashes: Hashes | None, *, is_known_to_pylance: bool
+) -> KeyFilter:
+    """The filter of these keys; None means too many of them to be hashed.
+
+    ``is_known_to_pylance``: pylance would put keys of these types into a filter too.
+    """
+    made = KeyFilter(field_ids=field_ids)
+    if hashes is None:
+        made.exact.SetInParent()
+        return made
+    distinct = np.unique(hashes)
+    if is_known_to_pylance and len(distinct) <= MOST_IN_BLOOM:
+        made.bloom.bitmap = _bloom_words(distinct).astype("<u4").tobytes()
+        made.bloom.num_bits = _BYTES * 8
+        made.bloom.number_of_items = _ITEMS
+        made.bloom.probability = _PROBABILITY
+    else:
+        made.exact.SetInParent()
+        if len(distinct) <= MOST_EXACT:
+            made.exact.key_hashes.append(_MARK)
+            made.exact.key_hashes.extend(distinct.tolist())
+    return made
+
+
+def filters_meet(mine: KeyFilter, theirs: KeyFilter) -> bool:
+    """Whether a key may be in both. False only if they provably share none."""
+    if not mine.field_ids or list(mine.field_ids) != list(theirs.field_ids):
+        return True
+    my_hashes, their_hashes = _exact_hashes(mine), _exact_hashes(theirs)
+    if my_hashes is not None and their_hashes is not None:
+        return bool(np.isin(my_hashes, their_hashes).any())
+    my_words, their_words = _bloom(mine), _bloom(theirs)
+    if my_words is not None and their_words is not None:
+        return bool((my_words & their_words).all(axis=1).any())
+    if my_hashes is not None and their_words is not None:
+        return _may_hold_one(their_words, my_hashes)
+    if my_words is not None and their_hashes is not None:
+        return _may_hold_one(my_words, their_hashes)
+    return True
+
+
+def _exact_hashes(keys: KeyFilter) -> Hashes | None:
+    """The hashes of an exact filter of ours, else None."""
+    if not keys.HasField("exact"):
+        return None
+    found = np.array(keys.exact.key_hashes, dtype=np.uint64)
+    return found[1:] if len(found) and found[0] == _MARK else None
+
+
+def _bloom(keys: KeyFilter) -> _Words | None:
+    """The blocks of a bloom filter; None where it has another form, or is empty.
+
+    pylance leaves keys of some types out of its filter, so an empty one proves nothing.
+    """
+    if not keys.HasField("bloom"):
+        return None
+    bloom = keys.bloom
+    if (len(bloom.bitmap), bloom.num_bits) != (_BYTES, _BYTES * 8):
+        return None
+    words = np.frombuffer(bloom.bitmap, dtype="<u4").reshape(_BLOCKS, _WORDS)
+    return words if words.any() else None
+
+
+def _bloom_words(hashes: Hashes) -> _Words:
+    words = np.zeros((_BLOCKS, _WORDS), dtype=np.uint32)
+    blocks, masks = _places(hashes)
+    np.bitwise_or.at(words, blocks, masks)
+    return words
+
+
+def _may_hold_one(words: _Words, hashes: Hashes) -> bool:
+    blocks, masks = _places(hashes)
+    return bool((words[blocks] & masks).all(axis=1).any())
+
+
+def _places(hashes: Hashes) -> tuple[npt.NDArray[np.int64], _Words]:
+    """The block of each hash, and the one bit it sets in each of the block's words."""
+    upper, lower = hashes >> np.uint64(32), hashes.astype(np.uint32)
+    blocks = ((upper * np.uint64(_BLOCKS)) >> np.uint64(32)).astype(np.int64)
+    bits = (lower[:, None] * _SALTS) >> np.uint32(27)
+    return blocks, np.left_shift(np.uint32(1), bits)
+
+
+class Outcome(Enum):
+    """What a commit that landed first means for mine."""
+
+    COMPATIBLE = "compatible"
+    REBASE = "rebase"
+    RETRY = "retry"
+    INCOMPATIBLE = "incompatible"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An outcome, and why."""
+
+    outcome: Outcome
+    reason: str = ""
+
+
+COMPATIBLE = Verdict(Outcome.COMPATIBLE)
+_SEVERITY = (Outcome.COMPATIBLE, Outcome.REBASE, Outcome.RETRY, Outcome.INCOMPATIBLE)
+
+
+def severest(verdicts: Iterable[Verdict]) -> Verdict:
+    """The first of the most severe verdicts."""
+    return max(verdicts, key=lambda each: _SEVERITY.index(each.outcome), default=COMPATIBLE)
+
+
+def check_list(operations: Sequence[Operation]) -> None:
+    """Raise InvalidInputError if two of the operations change the same fragment."""
+    found = _both_change(operations)
+    if found is not None:
+        first, second, number = found
+        raise InvalidInputError(
+            f"{operation_name(first)} and {operation_name(second)} of one "
+            f"transaction both change fragment {number}, as it was before either; commit "
+            "the first, and build the second on the version after it",
+            fragment=number,
+        )
+
+
+def dependence(base: ManifestHead, operations: Sequence[Operation]) -> str | None:
+    """Why operations, each built on the state that the one before made of ``base``, could not all
+    have been built on ``base``; None if they could."""
+    found = _both_change(operations)
+    if found is not None:
+        first, second, number = found
+        names = f"{operation_name(first)} and {operation_name(second)}"
+        return f"{names} both change fragment {number}"
+    known, file_roots = next_fragment_id(base), {each.id for each in base.base_paths}
+    for each in operations:
+        name = operation_name(each)
+        made = max(_named_fragments(each), default=-1)
+        if made >= known:
+            return f"{name} rests on fragment {made}, which an earlier step made"
+        if isinstance(each, Restore) and each.version > base.version:
+            return f"{name} goes back to version {each.version}, which is an earlier step"
+        for file in _new_files(each):
+            if file.HasField("base_id") and file.base_id not in file_roots:
+                return (
+                    f"{name} keeps files at base path {file.base_id}, which an earlier step added"
+                )
+    return None
+
+
+def _both_change(
+    operations: Sequence[Operation],
+) -> tuple[Operation, Operation, FragmentId] | None:
+    """Two operations that change the same fragment."""
+    if len(operations) < 2:
+        return None
+    changed: dict[FragmentId, int] = {}
+    for at, each in enumerate(operations):
+        for number in _changed_fragments(each):
+            first = changed.setdefault(number, at)
+            if first != at:
+                return operations[first], each, number
+    return None
+
+
+def _changed_fragments(operation: Operation) -> frozenset[FragmentId]:
+    if isinstance(operation, Merge):
+        return frozenset(each.id for each in operation.fragments)
+    return touched_fragments(operation)
+
+
+def _named_fragments(operation: Operation) -> Iterator[int]:
+    """Fragments that must exist before the operation, or whose ids must have been reserved."""
+    yield from _changed_fragments(operation)
+    if isinstance(operation, Rewrite):
+        yield from (each.id for group in operation.groups for each in group.new_fragments)
+    elif isinstance(operation, CreateIndex):
+        yield from (each.fragments.max() for each in operation.new_indices if each.fragments)
+
+
+def _new_files(operation: Operation) -> Iterator[table_pb2.DataFile]:
+    fragments: Iterable[Fragment] = ()
+    match operation:
+        case Append(fragments=new) | Overwrite(fragments=new) | Merge(fragments=new):
+            fragments = new
+        case Delete(updated_fragments=changed):
+            fragments = changed
+        case Update(updated_fragments=changed, new_fragments=new):
+            fragments = (*changed, *new)
+        case Rewrite(groups=groups):
+            fragments = (each for group in groups for each in group.new_fragments)
+        case DataReplacement(replacements=replacements):
+            yield from (each.new_file.message for each in replacements)
+    for fragment in fragments:
+        yield from fragment.message.files

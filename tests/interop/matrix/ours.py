@@ -41,7 +41,7 @@ from lancewood.model.transaction import (
     UpdateConfig,
 )
 from lancewood.proto import schema_pb2, table_pb2
-from lancewood.rules.inserted_keys import make_key_filter
+from lancewood.rules.overlaps import make_key_filter
 
 SOME = "k in (2, 3)"
 """Two rows of fragment 0."""

@@ -23,7 +23,7 @@ from lancewood.model.transaction import (
 from lancewood.proto import schema_pb2
 from lancewood.rules.columns import ColumnWatch, DroppedColumns, IdReuse, RowsBornAgain
 from lancewood.rules.moves import moved_files
-from lancewood.rules.verdicts import COMPATIBLE, Outcome
+from lancewood.rules.overlaps import COMPATIBLE, Outcome
 
 A, B = FIELDS
 DROP_B = Project((A,))

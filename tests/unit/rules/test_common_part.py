@@ -19,9 +19,8 @@ from lancewood.model.transaction import (
 )
 from lancewood.proto import table_pb2
 from lancewood.rules.conflicts import judge_operations
-from lancewood.rules.overlaps import touched_fragments
+from lancewood.rules.overlaps import Outcome, touched_fragments
 from lancewood.rules.three_way import common_part
-from lancewood.rules.verdicts import Outcome
 
 LAST = FragmentId(3)
 IDS = tuple(map(FragmentId, (2, 3, 4)))

@@ -37,7 +37,7 @@ from lancewood.model.transaction import (
 )
 from lancewood.proto import schema_pb2, table_pb2, transaction_pb2
 from lancewood.rules.conflicts import COLUMNS, RULES, TABLE, judge, judge_operations
-from lancewood.rules.verdicts import Outcome
+from lancewood.rules.overlaps import Outcome
 
 C, R, I = Outcome.COMPATIBLE, Outcome.RETRY, Outcome.INCOMPATIBLE  # noqa: E741
 B = Outcome.REBASE

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lancewood.model.ids import FieldId
-from lancewood.rules.inserted_keys import (
+from lancewood.rules.overlaps import (
     MOST_EXACT,
     MOST_IN_BLOOM,
     Hashes,

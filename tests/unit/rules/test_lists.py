@@ -24,7 +24,7 @@ from lancewood.model.transaction import (
     Update,
     UpdateConfig,
 )
-from lancewood.rules.lists import check_list, dependence
+from lancewood.rules.overlaps import check_list, dependence
 
 ZERO, ONE = FragmentId(0), FragmentId(1)
 F0 = fragment("f", 3).numbered(ZERO)

@@ -53,7 +53,7 @@ from lancewood.model.transaction import (
 from lancewood.proto import table_pb2
 from lancewood.rules.conflicts import judge_operations
 from lancewood.rules.moves import moved_files, rebased_move, same_elsewhere
-from lancewood.rules.verdicts import Outcome
+from lancewood.rules.overlaps import Outcome
 
 C, B, R, I = (  # noqa: E741
     Outcome.COMPATIBLE,

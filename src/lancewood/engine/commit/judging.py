@@ -40,8 +40,7 @@ from lancewood.model.transaction import Operation, Transaction, operation_name, 
 from lancewood.rules.columns import ColumnWatch
 from lancewood.rules.conflicts import judge
 from lancewood.rules.features import check_writable
-from lancewood.rules.lists import check_list
-from lancewood.rules.verdicts import Outcome, Verdict, severest
+from lancewood.rules.overlaps import Outcome, Verdict, check_list, severest
 from lancewood.store.base import Store
 from lancewood.store.together import both
 

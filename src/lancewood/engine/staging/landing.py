@@ -235,7 +235,7 @@ class _Landing:
         Raises ConflictError where they may only follow that very state.
         """
         from lancewood.engine.commit import Drafting
-        from lancewood.rules.lists import dependence
+        from lancewood.rules.overlaps import dependence
 
         landing, exact = self.landing, sight.exact
         if sight.is_cut:

@@ -138,7 +138,7 @@ def check_rebuildable(
     location: Location, base: Manifest, staged: Sequence[StagedStep], now: Version
 ) -> None:
     """Raises RetryableConflictError where steps may only follow the version they were built on."""
-    from lancewood.rules.lists import dependence
+    from lancewood.rules.overlaps import dependence
 
     if any(each.policy.serializable for each in staged):
         why: str | None = "one of them is serializable"

@@ -34,7 +34,7 @@ from lancewood.jobs.rows.matching import check_movable
 from lancewood.jobs.rows.updating import sample, weigh
 from lancewood.jobs.runner import Runner
 from lancewood.model.schema import Schema
-from lancewood.rules.inserted_keys import MOST_EXACT, KeyFilter, make_key_filter
+from lancewood.rules.overlaps import MOST_EXACT, KeyFilter, make_key_filter
 
 NO_KEY = Key((), (), ())
 """Rows are told apart by their addresses."""

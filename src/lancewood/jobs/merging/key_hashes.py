@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from lancewood.rules.inserted_keys import Hashes
+from lancewood.rules.overlaps import Hashes
 
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
 

@@ -43,7 +43,7 @@ from lancewood.jobs.rows.updating import Rewriting, Updated, sample, weigh
 from lancewood.jobs.runner import Runner
 from lancewood.model.schema import Schema
 from lancewood.model.transaction import Delete, Operation, Update
-from lancewood.rules.inserted_keys import MOST_EXACT, Hashes, KeyFilter, make_key_filter
+from lancewood.rules.overlaps import MOST_EXACT, Hashes, KeyFilter, make_key_filter
 
 
 class MergeRows(PreparedJob[RowCounts]):

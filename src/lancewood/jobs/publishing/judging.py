@@ -40,8 +40,8 @@ from lancewood.rules.columns import (
 )
 from lancewood.rules.conflicts import RULES, judge_operations
 from lancewood.rules.moves import moves_files
+from lancewood.rules.overlaps import COMPATIBLE, Outcome, Verdict, severest
 from lancewood.rules.three_way import common_part
-from lancewood.rules.verdicts import COMPATIBLE, Outcome, Verdict, severest
 
 
 class Judge:

@@ -52,8 +52,8 @@ from lancewood.rules.indices import changed_fields, on_live_fields, uncovered, w
 from lancewood.rules.lineage import Lineage, recorded
 from lancewood.rules.moves import same_elsewhere
 from lancewood.rules.numbering import check_fragment_id, field_mark, next_fragment_id
+from lancewood.rules.overlaps import Outcome
 from lancewood.rules.patching import make_patch
-from lancewood.rules.verdicts import Outcome
 
 
 @dataclass

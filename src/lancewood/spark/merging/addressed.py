@@ -29,7 +29,7 @@ from lancewood.jobs.merging.merge import is_by_columns, merge_operation
 from lancewood.jobs.merging.source import portion_rows
 from lancewood.jobs.rows.matching import check_movable
 from lancewood.model.schema import Schema
-from lancewood.rules.inserted_keys import MOST_EXACT
+from lancewood.rules.overlaps import MOST_EXACT
 from lancewood.spark.merging.changes import MergeChanges, TaskDone, change
 from lancewood.spark.merging.key_join import CHANGE, KeyJoin, KnownChanges, KnownCounts
 from lancewood.spark.merging.keys import staged_numbers

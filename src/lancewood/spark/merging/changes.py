@@ -32,7 +32,7 @@ from lancewood.jobs.rows.updating import Updated, weigh
 from lancewood.model.bitmap import bitmap_of
 from lancewood.model.fragment import Fragment
 from lancewood.model.schema import ROW_ADDRESS
-from lancewood.rules.inserted_keys import Hashes
+from lancewood.rules.overlaps import Hashes
 from lancewood.spark.merging.staged_source import StagedSource
 from lancewood.spark.merging.task_rows import TaskRows
 

@@ -33,7 +33,7 @@ from lancewood.jobs.merging.source import (
 from lancewood.jobs.rows.matching import check_movable
 from lancewood.jobs.rows.updating import sample
 from lancewood.model.schema import Schema
-from lancewood.rules.inserted_keys import MOST_EXACT, KeyFilter
+from lancewood.rules.overlaps import MOST_EXACT, KeyFilter
 from lancewood.spark.merging.changes import MergeChanges, TaskDone, Weight, change, weigh_ways
 from lancewood.spark.merging.key_join import FEW_ROWS, FoundIn, KeyJoin, Wanted
 from lancewood.spark.merging.keys import TableKeys, list_source, read_source_keys, read_table_keys
