@@ -9,15 +9,16 @@ from __future__ import annotations
 import os
 import re
 import threading
+import traceback
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from typing import Any
+from types import TracebackType
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from lancewood.data.translated import Translated, not_imported
 from lancewood.errors import (
     FormatError,
     InvalidInputError,
@@ -309,3 +310,44 @@ def _judge(
     elif isinstance(cause, NotImplementedError) or "to read v1 metadata" in lower:
         kind = UnsupportedError
     return kind(f"cannot {verb} data file {location}: {text}", file=location)
+
+
+Judge: TypeAlias = Callable[[str, BaseException], LancewoodError]
+"""The error for what pylance says, and what it raised."""
+_SOURCE_PLACE = re.compile(r",? ?/\S+\.rs:\d+(:\d+)?")
+
+
+class Translated:
+    """Around calls of pylance: what they raise is judged. Errors of ours, interruptions and a want
+    of memory pass."""
+
+    __slots__ = ("_judge",)
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        cause: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if cause is None or isinstance(cause, LancewoodError | MemoryError):
+            return
+        # A panic of pylance is a BaseException; every other BaseException passes.
+        if isinstance(cause, Exception) or type(cause).__name__ == "PanicException":
+            # Keeping the error must not keep a half-written file alive.
+            traceback.clear_frames(cause.__traceback__)
+            raise self._judge(_SOURCE_PLACE.sub("", str(cause)).strip(), cause) from cause
+
+
+def not_imported(asked: str, text: str, **facts: Any) -> UnsupportedError:
+    """The error where pylance is missing."""
+    return UnsupportedError(
+        f"{asked}: pylance, which does it, does not import here ({text}); install lancewood with "
+        "its dependencies wherever tables are read, written and searched",
+        **facts,
+    )

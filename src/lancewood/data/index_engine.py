@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancewood.data.codec import StorageOptions
+from lancewood.data.codec import StorageOptions, Translated, not_imported
 from lancewood.data.index_files import read_centroids, read_codebook
 from lancewood.data.lance_dataset import DatasetAddress
-from lancewood.data.translated import Translated, not_imported
 from lancewood.errors import FormatError, LancewoodError, StorageError, UnsupportedError
 from lancewood.model.index import BLOOMFILTER, INVERTED, ZONEMAP, Index, IndexFile, IndexKind
 

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancewood.data.codec import Translated, not_imported
 from lancewood.data.lance_dataset import DatasetAddress
-from lancewood.data.translated import Translated, not_imported
 from lancewood.errors import (
     InvalidInputError,
     LancewoodError,

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lancewood.data.codec import StorageOptions
-from lancewood.data.translated import Translated, not_imported
+from lancewood.data.codec import StorageOptions, Translated, not_imported
 from lancewood.errors import LancewoodError, NotFoundError, StorageError
 from lancewood.model.ids import Version
 
