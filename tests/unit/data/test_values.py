@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lancewood.data.values import ValueCheck
+from lancewood.data.writer import ValueCheck
 from lancewood.errors import InvalidInputError
 from lancewood.format.schema import schema_from_arrow
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from lancewood.data.container import read_container
-from lancewood.data.file_root import FileRoot, new_data_file_name
+from lancewood.data.writer import FileRoot, new_data_file_name
 from lancewood.engine.base import in_order
 from lancewood.engine.location import NewFile, new_data_file
 from lancewood.engine.snapshot import Snapshot

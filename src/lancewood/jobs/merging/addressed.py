@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from lancewood.data.align import align_schema
-from lancewood.data.values import ValueCheck
 from lancewood.data.wanted import WantedColumns
+from lancewood.data.writer import ValueCheck
 from lancewood.engine.base import Addresses
 from lancewood.engine.commit import PutIfAbsent
 from lancewood.engine.snapshot import Snapshot

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from lancewood.data.align import Alignment, align_schema
-from lancewood.data.values import ValueCheck
+from lancewood.data.writer import ValueCheck
 from lancewood.engine.base import as_reader, check_choice
 from lancewood.engine.rows import nameless
 from lancewood.engine.schema import Parameters, row_schema
