@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from tests.breadth import daily
 
 import lancewood as lw
-from lancewood.data import reader, small_fragments, streams
+from lancewood.data import reader, small_fragments
 from lancewood.engine.base import fanout
 from lancewood.engine.rows import fragment_scan
 from lancewood.engine.rows import group_scan as fragment_group
@@ -146,7 +146,7 @@ def in_small_portions() -> Iterator[None]:
         patch.multiple(fragment_scan, _SMALL=0, CALL=0.0, _PORTION_ROWS=20),
         patch.multiple(fragment_scan, _ONE_STAGE=25, _FIRST_STAGE=30, _LATER_STAGE=50, _GROWTH=2),
         patch.multiple(reader, _MIN_BATCH_ROWS=1, MAX_BATCH_ROWS=40, _STRETCH_BYTES=4_000),
-        patch.object(streams, "_FEW_ROWS", 15),
+        patch.object(reader, "_FEW_ROWS", 15),
         patch.object(fanout, "_QUICK_SECONDS", 0.0),
         patch.object(small_fragments, "_MOST_STORED", 0),
     ):

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancewood.data.differing import Mask, differing
-from lancewood.data.streams import in_step
+from lancewood.data.reader import in_step
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.base import WORKERS, in_order
 from lancewood.engine.changes.change_marks import moved_fields

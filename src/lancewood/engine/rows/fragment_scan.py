@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancewood.data.reader import FragmentReader
-from lancewood.data.streams import in_step
+from lancewood.data.reader import FragmentReader, in_step
 from lancewood.data.wanted import WantedColumns, has_dictionary
 from lancewood.engine.rows.facts import RowFacts, open_fragment
 from lancewood.engine.rows.picking import CALL, Wanted, read_through, runs_in, savings

@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancewood.data.reader import FragmentReader
-from lancewood.data.streams import in_step
+from lancewood.data.reader import FragmentReader, in_step
 from lancewood.data.wanted import WantedColumns
 from lancewood.model.schema import Schema
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from lancewood.data.align import Alignment, align_schema
 from lancewood.data.plan import listed_columns
-from lancewood.data.streams import in_step
+from lancewood.data.reader import in_step
 from lancewood.engine.commit import PutIfAbsent
 from lancewood.engine.location import NewFile, new_data_file
 from lancewood.engine.rows import FragmentScan, RowFacts, RowShape, spread
