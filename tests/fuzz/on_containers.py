@@ -9,7 +9,7 @@ from random import Random
 from tests.fuzz.bend import bend
 from tests.fuzz.target import Context, Target, Trial, expect
 
-from lancewood.data.container import read_container
+from lancewood.data.open_files import read_container
 from lancewood.git.loose import MOST_BYTES
 from lancewood.git.pack import apply_delta
 

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancewood.data.codec import FileFacts, FileReader
-from lancewood.data.container import Container
 from lancewood.data.open_files import (
     OPEN_FILES,
+    Container,
     LocatedFile,
     OpenFiles,
     find_file,

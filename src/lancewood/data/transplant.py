@@ -20,7 +20,7 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from lancewood.data.codec import FileReader, open_reader
-from lancewood.data.container import Container
+from lancewood.data.open_files import Container
 from lancewood.errors import FormatError
 from lancewood.format.container import ColumnPages, Page, encode_tail
 from lancewood.model.schema import Schema

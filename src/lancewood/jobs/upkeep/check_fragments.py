@@ -15,7 +15,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from lancewood.data.codec import file_facts
-from lancewood.data.container import Container, read_container
+from lancewood.data.open_files import Container, read_container
 from lancewood.data.wanted import WantedColumns, layout_of
 from lancewood.engine.location import load_deletions
 from lancewood.engine.rows import load_row_ids, load_row_versions
