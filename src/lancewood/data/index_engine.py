@@ -7,6 +7,7 @@ decided in ``jobs.indexing``.
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,17 +16,163 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyroaring import BitMap
 
-from lancewood.data.codec import StorageOptions, Translated, not_imported
-from lancewood.data.index_files import read_centroids, read_codebook
-from lancewood.data.lance_dataset import DatasetAddress
-from lancewood.errors import FormatError, LancewoodError, StorageError, UnsupportedError
+from lancewood.data.codec import FileReader, StorageOptions, Translated, not_imported, open_reader
+from lancewood.errors import (
+    FormatError,
+    LancewoodError,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+)
+from lancewood.format.container import decode_centroids, decode_tensor
+from lancewood.model.ids import Version
 from lancewood.model.index import BLOOMFILTER, INVERTED, ZONEMAP, Index, IndexFile, IndexKind
 
 if TYPE_CHECKING:
     import lance
     from lance.dataset import Index as TheirIndex
+
+
+@dataclass(frozen=True)
+class DatasetAddress:
+    """Where pylance finds one version of a table. Small, and pickles."""
+
+    uri: str
+    """The root of main."""
+    version: Version
+    branch: str | None = None
+    """None: main."""
+    storage_options: StorageOptions = field(default=None, repr=False)
+    base_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+    """Storage options by base path, where they differ from the table's."""
+
+    def open(self, session: lance.Session | None = None) -> lance.LanceDataset:
+        """pylance's dataset at exactly this version.
+
+        Raises NotFoundError where pylance finds no such version, StorageError where it fails
+        otherwise, UnsupportedError where there is no pylance.
+        """
+        options: dict[str, Any] = {
+            "storage_options": dict(self.storage_options) if self.storage_options else None,
+            "session": session,
+        }
+        if self.base_options:
+            options["base_store_params"] = {
+                path: dict(each) for path, each in self.base_options.items()
+            }
+        with Translated(self._judge):
+            import lance
+
+            if self.branch is None:
+                return lance.dataset(self.uri, version=int(self.version), **options)
+            found = lance.dataset(self.uri, **options)
+            return found.checkout_version((self.branch, int(self.version)))
+
+    def _judge(self, text: str, cause: BaseException) -> LancewoodError:
+        if isinstance(cause, ImportError):
+            return not_imported(f"cannot open {self}", text, uri=self.uri)
+        if "not found" in text.lower():
+            return NotFoundError(f"{self} not found by pylance: {text}", uri=self.uri)
+        return StorageError(f"pylance cannot open {self}: {text}", uri=self.uri)
+
+    def __str__(self) -> str:
+        on = f" on branch {self.branch!r}" if self.branch else ""
+        return f"version {self.version} of {self.uri}{on}"
+
+
+_PARTITIONS, _CODES = "index.idx", "auxiliary.idx"
+"""The files with the partitions of a vector index, and with the codes of its vectors."""
+_TOLD_IN: Mapping[IndexKind, str] = {
+    INVERTED: "metadata.lance",
+    ZONEMAP: "zonemap.lance",
+    BLOOMFILTER: "bloomfilter.lance",
+}
+"""Kinds that have options, and the file of a segment that tells them."""
+
+
+def told_options(
+    kind: IndexKind, directory: str, storage_options: StorageOptions
+) -> Mapping[str, Any]:
+    """The options that a segment was built with, as its files in ``directory`` tell them.
+
+    Those of vectors are in the manifest.
+    """
+    name = _TOLD_IN.get(kind)
+    if name is None:
+        return {}
+    location = f"{directory}/{name}"
+    told = open_reader(location, None, storage_options).facts.schema.metadata
+    try:
+        if kind == INVERTED:
+            return dict(json.loads(told["params"]))
+        if kind == ZONEMAP:
+            return {"rows_per_zone": int(told["rows_per_zone"])}
+        return {
+            "number_of_items": int(told["bloomfilter_item"]),
+            "probability": float(told["bloomfilter_probability"]),
+        }
+    except (KeyError, ValueError, TypeError) as cause:
+        text = f"{location} does not tell with which options a {kind} index was built"
+        raise FormatError(f"{text}; build it anew", file=location) from cause
+
+
+def read_centroids(
+    directory: str, storage_options: StorageOptions, dimension: int
+) -> pa.FixedSizeListArray:
+    """The centers of the partitions of a segment."""
+    location = f"{directory}/{_PARTITIONS}"
+    reader = open_reader(location, None, storage_options)
+    try:
+        position = int(reader.facts.schema.metadata["lance:ivf"])
+    except (KeyError, ValueError) as cause:
+        raise FormatError(
+            f"{location} does not say where its centroids are", file=location
+        ) from cause
+    numbers = decode_centroids(_buffer(reader, position, location), location)
+    if numbers.shape[1] != dimension:
+        raise FormatError(
+            f"the centroids in {location} have {numbers.shape[1]} numbers, and the vectors "
+            f"{dimension}",
+            file=location,
+        )
+    return _lists(numbers, dimension)
+
+
+def read_codebook(
+    directory: str, storage_options: StorageOptions, dimension: int, bits: int
+) -> pa.FixedSizeListArray:
+    """The codebook that the product codes of a segment were made with."""
+    location = f"{directory}/{_CODES}"
+    reader = open_reader(location, None, storage_options)
+    try:
+        (stored,) = json.loads(reader.facts.schema.metadata["storage_metadata"])
+        position = int(json.loads(stored)["codebook_position"])
+    except (KeyError, ValueError, TypeError) as cause:
+        raise FormatError(
+            f"{location} does not say where its codebook is", file=location
+        ) from cause
+    numbers = decode_tensor(_buffer(reader, position, location), location)
+    if numbers.size != dimension * 2**bits:
+        raise FormatError(
+            f"the codebook in {location} has {numbers.size} numbers, and codes of {bits} bits for "
+            f"vectors of {dimension} have {dimension * 2**bits}",
+            file=location,
+        )
+    return _lists(numbers, dimension)
+
+
+def _buffer(reader: FileReader, position: int, location: str) -> bytes:
+    if position < 1:  # the first one is the schema
+        raise FormatError(f"{location} names its global buffer {position}", file=location)
+    return reader.buffer(position)
+
+
+def _lists(numbers: NDArray[Any], width: int) -> pa.FixedSizeListArray:
+    return pa.FixedSizeListArray.from_arrays(pa.array(numbers.reshape(-1)), width)
+
 
 SAMPLE_RATE, MAX_ITERATIONS, NUM_BITS = "sample_rate", "max_iterations", "num_bits"
 _FOR_TRAINING = (SAMPLE_RATE, MAX_ITERATIONS)

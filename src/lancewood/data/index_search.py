@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancewood.data.codec import Translated, not_imported
-from lancewood.data.lance_dataset import DatasetAddress
+from lancewood.data.index_engine import DatasetAddress
 from lancewood.errors import (
     InvalidInputError,
     LancewoodError,

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from tests.pylance import lance
 
-from lancewood.data.lance_dataset import DatasetAddress
+from lancewood.data.index_engine import DatasetAddress
 from lancewood.errors import NotFoundError, StorageError, UnsupportedError
 from lancewood.model.ids import Version
 

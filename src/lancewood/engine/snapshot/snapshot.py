@@ -40,7 +40,7 @@ from lancewood.model.transaction import Transaction, built_on
 from lancewood.rules.features import check_new, check_open, check_writable, is_closed
 
 if TYPE_CHECKING:
-    from lancewood.data.lance_dataset import DatasetAddress
+    from lancewood.data.index_engine import DatasetAddress
     from lancewood.data.writer import FileRoot
     from lancewood.engine.commit import CommitPolicy
 
@@ -233,7 +233,7 @@ def table_stats(snapshot: Snapshot) -> TableStats:
 
 def dataset_address(snapshot: Snapshot) -> DatasetAddress:
     """Where pylance finds this version; raises UnsupportedError if it cannot open it at all."""
-    from lancewood.data.lance_dataset import DatasetAddress
+    from lancewood.data.index_engine import DatasetAddress
 
     location, head = snapshot.location, snapshot.manifest
     if location.store.location("data") is None:

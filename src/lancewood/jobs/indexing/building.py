@@ -18,13 +18,13 @@ from typing import TypeVar
 from pyroaring import BitMap
 
 from lancewood.data.index_engine import (
+    DatasetAddress,
     IndexModel,
     IndexSpec,
     build_segment,
     merge_segments,
     train_model,
 )
-from lancewood.data.lance_dataset import DatasetAddress
 from lancewood.engine.commit import check_in_history
 from lancewood.engine.location import NewFile
 from lancewood.engine.snapshot import Snapshot, dataset_address

@@ -23,8 +23,8 @@ from lancewood.data.index_engine import (
     IndexSpec,
     VectorSpec,
     committed_model,
+    told_options,
 )
-from lancewood.data.index_files import told_options
 from lancewood.data.local_copy import readable_location
 from lancewood.engine.rows import plan_scan
 from lancewood.engine.schema import find_field
