@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lancewood.engine.rows.blobs import blob_reader, external_blobs, find_data_file, take_blobs
 from lancewood.engine.rows.facts import (
     RowFacts,
     column_widths,
@@ -30,7 +29,16 @@ from lancewood.engine.rows.picking import pick_rows
 from lancewood.engine.rows.prune import Pruner
 from lancewood.engine.rows.row_shape import RowShape, batch_of, nameless
 from lancewood.engine.rows.scan import ScanPlan, ScanRequest, plan_scan
-from lancewood.engine.rows.take import Numbers, take_addresses, take_positions, take_row_ids
+from lancewood.engine.rows.take import (
+    Numbers,
+    blob_reader,
+    external_blobs,
+    find_data_file,
+    take_addresses,
+    take_blobs,
+    take_positions,
+    take_row_ids,
+)
 
 __all__ = [
     "NO_STRETCHES",

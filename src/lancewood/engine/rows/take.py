@@ -9,23 +9,29 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from lancewood.data.blob_file import BlobFile
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.base import WORKERS, Addresses, addresses_in, as_list, in_order
 from lancewood.engine.rows.facts import RowFacts, open_fragment
 from lancewood.engine.rows.row_shape import RowShape
 from lancewood.engine.schema import Projection, project
 from lancewood.engine.snapshot import Snapshot
-from lancewood.errors import InvalidInputError, NotFoundError
-from lancewood.model.fragment import Fragment
-from lancewood.model.ids import MAX_U64, FragmentId
+from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
+from lancewood.format.layout import blob_key
+from lancewood.model.fragment import DataFile, Fragment
+from lancewood.model.ids import MAX_U64, BaseId, FragmentId
 from lancewood.model.rowids import RowIdSequence
+from lancewood.model.schema import ROW_ADDRESS, Field
+from lancewood.store.base import Store, is_there
 
 
 def positions_of(snapshot: Snapshot, row_ids: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
@@ -259,3 +265,113 @@ def as_numbers(values: Numbers, what: str) -> npt.NDArray[np.uint64]:
 def _counts_up(locations: _Ints, rows: int) -> bool:
     """Whether the rows are already in the requested order."""
     return len(locations) == rows and bool(np.all(locations == np.arange(rows)))
+
+
+_INLINE, _PACKED, _DEDICATED, _EXTERNAL = range(4)
+
+
+def take_blobs(
+    snapshot: Snapshot, column: str, positions: Numbers | None, row_ids: Numbers | None
+) -> list[BlobFile | None]:
+    """The blobs of a column in the rows asked for, in that order; None for a null.
+
+    Raises InvalidInputError for a column that holds no blobs, and what ``take`` raises.
+    """
+    field = _blob_column(snapshot, column)
+    asked = [column, ROW_ADDRESS]
+    if positions is not None:
+        rows = take_positions(snapshot, positions, asked)
+    else:
+        assert row_ids is not None
+        rows = take_row_ids(snapshot, row_ids, asked)
+    found: list[BlobFile | None] = []
+    finders: dict[int, BlobReader] = {}
+    addresses = rows.column(ROW_ADDRESS).to_pylist()
+    for descriptor, address in zip(rows.column(column).to_pylist(), addresses, strict=True):
+        if descriptor is None:
+            found.append(None)
+            continue
+        number = address >> 32
+        if number not in finders:
+            fragment = snapshot.manifest.fragment(FragmentId(number))
+            finders[number] = blob_reader(snapshot, field, fragment)
+        found.append(finders[number].open(descriptor))
+    return found
+
+
+def _blob_column(snapshot: Snapshot, column: str) -> Field:
+    field = snapshot.schema.by_name.get(column) if isinstance(column, str) else None
+    if field is not None and field.is_blob:
+        return field
+    blobs = ", ".join(each.name for each in snapshot.schema.fields if each.is_blob) or "none"
+    raise InvalidInputError(
+        f"column {column!r} is no blob column of the table; those are: {blobs}", column=column
+    )
+
+
+@dataclass(frozen=True)
+class BlobReader:
+    """Turns descriptors of one data file into open files."""
+
+    snapshot: Snapshot
+    store: Store
+    key: str
+    size: int | None
+
+    def open(self, descriptor: dict[str, Any]) -> BlobFile:
+        kind = descriptor.get("kind", _INLINE)
+        position, size = descriptor["position"], descriptor["size"]
+        if kind == _INLINE:
+            return BlobFile(self.store, self.key, position, size, object_size=self.size)
+        if kind in (_PACKED, _DEDICATED):
+            return BlobFile(self.store, blob_key(self.key, descriptor["blob_id"]), position, size)
+        if kind == _EXTERNAL:
+            return self._external(descriptor)
+        raise UnsupportedError(
+            f"{self.store.uri}/{self.key}: a blob is of the kind {kind}, Lancewood knows 0 to 3; "
+            "use a newer one"
+        )
+
+    def _external(self, descriptor: dict[str, Any]) -> BlobFile:
+        """A file that the table does not own: below a base path, or anywhere by its URI.
+
+        A size of 0 at position 0 means the whole file.
+        """
+        store, key = self.snapshot.location.foreign_file(
+            self.snapshot.manifest, descriptor["blob_uri"], BaseId(descriptor["blob_id"])
+        )
+        return BlobFile(store, key, descriptor["position"], descriptor["size"] or None)
+
+
+def external_blobs(descriptors: pa.StructArray) -> pa.StructArray:
+    """The descriptors of blobs of the second layout that are in files which the table does not own,
+    without those of nulls."""
+    there = descriptors.drop_null()
+    return there.filter(pc.equal(there.field("kind"), _EXTERNAL))
+
+
+def blob_reader(snapshot: Snapshot, field: Field, fragment: Fragment) -> BlobReader:
+    """What opens the blobs of a column of one fragment."""
+    file = _file_with(field, fragment)
+    store, key = find_data_file(snapshot, file)
+    return BlobReader(snapshot, store, key, file.size)
+
+
+def find_data_file(snapshot: Snapshot, file: DataFile) -> tuple[Store, str]:
+    """Where a data file is: one of a table that was moved may have stayed behind.
+
+    If it is nowhere, returns where it should be.
+    """
+    location, head = snapshot.location, snapshot.manifest
+    expected, key = location.data_file(head, file)
+    if file.base_id is None or is_there(expected, key):
+        return expected, key
+    others = (store for store, _ in location.elsewhere(head, file.base_id))
+    return next((each for each in others if is_there(each, key)), expected), key
+
+
+def _file_with(field: Field, fragment: Fragment) -> DataFile:
+    for file in reversed(fragment.files):
+        if field.id in file.fields:
+            return file
+    raise FormatError(f"fragment {fragment.id} has no file for blob column {field.name!r}")
