@@ -21,7 +21,7 @@ from lancewood.model.ids import BaseId
 from lancewood.model.manifest import Manifest
 from lancewood.model.transaction import check_text
 from lancewood.proto import table_pb2
-from lancewood.rules.apply_settings import with_bases
+from lancewood.rules.apply import with_bases
 from lancewood.store.base import Store
 from lancewood.store.locate import open_store
 from lancewood.store.options import StorageOptions
