@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from lancewood.engine.rows.facts import (
+    Portions,
     RowFacts,
     column_widths,
     load_row_ids,
     load_row_versions,
     open_fragment,
     small_fragments,
+    spread,
 )
 from lancewood.engine.rows.fragment_scan import FragmentScan, chosen
 from lancewood.engine.rows.group_scan import FragmentGroup, GroupScan, grouped, scan_each
@@ -24,7 +26,6 @@ from lancewood.engine.rows.live_rows import (
     stretches_of,
 )
 from lancewood.engine.rows.narrowing import Narrowed, narrow_by_values
-from lancewood.engine.rows.physical_rows import Portions, spread
 from lancewood.engine.rows.picking import pick_rows
 from lancewood.engine.rows.prune import Pruner
 from lancewood.engine.rows.row_shape import RowShape, batch_of, nameless
