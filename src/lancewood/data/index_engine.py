@@ -3,6 +3,11 @@
 A segment is a directory below ``_indices/`` of the root that its version is in; what a manifest is
 to say about it comes back. Nothing is committed here, and whether a change of an index is right is
 decided in ``jobs.indexing``.
+
+pylance's own dataset class is opened here alone, for the engine and for people who ask for it; no
+other table operation is built on it. What the files of a segment tell (with which options it was
+built, and with which model) pylance does not tell, or not for every column. The files are Lance
+files; what they tell is in the metadata of their schemas and in their global buffers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,11 @@
-"""A pool of open data files: opening costs as much as taking a few rows.
+"""Data files that are open: for their pages and positions, or in a pool of the codec's readers.
 
-A reader serves one user at a time: it is lent out exclusively and returned only after a clean use.
-Readers do not survive a fork: the child starts with none.
+Opening costs as much as taking a few rows. A reader serves one user at a time: it is lent out
+exclusively and returned only after a clean use. Readers do not survive a fork: the child starts
+with none.
+
+Without the codec, a footer, a column's list of pages and raw bytes are read on demand;
+``format.container`` decodes them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,13 @@
 """Writing rows into new data files, and the fragments that describe them.
 
-Rows are split into files, and each file lists its field ids. Nothing is committed: until a manifest
-names the files they have no effect, and on any error they are removed again.
+Rows are split into files, and each file lists its field ids. A root is a directory in a store with
+the names of the files there. Nothing is committed: until a manifest names the files they have no
+effect, and on any error they are removed again.
+
+Values that a data file of some version cannot return are found before the codec sees them. The
+cases were measured: 2.0 files lose null structs, packed structs take no null children, and 2.1 and
+2.2 files cannot be read again where a struct inside a list is null and holds two more levels of
+lists. Columns whose type rules all of this out are not checked.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 *Applied batches*: which batches of which applications a table holds, so that none is loaded twice.
 The newest of each is in the same manifest as the rows: a reader that sees the rows sees the mark,
 also on a branch or clone made from it, and restoring an older version restores both. Only the most
-recent applications are kept. ``rules.applied`` decides when a batch is refused.
+recent applications are kept. ``rules.features`` decides when a batch is refused.
 
 *Closed branches*: a branch that was published says what its work became. The key never reaches the
-branch that it was published onto, nor a branch or clone made from it; ``rules.closed`` says what
+branch that it was published onto, nor a branch or clone made from it; ``rules.features`` says what
 follows for writers.
 
 *An exclusive table* names the repository that alone may write it, in every version, beside a writer

@@ -1,7 +1,12 @@
-"""Feature flags: may we read this manifest, may we write after it, which flags does the next need.
+"""What a version says of who may read it, and of who may write after it. Pure.
 
-Flags are derived from content at every commit. What only a look at every fragment could decide
-(does any still have a deletion file?) is carried over: a flag too many is allowed.
+Feature flags: may we read this manifest, may we write after it, which flags does the next need.
+They are derived from content at every commit. What only a look at every fragment could decide (does
+any still have a deletion file?) is carried over: a flag too many is allowed.
+
+A version whose branch was published is followed by none: a later one would be neither in the
+published work nor in what follows a reset of the branch. A batch of rows that the version holds is
+not loaded again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,20 @@
-"""The conditions behind the codes of the conflict matrix: when two operations overlap.
+"""The conditions behind the codes of the conflict matrix: when two operations overlap. Pure.
 
 Each takes mine and theirs, which landed first, and returns a verdict. ``rules.conflicts`` says
-which condition judges which pair. Pure.
+which condition judges which pair.
+
+Upserts record filters of the keys that they inserted, which come as 64-bit hashes
+(``jobs.merging.key_hashes``). What is not proven disjoint counts as overlapping, including forms of
+other writers:
+
+    bloom         pylance's own form and size, so that each can prove the other's keys disjoint
+    exact         our hashes behind a mark, where the bloom filter would fill up or pylance would
+                  leave such keys out; pylance takes the form for one that may meet its own
+    exact, empty  too many keys to tell, or kinds that cannot be told: meets every filter
+
+Operations of one transaction were all built on one version. A later one therefore has a fragment's
+state from before the earlier ones, and would undo what they did to it. Staged operations were each
+built on the one before, and count as such a list if none names what an earlier one made.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from lancewood.engine.rows import facts
+from lancewood.engine.rows import facts as module
 from lancewood.engine.rows.facts import Portions, RowFacts, spread
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
@@ -58,7 +58,7 @@ def batches_of(numbers: list[int], cuts: list[int]) -> list[pa.RecordBatch]:
 def test_live_values_stand_at_their_places(
     monkeypatch: pytest.MonkeyPatch, rows: int, deleted: set[int], cuts: list[int]
 ) -> None:
-    monkeypatch.setattr(facts, "_WINDOW", 7)
+    monkeypatch.setattr(module, "_WINDOW", 7)
     deleted = {each for each in deleted if each < rows}
     live = [each for each in range(rows) if each not in deleted]
     facts = facts_of(rows, deleted)

@@ -128,7 +128,7 @@ def commit_steps(
 ) -> Committed:
     """Commit steps that were checked already; ``noted`` are transaction files that exist already.
 
-    The steps must not depend on each other: see ``rules.lists``.
+    The steps must not depend on each other: see ``rules.overlaps``.
     """
     policy.publisher.check_trust(location.store)
     drafting = Drafting(location, scheme, base, steps, policy, composer)

@@ -5,6 +5,9 @@ Those are which rows are deleted, their addresses and ids, and which versions ma
 them. Ids and versions are usually in the manifest, but may be in a part of another file below the
 table's root, as the specification allows, or spilled into columns of the fragment's own data files,
 as pylance does on request. What a manifest says about other files is checked first.
+
+A new column file has one value for every physical row: a deleted row gets a null, or where that
+cannot be stored a copy of a live row's value; nobody reads it.
 """
 
 from __future__ import annotations

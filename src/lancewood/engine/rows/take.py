@@ -1,8 +1,11 @@
-"""Fetching single rows: by position in the table, or by row id.
+"""Fetching single rows, by position in the table or by row id, and finding their blobs.
 
 Rows come back in the order asked for, repeats included; each data file is opened once. Live ids are
 unique, so the concatenated sequences of all fragments, without deleted rows, map ids to positions.
 That index is built when first needed, and kept with the snapshot.
+
+Blobs have two layouts, and the second has four kinds of storage. Only their descriptors are
+fetched; nothing is opened until a blob is read.
 """
 
 from __future__ import annotations

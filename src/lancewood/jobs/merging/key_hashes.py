@@ -3,7 +3,7 @@
 xxHash64 (seed 0) of a key's bytes: text and bytes as they are, whole numbers as 64 bits, little
 endian; of a key of several columns each part, followed by a zero byte. pylance leaves keys of other
 types out of its filter; here they are hashed by the bytes that Arrow keeps them in. Knows no
-filters (``rules.inserted_keys``), and no table.
+filters (``rules.overlaps``), and no table.
 """
 
 from __future__ import annotations
