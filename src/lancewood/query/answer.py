@@ -13,11 +13,9 @@ import pyarrow as pa
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import LancewoodError
 from lancewood.expr.parameters import Parameters, kept
-from lancewood.model.ids import version_words
-from lancewood.model.refs import called
 from lancewood.query.columns import usual_type
 from lancewood.query.database import QUERIES, in_our_words, interruptible
-from lancewood.query.diffs import TableDiff, sees
+from lancewood.query.functions import sees, state_lines
 from lancewood.query.names import NamedTables, name_tables, nodes
 from lancewood.query.relation import Relation
 from lancewood.query.sources import Sources
@@ -145,11 +143,7 @@ def _scans(plan: Any) -> Iterator[list[str]]:
 def _lines(relation: Relation, scans: Sequence[Sequence[str]]) -> Iterator[str]:
     """What is asked of one table."""
     yield relation.name
-    if isinstance(relation.source, TableDiff):
-        yield f"  from     version {_version(relation.source.one)}"
-        yield f"  to       version {_version(relation.source.other)}"
-    else:
-        yield f"  version  {_version(relation.source)}"
+    yield from state_lines(relation.source)
     columns: dict[str, None] = {}
     is_scanned = False
     for number, dot, fields in (each.partition(".") for names in scans for each in names):
@@ -172,9 +166,3 @@ def _lines(relation: Relation, scans: Sequence[Sequence[str]]) -> Iterator[str]:
 def _listed(names: list[str]) -> str:
     more = f" and {len(names) - _MOST_COLUMNS} more" * (len(names) > _MOST_COLUMNS)
     return f"{', '.join(names[:_MOST_COLUMNS])}{more}" or "none"
-
-
-def _version(snapshot: Snapshot) -> str:
-    manifest = snapshot.manifest
-    words = version_words(manifest.version).removeprefix("version ")
-    return f"{words} of {called(manifest.branch)}, {snapshot.location.uri}"

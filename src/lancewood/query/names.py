@@ -18,7 +18,7 @@ from lancewood.expr.columns import folded
 from lancewood.expr.database import parsed
 from lancewood.expr.syntax import too_deep
 from lancewood.query.database import QUERIES, in_our_words
-from lancewood.query.diffs import NAME, TAKES, DiffCall, Readable, TableDiff
+from lancewood.query.functions import DIFF, SIGNATURES, Call, Readable, TableBlame, TableDiff
 from lancewood.query.sources import Sources
 from lancewood.query.tokens import (
     Edit,
@@ -152,17 +152,18 @@ class _Naming:
             elif node.get("type") == "SHOW_REF" and node["qualified_name"]["path"]:
                 self._name_table({**node, "at_clause": None}, defined)
             elif node.get("type") == "TABLE_FUNCTION" and (
-                str(node["function"]["function_name"]).lower() == NAME
+                str(node["function"]["function_name"]).lower() in SIGNATURES
             ):
-                self._name_diff(node)
+                self._name_call(node)
 
     def name_words(self) -> None:
         """Every word that may be a table of ours; one that is a column as well does no harm."""
         for token, after in zip_longest(self.tokens, self.tokens[1:]):
-            if token.word == NAME.upper() and after is not None and after.text == "(":
+            function = token.word.lower()
+            if function in SIGNATURES and after is not None and after.text == "(":
                 raise InvalidInputError(
-                    "PIVOT without the values of its columns takes no diff(…): name the values, "
-                    "PIVOT … ON _change IN ('inserted', 'updated')"
+                    f"PIVOT without the values of its columns takes no {function}(…): name the "
+                    "values, PIVOT … ON _change IN ('inserted', 'updated')"
                 )
             if token.kind in ("word", "name", "text"):
                 name, _, revision = token.text.partition("@")
@@ -245,16 +246,21 @@ class _Naming:
             )
         return value
 
-    def _name_diff(self, node: dict[str, Any]) -> None:
-        span = self._span(node)
-        call = _call(node, self._written(span))
+    def _name_call(self, node: dict[str, Any]) -> None:
+        span, name = self._span(node), str(node["function"]["function_name"]).lower()
+        call = _call(node, name, self._written(span))
         known = self.sources.known_as(call.table)
         if known is None:
             raise self.sources.unknown(call.table)
-        one, *more = (self.sources.landed(known, each) for each in call.revisions)
-        other = more[0] if more else self.sources.landed(known)
-        diff = TableDiff.of(one, other, call.on).without_others()
-        self._replace(node, span, call.sql, NAME, diff)
+        states = [self.sources.landed(known, each) for each in call.revisions]
+        if len(states) < SIGNATURES[name].revisions[-1]:
+            states.append(self.sources.landed(known))
+        found: Readable
+        if name == DIFF:
+            found = TableDiff.of(states[0], states[1], call.columns).without_others()
+        else:
+            found = TableBlame.of(states[0], call.columns)
+        self._replace(node, span, call.sql, name, found)
 
     def _put(self, name: str, found: Readable) -> None:
         for other, before in self.tables.items():
@@ -296,31 +302,36 @@ def _constant(node: dict[str, Any]) -> int | str | None:
     return version_number(text) if kind == "INTEGER" else None
 
 
-def _call(node: dict[str, Any], sql: str) -> DiffCall:
-    """The arguments of `diff`; raises InvalidInputError for any that it does not take."""
+def _call(node: dict[str, Any], function: str, sql: str) -> Call:
+    """The arguments of a function; raises InvalidInputError for any that it does not take."""
+    takes, revisions, keyword = SIGNATURES[function]
     given: list[int | str] = []
-    on: tuple[str, ...] | None = None
+    columns: tuple[str, ...] | None = None
     for argument in node["function"]["arguments"]:
         value, name = _constant(argument["expression"]), str(argument["name"]).lower()
-        if value is None or name not in ("", "on") or (name and on is not None):
-            raise InvalidInputError(f"{sql}: {TAKES}")
+        if value is None or name not in ("", keyword) or (name and columns is not None):
+            raise InvalidInputError(f"{sql}: {takes}")
         if name:
-            on = tuple(each.strip() for each in str(value).split(","))
-            if not all(on):
-                raise InvalidInputError(f"{sql}: on takes names of columns, such as on => 'id'")
-        elif on is not None:
-            raise InvalidInputError(f"{sql}: {TAKES}; on comes last")
+            columns = tuple(each.strip() for each in str(value).split(","))
+            if not all(columns):
+                raise InvalidInputError(
+                    f"{sql}: {keyword} takes names of columns, such as {keyword} => 'id'"
+                )
+        elif columns is not None:
+            raise InvalidInputError(f"{sql}: {takes}; {keyword} comes last")
         else:
             given.append(value)
-    if not 2 <= len(given) <= 3 or not isinstance(given[0], str):
-        raise InvalidInputError(f"{sql}: {TAKES}")
+    if len(given) - 1 not in revisions or not isinstance(given[0], str):
+        raise InvalidInputError(f"{sql}: {takes}")
     if not given[0] or "@" in given[0]:
         raise InvalidInputError(
             f"{sql}: {given[0]!r} is not the name of a table alone; revisions are the arguments "
             "after it"
         )
     if node.get("with_ordinality", "WITHOUT_ORDINALITY") != "WITHOUT_ORDINALITY":
-        raise InvalidInputError(f"{sql}: rows that differ have no numbers, as WITH ORDINALITY asks")
+        raise InvalidInputError(
+            f"{sql}: rows of {function} have no numbers, as WITH ORDINALITY asks"
+        )
     written = [literal(each) if isinstance(each, str) else str(each) for each in given]
-    written += [] if on is None else [f"on => {literal(', '.join(on))}"]
-    return DiffCall(given[0], tuple(given[1:]), on, f"{NAME}({', '.join(written)})")
+    written += [] if columns is None else [f"{keyword} => {literal(', '.join(columns))}"]
+    return Call(given[0], tuple(given[1:]), columns, f"{function}({', '.join(written)})")

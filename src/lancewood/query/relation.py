@@ -19,12 +19,13 @@ import pyarrow.types as pt
 
 from lancewood.engine.rows import plan_scan
 from lancewood.engine.schema import row_schema
+from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import UnsupportedError
 from lancewood.expr.columns import readable_column
 from lancewood.expr.expression import Predicate, TreePredicate
 from lancewood.expr.translate import TRIED_WITH, tree_of
 from lancewood.query.columns import duckdb_type, why_not
-from lancewood.query.diffs import CHANGE, CHANGES, Readable, TableDiff
+from lancewood.query.functions import Readable, states_of
 from lancewood.query.tokens import literal, quoted
 
 _MOST_ROWS = 1 << 20
@@ -118,14 +119,13 @@ class Relation:
     @property
     def rows(self) -> int | None:
         """The number of rows, if the manifest has it."""
-        if isinstance(self.source, TableDiff):
-            return None
-        found: int | None = self.source.manifest.row_count
+        state = states_of(self.source).get("version")
+        found: int | None = None if state is None else state.manifest.row_count
         return found
 
     def index_lines(self) -> Iterator[str]:
         """Which indices find the rows for the accepted conditions, and why others do not."""
-        if isinstance(self.source, TableDiff) or not self.accepted:
+        if not isinstance(self.source, Snapshot) or not self.accepted:
             return
         predicate = self._predicate(list(self.accepted.values()))
         yield from plan_scan(self.source, columns=(), predicate=predicate).explain_indices()
@@ -145,7 +145,7 @@ class Relation:
     @cached_property
     def _columns(self) -> pa.Schema:
         """The columns as they are read: of a blob, its position and size."""
-        if isinstance(self.source, TableDiff):
+        if not isinstance(self.source, Snapshot):
             return self.source.arrow_schema
         return plan_scan(self.source, columns=self.source.arrow_schema.names).schema
 
@@ -186,17 +186,14 @@ class Relation:
     @cached_property
     def _row_schema(self) -> pa.Schema:
         """The columns as conditions see them."""
-        if isinstance(self.source, TableDiff):
+        if not isinstance(self.source, Snapshot):
             return self.source.arrow_schema
         return row_schema(self.source.schema)
 
     def _scanned(self, names: list[str], conditions: Sequence[Any]) -> Iterator[pa.RecordBatch]:
         source, predicate = self.source, self._predicate(conditions)
-        if isinstance(source, TableDiff):
-            kinds = pa.record_batch({CHANGE: CHANGES})
-            if predicate is not None:
-                kinds = kinds.filter(predicate.mask(kinds))
-            return source.batches(names or [CHANGE], kinds.column(0).to_pylist())
+        if not isinstance(source, Snapshot):
+            return source.read(names, predicate)
         if self.pushdown:
             return plan_scan(source, columns=names, predicate=predicate).batches()
         every = [each.name for each in self.fields.values()]
@@ -205,8 +202,8 @@ class Relation:
     def _gains(self, predicate: Predicate) -> bool:
         """Whether a scan that applies a condition has less to do."""
         asked = predicate.columns
-        if isinstance(self.source, TableDiff):
-            return asked == (CHANGE,)
+        if not isinstance(self.source, Snapshot):
+            return self.source.gains(asked)
         if plan_scan(self.source, columns=(), predicate=predicate).is_narrowed:
             return True
         return any(_is_large(each.type) for each in self._columns if each.name not in asked)

@@ -12,7 +12,7 @@ from tests.pylance import lance
 
 import lancewood as lw
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
-from lancewood.query.diffs import TableDiff
+from lancewood.query.functions import TableDiff
 
 ROWS = pa.table(
     {

@@ -15,6 +15,7 @@ from lancewood.engine.rows import Ids, Ints, ScanPlan, plan_scan
 from lancewood.engine.schema import unknown_column
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, UnsupportedError
+from lancewood.expr import Predicate
 from lancewood.files.json_text import json_text
 from lancewood.files.text_forms import to_plain
 from lancewood.jobs.blaming.history import History
@@ -54,6 +55,8 @@ class BlameRows:
     limit: int | None
     line: Line
     """The history of the version, and what else is known of it."""
+    predicate: Predicate | None = None
+    """A condition in the place of ``where``."""
 
     @classmethod
     def asked(
@@ -105,6 +108,7 @@ class BlameRows:
             self.snapshot,
             columns=[*dict.fromkeys(values), *_HIDDEN],
             where=self.where,
+            predicate=self.predicate,
             limit=self.limit,
         )
 

@@ -66,8 +66,9 @@ def sql(
     'photos.lance@v1.0'``. A name in the query may carry its own revision: ``photos@exp``,
     ``photos@v1.0``, ``photos@:12``, ``photos AT (VERSION => 12)``, ``photos AT (TIMESTAMP =>
     '2026-11-15')``; others go in double quotes. ``FROM diff('photos', 'v1.0', 'exp')`` has the rows
-    that differ between two revisions, as ``Table.diff`` gives them. ``args`` are values for
-    ``$name`` (a mapping), or for ``$1`` and ``?`` (a list).
+    that differ between two revisions, as ``Table.diff`` gives them, ``FROM blame('photos', 'exp')``
+    who wrote the rows of one. ``args`` are values for ``$name`` (a mapping), or for ``$1`` and
+    ``?`` (a list).
 
     Every version is resolved now, and once for the same name and revision; rows are read and
     computed on demand, with bounded memory. ``pushdown=False`` reads all of every table, for the

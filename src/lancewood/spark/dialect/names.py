@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lancewood.errors import InvalidInputError
-from lancewood.query.diffs import NAME, DiffCall
+from lancewood.query.functions import DIFF, Call
 from lancewood.spark.dialect.diff_calls import is_diff, read_call
 from lancewood.spark.dialect.settings import Settings
 from lancewood.spark.dialect.text import SPAN, Query
@@ -40,7 +40,7 @@ class Occurrence:
     """The span of the table and its revision in the text, without an alias."""
     alias_at: int | None
     """Where an alias can be inserted, if the query has none."""
-    call: DiffCall | None = None
+    call: Call | None = None
     """What is compared, if it is no table but a diff."""
 
     @property
@@ -151,7 +151,7 @@ def _diff(query: Query, node: Any) -> Occurrence:
     alias_at = None
     if node.args.get("alias") is None:
         alias_at = _after_sample(query, last, end) if node.args.get("sample") else end
-    return Occurrence(node, NAME, None, None, start, end, alias_at, call)
+    return Occurrence(node, DIFF, None, None, start, end, alias_at, call)
 
 
 def _after_sample(query: Query, at: int, end: int) -> int:

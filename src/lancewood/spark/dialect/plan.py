@@ -13,9 +13,7 @@ from typing import Protocol
 
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
-from lancewood.model.ids import version_words
-from lancewood.model.refs import called
-from lancewood.query.diffs import DiffCall, Readable, TableDiff, sees
+from lancewood.query.functions import Call, Readable, TableDiff, sees, state_lines
 from lancewood.query.sources import Sources
 from lancewood.query.tokens import version_number
 from lancewood.spark.dialect.names import AsOf, Occurrence, occurrences
@@ -76,7 +74,7 @@ def plan_query(
     return QueryPlan(query, settings, versions)
 
 
-def _compared(call: DiffCall, sources: Sources, surroundings: Surroundings) -> TableDiff:
+def _compared(call: Call, sources: Sources, surroundings: Surroundings) -> TableDiff:
     """Both states that a diff names."""
     name = sources.known_as(call.table)
     if name is None:
@@ -88,7 +86,7 @@ def _compared(call: DiffCall, sources: Sources, surroundings: Surroundings) -> T
         raise sources.unknown(call.table)
     one, *more = (sources.landed(name, each) for each in call.revisions)
     other = more[0] if more else sources.landed(name)
-    return TableDiff.of(one, other, call.on)
+    return TableDiff.of(one, other, call.columns)
 
 
 def _at(as_of: AsOf, surroundings: Surroundings) -> int | str | datetime:
@@ -112,14 +110,4 @@ def _at(as_of: AsOf, surroundings: Surroundings) -> int | str | datetime:
 def _lines(occurrence: Occurrence, source: Readable) -> Iterator[str]:
     alias = "" if occurrence.exposed == occurrence.name else f" as {occurrence.exposed}"
     yield f"{occurrence.written}{alias}"
-    if isinstance(source, TableDiff):
-        yield f"  from     version {_version(source.one)}"
-        yield f"  to       version {_version(source.other)}"
-    else:
-        yield f"  version  {_version(source)}"
-
-
-def _version(snapshot: Snapshot) -> str:
-    manifest = snapshot.manifest
-    words = version_words(manifest.version).removeprefix("version ")
-    return f"{words} of {called(manifest.branch)}, {snapshot.location.uri}"
+    yield from state_lines(source)

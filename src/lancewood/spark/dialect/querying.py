@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
-from lancewood.query.diffs import Readable, TableDiff
+from lancewood.query.functions import Readable, TableDiff
 from lancewood.query.sources import AddressedSnapshot, Source, Sources
 from lancewood.repo.repository import Repository
 from lancewood.spark.dialect.names import with_names
@@ -96,6 +97,7 @@ def _escaped(text: str) -> str:
 def _frame(spark: SparkSession, source: Readable) -> DataFrame:
     if isinstance(source, TableDiff):
         return diff_frame(spark, source.diff._rows)
+    assert isinstance(source, Snapshot)
     columns = source.arrow_schema.names if isinstance(source, AddressedSnapshot) else None
     return read_snapshot(spark, source, columns)
 
