@@ -15,8 +15,9 @@ import pytest
 from lance.file import LanceFileReader, LanceFileWriter
 from tests.pylance import judged, lance
 
+from lancewood.data.file_root import FileRoot
 from lancewood.data.reader import FragmentReader
-from lancewood.data.writer import FileRoot, write_fragments
+from lancewood.data.writer import write_fragments
 from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
 from lancewood.format.schema import decode_schema, encode_schema, schema_from_arrow, to_arrow_schema
 from lancewood.model.fragment import DataFile, Fragment

@@ -1,8 +1,7 @@
 """Writing rows into new data files, and the fragments that describe them.
 
-Rows are split into files, and each file lists its field ids. A root is a directory in a store with
-the names of the files there. Nothing is committed: until a manifest names the files they have no
-effect, and on any error they are removed again.
+Rows are split into files, and each file lists its field ids. Nothing is committed: until a manifest
+names the files they have no effect, and on any error they are removed again.
 
 Values that a data file of some version cannot return are found before the codec sees them. The
 cases were measured: 2.0 files lose null structs, packed structs take no null children, and 2.1 and
@@ -15,10 +14,8 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import cycle
 
 import pyarrow as pa
@@ -32,15 +29,13 @@ from lancewood.data.codec import (
     open_writer,
 )
 from lancewood.data.encodings import check_encodings
+from lancewood.data.file_root import FileRoot, new_data_file_name
 from lancewood.data.plan import listed_columns
 from lancewood.errors import InvalidInputError, LancewoodError, UnsupportedError
-from lancewood.format.layout import DATA_DIR
 from lancewood.format.logical_type import is_parent, list_size_of_structs
 from lancewood.format.schema import to_arrow_schema
 from lancewood.model.fragment import WRITABLE_FILE_VERSIONS, DataFile, Fragment
-from lancewood.model.ids import BaseId
 from lancewood.model.schema import PACKED, Field, Schema
-from lancewood.store.base import Store
 
 _PIECE_ROWS = 262_144
 _PIECE_BYTES = 64 << 20
@@ -262,32 +257,6 @@ def _check_lists_of_structs(schema: Schema) -> None:
 
 def _is_list_of_structs(field: Field) -> bool:
     return list_size_of_structs(field.logical_type) is not None
-
-
-@dataclass(frozen=True, slots=True)
-class FileRoot:
-    """One location for data files."""
-
-    store: Store
-    directory: str = DATA_DIR
-    """The directory below the store's root; empty for a base path that is not a dataset root."""
-    base_id: BaseId | None = None
-    """The id of the base path; None for the table's own root."""
-    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
-
-    def key(self, name: str) -> str:
-        """The key of a data file with that name."""
-        return f"{self.directory}/{name}" if self.directory else name
-
-
-def new_data_file_name(mark: str = "") -> str:
-    """A unique name: 24 binary digits, 26 hexadecimal digits, ``mark`` and ``.lance``.
-
-    The binary digits come first so that object stores spread files over their partitions. A
-    ``mark`` lets a writer recognise its files from the manifest alone.
-    """
-    random = uuid.uuid4().bytes
-    return "".join(f"{each:08b}" for each in random[:3]) + random[3:].hex() + f"{mark}.lance"
 
 
 class ValueCheck:

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+from lancewood.data.file_root import FileRoot
 from lancewood.data.wanted import WantedColumns
-from lancewood.data.writer import FileRoot
 from lancewood.engine.base import as_list, check_number, in_order
 from lancewood.engine.commit import PutIfAbsent
 from lancewood.engine.location import Base, NewFile, find_file_root

@@ -15,10 +15,11 @@ import pytest
 
 import lancewood as lw
 from lancewood.data.codec import FileReader
+from lancewood.data.file_root import FileRoot
 from lancewood.data.open_files import OPEN_FILES, OpenFiles
 from lancewood.data.plan import plan_columns
 from lancewood.data.reader import FragmentReader
-from lancewood.data.writer import FileRoot, write_fragments
+from lancewood.data.writer import write_fragments
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.format.schema import schema_from_arrow
 from lancewood.model.fragment import DataFile, Fragment

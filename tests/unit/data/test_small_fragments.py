@@ -12,11 +12,12 @@ import pyarrow as pa
 import pytest
 
 from lancewood.data import codec
+from lancewood.data.file_root import FileRoot
 from lancewood.data.open_files import OpenFiles
 from lancewood.data.reader import FragmentReader
 from lancewood.data.small_fragments import SmallFragments
 from lancewood.data.wanted import WantedColumns
-from lancewood.data.writer import FileRoot, write_fragments
+from lancewood.data.writer import write_fragments
 from lancewood.errors import FormatError, LancewoodError, NotFoundError
 from lancewood.format.schema import schema_from_arrow
 from lancewood.model.fragment import DataFile, Fragment

@@ -9,9 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from lancewood.data.file_root import FileRoot, new_data_file_name
 from lancewood.data.local_copy import readable_location
 from lancewood.data.reader import FragmentReader
-from lancewood.data.writer import FileRoot, new_data_file_name, write_fragments
+from lancewood.data.writer import write_fragments
 from lancewood.errors import InvalidInputError, StorageError, UnsupportedError
 from lancewood.format.schema import schema_from_arrow
 from lancewood.model.fragment import Fragment

@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from lancewood.data.writer import FileRoot
+from lancewood.data.file_root import FileRoot
 from lancewood.engine.base import as_list
 from lancewood.engine.location.base_paths import (
     ALL,

@@ -40,8 +40,8 @@ from lancewood.model.transaction import Transaction, built_on
 from lancewood.rules.features import check_new, check_open, check_writable, is_closed
 
 if TYPE_CHECKING:
+    from lancewood.data.file_root import FileRoot
     from lancewood.data.index_engine import DatasetAddress
-    from lancewood.data.writer import FileRoot
     from lancewood.engine.commit import CommitPolicy
 
 S = TypeVar("S", bound="Snapshot")

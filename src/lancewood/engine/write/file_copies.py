@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
+from lancewood.data.file_root import FileRoot, new_data_file_name
 from lancewood.data.open_files import read_container
-from lancewood.data.writer import FileRoot, new_data_file_name
 from lancewood.engine.base import in_order
 from lancewood.engine.location import NewFile, new_data_file
 from lancewood.engine.snapshot import Snapshot

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancewood.data.align import Alignment, align_schema
-from lancewood.data.writer import FileRoot, write_fragments
+from lancewood.data.file_root import FileRoot
+from lancewood.data.writer import write_fragments
 from lancewood.engine.base import FileLimits
 from lancewood.errors import InvalidInputError
 from lancewood.expr import Predicate

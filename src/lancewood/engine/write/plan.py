@@ -13,7 +13,8 @@ from typing import Literal, TypeAlias
 import pyarrow as pa
 
 from lancewood.data.encodings import check_encoding_keys
-from lancewood.data.writer import FileRoot, check_columns
+from lancewood.data.file_root import FileRoot
+from lancewood.data.writer import check_columns
 from lancewood.engine.base import FileLimits, as_list, check_choice, check_file_version
 from lancewood.engine.commit import PutIfAbsent, manifest_store_mark
 from lancewood.engine.location import (

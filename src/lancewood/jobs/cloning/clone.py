@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from lancewood.data.writer import new_data_file_name
+from lancewood.data.file_root import new_data_file_name
 from lancewood.engine.base import in_order
 from lancewood.engine.commit import manifest_store_mark
 from lancewood.engine.location import Location, deletion_key

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
 
-from lancewood.data.writer import FileRoot
+from lancewood.data.file_root import FileRoot
 from lancewood.engine.base import in_order
 from lancewood.engine.commit import PutIfAbsent
 from lancewood.engine.location import (

@@ -17,7 +17,7 @@ from functools import partial
 
 from pyroaring import BitMap
 
-from lancewood.data.writer import FileRoot, new_data_file_name
+from lancewood.data.file_root import FileRoot, new_data_file_name
 from lancewood.engine.base import in_order
 from lancewood.engine.location import deletion_key
 from lancewood.engine.snapshot import Snapshot
