@@ -315,6 +315,7 @@ def test_changed_rows_are_found_where_they_are_now(table: lw.Table, kind: str) -
         assert each.search(vector=new, k=1, columns=["id"])["id"].to_pylist() == [ROWS + 7]
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("kind", [None, "IVF_FLAT", "IVF_PQ"])
 def test_a_condition_says_which_rows_are_searched(table: lw.Table, kind: str | None) -> None:
     if kind is not None:

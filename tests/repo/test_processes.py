@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.breadth import daily
 from tests.repo.forks import Job, run
 from tests.repo.locations import everywhere
 from tests.repo.scene import ONE, TWO, Scene
 
-PROCESSES = 16
+PROCESSES = daily(10, of=16)
 KILLED = -9
 SEED = int(os.environ.get("LANCEWOOD_SEED", "1"))
 
@@ -57,6 +58,7 @@ def expected(jobs: list[Job], table: str) -> list[int]:
 
 
 @everywhere
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("work", ["one table", "different tables", "mixed"])
 def test_many_processes_commit_and_none_is_lost(scene: Scene, work: str) -> None:
     jobs = jobs_on(scene, work)
