@@ -25,28 +25,37 @@ _KNOWN_EXTENSIONS = frozenset({"arrow.bool8", "arrow.json", "arrow.uuid"})
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
 
+def folded(name: str) -> str:
+    """A name as DuckDB compares it: without the case of ASCII letters."""
+    return name.translate(_LOWER)
+
+
 def resolve(names: Iterable[Path], schema: pa.Schema) -> tuple[Path, ...]:
     """The paths of the columns and fields that dotted names mean, in the schema's order of columns.
 
     A field is left out where its whole parent is named too. Raises InvalidInputError for unknown
     names, and for two columns whose names differ in case alone.
     """
-    found: dict[Path, None] = {}
-    for name in names:
-        path: Path = (find(name[0], schema.names, "column", "the table"),)
-        kind = schema.field(path[0]).type
-        for part in name[1:]:
-            owner = f"column {'.'.join(path)!r}"
-            if not pt.is_struct(kind):
-                raise InvalidInputError(
-                    f"{owner} is of type {kind}, not a struct: it has no field {part!r}"
-                )
-            path = (*path, find(part, [each.name for each in kind], "field", owner))
-            kind = kind.field(path[-1]).type
-        found[path] = None
+    found = dict.fromkeys(path_of(name, schema) for name in names)
     outer = [path for path in found if not any(path[:n] in found for n in range(1, len(path)))]
     _check_distinct(outer)
     return tuple(sorted(outer, key=lambda path: schema.names.index(path[0])))
+
+
+def path_of(name: Sequence[str], schema: pa.Schema, fold: Callable[[str], str] = folded) -> Path:
+    """The column, or the field with the names that lead to it, that a dotted name means; raises
+    InvalidInputError for an unknown one."""
+    path: Path = (find(name[0], schema.names, "column", "the table", fold),)
+    kind = schema.field(path[0]).type
+    for part in name[1:]:
+        owner = f"column {'.'.join(path)!r}"
+        if not pt.is_struct(kind):
+            raise InvalidInputError(
+                f"{owner} is of type {kind}, not a struct: it has no field {part!r}"
+            )
+        path = (*path, find(part, [each.name for each in kind], "field", owner, fold))
+        kind = kind.field(path[-1]).type
+    return path
 
 
 def type_at(path: Path, schema: pa.Schema) -> pa.DataType:
@@ -215,11 +224,6 @@ def _tops(paths: Iterable[Path]) -> list[tuple[str, list[Path]]]:
     for path in paths:
         found.setdefault(path[0], []).append(path[1:])
     return list(found.items())
-
-
-def folded(name: str) -> str:
-    """A name as DuckDB compares it: without the case of ASCII letters."""
-    return name.translate(_LOWER)
 
 
 def alike(name: str, names: Collection[str], fold: Callable[[str], str] = folded) -> list[str]:

@@ -194,7 +194,9 @@ class _Walk:
                 if math.isinf(float(node["literal"]["text"].replace("_", ""))):
                     self._refuse(f"{node['literal']['text']} is too large for a DOUBLE")
             case "PARAMETER":
-                self._parameter(node)
+                start = node["query_location"] - len(_SELECT)
+                end = start + node["query_location_length"]
+                self._parameters.append((node["identifier"], start, end))
             case "FUNCTION":
                 self._function(node, bound)
             case "LAMBDA" if node["syntax_type"] == "SINGLE_ARROW":  # reaches into JSON
@@ -217,10 +219,6 @@ class _Walk:
     def _visit_all(self, nodes: Sequence[dict[str, Any]], bound: frozenset[str]) -> None:
         for node in nodes:
             self._visit(node, bound)
-
-    def _parameter(self, node: dict[str, Any]) -> None:
-        start = node["query_location"] - len(_SELECT)
-        self._parameters.append((node["identifier"], start, start + node["query_location_length"]))
 
     def _function(self, node: dict[str, Any], bound: frozenset[str]) -> None:
         path, name = node["qualified_name"]["path"], node["function_name"].lower()

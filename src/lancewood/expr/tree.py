@@ -100,7 +100,8 @@ def truth(tree: Tree, column: Callable[[Path], Any]) -> Any:
         case Comparison(path, op, value):
             values = column(path)
             found = _COMPUTE[op](values, value)
-            return _or_nan(found, values) if op in (">", ">=") else found
+            has_nan = op in (">", ">=") and pt.is_floating(values.type)
+            return pc.or_kleene(found, pc.is_nan(values)) if has_nan else found
         case Membership(path, members):
             values = column(path)
             if pt.is_floating(members.type):
@@ -174,10 +175,6 @@ def _beginning(path: Path, prefix: pa.Scalar) -> Iterator[Bound]:
     last = ord(text[-1])
     if last not in (_BEFORE_SURROGATES, sys.maxunicode):
         yield Bound(path, "<", pa.scalar(text[:-1] + chr(last + 1), prefix.type))
-
-
-def _or_nan(found: Any, values: Any) -> Any:
-    return pc.or_kleene(found, pc.is_nan(values)) if pt.is_floating(values.type) else found
 
 
 def _unsigned_zeros(values: Any) -> Any:

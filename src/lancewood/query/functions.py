@@ -7,7 +7,7 @@ does not depend on the query.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -104,23 +104,17 @@ class TableDiff:
         return columns == (CHANGE,)
 
     def read(self, columns: Sequence[str], predicate: Predicate | None) -> Iterator[pa.RecordBatch]:
-        """Some columns of the rows that meet a condition about the kinds of changes."""
+        """Some columns of the rows that meet a condition about the kinds of changes. A side that is
+        not among the columns is compared, but not put together."""
         kinds = pa.record_batch({CHANGE: CHANGES})
         if predicate is not None:
             kinds = kinds.filter(predicate.mask(kinds))
-        return self.batches(columns or [CHANGE], kinds.column(0).to_pylist())
-
-    def batches(
-        self, columns: Sequence[str], kinds: Collection[str] = CHANGES
-    ) -> Iterator[pa.RecordBatch]:
-        """Some columns of the rows that differ in one of the ways of `kinds`. A side that is not
-        among the columns is compared, but not put together."""
         before, after = (
             [each.name for each in self.arrow_schema.field(side).type] if side in columns else []
             for side in SIDES
         )
-        narrowed = self.diff._narrowed(tuple(kinds), before, after)
-        return (batch.select(list(columns)) for batch in narrowed.to_batches())
+        narrowed = self.diff._narrowed(kinds.column(0).to_pylist(), before, after)
+        return (batch.select(list(columns) or [CHANGE]) for batch in narrowed.to_batches())
 
 
 @dataclass(frozen=True, eq=False)

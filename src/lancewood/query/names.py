@@ -307,31 +307,29 @@ def _call(node: dict[str, Any], function: str, sql: str) -> Call:
     takes, revisions, keyword = SIGNATURES[function]
     given: list[int | str] = []
     columns: tuple[str, ...] | None = None
+
+    def wrong(why: str = takes) -> InvalidInputError:
+        return InvalidInputError(f"{sql}: {why}")
+
     for argument in node["function"]["arguments"]:
         value, name = _constant(argument["expression"]), str(argument["name"]).lower()
         if value is None or name not in ("", keyword) or (name and columns is not None):
-            raise InvalidInputError(f"{sql}: {takes}")
+            raise wrong()
         if name:
             columns = tuple(each.strip() for each in str(value).split(","))
             if not all(columns):
-                raise InvalidInputError(
-                    f"{sql}: {keyword} takes names of columns, such as {keyword} => 'id'"
-                )
+                raise wrong(f"{keyword} takes names of columns, such as {keyword} => 'id'")
         elif columns is not None:
-            raise InvalidInputError(f"{sql}: {takes}; {keyword} comes last")
+            raise wrong(f"{takes}; {keyword} comes last")
         else:
             given.append(value)
     if len(given) - 1 not in revisions or not isinstance(given[0], str):
-        raise InvalidInputError(f"{sql}: {takes}")
+        raise wrong()
     if not given[0] or "@" in given[0]:
-        raise InvalidInputError(
-            f"{sql}: {given[0]!r} is not the name of a table alone; revisions are the arguments "
-            "after it"
-        )
+        alone = "is not the name of a table alone; revisions are the arguments after it"
+        raise wrong(f"{given[0]!r} {alone}")
     if node.get("with_ordinality", "WITHOUT_ORDINALITY") != "WITHOUT_ORDINALITY":
-        raise InvalidInputError(
-            f"{sql}: rows of {function} have no numbers, as WITH ORDINALITY asks"
-        )
+        raise wrong(f"rows of {function} have no numbers, as WITH ORDINALITY asks")
     written = [literal(each) if isinstance(each, str) else str(each) for each in given]
     written += [] if columns is None else [f"{keyword} => {literal(', '.join(columns))}"]
     return Call(given[0], tuple(given[1:]), columns, f"{function}({', '.join(written)})")

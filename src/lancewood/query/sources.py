@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.types as pt
 
 from lancewood.engine.snapshot import TAG, Snapshot, resolve
 from lancewood.errors import InvalidInputError, NotFoundError
-from lancewood.expr.columns import alike, find, folded
+from lancewood.expr.columns import alike, find, folded, path_of
 from lancewood.model.refs import ByName, OnBranch, Revision, parse_revision
 from lancewood.model.schema import ROW_ADDRESS
 from lancewood.table.by_uri import open as open_table
@@ -58,15 +57,7 @@ class Identifiers:
     def path(self, path: Sequence[str], table: pa.Schema) -> tuple[str, ...]:
         """A column, or a field with the names that lead to it, in the table's own spelling; raises
         InvalidInputError if there is no such column."""
-        found: list[str] = []
-        names, where = table.names, "the table"
-        kind: Any = table
-        for part in path:
-            found.append(self.column(part, names, where))
-            kind = kind.field(found[-1]).type
-            names = [each.name for each in kind] if pt.is_struct(kind) else []
-            where = ".".join(found)
-        return tuple(found)
+        return path_of(path, table, self.folded)
 
 
 class AddressedSnapshot(Snapshot):

@@ -12,7 +12,7 @@ from tests.pylance import lance
 
 import lancewood as lw
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
-from lancewood.query.functions import TableDiff
+from lancewood.table.diffs import Diff
 
 ROWS = pa.table(
     {
@@ -190,13 +190,13 @@ def test_only_the_kinds_of_changes_that_a_query_asks_for_are_read(
     tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[tuple[list[str], list[str]]] = []
-    batches = TableDiff.batches
+    narrowed = Diff._narrowed
 
-    def recorded(self: TableDiff, columns: Any, kinds: Any) -> Any:
-        read.append((list(columns), list(kinds)))
-        return batches(self, columns, kinds)
+    def recorded(self: Diff, kinds: Any, before: Any, after: Any) -> Diff:
+        sides = [side for side, names in (("before", before), ("after", after)) if names]
+        read.append((sides, list(kinds)))
+        return narrowed(self, kinds, before, after)
 
-    monkeypatch.setattr(TableDiff, "batches", recorded)
     every = ["deleted", "inserted", "updated"]
     for query, asked in {
         "SELECT after.price FROM diff('photos', 'v1')": (["after"], every),
@@ -205,14 +205,17 @@ def test_only_the_kinds_of_changes_that_a_query_asks_for_are_read(
             ["updated"],
         ),
         "SELECT count(*) FROM diff('photos', 'v1') WHERE _change IN ('deleted', 'updated')": (
-            ["_change"],
+            [],
             ["deleted", "updated"],
         ),
-        "SELECT count(*) FROM diff('photos', 'v1') WHERE _change = 'moved'": (["_change"], []),
+        "SELECT count(*) FROM diff('photos', 'v1') WHERE _change = 'moved'": ([], []),
     }.items():
-        read.clear()
-        lw.sql(query, tables=tables).to_arrow()
+        answer = lw.sql(query, tables=tables)
+        with monkeypatch.context() as patch:
+            patch.setattr(Diff, "_narrowed", recorded)
+            answer.to_arrow()
         assert read == [asked], query
+        read.clear()
 
 
 def test_the_plan_says_what_is_compared(tables: Tables) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -48,6 +47,7 @@ class Engine:
     runner: Runner | None = None
     """Who runs the tasks of verbs; None for threads of this process."""
     change_query = staticmethod(queries.change_query)
+    moment = staticmethod(moment)
 
     def __init__(self, args: Parameters = None, *, pushdown: bool = True) -> None:
         self._args = kept(args)
@@ -57,10 +57,6 @@ class Engine:
         """The type of a column of a table; raises InvalidInputError, and UnsupportedError for one
         that tables cannot hold."""
         return arrow_type(sql)
-
-    def moment(self, sql: str) -> datetime:
-        """The time that an expression means; raises InvalidInputError."""
-        return moment(sql)
 
     def planned(self, sql: str, sources: Sources) -> Any:
         """A query over these tables: it ``sees`` versions of them, and can ``explain`` itself."""

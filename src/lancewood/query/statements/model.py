@@ -309,25 +309,28 @@ class CopyTo(Written):
 
 
 @dataclass(frozen=True)
-class CreateRef(Written):
-    """``CREATE BRANCH``, ``CREATE TAG``: of a table, or of the repository where none is named."""
+class OfRef(Written):
+    """A statement about a branch or tag: of a table, or of the repository where none is named."""
 
     kind: RefKind
     name: str
     target: Target | None = None
-    """A table without a revision: what stood after its ``@`` is in ``at``."""
+    """A table without a revision."""
+
+
+@dataclass(frozen=True)
+class CreateRef(OfRef):
+    """``CREATE BRANCH``, ``CREATE TAG``. What stood after the ``@`` of the table is in ``at``."""
+
     at: At | None = None
     """Where it begins, or what it names; None for the newest state."""
     existing: Existing = Existing.FAIL
 
 
 @dataclass(frozen=True)
-class DropRef(Written):
-    """``DROP BRANCH``, ``DROP TAG``: of a table, or of the repository where none is named."""
+class DropRef(OfRef):
+    """``DROP BRANCH``, ``DROP TAG``."""
 
-    kind: RefKind
-    name: str
-    target: Target | None = None
     if_exists: bool = False
 
 
