@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise, zip_longest
 from typing import Literal, TypeAlias
 
+from lancewood.errors import InvalidInputError
 from lancewood.expr.syntax import check_text, shorten
 
 MAX_LENGTH = 1_000_000
@@ -22,6 +23,7 @@ OPENING, CLOSING = frozenset("([{"), frozenset(")]}")
 _revision = re.compile(r"@(?:(?!--|/\*)[\w./~^:{}@+-])+").match
 _quoted_revision = re.compile(r'@"(?:[^"]|"")+"').match
 _dollars = re.compile(r"(\$\w*\$)(.*)\1", re.DOTALL).fullmatch
+_is_ended = re.compile(r"""[^"'$].*|"([^"]|"")*"|'([^']|'')*'|(\$\w*\$).*\3""", re.DOTALL).fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,10 @@ def _plain_tokens(sql: str) -> Iterator[Token]:
         end = start + len(written)
         if kind == kinds.comment or not written:
             continue
+        if kind in (kinds.identifier, kinds.string_const) and not _is_ended(written):
+            raise InvalidInputError(
+                f"cannot read {shown(sql)} as SQL: {shown(written)} does not end", sql=sql
+            )
         if written.startswith('"'):
             yield Token("name", _unquoted(written), start, end)
         elif kind == kinds.string_const and written.startswith("'"):

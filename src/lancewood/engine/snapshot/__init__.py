@@ -20,6 +20,7 @@ from lancewood.engine.snapshot.lines import (
     vector_of,
 )
 from lancewood.engine.snapshot.revisions import (
+    NUMBERED,
     TAG,
     At,
     branch_location,
@@ -43,6 +44,7 @@ from lancewood.engine.snapshot.snapshot import (
 )
 
 __all__ = [
+    "NUMBERED",
     "TAG",
     "Access",
     "At",

@@ -43,6 +43,8 @@ At: TypeAlias = int | str | datetime | None
 
 TAG = "tag"
 """The key in ``derived`` for the name of the tag by which a snapshot was found."""
+NUMBERED = "numbered"
+"""The key in ``derived`` of a snapshot that was found by its number, or by a moment."""
 
 
 def resolve(snapshot: Snapshot, at: At) -> Snapshot:
@@ -230,8 +232,12 @@ class _Names:
         location = self.root(branch)
         try:
             if as_of is not None:
-                return load_snapshot(location, version=version, as_of=as_of)
-            return _load(location, self._main.store, branch, version)
+                found = load_snapshot(location, version=version, as_of=as_of)
+            else:
+                found = _load(location, self._main.store, branch, version)
+            if as_of is not None or version is not None:
+                found.derived[NUMBERED] = True
+            return found
         except NotFoundError as cause:
             if branch is None or newest_version(location.store) is not None:
                 raise

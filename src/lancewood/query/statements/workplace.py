@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lancewood.engine.snapshot import TAG
+from lancewood.engine.snapshot import NUMBERED, TAG
 from lancewood.errors import InvalidInputError, RetryableConflictError
 from lancewood.jobs.counts import Counts, Merged, RowCounts
 from lancewood.query.sources import Sources, is_uri
@@ -86,10 +86,17 @@ class Workplace:
             if not dry_run or name in self._staged:
                 return self.transaction.table(name)
         given = self.given.named.get(name)
-        if isinstance(given, Table) and target.revision is None:
-            return given
         revision = None if target.revision is None else target.revision.removesuffix(":")
         found = sources.version(name, revision)
+        if NUMBERED in found.derived:
+            number = found.manifest.version
+            raise InvalidInputError(
+                f"{target.written} is given at version {number}, which is one state, and only a "
+                f"branch can be changed: give it without a version; CREATE BRANCH fix ON "
+                f"{target.written} makes a branch that begins there"
+            )
+        if isinstance(given, Table) and revision is None:
+            return given
         if TAG in found.derived:
             raise InvalidInputError(
                 f"{target.written} is the tag {found.derived[TAG]!r}, and only branches are "
