@@ -20,7 +20,7 @@ from lancewood.spark.tasks import arrow_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
-BLOCK = 10
+BLOCK = daily(6, of=10)
 """So many queries have the same settings."""
 CASES = [
     *((COLUMNAR, block) for block in range(daily(2, of=100))),
