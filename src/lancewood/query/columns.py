@@ -27,10 +27,9 @@ def usual_type(kind: pa.DataType) -> pa.DataType:
     """A type of DuckDB's answers with `item` for the values of lists."""
     if pt.is_struct(kind):
         return pa.struct([each.with_type(usual_type(each.type)) for each in kind])
-    if pt.is_fixed_size_list(kind):
-        return pa.list_(pa.field("item", usual_type(kind.value_type)), kind.list_size)
-    if pt.is_list(kind):
-        return pa.list_(pa.field("item", usual_type(kind.value_type)))
+    if pt.is_list(kind) or pt.is_fixed_size_list(kind):
+        size = kind.list_size if pt.is_fixed_size_list(kind) else -1
+        return pa.list_(pa.field("item", usual_type(kind.value_type)), size)
     if pt.is_map(kind):
         return pa.map_(usual_type(kind.key_type), usual_type(kind.item_type))
     return kind
