@@ -54,9 +54,22 @@ def name_tables(query: str, sources: Sources, cursor: Any) -> NamedTables:
 
     Raises NotFoundError for an unknown table or revision, InvalidInputError for what is no query.
     """
+    text = with_revisions_quoted(query)
+    kind = kind_of_query(query, text, cursor)
+    naming = _Naming(text, tokens(text), sources)
+    if kind == "MULTI":  # a PIVOT that reads its columns from values has no tree
+        naming.name_words()
+    else:
+        naming.name_nodes(parsed_query(text))
+    parameters = {two.text for one, two in pairwise(naming.tokens) if one.word == "$"}
+    return NamedTables(edited(text, naming.edits), naming.tables, frozenset(parameters))
+
+
+def kind_of_query(query: str, text: str, cursor: Any) -> str:
+    """DuckDB's kind of a query, of which `text` has the revisions in quotes; raises
+    InvalidInputError for what is none."""
     import duckdb
 
-    text = with_revisions_quoted(query)
     try:
         found = cursor.extract_statements(text)
     except duckdb.Error as error:
@@ -76,13 +89,7 @@ def name_tables(query: str, sources: Sources, cursor: Any) -> NamedTables:
             "change tables are in docs/sql.md",
             found=kind,
         )
-    naming = _Naming(text, tokens(text), sources)
-    if kind == "MULTI":  # a PIVOT that reads its columns from values has no tree
-        naming.name_words()
-    else:
-        naming.name_nodes(parsed_query(text))
-    parameters = {two.text for one, two in pairwise(naming.tokens) if one.word == "$"}
-    return NamedTables(edited(text, naming.edits), naming.tables, frozenset(parameters))
+    return kind
 
 
 def parsed_query(sql: str) -> Any:

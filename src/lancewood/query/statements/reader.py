@@ -8,9 +8,9 @@ line, what was expected and what was found.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -27,8 +27,13 @@ COLUMN = "the name of a column"
 """What is expected where one has to stand."""
 
 _is_ref = re.compile(r"[\w./+-]+").fullmatch
-_HAS_NONE = ("HUGEINT", "UHUGEINT", "BIT", "INTERVAL", "ENUM", "UNION", "VARIANT", "UUID", "JSON")
-"""Types of DuckDB that a table cannot hold as what they are."""
+_INSTEAD = {
+    **dict.fromkeys(("HUGEINT", "UHUGEINT"), "DECIMAL(38,0)"),
+    **dict.fromkeys(("UUID", "JSON", "ENUM", "INTERVAL"), "VARCHAR"),
+    **dict.fromkeys(("BIGNUM", "TIME WITH TIME ZONE", "UNION", "VARIANT"), "VARCHAR"),
+    "BIT": "BLOB",
+}
+"""For the types of DuckDB that a table cannot hold as what they are, one that may do."""
 _RETURNING = (
     "RETURNING is not answered: ask with a query after the statement, or for what changed with "
     "diff('photos', 'main~1', 'main')"
@@ -354,11 +359,21 @@ def arrow_type(sql: str) -> pa.DataType:
     try:
         with QUERIES.cursor() as own:
             found = own.sql(f"SELECT CAST(NULL AS {sql}\n) AS value")
-            name, (field,) = str(found.types[0]), found.limit(0).to_arrow_table().schema
+            names, (field,) = [*_types_in(found.types[0])], found.limit(0).to_arrow_table().schema
     except duckdb.Error as error:
         raise InvalidInputError(f"{shown(sql)} is no type: {in_our_words(error)}") from None
-    if any(each in name.upper().split("(")[0].split("[")[0] for each in _HAS_NONE):
-        raise UnsupportedError(
-            f"tables cannot hold the type {name} of {sql!r}: choose another one", type=sql
-        )
+    for name in names:
+        if name in _INSTEAD:
+            raise UnsupportedError(
+                f"tables cannot hold the type {name} of {sql!r}: {_INSTEAD[name]} may do", type=sql
+            )
     return usual_type(field.type)
+
+
+def _types_in(kind: Any) -> Iterator[str]:
+    """The name of a type of DuckDB's, and of those in it."""
+    if kind.id in ("list", "array", "struct", "map"):
+        for _, child in kind.children:
+            if isinstance(child, type(kind)):
+                yield from _types_in(child)
+    yield str(kind).partition("(")[0]

@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from lancewood.errors import InvalidInputError
-from lancewood.query.names import nodes, parsed_expression
+from lancewood.query.database import QUERIES
+from lancewood.query.names import kind_of_query, nodes, parsed_expression
 from lancewood.query.statements import model, table_grammar
 from lancewood.query.statements.model import DELETED, INSERTED, KEPT, UPDATED, Script, When
 from lancewood.query.statements.reader import COLUMN, Reader
-from lancewood.query.tokens import Token, shown, statements
+from lancewood.query.tokens import Token, shown, statements, with_revisions_quoted
 
 _NO_PART = (model.CreateRef, model.DropRef, model.MergeBranch, model.DropTable, model.CopyTo)
 _QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "PIVOT", "UNPIVOT", "DESCRIBE")
@@ -33,6 +34,11 @@ def parse_script(text: str) -> Script:
     if not found or is_query(found):
         return (model.Passed(text),)
     check_transactions(found)
+    with QUERIES.cursor() as cursor:
+        for each in found:
+            meant = each.statement if isinstance(each, model.Explain) else each
+            if isinstance(meant, model.Passed):
+                kind_of_query(meant.sql, with_revisions_quoted(meant.sql), cursor)
     return found
 
 
