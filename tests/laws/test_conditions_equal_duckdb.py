@@ -25,7 +25,7 @@ from tests.pylance import lance
 
 import lancewood as lw
 from lancewood.engine.lookup import lookup
-from lancewood.expr import parse_predicate, translate
+from lancewood.expr import parse_predicate, tree
 
 ROWS = 90
 EXAMPLES = int(os.environ.get("LANCEWOOD_LAW_EXAMPLES", "0")) or 60
@@ -125,7 +125,7 @@ def test_a_condition_keeps_the_rows_that_duckdb_keeps_of_its_own_table(
         answer = lw.sql(query, tables={"t": table}, args=parameters or None)
         assert answer.to_arrow()["k"].to_pylist() == expected, told
         pushed += "  where    all rows" not in answer.explain()
-        with patch.object(translate, "_offered", return_value=[]):
+        with patch.object(tree, "_offered", return_value=[]):
             untreed = parse_predicate(where, rows.schema, parameters)
             assert untreed.bounds() == ()
             assert rows.filter(untreed.mask(rows))["k"].to_pylist() == expected, told

@@ -31,8 +31,7 @@ from lancewood.expr.columns import (
 from lancewood.expr.database import EXPRESSIONS
 from lancewood.expr.parameters import Parameters, given_values, kept, written
 from lancewood.expr.syntax import Syntax, parse, shorten
-from lancewood.expr.translate import translated
-from lancewood.expr.tree import Bound, Tree
+from lancewood.expr.tree import Bound, Tree, translated
 
 _ROW = "`row`"
 """A name that no column of a table has."""

@@ -23,7 +23,7 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import UnsupportedError
 from lancewood.expr.columns import readable_column
 from lancewood.expr.expression import Predicate, TreePredicate
-from lancewood.expr.translate import TRIED_WITH, tree_of
+from lancewood.expr.tree import TRIED_WITH, tree_of
 from lancewood.query.columns import duckdb_type, why_not
 from lancewood.query.functions import Readable, states_of
 from lancewood.query.tokens import literal, quoted

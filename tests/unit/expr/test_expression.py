@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from lancewood.errors import InvalidInputError
-from lancewood.expr import Bound, parse_expression, parse_predicate, translate
+from lancewood.expr import Bound, parse_expression, parse_predicate, tree
 from lancewood.expr.functions import ALLOWED
 
 ROWS = pa.table(
@@ -43,7 +43,7 @@ def kept(sql: str, rows: pa.Table = ROWS, parameters: Any = None) -> list[int]:
         again.mask(rows.combine_chunks().to_batches()[0]).to_pylist()
         == predicate.mask(rows).to_pylist()
     )
-    with patch.object(translate, "_offered", return_value=[]):
+    with patch.object(tree, "_offered", return_value=[]):
         general = parse_predicate(sql, rows.schema, parameters).mask(rows)
         assert [at for at, is_kept in enumerate(general.to_pylist()) if is_kept] == found
     return found
