@@ -11,8 +11,7 @@ the rows that are handed in, in the confined ``database`` of the process.
 from __future__ import annotations
 
 from lancewood.expr.expression import Expression, Predicate, parse_expression, parse_predicate
-from lancewood.expr.parameters import Parameters
-from lancewood.expr.syntax import MAX_LENGTH, shorten
+from lancewood.expr.syntax import MAX_LENGTH, Parameters, shorten
 from lancewood.expr.tree import Bound
 
 __all__ = [

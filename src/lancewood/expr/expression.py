@@ -29,8 +29,7 @@ from lancewood.expr.columns import (
     type_at,
 )
 from lancewood.expr.database import EXPRESSIONS
-from lancewood.expr.parameters import Parameters, given_values, kept, written
-from lancewood.expr.syntax import Syntax, parse, shorten
+from lancewood.expr.syntax import Parameters, Syntax, given_values, kept, parse, shorten, written
 from lancewood.expr.tree import Bound, Tree, translated
 
 _ROW = "`row`"

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import LancewoodError
-from lancewood.expr.parameters import Parameters, kept
+from lancewood.expr.syntax import Parameters, kept
 from lancewood.query.columns import usual_type
 from lancewood.query.database import QUERIES, in_our_words, interruptible
 from lancewood.query.functions import sees, state_lines

@@ -20,7 +20,7 @@ from lancewood.engine.base import Addresses
 from lancewood.engine.snapshot import Access, Snapshot
 from lancewood.engine.write import WriteRequest, create_table, rows_to_overwrite
 from lancewood.errors import InvalidInputError
-from lancewood.expr.parameters import Parameters, kept
+from lancewood.expr.syntax import Parameters, kept
 from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.merging.addressed import RowChanges
 from lancewood.jobs.rows.fitting import can_become, fitted
