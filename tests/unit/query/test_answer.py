@@ -20,7 +20,7 @@ import pytest
 import lancewood as lw
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.expr.database import EXPRESSIONS, MAX_DEPTH
-from lancewood.query import relation
+from lancewood.query import answer
 from lancewood.query.database import QUERIES
 
 ROWS = pa.table(
@@ -317,7 +317,7 @@ def test_a_value_that_duckdb_cannot_have_is_refused_and_not_cut_off(tmp_path: Pa
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """DuckDB's own protocol for sources, or pyarrow's class for datasets."""
     if request.param == "dataset":
-        monkeypatch.setattr(relation, "TRIED_WITH", ("no release",))
+        monkeypatch.setattr(answer, "TRIED_WITH", ("no release",))
     return str(request.param)
 
 
@@ -369,14 +369,14 @@ def test_a_condition_that_gains_nothing_stays_with_duckdb(tmp_path: Path) -> Non
 
 def test_a_limit_stops_reading(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
-    batches = relation.Relation.batches
+    batches = answer.Relation.batches
 
-    def counted(self: relation.Relation, *asked: Any) -> Iterator[pa.RecordBatch]:
+    def counted(self: answer.Relation, *asked: Any) -> Iterator[pa.RecordBatch]:
         for batch in batches(self, *asked):
             read.append(batch.num_rows)
             yield batch
 
-    monkeypatch.setattr(relation.Relation, "batches", counted)
+    monkeypatch.setattr(answer.Relation, "batches", counted)
     many = lw.create(tmp_path / "t.lance", pa.table({"id": range(3_000_000)}))
     assert len(rows("SELECT id FROM t LIMIT 5", {"t": many})) == 5
     assert 0 < sum(read) < 3_000_000
