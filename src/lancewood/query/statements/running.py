@@ -22,8 +22,7 @@ from lancewood.model.refs import called
 from lancewood.query.answer import Answer, answer
 from lancewood.query.sources import AddressedSnapshot, Identifiers, Source, Sources
 from lancewood.query.statements import model
-from lancewood.query.statements.engine import Answered, Engine
-from lancewood.query.statements.queries import TARGET, values_query
+from lancewood.query.statements.engine import TARGET, Answered, Engine, values_query
 from lancewood.query.statements.script import check_no_files, is_query, parse_script
 from lancewood.query.statements.table_statements import TableStatements
 from lancewood.query.statements.workplace import Done, Statements, Workplace, commit_message

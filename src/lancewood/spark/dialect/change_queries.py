@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lancewood.errors import InvalidInputError
 from lancewood.model.schema import ROW_ADDRESS
+from lancewood.query.statements.engine import CHANGE, ROW, TARGET, ChangeQuery
 from lancewood.query.statements.model import (
     DELETED,
     INSERTED,
@@ -25,7 +26,6 @@ from lancewood.query.statements.model import (
     Update,
     When,
 )
-from lancewood.query.statements.queries import CHANGE, ROW, TARGET, ChangeQuery
 from lancewood.spark.dialect.settings import Settings
 from lancewood.spark.dialect.text import parse_query
 

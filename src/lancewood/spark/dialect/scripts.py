@@ -22,7 +22,14 @@ from lancewood.jobs.columns.add import AddColumns
 from lancewood.jobs.counts import RowCounts
 from lancewood.jobs.job import CommitOptions
 from lancewood.query.sources import Source, Sources
-from lancewood.query.statements.engine import Ask, Engine, NewTable
+from lancewood.query.statements.engine import (
+    Ask,
+    ChangeQuery,
+    Engine,
+    NewTable,
+    matched_twice,
+    not_replaced,
+)
 from lancewood.query.statements.model import (
     DELETED,
     INSERTED,
@@ -31,7 +38,6 @@ from lancewood.query.statements.model import (
     Passed,
     RowChange,
 )
-from lancewood.query.statements.queries import ChangeQuery, matched_twice, not_replaced
 from lancewood.query.statements.running import ScriptRun
 from lancewood.query.statements.workplace import Workplace
 from lancewood.repo.repository import Repository
