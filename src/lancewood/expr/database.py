@@ -1,9 +1,10 @@
 """DuckDB in this process: confined databases, which reach nothing but the rows that they are given.
 
 No file, network, extension, setting or Python variable is within reach of a text, and the session
-is in UTC. Conditions and expressions have one database, queries another. Threads borrow cursors,
-since a cursor has one open answer, and keeps the statements that it was asked: planning one costs
-more than computing some thousands of rows. After a fork, the child opens a database anew.
+is in UTC. Conditions and expressions have one database; queries have another, whose memory is
+bounded, and which spills to a directory of the process's own. Threads borrow cursors, since a
+cursor has one open answer, and keeps the statements that it was asked: planning one costs more than
+computing some thousands of rows. After a fork, the child opens a database anew.
 """
 
 from __future__ import annotations
@@ -15,13 +16,17 @@ import shutil
 import tempfile
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
+
+from lancewood.errors import InvalidInputError, UnsupportedError
 
 MAX_DEPTH = 250
 """How deep expressions may nest. DuckDB's own limit, 1,000, crashes threads with small stacks."""
@@ -170,3 +175,58 @@ def parsed(query: str) -> Any:
         asked = "SELECT json_serialize_sql(?)"
         ((tree,),) = cursor.connection.execute(asked, [query]).fetchall()
     return json.loads(tree)
+
+
+T = TypeVar("T")
+QUERIES = Database(spills=True, memory_limit="60%")
+FAILED = "MERGE: a row meets WHEN "
+"""How the message begins of a statement that fails because it says so."""
+
+
+def interruptible(cursor: Any, run: Callable[[], T]) -> T:
+    """What `run` makes of a cursor. Ctrl-C ends it: in the main thread, which alone gets signals,
+    DuckDB may compute for hours without looking for one, so that another thread asks it."""
+    if threading.current_thread() is not threading.main_thread():
+        return run()
+    try:
+        found = _asking(os.getpid()).submit(run)
+    except RuntimeError:  # at the end of the process
+        return run()
+    try:
+        return found.result()
+    except BaseException:
+        while not found.done():  # it may begin only now, and would forget an earlier interrupt
+            with suppress(KeyboardInterrupt):
+                cursor.interrupt()
+                wait([found], timeout=0.1)
+        raise
+
+
+@cache
+def _asking(process: int) -> ThreadPoolExecutor:
+    """The one thread that asks for the main thread; a process that was forked has its own."""
+    return ThreadPoolExecutor(1, f"lancewood-sql-{process}")
+
+
+def in_our_words(error: Exception) -> Exception:
+    """Our error for one of DuckDB's."""
+    import duckdb
+
+    if isinstance(error, duckdb.InternalError | duckdb.FatalException):
+        QUERIES.discard()
+    message = str(error).strip().partition("\n\nLINE ")[0].strip()
+    text = " ".join(message.partition(": ")[2].split()) or message
+    if FAILED in text:
+        return InvalidInputError(text[text.index(FAILED) :])
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return UnsupportedError(
+            f"the query needs more memory than it may take here: {text}; ask for less, or with "
+            "lw sql --spark"
+        )
+    if isinstance(error, duckdb.PermissionException):
+        return InvalidInputError(f"a query reads tables and nothing else: {text}")
+    if isinstance(error, duckdb.DataError):
+        return InvalidInputError(f"the query fails on a value: {text}")
+    if isinstance(error, duckdb.ProgrammingError | duckdb.NotSupportedError):
+        return InvalidInputError(f"DuckDB does not take the query: {text}")
+    return UnsupportedError(f"DuckDB does not answer the query: {text}")

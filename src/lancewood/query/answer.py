@@ -17,12 +17,11 @@ from lancewood.engine.rows import plan_scan
 from lancewood.engine.schema import row_schema
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import LancewoodError, UnsupportedError
-from lancewood.expr.columns import readable_column
+from lancewood.expr.columns import duckdb_type, readable_column, usual_type, why_not
+from lancewood.expr.database import QUERIES, in_our_words, interruptible
 from lancewood.expr.expression import Predicate, TreePredicate
 from lancewood.expr.syntax import Parameters, kept
 from lancewood.expr.tree import TRIED_WITH, tree_of
-from lancewood.query.columns import duckdb_type, usual_type, why_not
-from lancewood.query.database import QUERIES, in_our_words, interruptible
 from lancewood.query.functions import Readable, sees, state_lines, states_of
 from lancewood.query.names import NamedTables, name_tables, nodes
 from lancewood.query.sources import Sources

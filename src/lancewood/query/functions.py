@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from lancewood.engine.snapshot import Snapshot
 from lancewood.expr import Predicate
+from lancewood.expr.columns import why_not
 from lancewood.model.ids import version_words
 from lancewood.model.refs import called
-from lancewood.query.columns import why_not
 from lancewood.query.sources import AddressedSnapshot
 from lancewood.table.diffs import Diff, diff_of
 from lancewood.table.table import Table

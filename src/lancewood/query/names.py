@@ -15,9 +15,8 @@ from typing import Any
 
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.expr.columns import folded
-from lancewood.expr.database import parsed
+from lancewood.expr.database import QUERIES, in_our_words, parsed
 from lancewood.expr.syntax import too_deep
-from lancewood.query.database import QUERIES, in_our_words
 from lancewood.query.functions import DIFF, SIGNATURES, Call, Readable, TableBlame, TableDiff
 from lancewood.query.sources import Sources
 from lancewood.query.tokens import (

@@ -19,9 +19,8 @@ import pytest
 
 import lancewood as lw
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
-from lancewood.expr.database import EXPRESSIONS, MAX_DEPTH
+from lancewood.expr.database import EXPRESSIONS, MAX_DEPTH, QUERIES
 from lancewood.query import answer
-from lancewood.query.database import QUERIES
 
 ROWS = pa.table(
     {

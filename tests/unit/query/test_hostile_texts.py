@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.query.database import QUERIES
+from lancewood.expr.database import QUERIES
 
 DEEP = 3_000
 """Levels, of which 250 are allowed."""
@@ -181,7 +181,7 @@ BOUNDED = """
 import resource, sys
 import pyarrow as pa
 import lancewood as lw
-from lancewood.query import database
+from lancewood.expr import database
 
 database.QUERIES._settings["memory_limit"] = "150MB"
 table = lw.create("memory://hostile/t", pa.table({"a": [1, 2]}))

@@ -20,6 +20,8 @@ from lancewood.engine.base import Addresses
 from lancewood.engine.snapshot import Access, Snapshot
 from lancewood.engine.write import WriteRequest, create_table, rows_to_overwrite
 from lancewood.errors import InvalidInputError, UnsupportedError
+from lancewood.expr.columns import duckdb_type, why_not
+from lancewood.expr.database import FAILED, QUERIES
 from lancewood.expr.syntax import Parameters, kept
 from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.merging.addressed import RowChanges
@@ -27,8 +29,6 @@ from lancewood.jobs.rows.fitting import can_become, fitted
 from lancewood.jobs.runner import Runner
 from lancewood.model.schema import ROW_ADDRESS
 from lancewood.query.answer import answer
-from lancewood.query.columns import duckdb_type, why_not
-from lancewood.query.database import FAILED, QUERIES
 from lancewood.query.names import moment, parsed_expression
 from lancewood.query.sources import Identifiers, Sources
 from lancewood.query.statements import model

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError, UnsupportedError
-from lancewood.query.columns import usual_type
-from lancewood.query.database import QUERIES, in_our_words
+from lancewood.expr.columns import usual_type
+from lancewood.expr.database import QUERIES, in_our_words
 from lancewood.query.names import parsed_query
 from lancewood.query.sources import Identifiers
 from lancewood.query.statements.model import At, Moment, Path, Target

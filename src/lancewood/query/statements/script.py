@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from lancewood.errors import InvalidInputError
-from lancewood.query.database import QUERIES
+from lancewood.expr.database import QUERIES
 from lancewood.query.names import kind_of_query, nodes, parsed_expression
 from lancewood.query.statements import model, table_grammar
 from lancewood.query.statements.model import DELETED, INSERTED, KEPT, UPDATED, Script, When
