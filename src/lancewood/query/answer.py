@@ -22,8 +22,15 @@ from lancewood.expr.database import QUERIES, in_our_words, interruptible
 from lancewood.expr.expression import Predicate, TreePredicate
 from lancewood.expr.syntax import Parameters, kept
 from lancewood.expr.tree import TRIED_WITH, tree_of
-from lancewood.query.functions import Readable, sees, state_lines, states_of
-from lancewood.query.names import NamedTables, name_tables, nodes
+from lancewood.query.names import (
+    NamedTables,
+    Readable,
+    name_tables,
+    nodes,
+    sees,
+    state_lines,
+    states_of,
+)
 from lancewood.query.sources import Sources
 from lancewood.query.tokens import literal, quoted
 from lancewood.table.scan import Rows

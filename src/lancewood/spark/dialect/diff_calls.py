@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lancewood.errors import InvalidInputError
-from lancewood.query.functions import DIFF, SIGNATURES, Call, Revision
+from lancewood.query.names import DIFF, SIGNATURES, Call, Revision
 
 _TAKES = SIGNATURES[DIFF].takes
 _MOST_DIGITS = 18

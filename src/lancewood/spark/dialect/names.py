@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lancewood.errors import InvalidInputError
-from lancewood.query.functions import DIFF, Call
+from lancewood.query.names import DIFF, Call
 from lancewood.spark.dialect.diff_calls import is_diff, read_call
 from lancewood.spark.dialect.settings import Settings
 from lancewood.spark.dialect.text import SPAN, Query

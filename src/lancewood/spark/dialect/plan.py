@@ -13,7 +13,7 @@ from typing import Protocol
 
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
-from lancewood.query.functions import Call, Readable, TableDiff, sees, state_lines
+from lancewood.query.names import Call, Readable, TableDiff, sees, state_lines
 from lancewood.query.sources import Sources
 from lancewood.query.tokens import version_number
 from lancewood.spark.dialect.names import AsOf, Occurrence, occurrences

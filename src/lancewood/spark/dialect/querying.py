@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
-from lancewood.query.functions import Readable, TableDiff
+from lancewood.query.names import Readable, TableDiff
 from lancewood.query.sources import AddressedSnapshot, Source, Sources
 from lancewood.repo.repository import Repository
 from lancewood.spark.dialect.names import with_names
