@@ -25,7 +25,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lancewood.cli.main import app
-from lancewood.expr.functions import ALLOWED
+from lancewood.expr.syntax import ALLOWED
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from lancewood.errors import InvalidInputError
-from lancewood.expr.functions import unknown_hint
+from lancewood.expr.syntax import unknown_hint
 from lancewood.model.schema import EXTENSION_NAME
 
 Path: TypeAlias = tuple[str, ...]

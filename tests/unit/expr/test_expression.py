@@ -17,7 +17,7 @@ import pytest
 
 from lancewood.errors import InvalidInputError
 from lancewood.expr import Bound, parse_expression, parse_predicate, tree
-from lancewood.expr.functions import ALLOWED
+from lancewood.expr.syntax import ALLOWED
 
 ROWS = pa.table(
     {
