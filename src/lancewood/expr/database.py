@@ -215,7 +215,7 @@ def in_our_words(error: Exception) -> Exception:
     if isinstance(error, duckdb.InternalError | duckdb.FatalException):
         QUERIES.discard()
     message = str(error).strip().partition("\n\nLINE ")[0].strip()
-    text = " ".join(message.partition(": ")[2].split()) or message
+    text = " ".join(message.partition(": ")[2].split()).split(", or SET", 1)[0] or message
     if FAILED in text:
         return InvalidInputError(text[text.index(FAILED) :])
     if isinstance(error, duckdb.OutOfMemoryException):

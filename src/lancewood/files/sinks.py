@@ -29,6 +29,7 @@ from lancewood.files.text_forms import (
     without_dictionaries,
 )
 
+_WAY_OUT = "; --force, or OVERWRITE of COPY, replaces it"
 STDOUT = "-"
 _GROUP_ROWS = 122_880
 _GROUP_BYTES = 128 << 20
@@ -53,7 +54,7 @@ def check_target(path: str, *, force: bool) -> None:
     if os.path.isdir(path):
         raise InvalidInputError(f"{path!r} is a directory; give the name of a file")
     if os.path.lexists(path) and not force and not _is_stream(path):
-        raise AlreadyExistsError(f"{path!r} is already there; replace it with --force", file=path)
+        raise AlreadyExistsError(f"{path!r} is already there{_WAY_OUT}", file=path)
     if os.path.abspath(path).startswith(("/dev/", "/proc/")) and os.path.isfile(path):
         raise InvalidInputError(f"{path!r} is a file that is open already; use - for stdout")
     directory = os.path.dirname(os.path.realpath(path))
@@ -143,7 +144,8 @@ def _staged(target: str, path: str, force: bool) -> Iterator[IO[bytes]]:
             os.link(staged, target)
         except FileExistsError:
             raise AlreadyExistsError(
-                f"{path!r} has appeared meanwhile; replace it with --force", file=path
+                f"{path!r} has appeared meanwhile{_WAY_OUT}",
+                file=path,
             ) from None
         except OSError:  # a file system without links
             os.rename(staged, target)

@@ -260,7 +260,8 @@ def _checked(tables: Mapping[str, Source] | None) -> dict[str, Source] | None:
         if not isinstance(source, str | os.PathLike | Table):
             # The wrong value may hold a secret, and is not repeated.
             raise InvalidInputError(
-                f"table {name!r} is given as a {type(source).__name__}: give its uri, or a Table"
+                f"table {name!r} is given as a {type(source).__module__}.{type(source).__name__}: "
+                "give its uri, or a lancewood.Table"
             )
     return dict(tables)
 

@@ -35,7 +35,7 @@ class RowVerbs(Handle):
         """Delete the rows for which a condition is true, not those for which it is null.
 
         Only the columns of the condition are read, in fragments that can match; data files stay as
-        they are. ``"true"`` deletes every row without reading. ``parameters`` fill in ``:name`` or
+        they are. ``"true"`` deletes every row without reading. ``parameters`` fill in ``$name`` or
         ``?``. ``counts.deleted`` is the number of rows; if it is 0 there is no new version.
         ``dry_run`` writes nothing: this handle comes back, with ``counts`` of what would be done.
 
@@ -67,7 +67,7 @@ class RowVerbs(Handle):
         """Set columns in the rows for which a condition is true; ``where=None`` is every row.
 
         A text in ``set`` is an SQL expression over the row's old values (``"score * 2"``,
-        ``"'text'"``, ``":name"`` with ``parameters``); any other value is a constant. A dotted name
+        ``"'text'"``, ``"$name"`` with ``parameters``); any other value is a constant. A dotted name
         sets a field inside a struct: its other fields keep their values, and a struct that is null
         stays null. Values are cast to the column's type; one that does not fit is an error.
 

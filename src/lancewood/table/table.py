@@ -157,7 +157,7 @@ class Table(
 
         ``columns`` are names, dotted for a field inside a struct, or a mapping from names to SQL
         expressions; None means all. ``where`` is a condition in SQL; the other columns are read
-        for rows that meet it. ``parameters`` fill in ``:name`` in both (a mapping), or ``?`` in the
+        for rows that meet it. ``parameters`` fill in ``$name`` in both (a mapping), or ``?`` in the
         condition (a list). ``offset`` rows are passed over, then at most ``limit`` given, in
         batches of at most ``batch_rows``. ``with_row_id`` and ``with_row_address`` add ``_rowid``
         and ``_rowaddr``. ``fragment_ids`` reads only those, so that processes can share the work.

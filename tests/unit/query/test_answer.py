@@ -68,7 +68,7 @@ def test_a_name_leads_to_its_version(tables: Tables, name: str, count: int) -> N
 
 
 def test_the_text_stays_duckdbs(tables: Tables) -> None:
-    for query, answer in {
+    for query, expected in {
         "FROM photos SELECT max(id)": 4,
         "WITH photos AS (SELECT 9 AS id) SELECT id FROM photos": 9,
         "WITH x AS (FROM photos@exp) SELECT count(*) FROM x JOIN x AS y USING (id)": 16,
@@ -88,7 +88,7 @@ def test_the_text_stays_duckdbs(tables: Tables) -> None:
         "VALUES (3)": 3,
     }.items():
         (row,) = rows(query, tables)
-        assert next(iter(row.values())) == answer, query
+        assert next(iter(row.values())) == expected, query
     assert [each["column_name"] for each in rows("DESCRIBE photos", tables)] == ROWS.schema.names
     assert len(rows("SUMMARIZE photos@exp", tables)) == 5
 

@@ -167,6 +167,24 @@ def test_names_comments_and_quotes_stay_duckdbs(
     assert table.latest().version == 1
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        'DROP TABLE "tx',
+        'FROM t SELECT "ax',
+        'FROM "t""',
+        "COMMIT 'message",
+        "SELECT $$text",
+        "SELECT $a$text$$",
+        'FROM t@"v',
+    ],
+)
+def test_a_name_or_text_without_its_end_is_refused(table: lw.Table, sql: str) -> None:
+    with pytest.raises(lw.InvalidInputError, match="does not end"):
+        lw.sql(sql, tables={"t": table})
+    assert lw.open(table.uri).version == table.version
+
+
 def test_one_query_sees_nothing_of_another(table: lw.Table) -> None:
     """Views are of a cursor: names of tables and texts of other queries do not show."""
     other = lw.sql("SELECT a FROM t", tables={"t": table}).to_batches()

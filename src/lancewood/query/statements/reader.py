@@ -36,7 +36,7 @@ _INSTEAD = {
 """For the types of DuckDB that a table cannot hold as what they are, one that may do."""
 _RETURNING = (
     "RETURNING is not answered: ask with a query after the statement, or for what changed with "
-    "diff('photos', 'main~1', 'main')"
+    "diff('t', 'main~1', 'main')"
 )
 
 

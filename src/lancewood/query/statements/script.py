@@ -38,7 +38,10 @@ def parse_script(text: str) -> Script:
         for each in found:
             meant = each.statement if isinstance(each, model.Explain) else each
             if isinstance(meant, model.Passed):
-                kind_of_query(meant.sql, with_revisions_quoted(meant.sql), cursor)
+                try:
+                    kind_of_query(meant.sql, with_revisions_quoted(meant.sql), cursor)
+                except InvalidInputError as error:
+                    raise InvalidInputError(f"at line {each.line}: {error.message}") from error
     return found
 
 

@@ -166,6 +166,40 @@ def test_small_files_are_joined(uri: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "given",
+    [{"tables": {"t": "{uri}@:1"}}, {"tables": {"t": "{uri}"}, "revision": ":1"}],
+    ids=["uri", "revision"],
+)
+@pytest.mark.parametrize("sql", ["DELETE FROM t", "INSERT INTO t SELECT 9, 'x'", "DROP TABLE t"])
+def test_a_table_that_is_given_at_a_version_is_not_written(
+    uri: str, sql: str, given: dict[str, Any]
+) -> None:
+    lw.open(uri).append(ROWS)
+    given = {**given, "tables": {"t": given["tables"]["t"].format(uri=uri)}}
+    assert run("SELECT count(*) AS n FROM t", **given) == {"n": 3}
+    with pytest.raises(InvalidInputError, match=r"version 1, .*only a branch can be changed"):
+        run(sql, **given)
+    assert (lw.open(uri).version, lw.open(uri).count_rows()) == (2, 6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "instead"),
+    [
+        ("VARINT", "VARCHAR"),
+        ("TIMETZ", "VARCHAR"),
+        ("STRUCT(id HUGEINT)[]", r"DECIMAL\(38,0\)"),
+        ("MAP(VARCHAR, BIT)", "BLOB"),
+    ],
+)
+def test_types_that_no_table_has_are_refused_with_one_that_may_do(
+    tmp_path: Path, kind: str, instead: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=f"{instead} may do"):
+        run(f"CREATE TABLE n (a {kind})", tables={"n": str(tmp_path / "n.lance")})
+    assert run("CREATE TABLE n (bit INT)", tables={"n": str(tmp_path / "n.lance")})["version"] == 1
+
+
+@pytest.mark.parametrize(
     "wrong",
     [
         "OPTIMIZE t WHERE id > 1",
@@ -176,6 +210,9 @@ def test_small_files_are_joined(uri: str) -> None:
         "CREATE TABLE n (id INT) OPTIONS (stable_row_ids = 3)",
         "CREATE TAG v1 FROM VERSION 3",
         "BEGIN; CREATE BRANCH b; COMMIT",
+        "SELECT 2 FROM WHERE x",
+        "EXPLAIN SELECT",
+        "SET threads = 1",
     ],
 )
 def test_what_is_wrong_in_a_script_is_found_before_any_of_it_runs(
