@@ -1,11 +1,10 @@
 """A text of DuckDB's SQL to a checked expression, computed by DuckDB and pyarrow (design D8).
 
 The language is DuckDB's: it parses, types and computes. ``syntax`` has it parse a text, and refuses
-what is not one expression about one row whose value is the same at every run; ``functions`` lists
-what may be called. ``columns`` finds the columns that the text names, and hands them over.
-``translate`` asks DuckDB for the conditions that compare a column with a constant; as a ``tree``
-they are computed by pyarrow, prune by statistics and ask indices. All else is one statement over
-the rows that are handed in, in the confined ``database`` of the process.
+what is not one expression about one row whose value is the same at every run. ``columns`` finds
+the columns that the text names, and hands them over. Conditions that compare a column with a
+constant are a ``tree``: computed by pyarrow, they prune by statistics and ask indices. All else is
+one statement over the rows that are handed in, in a confined ``database`` of the process.
 """
 
 from __future__ import annotations

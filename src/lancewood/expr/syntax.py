@@ -3,7 +3,13 @@ names, and nothing in it that is refused.
 
 DuckDB parses; its tree is walked once. A node, a member of a node or a function that is not listed
 here is refused by name, never passed over. Which columns there are, and which types, is not known
-here.
+here. Values for ``$name``, ``$1`` and ``?`` become constants of DuckDB's.
+
+A text has to mean the same rows whenever a job runs it again, so a function has to give one value
+for one row: scalar, and independent of the clock, of chance, the session, files and the system.
+What DuckDB says of its functions does not suffice: ``age`` with one argument and
+``current_localtime`` are called consistent. So every name was looked at, and ``ALLOWED`` is the
+list.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""An answer: a query with the versions of its tables, computed by DuckDB as often as it is read."""
+"""An answer: a query with the versions of its tables, computed by DuckDB as often as it is read.
+
+Each version, diff or blame is a relation of DuckDB, which asks it for columns and offers it the
+conditions that its optimizer found. It knows the columns by numbers (`t0c1` is the second of the
+first relation), and a view gives them their names. The first of all, `ROWS`, is not in the view:
+DuckDB asks for it where it only needs to know how many rows there are, which the manifest says.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,12 @@
-"""Which tables a query names, at which revisions; and the query as DuckDB takes it.
+"""Which tables and functions of tables a query names, at which revisions; and the query as DuckDB
+takes it.
 
-DuckDB's own parser says where tables, AT clauses and calls of `diff` stand. The text is changed
-there and nowhere else, so aliases, scopes and what WITH defines are DuckDB's business.
+DuckDB's own parser says where tables, AT clauses and calls stand. The text is changed there and
+nowhere else, so aliases, scopes and what WITH defines are DuckDB's business.
+
+`diff('photos', 'v1', 'v2')` has the rows that differ between two revisions, `blame('photos',
+'exp')` the rows of one with the versions that wrote them. All columns are compared or followed,
+whichever a query asks for: what differs, and who wrote a row, does not depend on the query.
 """
 
 from __future__ import annotations

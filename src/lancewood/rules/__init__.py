@@ -1,11 +1,9 @@
 """Pure decisions over manifests and transactions; no bytes, no clock, no store.
 
-- What follows from a commit: ``apply`` leads to ``apply_rows``, ``apply_columns`` and
-  ``apply_settings``; ``numbering`` gives ids, ``indices`` keeps indices right, ``features`` sets
-  the flags, and ``patching`` makes the patch.
-- Whether it may follow others: ``conflicts`` is the table of pairs, ``overlaps`` its conditions,
-  ``verdicts`` its outcomes; ``columns`` and ``inserted_keys`` look closer, and ``lists`` judges
-  operations of one transaction.
+- What follows from a commit: ``apply``, with ``apply_rows``; ``numbering`` gives ids, ``indices``
+  keeps indices right, ``features`` sets the flags, and ``patching`` makes the patch.
+- Whether it may follow others: ``conflicts`` is the table of pairs, ``overlaps`` its conditions and
+  outcomes, also for the operations of one transaction; ``columns`` looks closer.
 - Two branches: ``three_way``. Files that moved: ``moves``.
-- Who may write at all: ``closed`` (a published branch), ``applied`` (a batch that is there).
+- Who may write at all: ``features`` (a published branch is closed, a batch is there).
 """

@@ -3,7 +3,7 @@
 ``model`` has a value for each statement. ``script`` and ``table_grammar`` make them of a text, with
 a ``reader`` of tokens, which has DuckDB parse conditions, queries and types.
 
-``running`` takes a script from end to end. ``queries`` say a change of rows as one SELECT, an
-``engine`` answers them and writes; ``table_statements`` call the verbs of tables. The ``workplace``
-knows where tables are, and the transaction of a repository.
+``running`` takes a script from end to end. An ``engine`` says a change of rows as one SELECT,
+answers it and writes; ``table_statements`` call the verbs of tables. The ``workplace`` knows where
+tables are, and the transaction of a repository.
 """

@@ -1,5 +1,10 @@
-"""The engine of statements: DuckDB answers the queries that say what changes, and threads of this
+"""The engine of statements: DuckDB answers queries that say what changes, and threads of this
 process write it.
+
+DuckDB decides conditions and computes values, so that both mean what they mean in a SELECT,
+subqueries included; a value is cast to the type of its column, as DuckDB does it. The table stands
+in FROM under a name that nobody else has, with the address of each row as one more column. The
+answer has the columns ``ROW``, ``CHANGE`` and one for each value.
 
 Rows that are inserted come from DuckDB batch by batch; what a merge changes is held in memory.
 ``lancewood.spark`` has another engine, of which Spark answers and executors write.
