@@ -16,7 +16,7 @@ SRC = Path(__file__).parents[2] / "src" / "lancewood"
 MAY_IMPORT = {
     "proto": "",
     "store": "",
-    "expr": "",
+    "expr": "model",
     "model": "proto",
     "format": "model proto",
     "rules": "model proto",

@@ -39,7 +39,15 @@ def resolve(names: Iterable[Path], schema: pa.Schema) -> tuple[Path, ...]:
     """
     found = dict.fromkeys(path_of(name, schema) for name in names)
     outer = [path for path in found if not any(path[:n] in found for n in range(1, len(path)))]
-    _check_distinct(outer)
+    known: dict[Path, Path] = {}
+    for path in outer:
+        for end in range(1, len(path) + 1):
+            other = known.setdefault(tuple(map(folded, path[:end])), path[:end])
+            if other != path[:end]:
+                raise InvalidInputError(
+                    f"{'.'.join(other)!r} and {'.'.join(path[:end])!r} differ in case alone, and "
+                    "DuckDB cannot tell them apart in one expression; rename one of them"
+                )
     return tuple(sorted(outer, key=lambda path: schema.names.index(path[0])))
 
 
@@ -250,11 +258,9 @@ def find(
         )
     near = {folded(each): each for each in names}
     close = difflib.get_close_matches(folded(name), near, n=1)
-    way_out = unknown_hint(name) if kind == "column" else ""
-    if not way_out and close:
-        way_out = f", did you mean {near[close[0]]!r}?"
-    elif not way_out:
-        way_out = "; a text stands in single quotes." if kind == "column" else "."
+    way_out = "; a text stands in single quotes." if kind == "column" else "."
+    way_out = f", did you mean {near[close[0]]!r}?" if close else way_out
+    way_out = (unknown_hint(name) if kind == "column" else "") or way_out
     own = [each for each in names if not each.startswith("_row")]
     more = f" and {len(own) - 30} more" if len(own) > 30 else ""
     listed = f"Its {kind}s are {', '.join(map(repr, own[:30]))}{more}"
@@ -262,19 +268,6 @@ def find(
     raise InvalidInputError(
         f"{owner} has no {kind} {name!r}{way_out} {listed}", name=name, names=list(names)
     )
-
-
-def _check_distinct(paths: Sequence[Path]) -> None:
-    """Raise InvalidInputError for names on one level that DuckDB cannot tell apart."""
-    known: dict[tuple[str, ...], Path] = {}
-    for path in paths:
-        for end in range(1, len(path) + 1):
-            other = known.setdefault(tuple(map(folded, path[:end])), path[:end])
-            if other != path[:end]:
-                raise InvalidInputError(
-                    f"{'.'.join(other)!r} and {'.'.join(path[:end])!r} differ in case alone, and "
-                    "DuckDB cannot tell them apart in one expression; rename one of them"
-                )
 
 
 def duckdb_type(field: pa.Field) -> pa.DataType | None:

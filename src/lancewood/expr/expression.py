@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, TypeVar
+from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -91,13 +91,15 @@ class Expression:
         if self.column is not None:
             return array_at(self.column, rows, self.schema)
         if self.paths:
-            found = self._asked(self._syntax.select, self._given(rows))
+            found = self._asked(self._syntax.select, self._left(rows))
         else:
             found = pa.chunked_array([pa.repeat(self._constant[0], rows.num_rows)])
         return found if isinstance(rows, pa.Table) else _one(found)
 
     @cached_property
     def _syntax(self) -> Syntax:
+        if not isinstance(self.sql, str):
+            raise InvalidInputError(f"an expression is SQL text, not {type(self.sql).__name__}")
         return parse(self.sql)
 
     @cached_property
@@ -113,8 +115,10 @@ class Expression:
         """The one value of an expression that reads no column."""
         return _one(self._asked(self._syntax.select, pa.table({_ROW: [0]})))
 
-    def _given(self, rows: pa.RecordBatch | pa.Table) -> pa.Table:
-        return readable_rows(self.paths, rows, self.schema, self._readable)
+    def _left(self, rows: Any, passing: pa.BooleanArray | None = None) -> pa.Table:
+        """What DuckDB is asked about: the rows that are passing (None: all)."""
+        given = readable_rows(self.paths, rows, self.schema, self._readable)
+        return given if passing is None else given.filter(passing)
 
     def _asked(self, select: str, rows: pa.Table, where: str = "") -> pa.ChunkedArray:
         """The only column of DuckDB's answer to a query over some rows."""
@@ -215,29 +219,22 @@ class Predicate(Expression):
         for a text that is always true, nor for one that never is."""
         return bool(self._conditions) and None not in self._conditions
 
-    def _compared(self, path: Path, rows: Any, known: dict[Path, Any]) -> Any:
-        """The values of a column as trees compare them."""
-        if path not in known:
+    def _passing(self, rows: Any) -> pa.BooleanArray | None:
+        """The rows that meet the conditions that are trees; None where there is none."""
+        known = tuple(each for each in self._conditions if each is not None)
+        if not known:
+            return None
+
+        @cache
+        def column(path: Path) -> Any:
+            """The values of a column as trees compare them."""
             array = array_at(path, rows, self.schema)
             is_encoded = pa.types.is_dictionary(array.type) or pa.types.is_float16(array.type)
             kind = readable_type(array.type) if is_encoded else None
-            known[path] = array if kind is None else as_readable(array, kind)
-        return known[path]
+            return array if kind is None else as_readable(array, kind)
 
-    def _passing(self, rows: Any) -> pa.BooleanArray | None:
-        """The rows that meet the conditions that are trees; None where there is none."""
-        known = [each for each in self._conditions if each is not None]
-        if not known:
-            return None
-        columns = dict[Path, Any]()
-        found = trees.truth(_all_of(known), lambda path: self._compared(path, rows, columns))
-        passing = _one(found)
+        passing = _one(trees.truth(trees.Junction("AND", known), column))
         return pc.fill_null(passing, False) if passing.null_count else passing
-
-    def _left(self, rows: Any, passing: pa.BooleanArray | None) -> pa.Table:
-        """What DuckDB is asked about: the rows that are passing (None: all)."""
-        given = self._given(rows)
-        return given if passing is None else given.filter(passing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,9 +255,6 @@ class TreePredicate(Predicate):
         return self.trees
 
 
-_Kind = TypeVar("_Kind", bound=Expression)
-
-
 def parse_expression(sql: str, schema: pa.Schema, parameters: Parameters = None) -> Expression:
     """The expression that a text means over a schema.
 
@@ -268,22 +262,12 @@ def parse_expression(sql: str, schema: pa.Schema, parameters: Parameters = None)
     InvalidInputError for a text that is not one supported expression, unknown columns or functions,
     types that do not fit, and missing parameters.
     """
-    return _parsed(Expression, sql, schema, parameters)
+    return Expression(sql, schema, kept(parameters))
 
 
 def parse_predicate(sql: str, schema: pa.Schema, parameters: Parameters = None) -> Predicate:
     """The condition that a text means over a schema; ``parse_expression`` says what is raised."""
-    return _parsed(Predicate, sql, schema, parameters)
-
-
-def _parsed(kind: type[_Kind], sql: str, schema: pa.Schema, parameters: Parameters) -> _Kind:
-    if not isinstance(sql, str):
-        raise InvalidInputError(f"an expression is SQL text, not {type(sql).__name__}")
-    return kind(sql, schema, kept(parameters))
-
-
-def _all_of(parts: Sequence[Tree]) -> Tree:
-    return parts[0] if len(parts) == 1 else trees.Junction("AND", tuple(parts))
+    return Predicate(sql, schema, kept(parameters))
 
 
 def _one(values: Any) -> Any:

@@ -139,16 +139,13 @@ def _tree(sql: str) -> dict[str, Any]:
 
     try:
         answer = parsed(f"{_SELECT}{sql}{_NEWLINE}")
-        if not answer["error"]:
-            duckdb.SQLExpression(sql)  # raises for what closes our parenthesis, as "a) OR (b"
+        if answer["error"]:
+            raise duckdb.ParserException(answer["error_message"])
+        duckdb.SQLExpression(sql)  # raises for what closes our parenthesis, as "a) OR (b"
     except duckdb.Error as cause:
-        if "depth" in str(cause):
+        if "Max expression depth" in str(cause):
             raise too_deep(sql) from cause
         _not_sql(sql, str(cause), cause)
-    if answer["error"]:
-        if "depth" in answer["error_message"]:
-            raise too_deep(sql)
-        _not_sql(sql, answer["error_message"], None)
     (statement,) = answer["statements"]
     (node,) = statement["node"]["select_list"]
     if statement["node"]["from_table"]["type"] != "EMPTY" or node["alias"]:
@@ -235,13 +232,20 @@ class _Walk:
         if len(path) != 1:
             self._refuse(f"write {path[-1]}({'.'.join(path[:-1])}), not {'.'.join(path)}()")
         if name not in ALLOWED:
-            self._refuse(refusal(name))
+            if name in CHANGING:
+                self._refuse(f"{name} gives another value at each run, and {SAME_VALUE}")
+            self._refuse(
+                f"{name} is not a function for conditions and expressions: allowed are DuckDB's "
+                "scalar functions whose value depends on the row alone (docs/where.md lists them)"
+            )
         if name == "age" and len(node["arguments"]) == 1:
             self._refuse(f"age with one argument counts from today, and {SAME_VALUE}")
         if node["order_bys"]["orders"]:
             self._refuse("ORDER BY has no place in an expression")
         below = [each["expression"] for each in node["arguments"]]
-        if name.endswith(_WITH_LAMBDAS) and any(_is_arrow(each) for each in below):
+        if name.endswith(_WITH_LAMBDAS) and any(
+            each["class"] == "LAMBDA" and each["syntax_type"] == "SINGLE_ARROW" for each in below
+        ):
             self._refuse(f"{name} takes a lambda as DuckDB 2 writes it: lambda x: x + 1")
         self._visit_all(below, bound)
 
@@ -252,10 +256,6 @@ class _Walk:
         if any(len(each) != 1 for each in names):
             self._refuse("the parameters of a lambda are plain names")
         return frozenset(each[0].lower() for each in names)
-
-
-def _is_arrow(node: dict[str, Any]) -> bool:
-    return bool(node["class"] == "LAMBDA" and node["syntax_type"] == "SINGLE_ARROW")
 
 
 Parameters: TypeAlias = Mapping[str, Any] | Sequence[Any] | None
@@ -315,17 +315,15 @@ def written(syntax: Syntax, values: Mapping[str, Any]) -> str | None:
     for name, start, end in sorted(syntax.parameters, key=lambda each: -each[1]):
         value = values[name]
         is_long = isinstance(value, list) and len(value) > _MOST_WRITTEN
-        constant = _typed_list(name, value) if is_long else _constant(value)
+        constant = None if is_long else _constant(value)
+        if is_long:
+            kinds = {type(each) for each in value} - {type(None)}
+            kind = "HUGEINT" if kinds == {int} else "VARCHAR" if kinds == {str} else None
+            constant = None if kind is None else f"CAST(${name} AS {kind}[])"
         if constant is None or text[start:end] not in (b"?", f"${name}".encode()):
             return None
         text = text[:start] + constant.encode() + text[end:]
     return text.decode()
-
-
-def _typed_list(name: str, values: list[Any]) -> str | None:
-    kinds = {type(each) for each in values} - {type(None)}
-    kind = "HUGEINT" if kinds == {int} else "VARCHAR" if kinds == {str} else None
-    return None if kind is None else f"CAST(${name} AS {kind}[])"
 
 
 def _constant(value: Any) -> str | None:
@@ -383,18 +381,14 @@ def _plain(value: Any, name: str) -> Any:
     return value
 
 
-_FUNCTIONS_OF_SIGNS = """
+_FUNCTIONS = """
     + - * / // % ** ^ & | ~ << >> || @ !__postfix ~~ !~~ ~~* !~~* ~~~ ^@ && @> <@ <-> <=> -> ->>
-"""
-_NUMBERS = """
     abs acos acosh add asin asinh atan atan2 atanh bin bit_count cbrt ceil ceiling cos cosh cot
     degrees divide even exp factorial fdiv floor fmod gamma gcd greatest_common_divisor hex isfinite
     isinf isnan lcm least_common_multiple lgamma ln log log10 log2 mod multiply nextafter pi pow
     power radians round round_even roundbankers sign signbit sin sinh sqrt subtract tan tanh to_base
     to_binary to_hex trunc xor
-"""
-_CHOICES = "greatest least if nullif typeof"
-_TEXTS = """
+    greatest least if nullif typeof
     array_to_string ascii bar base64 bit_length char_length character_length chr concat concat_ws
     contains damerau_levenshtein decode editdist3 encode ends_with format format_bytes
     formatreadabledecimalsize formatreadablesize from_base64 from_binary from_hex get_bit hamming
@@ -407,9 +401,7 @@ _TEXTS = """
     str_split str_split_regex string_split string_split_regex string_to_array strip_accents strlen
     strpos substr substring substring_grapheme suffix to_base64 translate trim ucase unbin unhex
     unicode upper url_decode url_encode
-"""
-_BITS = "bit_position bitstring set_bit"
-_MOMENTS = """
+    bit_position bitstring set_bit
     age century date_add date_diff date_part date_sub date_trunc datediff datepart datesub datetrunc
     day dayname dayofmonth dayofweek dayofyear days_in_month decade epoch epoch_ms epoch_ns epoch_us
     era hour isodow isoyear julian last_day make_date make_time make_timestamp make_timestamp_ms
@@ -418,8 +410,6 @@ _MOMENTS = """
     timezone_hour timezone_minute to_centuries to_days to_decades to_hours to_microseconds
     to_millennia to_milliseconds to_minutes to_months to_quarters to_seconds to_timestamp to_weeks
     to_years try_strptime week weekday weekofyear year yearweek
-"""
-_LISTS = """
     apply array_cross_product array_length array_pop_back array_pop_front array_push_back
     array_push_front filter flatten generate_series grade_up len list_any_value list_avg
     list_bit_and list_bit_or list_bit_xor list_bool_and list_bool_or list_count list_element
@@ -427,6 +417,14 @@ _LISTS = """
     list_max list_median list_min list_mode list_pack list_product list_sem list_skewness
     list_stddev_pop list_stddev_samp list_string_agg list_sum list_var_pop list_var_samp range
     reduce
+    cardinality element_at map map_concat map_contains map_contains_entry map_contains_value
+    map_entries map_extract map_extract_value map_from_entries map_keys map_values row struct_concat
+    struct_contains struct_extract struct_extract_at struct_has struct_indexof struct_insert
+    struct_keys struct_pack struct_position struct_update struct_values
+    array_to_json json_array json_array_length json_contains json_exists json_extract
+    json_extract_path json_extract_path_text json_extract_string json_keys json_merge_patch
+    json_object json_quote json_structure json_type json_valid json_value row_to_json to_json
+    uuid_extract_timestamp uuid_extract_version
 """
 _LISTS_AND_ARRAYS = """
     append apply cat concat contains cosine_distance cosine_similarity distance distinct
@@ -435,29 +433,15 @@ _LISTS_AND_ARRAYS = """
     reverse_sort select slice sort transform unique value where zip
 """
 """What follows ``list_`` in the name of one function, and ``array_`` in that of another."""
-_STRUCTS_AND_MAPS = """
-    cardinality element_at map map_concat map_contains map_contains_entry map_contains_value
-    map_entries map_extract map_extract_value map_from_entries map_keys map_values row struct_concat
-    struct_contains struct_extract struct_extract_at struct_has struct_indexof struct_insert
-    struct_keys struct_pack struct_position struct_update struct_values
-"""
-_JSON_AND_UUIDS = """
-    array_to_json json_array json_array_length json_contains json_exists json_extract
-    json_extract_path json_extract_path_text json_extract_string json_keys json_merge_patch
-    json_object json_quote json_structure json_type json_valid json_value row_to_json to_json
-    uuid_extract_timestamp uuid_extract_version
-"""
 
 ALLOWED = frozenset(
-    " ".join(
-        (
-            *(_FUNCTIONS_OF_SIGNS, _NUMBERS, _CHOICES, _TEXTS, _BITS, _MOMENTS, _LISTS),
-            *(f"list_{name} array_{name}" for name in _LISTS_AND_ARRAYS.split()),
-            *(_STRUCTS_AND_MAPS, _JSON_AND_UUIDS),
-        )
-    ).split()
+    [
+        *_FUNCTIONS.split(),
+        *(kind + name for name in _LISTS_AND_ARRAYS.split() for kind in ("list_", "array_")),
+    ]
 )
-"""The names, in lower case."""
+"""The names, in lower case: of signs, numbers, choices, texts, bits, moments, lists, structs and
+maps, JSON."""
 
 _CHANGING = """
     ago current_date current_localtime current_localtimestamp current_time current_timestamp
@@ -470,16 +454,6 @@ CHANGING = frozenset(_CHANGING.split())
 SAME_VALUE = (
     "a text has to mean the same rows when a job runs it again; give the value as a parameter"
 )
-
-
-def refusal(name: str) -> str:
-    """Why a function that is not allowed is refused."""
-    if name in CHANGING:
-        return f"{name} gives another value at each run, and {SAME_VALUE}"
-    return (
-        f"{name} is not a function for conditions and expressions: allowed are DuckDB's scalar "
-        "functions whose value depends on the row alone (docs/where.md lists them)"
-    )
 
 
 def unknown_hint(name: str) -> str:

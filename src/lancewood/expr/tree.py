@@ -162,21 +162,17 @@ def bounds(trees: Iterable[Tree]) -> Iterator[Bound]:
 
 def _alternatives(parts: Sequence[Tree]) -> Iterator[Bound]:
     """The values of columns that every side of an OR limits to some."""
-    sides = [_values(bounds([each])) for each in parts]
+    sides = [
+        {
+            path: value if op == "in" else pa.array([value], value.type)
+            for path, op, value in bounds([each])
+            if op in ("in", "=") and value is not None
+        }
+        for each in parts
+    ]
     for path in sides[0]:
         if all(path in each for each in sides):
             yield Bound(path, "in", pa.concat_arrays([each[path] for each in sides]))
-
-
-def _values(found: Iterable[Bound]) -> dict[Path, pa.Array]:
-    values: dict[Path, pa.Array] = {}
-    for path, op, value in found:
-        if op == "in":
-            values[path] = value
-        elif op == "=":
-            assert isinstance(value, pa.Scalar)
-            values[path] = pa.array([value], value.type)
-    return values
 
 
 def _beginning(path: Path, prefix: pa.Scalar) -> Iterator[Bound]:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ from lancewood.engine.rows import plan_scan
 from lancewood.engine.schema import row_schema
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import LancewoodError, UnsupportedError
-from lancewood.expr.columns import duckdb_type, readable_column, usual_type, why_not
+from lancewood.expr.columns import duckdb_type, folded, readable_column, usual_type, why_not
 from lancewood.expr.database import QUERIES, in_our_words, interruptible
 from lancewood.expr.expression import Predicate, TreePredicate
 from lancewood.expr.syntax import Parameters, kept
@@ -75,7 +75,7 @@ class Answer(Rows):
         self._args = args
         self._pushdown = pushdown
         with self._opened() as (own, _):
-            found = self._asked(own).limit(0).to_arrow_table().schema
+            found = own.sql(self._named.sql, params=self._args).limit(0).to_arrow_table().schema
         self._schema = pa.schema([pa.field(each.name, usual_type(each.type)) for each in found])
 
     @property
@@ -94,7 +94,8 @@ class Answer(Rows):
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as record batches, with bounded memory."""
         with self._opened() as (own, _):
-            reader = interruptible(own, lambda: self._asked(own).to_arrow_reader(_BATCH_ROWS))
+            asked = partial(own.sql, self._named.sql, params=self._args)
+            reader = interruptible(own, lambda: asked().to_arrow_reader(_BATCH_ROWS))
             try:
                 while (batch := interruptible(own, lambda: next(reader, None))) is not None:
                     if batch.num_rows:
@@ -123,9 +124,6 @@ class Answer(Rows):
 
     def __repr__(self) -> str:
         return f"<Answer with the columns {', '.join(self._schema.names)}>"
-
-    def _asked(self, own: Any) -> Any:
-        return own.sql(self._named.sql, params=self._args)
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Any, list[Relation]]]:
@@ -175,17 +173,14 @@ def _lines(relation: Relation, scans: Sequence[Sequence[str]]) -> Iterator[str]:
         yield f"  rows     {relation.rows}, from the manifest; no data file is read"
         return
     every = len(relation.source.arrow_schema)
-    yield f"  columns  {_listed(list(columns))} ({len(columns)} of {every})"
+    more = f" and {len(columns) - _MOST_COLUMNS} more" * (len(columns) > _MOST_COLUMNS)
+    listed = ", ".join(list(columns)[:_MOST_COLUMNS])
+    yield f"  columns  {listed or 'none'}{more} ({len(columns)} of {every})"
     yield f"  where    {' AND '.join(accepted) or 'all rows'}"
     yield from (f"  index    {line}" for line in relation.index_lines())
     rest = [each for each in dict.fromkeys(relation.offered) if each not in accepted]
     if rest:
         yield f"  DuckDB   decides {' AND '.join(rest)}"
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _MOST_COLUMNS} more" * (len(names) > _MOST_COLUMNS)
-    return f"{', '.join(names[:_MOST_COLUMNS])}{more}" or "none"
 
 
 _MOST_ROWS = 1 << 20
@@ -316,10 +311,10 @@ class Relation:
         for each in self._columns:
             if each.name in known:
                 listed.append(f"{known[each.name]} AS {quoted(each.name)}")
-            elif each.name.lower() not in done:
+            elif folded(each.name) not in done:
                 reason = literal(str(why_not(each, self._columns.names)))
                 listed.append(f"CAST(error({reason}) AS VARCHAR) AS {quoted(each.name)}")
-            done.add(each.name.lower())
+            done.add(folded(each.name))
         return ", ".join(listed)
 
     def _in_words(self, text: str) -> str:

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -58,7 +58,7 @@ class Signature(NamedTuple):
     """What a function takes after the name of a table."""
 
     takes: str
-    """The same in words."""
+    """What the function takes, as a sentence for errors."""
     revisions: range
     """How many revisions."""
     keyword: str
@@ -88,9 +88,9 @@ class Call:
     table: str
     revisions: tuple[Revision, ...]
     columns: tuple[str, ...] | None
-    """Those of the keyword."""
+    """The columns that `on` or `columns` names; None without it."""
     sql: str
-    """The call as it was written."""
+    """The call in one spelling, which is also the name of its relation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,12 +100,6 @@ class TableDiff:
     diff: Diff
     one: Snapshot
     other: Snapshot
-
-    @classmethod
-    def of(cls, one: Snapshot, other: Snapshot, on: Sequence[str] | None) -> TableDiff:
-        """Raises InvalidInputError for an `on` that cannot be a key, and for two tables without a
-        key."""
-        return cls(diff_of(one, other, on=on), one, other)
 
     def without_others(self) -> TableDiff:
         """The diff with those columns of both sides that DuckDB can hold; all are compared."""
@@ -205,6 +199,11 @@ def sees(sources: Iterable[Readable], table: Snapshot) -> bool:
     )
 
 
+_OF_NO_TABLE = frozenset(
+    ("generate_series", "json_each", "json_tree", "range", "repeat", "repeat_row", "unnest")
+)
+"""What else may stand in FROM: all other functions of DuckDB's reach files, settings, other queries
+or what a text says; its directory for spilling is one that DuckDB lets them read."""
 _ITS_OWN = frozenset({"main", "temp", "memory", "system", "information_schema", "pg_catalog"})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _bare_path = re.compile(r"\b(?:from|join)\s+([\w.~:-]*/[^\s,;()'\"]*)", re.IGNORECASE).search
@@ -331,20 +330,24 @@ class _Naming:
                 self._name_table(node, defined)
             elif node.get("type") == "SHOW_REF" and node["qualified_name"]["path"]:
                 self._name_table({**node, "at_clause": None}, defined)
-            elif node.get("type") == "TABLE_FUNCTION" and (
-                str(node["function"]["function_name"]).lower() in SIGNATURES
-            ):
-                self._name_call(node)
+            elif node.get("type") == "TABLE_FUNCTION":
+                function = str(node["function"]["function_name"]).lower()
+                if function in SIGNATURES:
+                    self._name_call(node)
+                elif function not in _OF_NO_TABLE:
+                    raise _reaches_out(function)
 
     def name_words(self) -> None:
         """Every word that may be a table of ours; one that is a column as well does no harm."""
         for token, after in zip_longest(self.tokens, self.tokens[1:]):
-            function = token.word.lower()
-            if function in SIGNATURES and after is not None and after.text == "(":
+            function = token.text.lower() if after is not None and after.text == "(" else ""
+            if token.word and function in SIGNATURES:
                 raise InvalidInputError(
                     f"PIVOT without the values of its columns takes no {function}(…): name the "
                     "values, PIVOT … ON _change IN ('inserted', 'updated')"
                 )
+            if function in _in_from() - _OF_NO_TABLE:
+                raise _reaches_out(function)
             if token.kind in ("word", "name", "text"):
                 name, _, revision = token.text.partition("@")
                 known = self.sources.known_as(name) if name else None
@@ -414,7 +417,7 @@ class _Naming:
     def _at(self, clause: dict[str, Any], span: tuple[int, int]) -> int | str | datetime:
         """The value of the AT clause of a table that stands there."""
         found = [each for each in self.tokens if span[0] <= each.start < span[1]]
-        arrow = max(at for at, each in enumerate(found) if each.text == "=>")
+        arrow = min(at for at, each in enumerate(found) if each.text == "=>")
         sql = self.text[found[arrow].end : found[-1].start].strip()
         if clause["unit"] == "TIMESTAMP":
             return moment(sql)
@@ -437,7 +440,7 @@ class _Naming:
             states.append(self.sources.landed(known))
         found: Readable
         if name == DIFF:
-            found = TableDiff.of(states[0], states[1], call.columns).without_others()
+            found = TableDiff(diff_of(*states, on=call.columns), *states).without_others()
         else:
             found = TableBlame.of(states[0], call.columns)
         self._replace(node, span, call.sql, name, found)
@@ -452,6 +455,21 @@ class _Naming:
                     )
                 return
         self.tables[name] = found
+
+
+@cache
+def _in_from() -> frozenset[str]:
+    """The functions of DuckDB's that stand in FROM."""
+    asked = "SELECT function_name FROM duckdb_functions() WHERE starts_with(function_type, 'table')"
+    with QUERIES.cursor() as cursor:
+        return frozenset(str(name) for (name,) in cursor.execute(asked).fetchall())
+
+
+def _reaches_out(function: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{function}(…) cannot stand in FROM: a query reads tables and nothing else; of functions "
+        f"there are {', '.join(sorted(_OF_NO_TABLE | SIGNATURES.keys()))}"
+    )
 
 
 def moment(sql: str) -> datetime:

@@ -83,7 +83,7 @@ def test_what_nests_too_deeply_is_refused_in_a_thread_with_a_small_stack(
     assert table.latest().version == 1
 
 
-@pytest.mark.parametrize("name", ["subqueries", "queries of WITH", "cases", "texts of queries"])
+@pytest.mark.parametrize("name", ["subqueries", "queries of WITH", "cases"])
 def test_what_nests_less_is_answered_there(table: lw.Table, name: str) -> None:
     assert isinstance(outcome(NESTED[name](200), table), list)
 
@@ -185,13 +185,38 @@ def test_a_name_or_text_without_its_end_is_refused(table: lw.Table, sql: str) ->
     assert lw.open(table.uri).version == table.version
 
 
+def test_what_other_queries_spill_is_out_of_reach() -> None:
+    """DuckDB lets every text read the directory that it spills to."""
+    directory = lw.sql("SELECT current_setting('temp_directory')").to_arrow()[0][0].as_py()
+    secret = Path(directory) / "secret.csv"
+    secret.write_text("a\n1\n")
+    try:
+        for text in (
+            f"FROM '{secret}'",
+            f"FROM read_csv('{secret}')",
+            f"FROM glob('{directory}/*')",
+        ):
+            with pytest.raises((lw.InvalidInputError, lw.NotFoundError)):
+                lw.sql(text).to_arrow()
+    finally:
+        secret.unlink()
+
+
 def test_one_query_sees_nothing_of_another(table: lw.Table) -> None:
     """Views are of a cursor: names of tables and texts of other queries do not show."""
     other = lw.sql("SELECT a FROM t", tables={"t": table}).to_batches()
     next(other)
-    shown = lw.sql("SELECT view_name FROM duckdb_views() WHERE NOT internal").to_arrow()
-    assert shown.num_rows == 0
-    assert lw.sql("SELECT count(*) FROM duckdb_logs()").to_arrow()[0].to_pylist() == [0]
+    assert lw.sql("FROM information_schema.tables").to_arrow().num_rows == 0
+    for each in (
+        "duckdb_views()",
+        "duckdb_logs()",
+        "duckdb_temporary_files()",
+        "QUERY('SELECT 1')",
+    ):
+        with pytest.raises(lw.InvalidInputError, match=r"cannot stand in FROM"):
+            lw.sql(f"SELECT count(*) FROM {each}")
+        with pytest.raises(lw.InvalidInputError, match=r"cannot stand in FROM"):
+            lw.sql(f"PIVOT (SELECT 1 AS a FROM {each}) ON a")
     other.close()  # type: ignore[attr-defined]
 
 

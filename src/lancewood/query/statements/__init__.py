@@ -4,6 +4,6 @@
 a ``reader`` of tokens, which has DuckDB parse conditions, queries and types.
 
 ``running`` takes a script from end to end. An ``engine`` says a change of rows as one SELECT,
-answers it and writes; ``table_statements`` call the verbs of tables. The ``workplace`` knows where
+answers it and writes; ``verbs`` has what each statement does. The ``workplace`` knows where
 tables are, and the transaction of a repository.
 """

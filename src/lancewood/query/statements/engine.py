@@ -438,7 +438,7 @@ class Engine:
         """A new table, or what the one that is there becomes."""
         data: Any = new.schema
         if new.rows is not None:
-            data = _stored(new.rows.to_batches(), new.schema.names, new.rows.schema, new.schema)
+            data = pa.RecordBatchReader.from_batches(new.schema, new.rows.to_batches())
         if new.there is not None:
             overwrite = rows_to_overwrite(new.there._snapshot, data, new.request)
             commit_options = CommitOptions.of(message, serializable=new.is_own)
@@ -513,7 +513,6 @@ def _row_changes(query: ChangeQuery, rows: pa.Table, table: pa.Schema) -> RowCha
         values=chosen(UPDATED, query.updated),
         deleted=deleted,
         new=chosen(INSERTED, query.inserted),
-        unchanged=int(np.count_nonzero(change == 0)),
         on=query.on,
         serializable=query.serializable,
     )

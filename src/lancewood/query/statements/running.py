@@ -7,26 +7,22 @@ is done as a whole or not at all: an error, ROLLBACK, or an end without COMMIT l
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.expr import Parameters
 from lancewood.model.refs import called
 from lancewood.query.answer import Answer, answer
-from lancewood.query.sources import AddressedSnapshot, Identifiers, Source, Sources
+from lancewood.query.sources import Identifiers, Source, Sources
 from lancewood.query.statements import model
-from lancewood.query.statements.engine import TARGET, Answered, Engine, values_query
+from lancewood.query.statements.engine import Engine
 from lancewood.query.statements.script import check_no_files, is_query, parse_script
-from lancewood.query.statements.table_statements import TableStatements
-from lancewood.query.statements.workplace import Done, Statements, Workplace, commit_message
-from lancewood.table.table import Table
+from lancewood.query.statements.verbs import Done, Statements
+from lancewood.query.statements.workplace import Workplace, commit_message
 
 if TYPE_CHECKING:
     from lancewood.repo.repository import Repository
@@ -86,7 +82,7 @@ def sql(
         check_no_files(script)
     sources = Sources(tables, repository, revision, storage_options, Identifiers())
     if is_query(script):
-        return answer(query, sources, args, pushdown=pushdown)
+        return answer(script[0].sql, sources, args, pushdown=pushdown)
     if args is not None and not isinstance(args, Mapping):
         raise InvalidInputError("statements take values for $name, not a list for $1 and ?")
     found = ScriptRun(script, Workplace(sources), engine).run()
@@ -109,88 +105,6 @@ class Report(Answer):
 
     def __repr__(self) -> str:
         return f"<Report {self._rows.to_pylist()}>"
-
-
-class RowStatements(Statements):
-    """Runs the statements that change rows.
-
-    Which rows change, and what they become, an engine computes (``queries``). A DELETE of all rows
-    needs none: the verb does it.
-    """
-
-    def run(self, statement: model.RowChange) -> Done:
-        """What a statement did, or would do. Raises what the verbs raise."""
-        replaces = isinstance(statement, model.Insert) and statement.where is not None
-
-        def run() -> Table:
-            table, how = self._table(statement.target), self._how(statement)
-            if isinstance(statement, model.Insert) and not replaces:
-                return self._workplace.tried(
-                    lambda attempt: self._inserted(statement, table.latest() if attempt else table)
-                )
-            if isinstance(statement, model.Delete) and not (statement.where or statement.others):
-                return table.delete("true", runner=self._engine.runner, **how)
-            return self._engine.change(table, partial(self._asked, statement), **how)
-
-        return self._done(type(statement).__name__.lower(), statement, run)
-
-    def _inserted(self, statement: model.Insert, table: Table) -> Table:
-        """The table with the rows of the query, which sees the version that is built on. If they
-        come from the table itself, they may only follow the version that was read."""
-        engine, target, schema = self._engine, statement.target, table.schema
-        sources = self._workplace.sources()
-        sources.put(target.name, target.revision, table._snapshot)
-        query, names = statement.query, tuple[str, ...]()
-        if statement.values:
-            nothing = ("NULL",) * len(statement.columns or schema.names)
-            values = [each or nothing for each in statement.values]
-            names = self._columns(statement, schema.names, values[0])
-            query = values_query(values, names, schema)
-        planned = engine.planned(query, sources)
-        rows = engine.answer(planned)
-        return engine.insert(
-            table,
-            rows,
-            names or self._columns(statement, schema.names, engine.names(rows)),
-            overwrite=statement.overwrite,
-            serializable=planned.sees(table._snapshot),
-            **self._how(statement),
-        )
-
-    def _asked(self, statement: model.RowChange, snapshot: Snapshot) -> Answered:
-        """The query for what a statement changes in a version, and the engine's answer."""
-        target, table, names = statement.target, snapshot.arrow_schema, self._engine.names
-        sources = self._workplace.sources()
-        sources.put(target.name, target.revision, snapshot)
-        given: Sequence[str] = ()
-        if isinstance(statement, model.Merge):
-            given = names(self._answer(f"{statement.queries} {statement.source}", sources))
-        elif isinstance(statement, model.Insert):
-            new = names(self._answer(statement.query, sources))
-            given = self._columns(statement, table.names, new)
-        query = self._engine.change_query(statement, table, given)
-        addressed = AddressedSnapshot(snapshot.location, snapshot.manifest, snapshot.scheme)
-        sources.put(TARGET, None, addressed)
-        planned = self._engine.planned(query.sql, sources)
-        query = replace(query, serializable=planned.sees(snapshot))
-        return query, self._engine.answer(planned)
-
-    def _columns(
-        self, statement: model.Insert, table: Sequence[str], given: Sequence[str]
-    ) -> tuple[str, ...]:
-        """The columns of the table that the query's are for, in the order of the query."""
-        named = given if statement.by_name else statement.columns
-        names = tuple(table)
-        if named is not None:
-            column = self._engine.identifiers.column
-            names = tuple(column(each, table, "the table") for each in named)
-        if len(names) != len(given):
-            raise InvalidInputError(
-                f"INSERT INTO {statement.target.written} gives {len(given)} values for "
-                f"{len(names)} columns: {', '.join(names)}; name the columns that are given",
-                table=statement.target.name,
-            )
-        return names
 
 
 class ScriptRun:
@@ -222,11 +136,6 @@ class ScriptRun:
                 words = ", ".join(each.statement for each in self._done)
                 error.add_note(f"what stands before it was done: {words}")
             raise
-        if self._workplace.rollback():
-            raise InvalidInputError(
-                "the script ends without COMMIT, and nothing that stands after BEGIN was done: end "
-                "it with COMMIT 'message', or with ROLLBACK"
-            )
         if found is None:
             return pa.Table.from_pylist([each.row for each in self._done], SCHEMA)
         return found
@@ -252,9 +161,7 @@ class ScriptRun:
         return None
 
     def _run(self, statement: model.Change, *, dry_run: bool = False) -> Done:
-        if isinstance(statement, model.RowChange):
-            return RowStatements(self._workplace, self._engine, dry_run=dry_run).run(statement)
-        return TableStatements(self._workplace, self._engine, dry_run=dry_run).run(statement)
+        return Statements(self._workplace, self._engine, dry_run=dry_run).run(statement)
 
     def _plan(self, asked: model.Change | model.Passed) -> str:
         """What a query reads, or a statement would do, in lines."""

@@ -31,8 +31,10 @@ def parse_script(text: str) -> Script:
     does not begin, or does not end.
     """
     found = tuple(_statement(text, each) for each in statements(text))
-    if not found or is_query(found):
+    if not found:
         return (model.Passed(text),)
+    if is_query(found):
+        return found
     check_transactions(found)
     with QUERIES.cursor() as cursor:
         for each in found:
@@ -117,14 +119,10 @@ def _with_queries(reader: Reader) -> model.RowChange:
 
 
 def _begin(reader: Reader) -> model.Begin:
-    reader.takes_one("TRANSACTION", "WORK")
+    if not reader.takes_one("TRANSACTION", "WORK") and reader.word(-1) == "START":
+        raise reader.wrong("TRANSACTION")
     reader.end("a semicolon")
     return model.Begin()
-
-
-def _start(reader: Reader) -> model.Begin:
-    reader.expect("TRANSACTION")
-    return _begin(reader)
 
 
 def _commit(reader: Reader) -> model.Commit:
@@ -209,12 +207,6 @@ def _update(reader: Reader) -> model.Update:
     assignments = _assignments(reader, "FROM", "WHERE", "RETURNING")
     others = reader.tables("WHERE", "RETURNING") if reader.takes("FROM") else None
     return model.Update(target, assignments, _where(reader), alias, others)
-
-
-def _merge(reader: Reader) -> model.Merge | model.MergeBranch:
-    if reader.takes("BRANCH"):
-        return table_grammar.read_merge_branch(reader)
-    return _merge_into(reader)
 
 
 def _merge_into(reader: Reader) -> model.Merge:
@@ -348,9 +340,7 @@ def _inserted(reader: Reader) -> model.Action:
             raise reader.wrong("VALUES")
         return model.Action(INSERTED, by_name=False)
     values = reader.values()
-    paths: Sequence[model.Path] = [()] * len(values)
-    if columns is not None:
-        paths = [(each,) for each in columns]
+    paths = [()] * len(values) if columns is None else [(each,) for each in columns]
     if len(paths) != len(values):
         raise reader.refused(f"INSERT names {len(paths)} columns and gives {len(values)} values")
     return model.Action(INSERTED, tuple(map(model.Assignment, paths, values)))
@@ -365,7 +355,9 @@ _ROW_CHANGES: dict[str, Callable[[Reader], model.RowChange]] = {
 """What changes rows, and may come after WITH."""
 _READING: dict[str, Callable[[Reader], model.Statement]] = {
     **_ROW_CHANGES,
-    "MERGE": _merge,
+    "MERGE": lambda reader: (
+        table_grammar.read_merge_branch if reader.takes("BRANCH") else _merge_into
+    )(reader),
     "COPY": table_grammar.read_copy,
     "TRUNCATE": _truncate,
     "CREATE": table_grammar.read_create,
@@ -374,7 +366,7 @@ _READING: dict[str, Callable[[Reader], model.Statement]] = {
     "RESTORE": table_grammar.read_restore,
     "OPTIMIZE": table_grammar.read_optimize,
     "BEGIN": _begin,
-    "START": _start,
+    "START": _begin,
     "COMMIT": _commit,
     "ROLLBACK": _rollback,
     "EXPLAIN": _explain,

@@ -168,21 +168,22 @@ def read_drop(reader: Reader) -> model.DropTable | model.DropRef:
         return model.DropTable(target, if_exists)
     kind: model.RefKind = "branch" if what == "BRANCH" else "tag"
     name = reader.ref(f"the name of a {kind}")
-    table = reader.table() if reader.takes("ON") else None
-    reader.end("ON a table, or the end of the statement")
-    if table is not None and table.revision is not None:
-        raise reader.refused(f"branches and tags are of a whole table: write {table.name}")
-    return model.DropRef(kind, name, table, if_exists)
+    return model.DropRef(kind, name, _whole_table(reader, "ON a table"), if_exists)
 
 
 def read_merge_branch(reader: Reader) -> model.MergeBranch:
     name = reader.ref("the name of a branch")
     into = reader.ref("the name of a branch") if reader.takes("INTO") else None
+    return model.MergeBranch(name, into, _whole_table(reader, "INTO a branch, ON a table"))
+
+
+def _whole_table(reader: Reader, expected: str) -> model.Target | None:
+    """The table after ON at the end of a statement."""
     table = reader.table() if reader.takes("ON") else None
-    reader.end("INTO a branch, ON a table, or the end of the statement")
+    reader.end(f"{expected}, or the end of the statement")
     if table is not None and table.revision is not None:
-        raise reader.refused(f"branches are of a whole table: write {table.name}, and INTO")
-    return model.MergeBranch(name, into, table)
+        raise reader.refused(f"branches and tags are of a whole table: write {table.name}")
+    return table
 
 
 def read_alter(reader: Reader) -> model.OfTable:

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
 from lancewood.engine.snapshot import NUMBERED, TAG
 from lancewood.errors import InvalidInputError, RetryableConflictError
-from lancewood.jobs.counts import Counts, Merged, RowCounts
 from lancewood.query.sources import Sources, is_uri
-from lancewood.query.statements.engine import Engine
-from lancewood.query.statements.model import OfTable, Target, Written
+from lancewood.query.statements.model import Target
 from lancewood.store.retry import JOBS
 from lancewood.table.by_uri import exists
 from lancewood.table.table import Table
@@ -209,80 +207,6 @@ class Workplace:
     def _given_name(self, target: Target) -> str | None:
         """The name under which a table was given; None if it was not."""
         return self.given.identifiers.find(target.name, self.given.named)
-
-
-@dataclass(frozen=True)
-class Done:
-    """What a statement did."""
-
-    statement: str
-    """Its first words: ``insert``, ``merge``, …"""
-    table: str | None
-    counts: Counts = None
-    version: int | None = None
-    commit: str | None = None
-    """The commit of the repository, if the statement was one by itself."""
-
-    @property
-    def row(self) -> dict[str, Any]:
-        """What a report says of it."""
-        row: dict[str, Any] = {"statement": self.statement, "table": self.table}
-        row |= {"version": self.version, "commit": self.commit}
-        rows = self.counts
-        if isinstance(rows, RowCounts | Merged):
-            row |= {"inserted": rows.inserted, "updated": rows.updated, "deleted": rows.deleted}
-        return row
-
-
-class Statements:
-    """What runs of all statements share: where tables are, who computes, and how a commit is
-    made."""
-
-    def __init__(self, workplace: Workplace, engine: Engine, *, dry_run: bool = False) -> None:
-        self._workplace = workplace
-        self._engine = engine
-        self._dry_run = dry_run
-
-    def _how(self, statement: Written) -> dict[str, Any]:
-        """``dry_run`` and ``message``, as verbs take them; the commit of a transaction has a
-        message of its own."""
-        is_alone = self._workplace.transaction is None
-        return {
-            "dry_run": self._dry_run,
-            "message": commit_message(statement.sql) if is_alone else None,
-        }
-
-    def _table(self, target: Target) -> Table:
-        return self._workplace.table(target, dry_run=self._dry_run)
-
-    def _answer(self, sql: str, sources: Sources) -> Any:
-        return self._engine.answer(self._engine.planned(sql, sources))
-
-    def _done(self, word: str, statement: OfTable, run: Callable[[], Table]) -> Done:
-        """Run a statement in the transaction that is under way, or as a commit of its own, and say
-        what it did."""
-        workplace, target, commit = self._workplace, statement.target, None
-
-        def noted() -> Table:
-            after = run()
-            if not self._dry_run:
-                workplace.wrote(target, after)
-            return after
-
-        in_repository = workplace.is_in_repository(target)
-        in_transaction = workplace.transaction is not None
-        if in_transaction and not in_repository and not self._dry_run:
-            raise InvalidInputError(
-                f"{target.written} is no table of the repository, and cannot be part of its "
-                "transaction: write to it before BEGIN or after COMMIT",
-                table=target.name,
-            )
-        if in_transaction or self._dry_run or not in_repository:
-            after = noted()
-        else:
-            after, made = workplace.alone(target, statement.sql, noted)
-            commit = str(made.hash) if made.is_new else None
-        return Done(word, target.written, after.counts, after.version, commit)
 
 
 def commit_message(*statements: str) -> str:

@@ -19,6 +19,7 @@ from lancewood.query.tokens import version_number
 from lancewood.spark.dialect.names import AsOf, Occurrence, occurrences
 from lancewood.spark.dialect.settings import Settings
 from lancewood.spark.dialect.text import Query, parse_query
+from lancewood.table.diffs import diff_of
 
 
 class Surroundings(Protocol):
@@ -86,7 +87,7 @@ def _compared(call: Call, sources: Sources, surroundings: Surroundings) -> Table
         raise sources.unknown(call.table)
     one, *more = (sources.landed(name, each) for each in call.revisions)
     other = more[0] if more else sources.landed(name)
-    return TableDiff.of(one, other, call.columns)
+    return TableDiff(diff_of(one, other, on=call.columns), one, other)
 
 
 def _at(as_of: AsOf, surroundings: Surroundings) -> int | str | datetime:

@@ -11,7 +11,7 @@ import pytest
 import lancewood as lw
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.query.statements.model import CreateTable
-from lancewood.query.statements.table_statements import arrow_schema
+from lancewood.query.statements.verbs import arrow_schema
 from lancewood.spark.dialect.script import parse_script
 from lancewood.spark.dialect.settings import Settings
 from lancewood.spark.dialect.types import arrow_type

@@ -1,14 +1,16 @@
-"""Running statements about whole tables and files: made, dropped, copied, restored, compacted, with
-other columns, under other names. Branches and tags without a table are those of the repository."""
+"""What each statement does: to rows, to whole tables and files, to branches and tags. Branches and
+tags without a table are those of the repository."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
+from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import (
     AlreadyExistsError,
     IncompatibleConflictError,
@@ -20,11 +22,13 @@ from lancewood.files.csv_source import CsvOptions
 from lancewood.files.formats import FileFormat, checked_encoding, require_format
 from lancewood.files.sinks import check_target, writing
 from lancewood.files.sources import ImportOptions, SourceFiles
-from lancewood.jobs.counts import RowCounts
+from lancewood.jobs.counts import Counts, Merged, RowCounts
 from lancewood.model.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION
+from lancewood.query.sources import AddressedSnapshot, Sources
 from lancewood.query.statements import model
-from lancewood.query.statements.engine import NewTable
-from lancewood.query.statements.workplace import Done, Statements
+from lancewood.query.statements.engine import TARGET, Answered, Engine, NewTable, values_query
+from lancewood.query.statements.model import OfTable, Target, Written
+from lancewood.query.statements.workplace import Workplace, commit_message
 from lancewood.table.by_uri import drop
 from lancewood.table.by_uri import open as open_table
 from lancewood.table.table import Table
@@ -33,8 +37,37 @@ _COMMENT = "comment"
 """The key under which a table or a column has what COMMENT says."""
 
 
-class TableStatements(Statements):
-    """Runs the statements about tables as a whole, about files, branches and tags."""
+@dataclass(frozen=True)
+class Done:
+    """What a statement did."""
+
+    statement: str
+    """The first words of the statement: ``insert``, ``merge``, …"""
+    table: str | None
+    counts: Counts = None
+    version: int | None = None
+    commit: str | None = None
+    """The commit of the repository, if the statement was one by itself."""
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """What a report says of it."""
+        row: dict[str, Any] = {"statement": self.statement, "table": self.table}
+        row |= {"version": self.version, "commit": self.commit}
+        rows = self.counts
+        if isinstance(rows, RowCounts | Merged):
+            row |= {"inserted": rows.inserted, "updated": rows.updated, "deleted": rows.deleted}
+        return row
+
+
+class Statements:
+    """Runs statements: those that change rows, those about tables as a whole, about files, branches
+    and tags."""
+
+    def __init__(self, workplace: Workplace, engine: Engine, *, dry_run: bool = False) -> None:
+        self._workplace = workplace
+        self._engine = engine
+        self._dry_run = dry_run
 
     def run(self, statement: model.Change) -> Done:
         """What a statement did, or would do. Raises what the verbs raise."""
@@ -53,17 +86,21 @@ class TableStatements(Statements):
                 return self._merge_branch(statement)
             case model.CopyFrom():
                 word = "copy"
-            case model.Optimize() | model.Restore():
-                word = type(statement).__name__.lower()
-            case _:
+            case (
+                model.AddColumns() | model.DropColumns() | model.RenameColumn() | model.ChangeType()
+            ):
                 word = "alter table"
+            case _:
+                word = type(statement).__name__.lower()
         return self._done(word, statement, lambda: self._changed(statement))
 
     def _changed(self, statement: model.OfTable) -> Table:
-        """The table after a statement about its rows as a whole, or its columns."""
+        """The table after a statement about its rows or its columns."""
         table, how = self._table(statement.target), self._how(statement)
         runner, spelled = self._engine.runner, self._engine.identifiers.path
         match statement:
+            case model.Insert() | model.Delete() | model.Update() | model.Merge():
+                return self._rows(statement, table)
             case model.CopyFrom():
                 return table.append(_file_rows(statement, table.schema), **how)
             case model.Optimize():
@@ -94,6 +131,76 @@ class TableStatements(Statements):
                 name = ".".join(spelled(statement.path, table.schema))
                 return table.cast_column(name, kind, runner=runner, **how)
         raise AssertionError(f"{type(statement).__name__} is run elsewhere")
+
+    def _rows(self, statement: model.RowChange, table: Table) -> Table:
+        """The table after its rows were changed. Which change, and what they become, the engine
+        computes; a DELETE of all rows needs none, and an INSERT asks no row."""
+        how = self._how(statement)
+        if isinstance(statement, model.Insert) and statement.where is None:
+            return self._workplace.tried(
+                lambda attempt: self._inserted(statement, table.latest() if attempt else table)
+            )
+        if isinstance(statement, model.Delete) and not (statement.where or statement.others):
+            return table.delete("true", runner=self._engine.runner, **how)
+        return self._engine.change(table, partial(self._asked, statement), **how)
+
+    def _inserted(self, statement: model.Insert, table: Table) -> Table:
+        """The table with the rows of the query, which sees the version that is built on. If they
+        come from the table itself, they may only follow the version that was read."""
+        engine, target, schema = self._engine, statement.target, table.schema
+        sources = self._workplace.sources()
+        sources.put(target.name, target.revision, table._snapshot)
+        query, names = statement.query, tuple[str, ...]()
+        if statement.values:
+            nothing = ("NULL",) * len(statement.columns or schema.names)
+            values = [each or nothing for each in statement.values]
+            names = self._columns(statement, schema.names, values[0])
+            query = values_query(values, names, schema)
+        planned = engine.planned(query, sources)
+        rows = engine.answer(planned)
+        return engine.insert(
+            table,
+            rows,
+            names or self._columns(statement, schema.names, engine.names(rows)),
+            overwrite=statement.overwrite,
+            serializable=planned.sees(table._snapshot),
+            **self._how(statement),
+        )
+
+    def _asked(self, statement: model.RowChange, snapshot: Snapshot) -> Answered:
+        """The query for what a statement changes in a version, and the engine's answer."""
+        target, table, names = statement.target, snapshot.arrow_schema, self._engine.names
+        sources = self._workplace.sources()
+        sources.put(target.name, target.revision, snapshot)
+        given: Sequence[str] = ()
+        if isinstance(statement, model.Merge):
+            given = names(self._answer(f"{statement.queries} {statement.source}", sources))
+        elif isinstance(statement, model.Insert):
+            new = names(self._answer(statement.query, sources))
+            given = self._columns(statement, table.names, new)
+        query = self._engine.change_query(statement, table, given)
+        addressed = AddressedSnapshot(snapshot.location, snapshot.manifest, snapshot.scheme)
+        sources.put(TARGET, None, addressed)
+        planned = self._engine.planned(query.sql, sources)
+        query = replace(query, serializable=planned.sees(snapshot))
+        return query, self._engine.answer(planned)
+
+    def _columns(
+        self, statement: model.Insert, table: Sequence[str], given: Sequence[str]
+    ) -> tuple[str, ...]:
+        """The columns of the table that the query's are for, in the order of the query."""
+        named = given if statement.by_name else statement.columns
+        names = tuple(table)
+        if named is not None:
+            column = self._engine.identifiers.column
+            names = tuple(column(each, table, "the table") for each in named)
+        if len(names) != len(given):
+            raise InvalidInputError(
+                f"INSERT INTO {statement.target.written} gives {len(given)} values for "
+                f"{len(names)} columns: {', '.join(names)}; name the columns that are given",
+                table=statement.target.name,
+            )
+        return names
 
     def _added(self, statement: model.AddColumns, table: Table) -> Table:
         missing = [each for each in statement.columns if not self._found(each.path, table.schema)]
@@ -132,11 +239,11 @@ class TableStatements(Statements):
         a commit of it has."""
         if isinstance(at, model.Moment):
             return self._engine.moment(at.sql)
-        if target is None or not isinstance(at, str):
+        workplace = self._workplace
+        if target is None or not isinstance(at, str) or not workplace.is_in_repository(target):
             return at
-        if not self._workplace.is_in_repository(target):
-            return at
-        landed = self._workplace.sources().landed(target.name, at).landed_version
+        sources = workplace.sources()
+        landed = sources.landed(sources.known_as(target.name) or target.name, at).landed_version
         if landed is None:
             raise UnsupportedError(
                 f"{target.name}@{at} has not landed in the history of the table yet, and cannot be "
@@ -206,11 +313,9 @@ class TableStatements(Statements):
             uri = workplace.uri(target, statement.location)
             message, options = self._how(statement)["message"], workplace.given.storage_options
             return self._engine.create(uri, options, new, message)
-        table: Table
         if new.there is not None:
-            table = new.there.overwrite(
-                pa.Table.from_batches([], new.schema), serializable=new.is_own
-            )
+            nothing = pa.Table.from_batches([], new.schema)
+            table: Table = new.there.overwrite(nothing, serializable=new.is_own)
         else:
             assert workplace.transaction is not None
             table = workplace.transaction.create_table(target.name, new.schema, **new.options)
@@ -320,6 +425,47 @@ class TableStatements(Statements):
         runner = self._engine.runner
         found = refs.merge(statement.name, statement.into or "main", runner=runner, **how)
         return Done("merge branch", statement.target.name, found.counts, found.version)
+
+    def _how(self, statement: Written) -> dict[str, Any]:
+        """``dry_run`` and ``message``, as verbs take them; the commit of a transaction has a
+        message of its own."""
+        is_alone = self._workplace.transaction is None
+        return {
+            "dry_run": self._dry_run,
+            "message": commit_message(statement.sql) if is_alone else None,
+        }
+
+    def _table(self, target: Target) -> Table:
+        return self._workplace.table(target, dry_run=self._dry_run)
+
+    def _answer(self, sql: str, sources: Sources) -> Any:
+        return self._engine.answer(self._engine.planned(sql, sources))
+
+    def _done(self, word: str, statement: OfTable, run: Callable[[], Table]) -> Done:
+        """Run a statement in the transaction that is under way, or as a commit of its own, and say
+        what it did."""
+        workplace, target, commit = self._workplace, statement.target, None
+
+        def noted() -> Table:
+            after = run()
+            if not self._dry_run:
+                workplace.wrote(target, after)
+            return after
+
+        in_repository = workplace.is_in_repository(target)
+        in_transaction = workplace.transaction is not None
+        if in_transaction and not in_repository and not self._dry_run:
+            raise InvalidInputError(
+                f"{target.written} is no table of the repository, and cannot be part of its "
+                "transaction: write to it before BEGIN or after COMMIT",
+                table=target.name,
+            )
+        if in_transaction or self._dry_run or not in_repository:
+            after = noted()
+        else:
+            after, made = workplace.alone(target, statement.sql, noted)
+            commit = str(made.hash) if made.is_new else None
+        return Done(word, target.written, after.counts, after.version, commit)
 
 
 def arrow_schema(
