@@ -34,7 +34,7 @@ from lancewood.version import RELEASE as __version__
 
 if TYPE_CHECKING:
     from lancewood.query.answer import Answer
-    from lancewood.query.statements.running import sql
+    from lancewood.query.statements.script import sql
     from lancewood.repo import (
         Commit,
         Committed,
@@ -227,6 +227,6 @@ __all__ = [
 
 __getattr__, __dir__ = lazy_names(
     globals(),
-    {"lancewood.query.answer": "Answer", "lancewood.query.statements.running": "sql"},
+    {"lancewood.query.answer": "Answer", "lancewood.query.statements.script": "sql"},
     faces=("lancewood.table", "lancewood.repo"),
 )

@@ -83,9 +83,7 @@ class Answer(Rows):
         """The columns of the answer."""
         return self._schema
 
-    @property
-    def _row_schema(self) -> pa.Schema:
-        return self._schema
+    _row_schema = schema
 
     def sees(self, table: Snapshot) -> bool:
         """Whether the query reads any version of the table on this branch, under any name."""

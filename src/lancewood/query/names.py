@@ -41,11 +41,10 @@ from lancewood.query.tokens import (
     version_number,
     with_revisions_quoted,
 )
-from lancewood.table.diffs import Diff, diff_of
-from lancewood.table.table import Table
 
 if TYPE_CHECKING:
     from lancewood.jobs.blaming import BlameRows
+    from lancewood.table.diffs import Diff
 
 
 DIFF, BLAME = "diff", "blame"
@@ -143,6 +142,8 @@ class TableBlame:
     def of(cls, snapshot: Snapshot, columns: Sequence[str] | None) -> TableBlame:
         """The rows with all columns that DuckDB can hold; the values of `columns` count. Raises
         what ``Table.blame`` raises."""
+        from lancewood.table.table import Table
+
         shown = _held(snapshot.arrow_schema)
         return cls(Table(snapshot).blame(columns=columns, show=shown)._rows)
 
@@ -350,7 +351,7 @@ class _Naming:
                 raise _reaches_out(function)
             if token.kind in ("word", "name", "text"):
                 name, _, revision = token.text.partition("@")
-                known = self.sources.known_as(name) if name else None
+                known = self.sources.known_as(name, revision or None) if name else None
                 if known is not None:
                     self._put(token.text, self.sources.version(known, revision or None))
 
@@ -372,7 +373,7 @@ class _Naming:
         name, sign, revision = written.partition("@")
         if sign and not (name and revision):
             raise InvalidInputError(f"{written!r} is no table: write photos@exp, as photos@v1.0")
-        known = self.sources.known_as(name)
+        known = self.sources.known_as(name, revision or None)
         clause = node.get("at_clause")
         if known is None:
             if folded(written) not in defined:
@@ -432,7 +433,7 @@ class _Naming:
     def _name_call(self, node: dict[str, Any]) -> None:
         span, name = self._span(node), str(node["function"]["function_name"]).lower()
         call = _call(node, name, self._written(span))
-        known = self.sources.known_as(call.table)
+        known = self.sources.known_as(call.table, *map(str, call.revisions[-1:]))
         if known is None:
             raise self.sources.unknown(call.table)
         states = [self.sources.landed(known, each) for each in call.revisions]
@@ -440,6 +441,8 @@ class _Naming:
             states.append(self.sources.landed(known))
         found: Readable
         if name == DIFF:
+            from lancewood.table.diffs import diff_of
+
             found = TableDiff(diff_of(*states, on=call.columns), *states).without_others()
         else:
             found = TableBlame.of(states[0], call.columns)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import get_close_matches
@@ -19,19 +20,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from lancewood.engine.snapshot import TAG, Snapshot, resolve
+from lancewood.engine.snapshot import TAG, Access, Snapshot, resolve
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.expr.columns import alike, find, folded, path_of
 from lancewood.model.refs import ByName, OnBranch, Revision, parse_revision
 from lancewood.model.schema import ROW_ADDRESS
-from lancewood.table.by_uri import open as open_table
-from lancewood.table.table import Table
 
-if TYPE_CHECKING:  # without a repository its modules are not loaded, nor dulwich
+if TYPE_CHECKING:  # a plain query loads neither a repository, nor the verbs of a table
     from lancewood.repo.looking.view import View
     from lancewood.repo.repository import Repository
+    from lancewood.table.table import Table
 
-Source: TypeAlias = str | os.PathLike[str] | Table
+Source: TypeAlias = "str | os.PathLike[str] | Table"
 """The uri of a table, or a handle on a version of it."""
 
 _MOST_LISTED = 20
@@ -118,12 +118,12 @@ class Sources:
         self._put.add(name)
         self._found[name, revision, None] = found
 
-    def known_as(self, name: str) -> str | None:
-        """Our name of a table that a query names; None if it is not ours.
+    def known_as(self, name: str, revision: str | None = None) -> str | None:
+        """Our name of a table that a query names, at a revision; None if it is not ours.
 
         Raises InvalidInputError where several names differ only in case, and none matches exactly.
         """
-        for known in (self._put, self.named, self._in_repository):
+        for known in (self._put, self.named, self._in_repository, self._only_at(revision)):
             near = alike(name, known, self.identifiers.folded)
             if len(near) > 1:
                 raise InvalidInputError(
@@ -204,10 +204,10 @@ class Sources:
     def _open(self, name: str) -> Snapshot:
         """A table that was given, or is named by its uri."""
         source = self.named.get(name, name)
-        if isinstance(source, Table):
+        if not isinstance(source, str | os.PathLike):
             return source._snapshot
         try:
-            found = open_table(source, storage_options=self.storage_options)._snapshot
+            found = Access(source, storage_options=self.storage_options).open()
         except NotFoundError:
             if source is name and name.lower().endswith(_OTHER_FILES):
                 raise _no_lance(name) from None
@@ -235,6 +235,13 @@ class Sources:
             self._views[revision] = self.repository.at(revision)
         return self._views[revision]
 
+    def _only_at(self, revision: str | None) -> Collection[str]:
+        """The tables of another commit, which may have some that the default one lacks."""
+        if revision is not None and self.repository is not None:
+            with suppress(NotFoundError, InvalidInputError):  # one of a table alone
+                return tuple(self._at(revision).tables)
+        return ()
+
     @cached_property
     def _in_repository(self) -> tuple[str, ...]:
         """The tables of the default commit; none if there is no commit yet."""
@@ -257,12 +264,13 @@ def _checked(tables: Mapping[str, Source] | None) -> dict[str, Source] | None:
             raise InvalidInputError(
                 f"{name!r} cannot name a table in a query: give a text without '@' and backticks"
             )
-        if not isinstance(source, str | os.PathLike | Table):
-            # The wrong value may hold a secret, and is not repeated.
-            raise InvalidInputError(
-                f"table {name!r} is given as a {type(source).__module__}.{type(source).__name__}: "
-                "give its uri, or a lancewood.Table"
-            )
+        if not isinstance(source, str | os.PathLike):
+            from lancewood.table.table import Table
+
+            if not isinstance(source, Table):  # the value may hold a secret, and is not repeated
+                raise InvalidInputError(
+                    f"table {name!r} is a {type(source)}: give its uri, or a lancewood.Table"
+                )
     return dict(tables)
 
 

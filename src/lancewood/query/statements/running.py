@@ -1,4 +1,4 @@
-"""``lancewood.sql``: a script from its first statement to its last, and what it answers.
+"""A script from its first statement to its last, and what it answers.
 
 A statement outside of BEGIN and COMMIT is done, whatever comes after it. What stands between them
 is done as a whole or not at all: an error, ROLLBACK, or an end without COMMIT leaves nothing of it.
@@ -6,26 +6,19 @@ is done as a whole or not at all: an error, ROLLBACK, or an end without COMMIT l
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
-from lancewood.errors import InvalidInputError, NotFoundError
-from lancewood.expr import Parameters
+from lancewood.errors import NotFoundError
 from lancewood.model.refs import called
-from lancewood.query.answer import Answer, answer
-from lancewood.query.sources import Identifiers, Source, Sources
+from lancewood.query.answer import Answer
 from lancewood.query.statements import model
 from lancewood.query.statements.engine import Engine
-from lancewood.query.statements.script import check_no_files, is_query, parse_script
 from lancewood.query.statements.verbs import Done, Statements
 from lancewood.query.statements.workplace import Workplace, commit_message
-
-if TYPE_CHECKING:
-    from lancewood.repo.repository import Repository
 
 SCHEMA = pa.schema(
     {
@@ -40,53 +33,6 @@ SCHEMA = pa.schema(
 )
 """What statements did: a row for each. Counts are null where no rows are counted, ``version`` is
 that of the table afterwards, ``commit`` that of the repository."""
-
-
-def sql(
-    query: str,
-    *,
-    tables: Mapping[str, Source] | None = None,
-    repository: Repository | str | os.PathLike[str] | None = None,
-    revision: str | None = None,
-    args: Parameters = None,
-    storage_options: Mapping[str, str] | None = None,
-    files: bool = False,
-    pushdown: bool = True,
-) -> Answer:
-    """The answer to a query in DuckDB's SQL, whose tables may be named with revisions; computed by
-    DuckDB in this process. Statements that change tables are run, too.
-
-    ``tables`` maps names to uris and handles, ``repository`` has the tables of a commit, HEAD's or
-    that of ``revision``. Where neither is given, a quoted name may be a uri: ``SELECT * FROM
-    'photos.lance@v1.0'``. A name in the query may carry its own revision: ``photos@exp``,
-    ``photos@v1.0``, ``photos@:12``, ``photos AT (VERSION => 12)``, ``photos AT (TIMESTAMP =>
-    '2026-11-15')``; others go in double quotes. ``FROM diff('photos', 'v1.0', 'exp')`` has the rows
-    that differ between two revisions, as ``Table.diff`` gives them, ``FROM blame('photos', 'exp')``
-    who wrote the rows of one. ``args`` are values for ``$name`` (a mapping), or for ``$1`` and
-    ``?`` (a list).
-
-    Every version is resolved now, and once for the same name and revision; rows are read and
-    computed on demand, with bounded memory. ``pushdown=False`` reads all of every table, for the
-    same answer. ``files=True`` lets COPY read and write files of this machine. Raises
-    NotFoundError, and InvalidInputError for what DuckDB refuses.
-
-    INSERT, UPDATE, DELETE, MERGE INTO, CREATE TABLE and the like are done before this returns, each
-    by the verb of ``Table`` and as one commit, on ``photos@exp`` as well. In a repository, what
-    stands between BEGIN and COMMIT 'message' is one commit over many tables. Several statements
-    are separated by semicolons; the answer is that of the last one if it is a query, else a row for
-    each statement, with the columns statement, table, inserted, updated, deleted, version, commit.
-    """
-    engine = Engine(args, pushdown=pushdown)
-    script = parse_script(query)
-    if not files:
-        check_no_files(script)
-    sources = Sources(tables, repository, revision, storage_options, Identifiers())
-    if is_query(script):
-        return answer(script[0].sql, sources, args, pushdown=pushdown)
-    if args is not None and not isinstance(args, Mapping):
-        raise InvalidInputError("statements take values for $name, not a list for $1 and ?")
-    found = ScriptRun(script, Workplace(sources), engine).run()
-    return Report(found) if isinstance(found, pa.Table) else found
 
 
 class Report(Answer):

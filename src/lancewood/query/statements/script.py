@@ -1,4 +1,4 @@
-"""From the text of a script to its statements, in DuckDB's words.
+"""``lancewood.sql``: from the text of a script to its statements, in DuckDB's words.
 
 The first words decide: a statement that we know is read to its end, and what is wrong in it is an
 error before anything runs; all others, queries among them, are passed on as they were written. What
@@ -7,20 +7,85 @@ changes rows is read here, with the transactions around it; all else in ``table_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from lancewood.errors import InvalidInputError
+from lancewood.expr import Parameters
 from lancewood.expr.database import QUERIES
+from lancewood.query.answer import Answer, answer
 from lancewood.query.names import kind_of_query, nodes, parsed_expression
+from lancewood.query.sources import Identifiers, Source, Sources
 from lancewood.query.statements import model, table_grammar
 from lancewood.query.statements.model import DELETED, INSERTED, KEPT, UPDATED, Script, When
 from lancewood.query.statements.reader import COLUMN, Reader
 from lancewood.query.tokens import Token, shown, statements, with_revisions_quoted
 
+if TYPE_CHECKING:
+    from lancewood.repo.repository import Repository
+
 _NO_PART = (model.CreateRef, model.DropRef, model.MergeBranch, model.DropTable, model.CopyTo)
 _QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "PIVOT", "UNPIVOT", "DESCRIBE")
 _WHEN = "WHEN MATCHED, WHEN NOT MATCHED or WHEN NOT MATCHED BY SOURCE"
+
+
+def sql(
+    query: str,
+    *,
+    tables: Mapping[str, Source] | None = None,
+    repository: Repository | str | os.PathLike[str] | None = None,
+    revision: str | None = None,
+    args: Parameters = None,
+    storage_options: Mapping[str, str] | None = None,
+    files: bool = False,
+    pushdown: bool = True,
+) -> Answer:
+    """The answer to a query in DuckDB's SQL, whose tables may be named with revisions; computed by
+    DuckDB in this process. Statements that change tables are run, too.
+
+    ``tables`` maps names to uris and handles, ``repository`` has the tables of a commit, HEAD's or
+    that of ``revision``. Where neither is given, a quoted name may be a uri: ``SELECT * FROM
+    'photos.lance@v1.0'``. A name in the query may carry its own revision: ``photos@exp``,
+    ``photos@v1.0``, ``photos@:12``, ``photos AT (VERSION => 12)``, ``photos AT (TIMESTAMP =>
+    '2026-11-15')``; others go in double quotes. ``FROM diff('photos', 'v1.0', 'exp')`` has the rows
+    that differ between two revisions, as ``Table.diff`` gives them, ``FROM blame('photos', 'exp')``
+    who wrote the rows of one. ``args`` are values for ``$name`` (a mapping), or for ``$1`` and
+    ``?`` (a list).
+
+    Every version is resolved now, and once for the same name and revision; rows are read and
+    computed on demand, with bounded memory. ``pushdown=False`` reads all of every table, for the
+    same answer. ``files=True`` lets COPY read and write files of this machine. Raises
+    NotFoundError, and InvalidInputError for what DuckDB refuses.
+
+    INSERT, UPDATE, DELETE, MERGE INTO, CREATE TABLE and the like are done before this returns, each
+    by the verb of ``Table`` and as one commit, on ``photos@exp`` as well. In a repository, what
+    stands between BEGIN and COMMIT 'message' is one commit over many tables. Several statements
+    are separated by semicolons; the answer is that of the last one if it is a query, else a row for
+    each statement, with the columns statement, table, inserted, updated, deleted, version, commit.
+    """
+    script = parse_script(query)
+    for each in () if files else script:
+        meant = each.statement if isinstance(each, model.Explain) else each
+        if isinstance(meant, model.CopyTo | model.CopyFrom):
+            raise InvalidInputError(
+                f"{shown(meant.sql)} reads or writes a file, and texts may not do that here: give "
+                "files=True to lancewood.sql, or use lw sql"
+            )
+    sources = Sources(tables, repository, revision, storage_options, Identifiers())
+    if is_query(script):
+        return answer(script[0].sql, sources, args, pushdown=pushdown)
+    if args is not None and not isinstance(args, Mapping):
+        raise InvalidInputError("statements take values for $name, not a list for $1 and ?")
+    from lancewood.query.statements.engine import Engine
+    from lancewood.query.statements.running import Report, ScriptRun
+    from lancewood.query.statements.workplace import Workplace
+
+    found = ScriptRun(script, Workplace(sources), Engine(args, pushdown=pushdown)).run()
+    return Report(found) if isinstance(found, pa.Table) else found
 
 
 def parse_script(text: str) -> Script:
@@ -50,17 +115,6 @@ def parse_script(text: str) -> Script:
 def is_query(script: Script) -> bool:
     """Whether a script is no script, but one text that goes on as it is."""
     return len(script) == 1 and isinstance(script[0], model.Passed)
-
-
-def check_no_files(script: Script) -> None:
-    """Raise InvalidInputError for a COPY, explained or not."""
-    for each in script:
-        meant = each.statement if isinstance(each, model.Explain) else each
-        if isinstance(meant, model.CopyTo | model.CopyFrom):
-            raise InvalidInputError(
-                f"{shown(meant.sql)} reads or writes a file, and texts may not do that here: give "
-                "files=True to lancewood.sql, or use lw sql"
-            )
 
 
 def check_transactions(script: Script) -> None:

@@ -251,8 +251,6 @@ class Statements:
             )
         return int(landed)
 
-    # New tables
-
     def _create_table(self, statement: model.CreateTable) -> Done:
         def made(_: int) -> Table:
             there = self._there(statement)
@@ -339,8 +337,6 @@ class Statements:
             return replace(done, commit=str(made.hash))
         return done
 
-    # Files
-
     def _copy_to(self, statement: model.CopyTo) -> Done:
         """Write all rows of a query to the file, whole or not at all."""
         options = dict(statement.options)
@@ -356,8 +352,6 @@ class Statements:
                 sink.write(batch)
                 count += batch.num_rows
         return Done("copy", file, RowCounts(inserted=count))
-
-    # Branches and tags
 
     def _refs(self, statement: model.CreateRef | model.DropRef | model.MergeBranch) -> Any:
         """The branches or the tags that a statement is about, of a table or of the repository."""

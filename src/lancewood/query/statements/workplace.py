@@ -87,11 +87,9 @@ class Workplace:
         revision = None if target.revision is None else target.revision.removesuffix(":")
         found = sources.version(name, revision)
         if NUMBERED in found.derived:
-            number = found.manifest.version
             raise InvalidInputError(
-                f"{target.written} is given at version {number}, which is one state, and only a "
-                f"branch can be changed: give it without a version; CREATE BRANCH fix ON "
-                f"{target.written} makes a branch that begins there"
+                f"{target.written} is given at version {found.manifest.version}, and only a branch "
+                "can be changed: give it without a version, or CREATE BRANCH there first"
             )
         if isinstance(given, Table) and revision is None:
             return given

@@ -62,7 +62,7 @@ def plan_query(
         if each.call is not None:
             versions[each] = _compared(each.call, sources, surroundings)
             continue
-        name = sources.known_as(each.name)
+        name = sources.known_as(each.name, each.revision)
         if name is not None:
             at = None if each.as_of is None else _at(each.as_of, surroundings)
             versions[each] = sources.version(name, each.revision, at)
@@ -77,7 +77,7 @@ def plan_query(
 
 def _compared(call: Call, sources: Sources, surroundings: Surroundings) -> TableDiff:
     """Both states that a diff names."""
-    name = sources.known_as(call.table)
+    name = sources.known_as(call.table, *map(str, call.revisions[-1:]))
     if name is None:
         if surroundings.has_table(call.table):
             raise InvalidInputError(

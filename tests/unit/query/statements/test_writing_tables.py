@@ -643,3 +643,18 @@ def test_a_branch_of_a_repository_is_merged(repo: lw.Repository) -> None:
     assert sorted(repo.at("HEAD").table("photos").to_arrow()["id"].to_pylist()) == [2, 3, 9]
     with pytest.raises(NotFoundError, match="nope"):
         run("MERGE BRANCH nope", repository=repo)
+
+
+def test_a_table_that_only_a_branch_has_is_named_there(tmp_path: Path) -> None:
+    repository = lw.Repository.init(tmp_path / "shop")
+    with repository.transaction("main", message="photos") as changes:
+        changes.create_table("photos", ROWS)
+    repository.branches.create("exp")
+    given: dict[str, Any] = {"repository": repository}
+    run("CREATE TABLE notes@exp AS SELECT 1 AS id", **given)
+    assert run("SELECT id FROM Notes@exp", **given) == {"id": 1}
+    run("UPDATE notes@exp SET id = 2", **given)
+    assert run("SELECT after.id FROM diff('notes', 'exp~1', 'exp')", **given) == {"id": 2}
+    assert run("INSERT INTO photos SELECT id, 'x' FROM notes@exp", **given)["inserted"] == 1
+    with pytest.raises(NotFoundError, match="table 'notes' not found: there are photos here"):
+        run("SELECT id FROM notes", **given)
