@@ -241,12 +241,22 @@ def _assigned(body: list[ast.stmt]) -> dict[str, tuple[str, str]]:
             continue
         target = one.target if isinstance(one, ast.AnnAssign) else one.targets[0]
         if isinstance(target, ast.Name):
-            value = "" if one.value is None else _quoted(ast.unparse(one.value))
             told = ""
             if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
                 told = _first_sentence(str(after.value.value))
-            found[target.id] = value, told
+            found[target.id] = _value(one), told
     return found
+
+
+def _value(one: ast.Assign | ast.AnnAssign) -> str:
+    """What is assigned. An alias that stands in quotes, since its types are loaded late, is shown
+    without them."""
+    if one.value is None:
+        return ""
+    is_alias = isinstance(one, ast.AnnAssign) and ast.unparse(one.annotation) == "TypeAlias"
+    if is_alias and isinstance(one.value, ast.Constant):
+        return _quoted(str(one.value.value))
+    return _quoted(ast.unparse(one.value))
 
 
 # Printing
