@@ -9,9 +9,9 @@ from typing import Any
 import lance as pylance
 import pyarrow as pa
 import pytest
+from tests.small_sizes import small_sizes
 
 import lancewood as lw
-from lancewood.data import small_fragments
 from lancewood.engine.rows import group_scan as fragment_group
 
 pytestmark = pytest.mark.sliced(6)
@@ -153,13 +153,12 @@ def test_small_fragments_change_together_as_they_do_one_by_one(
         ("together", 1 << 20, 256),
         ("in groups", 1 << 20, 3),
     ):
-        monkeypatch.setattr(small_fragments, "_MOST_STORED", most_stored)
-        monkeypatch.setattr(small_fragments, "_MOST_ROWS", 300)
         monkeypatch.setattr(fragment_group, "_MOST_FRAGMENTS", most_fragments)
         uri = str(tmp_path / f"{name}.lance")
-        table = change(lived(uri, stable=stable))
-        found.append(everything(uri, stable=stable))
-        assert table.verify(deep=True).ok
+        with small_sizes(stored=most_stored, rows=300):
+            table = change(lived(uri, stable=stable))
+            found.append(everything(uri, stable=stable))
+            assert table.verify(deep=True).ok
     alone, together, in_groups = found
     assert alone
     assert together == alone
@@ -178,8 +177,8 @@ def test_small_fragments_are_indeed_read_together(
         honest(self, snapshot, fragments, *more)
 
     monkeypatch.setattr(fragment_group.FragmentGroup, "__init__", noted)
-    monkeypatch.setattr(small_fragments, "_MOST_ROWS", 300)
-    assert table.count_rows("k % 3 = 1") > 0
+    with small_sizes(rows=300):
+        assert table.count_rows("k % 3 = 1") > 0
     assert sizes == [8, 7]
 
 

@@ -116,7 +116,7 @@ def test_a_condition_keeps_the_rows_that_duckdb_keeps_of_its_own_table(
             continue
         judged += 1
         assert found == expected, told
-        by_trees += predicate._is_exact
+        by_trees += predicate.is_exact
         for use_indices in (True, False):
             scan = table.scan(["k"], where, parameters=parameters or None, use_indices=use_indices)
             assert scan.to_arrow()["k"].to_pylist() == expected, told

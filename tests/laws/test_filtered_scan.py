@@ -20,9 +20,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.breadth import daily
+from tests.small_sizes import small_sizes
 
 import lancewood as lw
-from lancewood.data import reader, small_fragments
+from lancewood.data import reader
 from lancewood.engine.base import fanout
 from lancewood.engine.rows import fragment_scan
 from lancewood.engine.rows import group_scan as fragment_group
@@ -148,7 +149,7 @@ def in_small_portions() -> Iterator[None]:
         patch.multiple(reader, _MIN_BATCH_ROWS=1, MAX_BATCH_ROWS=40, _STRETCH_BYTES=4_000),
         patch.object(reader, "_FEW_ROWS", 15),
         patch.object(fanout, "_QUICK_SECONDS", 0.0),
-        patch.object(small_fragments, "_MOST_STORED", 0),
+        small_sizes(stored=0),
     ):
         yield
 
@@ -157,8 +158,8 @@ def in_small_portions() -> Iterator[None]:
 def in_small_groups() -> Iterator[None]:
     """Let small fragments be read in several groups, and some of them alone."""
     with (
-        patch.multiple(fragment_group, _MOST_ROWS=150, _MOST_FRAGMENTS=3),
-        patch.object(small_fragments, "_MOST_ROWS", 110),
+        patch.object(fragment_group, "_MOST_FRAGMENTS", 3),
+        small_sizes(rows=110, group_rows=150),
     ):
         yield
 
@@ -168,7 +169,7 @@ def in_late_groups() -> Iterator[None]:
     """Let only columns of numbers be small, so that fragments are filtered together and the rest is
     fetched from each."""
     with (
-        patch.object(small_fragments, "_MOST_STORED", 8 * ROWS),
+        small_sizes(stored=8 * ROWS),
         patch.object(fragment_group, "_MOST_FRAGMENTS", 3),
     ):
         yield

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -19,10 +20,22 @@ from lancewood.data.wanted import Layout, WantedColumns, assembled, has_dictiona
 from lancewood.errors import LancewoodError
 from lancewood.model.fragment import DataFile, Fragment
 
-_MOST_ROWS = 16_384
-_MOST_STORED = 1 << 20
-"""Below this size, reading a column along costs less than fetching some of its rows later."""
-_MOST_BYTES = 2 << 20
+
+class SmallSizes(NamedTuple):
+    """The most of a fragment that is small, and of several that are read as one batch."""
+
+    rows: int
+    stored: int
+    held: int
+    """The most bytes in memory of one fragment."""
+    group_rows: int
+    group_held: int
+
+
+TO_READ = SmallSizes(16_384, 1 << 20, 2 << 20, 65_536, 8 << 20)
+"""Below these sizes, reading a column along costs less than fetching some of its rows later."""
+TO_COMPUTE = SmallSizes(1 << 17, 4 << 20, 8 << 20, 1 << 19, 16 << 20)
+"""For batches over which DuckDB computes: a statement costs a millisecond, however few its rows."""
 _EXPANSION = 4.0
 """Bytes in memory per stored byte of values of unknown width, until it is measured."""
 _KEPT_OPEN = 32
@@ -38,9 +51,11 @@ class SmallFragments:
         locate: Locate,
         open_fragment: Callable[[Fragment, WantedColumns], FragmentReader],
         *,
+        sizes: SmallSizes = TO_READ,
         open_files: OpenFiles = OPEN_FILES,
     ) -> None:
         """``open_fragment`` makes the reader for unusual fragments."""
+        self.sizes = sizes
         self._wanted = wanted
         self._locate = locate
         self._open_fragment = open_fragment
@@ -65,7 +80,7 @@ class SmallFragments:
         """
         message = fragment.message
         rows = message.physical_rows
-        if not 0 < rows <= _MOST_ROWS or not self._are_joinable:
+        if not 0 < rows <= self.sizes.rows or not self._are_joinable:
             return None
         stored = 0
         for each in message.files:
@@ -75,7 +90,7 @@ class SmallFragments:
         width, of_unknown_width = self._wanted.width
         size = int(width * rows) + (int(stored * self._expansion) if of_unknown_width else 0)
         read = stored if of_unknown_width else min(stored, size)
-        return size if read <= _MOST_STORED and size <= _MOST_BYTES else None
+        return size if read <= self.sizes.stored and size <= self.sizes.held else None
 
     def read(self, fragment: Fragment) -> pa.RecordBatch:
         """All physical rows; raises what ``FragmentReader.batches`` raises."""

@@ -154,7 +154,7 @@ class Predicate(Expression):
     """A condition. Made by ``parse_predicate``."""
 
     def __post_init__(self) -> None:
-        if self._is_exact:  # every condition in it was typed already
+        if self.is_exact:  # every condition in it was typed already
             return
         kind = readable_type(self.type)
         if kind is not None and not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
@@ -170,7 +170,7 @@ class Predicate(Expression):
             value = self._constant[0].as_py()
             return pa.repeat(pa.scalar(value is True), rows.num_rows)
         passing = self._passing(rows)
-        if passing is not None and (self._is_exact or not passing.true_count):
+        if passing is not None and (self.is_exact or not passing.true_count):
             return passing
         places = np.arange(rows.num_rows) if passing is None else np.flatnonzero(passing)
         needed = self._left(rows, passing).append_column(_ROW, pa.array(places))
@@ -181,7 +181,7 @@ class Predicate(Expression):
 
     def count(self, rows: pa.RecordBatch | pa.Table) -> int:
         """How many rows WHERE keeps: DuckDB counts what it would have to name one by one."""
-        if not self.paths or self._is_exact:
+        if not self.paths or self.is_exact:
             return int(self.mask(rows).true_count)
         left = self._left(rows, self._passing(rows))
         if not left.num_rows:
@@ -214,7 +214,7 @@ class Predicate(Expression):
             raise self._failure(cause) from cause
 
     @property
-    def _is_exact(self) -> bool:
+    def is_exact(self) -> bool:
         """Whether its trees are the whole condition. No tree at all says nothing: DuckDB gives none
         for a text that is always true, nor for one that never is."""
         return bool(self._conditions) and None not in self._conditions

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.small_sizes import small_sizes
 
 import lancewood as lw
-from lancewood.data import small_fragments as limits
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.rows import group_scan as fragment_group
 from lancewood.engine.rows.facts import RowFacts, small_fragments
@@ -40,24 +40,22 @@ def test_neighbours_go_together_as_far_as_a_batch_holds_them(
     assert sizes(table) == [10]
     monkeypatch.setattr(fragment_group, "_MOST_FRAGMENTS", 4)
     assert sizes(table) == [4, 4, 2]
-    monkeypatch.setattr(fragment_group, "_MOST_ROWS", 35)
-    assert sizes(table) == [3, 3, 3, 1]
-    monkeypatch.setattr(fragment_group, "_MOST_BYTES", 160)
-    assert sizes(table) == [2] * 5
+    with small_sizes(group_rows=35):
+        assert sizes(table) == [3, 3, 3, 1]
+    with small_sizes(group_held=160):
+        assert sizes(table) == [2] * 5
 
 
 def test_groups_grow_for_one_who_may_not_want_them_all(table: lw.Table) -> None:
     assert sizes(table, first=1) == [1, 2, 4, 3]
 
 
-def test_what_is_not_small_stays_by_itself(
-    table: lw.Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_not_small_stays_by_itself(table: lw.Table) -> None:
     wide = table.append(pa.table({"n": range(500)})).append(pa.table({"n": range(5)}))
-    monkeypatch.setattr(limits, "_MOST_ROWS", 100)
-    assert sizes(wide) == [10, 1, 1]
-    monkeypatch.setattr(limits, "_MOST_STORED", 0)
-    assert sizes(wide) == [1] * 12
+    with small_sizes(rows=100):
+        assert sizes(wide) == [10, 1, 1]
+    with small_sizes(stored=0):
+        assert sizes(wide) == [1] * 12
 
 
 def test_dictionaries_are_not_joined(tmp_path: Path) -> None:

@@ -9,13 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import lance
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.small_sizes import small_sizes
 
 import lancewood as lw
-from lancewood.data import open_files, small_fragments
+from lancewood.data import open_files
 from lancewood.data.codec import FileReader, open_reader
 from lancewood.data.wanted import is_fixed_width
 from lancewood.engine.rows import fragment_scan
@@ -51,7 +53,9 @@ def table(uri: str) -> lw.Table:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[str, ...] | None]]:
+def asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[list[tuple[str, tuple[str, ...] | None]]]:
     """What was asked of data files: which file was opened, and for which columns."""
     seen: list[tuple[str, tuple[str, ...] | None]] = []
     honest = open_reader
@@ -63,8 +67,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[str, ...] | 
     open_files.OPEN_FILES.close()
     monkeypatch.setattr(open_files, "open_reader", opened)
     monkeypatch.setattr(fragment_scan, "_SMALL", 0)
-    monkeypatch.setattr(small_fragments, "_MOST_STORED", 0)
-    return seen
+    with small_sizes(stored=0):
+        yield seen
 
 
 def numbers(plan: ScanPlan) -> list[int]:
@@ -138,15 +142,14 @@ def test_wide_columns_are_fetched_row_by_row_and_narrow_ones_are_read_through(
     table: lw.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fragment_scan, "_SMALL", 0)
-    monkeypatch.setattr(small_fragments, "_MOST_STORED", 0)
     monkeypatch.setattr(fragment_scan, "CALL", 0.0)
     noise = random.Random(7)
     wide = pa.array([noise.randbytes(50_000) for _ in range(ROWS)], pa.binary())
     other = table.overwrite(rows(0, wide=wide, m=pa.array(range(ROWS), pa.int64())))
     calls = calls_of_the_codec(monkeypatch)
-    assert numbers(plan(other, where="n % 9 = 3", columns=["n", "m", "wide"])) == [
-        *range(3, ROWS, 9)
-    ]
+    with small_sizes(stored=0):
+        found = numbers(plan(other, where="n % 9 = 3", columns=["n", "m", "wide"]))
+    assert found == [*range(3, ROWS, 9)]
     assert calls == [("read", ("n",), ROWS), ("read", ("m",), 91), ("take", ("wide",), 11)]
 
 
@@ -502,3 +505,33 @@ def test_neighbours_are_fetched_alone_though_they_are_many() -> None:
 )
 def test_runs_of_neighbours_are_counted(offsets: list[int], runs: int) -> None:
     assert runs_in(np.array(offsets, np.int64)) == runs
+
+
+@pytest.mark.parametrize(
+    ("where", "columns", "asked_of"),
+    [
+        ("n % 9 = 3", ["n"], [60_000]),
+        ("n % 9 = 3", ["n", "s"], [60_000]),
+        ("n % 9 = 3", {"m": "n + 1"}, [60_000]),
+        ("n > 59_990", ["n"], [20_000, 20_000, 20_000]),  # pyarrow decides it
+    ],
+)
+def test_a_statement_is_asked_for_the_rows_of_several_fragments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, columns: Any, asked_of: list[int]
+) -> None:
+    rows = pa.table({"n": range(60_000), "s": [str(each) for each in range(60_000)]})
+    made = lw.create(tmp_path / "t.lance", rows, max_rows_per_file=20_000)
+    seen: list[int] = []
+    honest = Predicate.mask
+
+    def mask(self: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
+        seen.append(batch.num_rows)
+        return honest(self, batch)
+
+    monkeypatch.setattr(Predicate, "mask", mask)
+    found = made.scan(columns, where=where).to_arrow()
+    assert seen == asked_of
+    selected = "n + 1 AS m" if isinstance(columns, dict) else ", ".join(columns)
+    expected = duckdb.sql(f"SELECT {selected} FROM rows WHERE {where} ORDER BY n")
+    assert expected is not None
+    assert found.to_pylist() == expected.to_arrow_table().to_pylist()

@@ -24,7 +24,7 @@ from pyroaring import BitMap
 
 from lancewood.data.local_copy import readable_location
 from lancewood.data.reader import FragmentReader
-from lancewood.data.small_fragments import SmallFragments
+from lancewood.data.small_fragments import TO_READ, SmallFragments, SmallSizes
 from lancewood.data.wanted import Layout, WantedColumns, layout_of, value_width
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import (
@@ -58,9 +58,12 @@ def open_fragment(
         return FragmentReader(fragment, wanted, partial(_locate, snapshot), elsewhere=elsewhere)
 
 
-def small_fragments(snapshot: Snapshot, wanted: WantedColumns) -> SmallFragments:
+def small_fragments(
+    snapshot: Snapshot, wanted: WantedColumns, sizes: SmallSizes = TO_READ
+) -> SmallFragments:
     """A reader of the wanted columns of small fragments."""
-    return SmallFragments(wanted, partial(_locate, snapshot), partial(open_fragment, snapshot))
+    locate, open_one = partial(_locate, snapshot), partial(open_fragment, snapshot)
+    return SmallFragments(wanted, locate, open_one, sizes=sizes)
 
 
 def _locate(snapshot: Snapshot, file: DataFile) -> tuple[str, Mapping[str, str] | None]:

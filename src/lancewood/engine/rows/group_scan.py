@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancewood.data.small_fragments import SmallFragments
+from lancewood.data.small_fragments import TO_COMPUTE, TO_READ, SmallFragments
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.base import Task, in_order
 from lancewood.engine.rows.facts import RowFacts, small_fragments
@@ -30,8 +30,7 @@ from lancewood.model.schema import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW
 _Ints = npt.NDArray[np.int64]
 
 _AT_ONCE = 4
-_MOST_ROWS = 65_536
-_MOST_BYTES = 8 << 20
+_FETCHED_AT_ONCE = 2
 _MOST_FRAGMENTS = 256
 
 
@@ -49,8 +48,8 @@ def grouped(
     for each in fragments:
         size = reader.size(each)
         count = each.physical_rows
-        is_full = len(group) >= most or rows + count > _MOST_ROWS
-        if group and (size is None or is_full or held + size > _MOST_BYTES):
+        is_full = len(group) >= most or rows + count > reader.sizes.group_rows
+        if group and (size is None or is_full or held + size > reader.sizes.group_held):
             yield tuple(group)
             group, rows, held = [], 0, 0
             most = min(2 * most, _MOST_FRAGMENTS)
@@ -182,7 +181,13 @@ class GroupScan:
         """``wanted`` are the columns to read, for a caller that only needs to know which rows
         pass."""
         self._shape = shape
-        self._reader = small_fragments(shape.snapshot, shape.together if wanted is None else wanted)
+        is_late = wanted is None and shape.predicate is not None and shape.late.schema.fields
+        is_asked = shape.is_filtered_by_statements or shape.is_computed
+        self._reader = small_fragments(
+            shape.snapshot,
+            shape.together if wanted is None else wanted,
+            TO_COMPUTE if is_asked and not is_late else TO_READ,
+        )
 
     def groups(self, fragments: Iterable[Fragment]) -> Iterator[tuple[Fragment, ...]]:
         """The fragments, small ones in groups; one by one where grouping is not possible."""
@@ -201,10 +206,6 @@ class GroupScan:
             positions = positions[: self._shape.most_rows]
         made = self._shaped(group, positions)
         return self._cut(made, 0, made.num_rows)
-
-    def tasks(self, fragments: Sequence[Fragment]) -> Iterator[Task[pa.RecordBatch]]:
-        """What reads the rows of a group of several."""
-        yield partial(self.batches, fragments)
 
     def count(self, fragments: Sequence[Fragment]) -> Iterator[int]:
         """How many rows of a group of several pass. They are read at the call."""
@@ -266,12 +267,13 @@ class LateGroupScan(GroupScan):
             else:
                 yield from members
 
-    def tasks(self, fragments: Sequence[Fragment]) -> Iterator[Task[pa.RecordBatch]]:
+    def batches(self, fragments: Sequence[Fragment]) -> Iterator[pa.RecordBatch]:
         if all(self._reader.size(each) is not None for each in fragments):
-            return super().tasks(fragments)
-        return self._fetching(fragments)
+            return super().batches(fragments)
+        return in_order(self._fetching(fragments), workers=_FETCHED_AT_ONCE)
 
     def _fetching(self, fragments: Sequence[Fragment]) -> Iterator[Task[pa.RecordBatch]]:
+        """What fetches the other columns of rows that pass, fragment by fragment."""
         shape = self._shape
         try:
             group, positions = self._early.found(fragments)

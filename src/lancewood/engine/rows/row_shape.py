@@ -85,6 +85,17 @@ class RowShape:
         names = self.projection.names
         return bool(names) and names == self.together.schema.names and not self.projection.computed
 
+    @cached_property
+    def is_filtered_by_statements(self) -> bool:
+        """Whether DuckDB is asked which rows of a batch pass."""
+        predicate = self.predicate
+        return predicate is not None and bool(predicate.paths) and not predicate.is_exact
+
+    @cached_property
+    def is_computed(self) -> bool:
+        """Whether DuckDB computes columns of the output."""
+        return any(each.column is None for each in self.projection.computed.values())
+
     def early(self, names: frozenset[str]) -> WantedColumns:
         """The columns of the filter, and the late ones that are read along with them."""
         if not names:

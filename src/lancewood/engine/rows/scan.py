@@ -163,7 +163,7 @@ class ScanPlan:
             if len(group) == 1:
                 yield from (each.batches for each in self._scans_of(group[0], cut))
             else:
-                yield from scan.tasks(group)
+                yield partial(scan.batches, group)
 
     def _counting(self) -> Iterator[Task[int]]:
         scan = GroupScan(self._shape, self._shape.filtering)
