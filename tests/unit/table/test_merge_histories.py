@@ -438,6 +438,19 @@ def test_columns_that_both_added_and_dropped_around_crosswise_merges_are_refused
     assert scene.judged().schema.names == ["k", "a", "b"]
 
 
+@pytest.mark.parametrize("name", ["c", "d"])
+def test_a_column_of_one_base_that_was_dropped_here_and_renamed_there_is_a_conflict(
+    tmp_path: Path, name: str
+) -> None:
+    scene = Scene(tmp_path)
+    crossed(scene, lambda it: it.add_columns({"c": "a"}), lambda it: it.add_columns({"d": "a"}))
+    scene.on().drop_columns([name])
+    scene.on("exp").rename_column(name, "e").update({"e": "7"}, "k = 2")
+    for branch, into in (("exp", "main"), ("main", "exp")):
+        with pytest.raises(lw.MergeConflictError, match=f"column '{name}': .*dropped"):
+            scene.merge(branch, into=into)
+
+
 def test_a_branch_that_was_never_written_to_is_fast_forwarded(scene: Scene) -> None:
     scene.on().update({"a": "11"}, "k = 1")
     merged = scene.merge("main", into="exp", detect="tables")

@@ -108,28 +108,33 @@ def unite_columns(
 
 def with_columns_first(bases: Bases[Snapshot], ours: Snapshot, theirs: Snapshot) -> Bases[Snapshot]:
     """Several bases, first one with the columns that all of them add up to, as far as the two sides
-    differ in them: what a side took back since must not come again. So it is with columns that
-    neither has any more, if both may have renamed them: they are one column then.
+    differ in them: what a side took back since must not come again. So it is with a column of a
+    base that a side has under another name, and the other side not at all under the old one.
 
     Raises UnsupportedError if none of them has those columns, and if a name means one column in a
     base and another one in a side: names do not tell then what the bases add up to.
     """
     mine, yours = _described(ours), _described(theirs)
     whole = combined(bases.each(_described))
+    ways = [
+        (base.schema, side.schema, _lineage(base, side))
+        for base in bases.all
+        for side in (ours, theirs)
+    ]
     names = [name for name in {**mine, **yours} if mine.get(name) != yours.get(name)]
-    if mine.keys() - yours.keys() and yours.keys() - mine.keys():
-        names += [name for name in whole if name not in mine and name not in yours]
+    earlier = {
+        base.by_id[ids[each.id]].name
+        for base, side, ids in ways
+        for each in side.fields
+        if each.id in ids and each.name in names
+    }
+    names += [name for name in whole if name in earlier and name not in {**mine, **yours}]
 
     def has_them(base: Snapshot) -> bool:
         known = _described(base)
         return all(known.get(name) == whole.get(name) for name in names)
 
-    reused = {
-        name
-        for base in (bases.all if bases.others else ())
-        for side in (ours, theirs)
-        for name in moved_names(base.schema, side.schema, _lineage(base, side))
-    }
+    reused = {name for way in ways for name in moved_names(*way)}
     if reused:
         names = [*reused]
     elif has_them(bases.first):
