@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pytest
+from tests.merging import PRIMARY
 from tests.pylance import judged, lance
 
 import lancewood as lw
@@ -970,6 +971,33 @@ def test_a_field_that_one_of_two_bases_has_is_dropped_and_changed(
     with_cells(lw.open(uri, branch=None if other == "main" else other), shape, 7, [3])
     target = lw.open(uri, branch=None if into == "main" else "x")
     with pytest.raises(lw.MergeConflictError, match="both sides changed the columns: column 's"):
+        target.branches.merge("x" if into == "main" else "main")
+
+
+@pytest.mark.parametrize("dropper", ["main", "x"])
+@pytest.mark.parametrize("into", ["main", "x"])
+@pytest.mark.parametrize("change", ["update", "insert again"])
+def test_a_cell_of_a_row_that_one_of_two_bases_has_is_changed_in_a_dropped_column(
+    change: str, into: str, dropper: str, uri: str
+) -> None:
+    key = pa.field("id", pa.int64(), nullable=False, metadata=PRIMARY)
+    schema = FOUR.schema if change == "update" else FOUR.schema.set(0, key)
+    main = lw.create(uri, FOUR.cast(schema))
+    new = three((9, 0, 90)).cast(schema)
+    branch = main.branches.create("x")
+    main.append(new).branches.create("main-then")
+    branch.update({"n": "1"}, "id = 4").branches.create("x-then")
+    lw.open(uri).branches.merge("x-then")
+    lw.open(uri, branch="x").branches.merge("main-then")
+    states = {"main": lw.open(uri), "x": lw.open(uri, branch="x")}
+    states.pop(dropper).drop_columns(["a"])
+    ((_, other),) = states.items()
+    if change == "update":
+        other.update({"a": "99"}, "id = 9")
+    else:
+        other.delete("id = 9").append(three((9, 0, 99)).cast(schema))
+    target = lw.open(uri, branch=None if into == "main" else "x")
+    with pytest.raises(lw.MergeConflictError, match="both sides changed the columns: column 'a'"):
         target.branches.merge("x" if into == "main" else "main")
 
 

@@ -17,6 +17,7 @@ from lancewood.engine.comparing import (
     ColumnPair,
     Comparing,
     Comparison,
+    DifferingRows,
     RowReader,
     differing_rows,
     paired_columns,
@@ -117,21 +118,32 @@ class _Side:
     def _has_other_cells(self, kept: FieldId) -> bool:
         """Whether this side changed a cell of a column. Of two bases the one counts that changed a
         cell: so a cell that is as in one base, and not as in the other, was changed if that other
-        one differs from what is below both. A base without the column says nothing of its cells."""
-        first, changed = self.bases.first, _differing(self.bases.first, self.state, kept)
-        if not self.bases.is_crossed_once:
-            return any(len(ids) for ids in changed)
-        ((other, below),) = self.bases.others
-        mine, theirs = _all(changed), _all(_differing(other, self.state, kept))
-        if not all([*_ids_at(each, self.state, kept)] for each in (first, other)):
-            return bool(mine.size or theirs.size)
-        if np.intersect1d(mine, theirs).size:
+        one differs from what is below both. A base without the column, or without the row, says
+        nothing of a cell."""
+        bases, state = self.bases, self.state
+        if not bases.others:
+            return any(
+                len(rows.after.offsets)
+                for found in plan_diff(bases.first, state).comparisons()
+                for rows in _differing(found, kept)
+            )
+        by_first, *by_others = (_Cells.of(each, state, kept) for each in bases.all)
+        if not bases.is_crossed_once:
+            is_new = any(by_first.has_new(each.addresses) for each in by_others)
+            return bool(by_first.ids.size) or is_new
+        ((other, below),) = bases.others
+        (by_other,) = by_others
+        if not all([*_ids_at(each, state, kept)] for each in (bases.first, other)):
+            return bool(by_first.ids.size or by_other.ids.size)
+        if np.intersect1d(by_first.addresses, by_other.addresses).size:
+            return True
+        if by_other.has_new(by_first.addresses) or by_first.has_new(by_other.addresses):
             return True
         return any(
-            np.intersect1d(ids, _all(_differing(below.first, base, number))).size
-            for ids, base in ((mine, first), (theirs, other))
-            if ids.size
-            for number in _ids_at(base, self.state, kept)
+            np.intersect1d(each.ids, _Cells.of(below.first, base, number).ids).size
+            for each, base in ((by_first, bases.first), (by_other, other))
+            if each.ids.size
+            for number in _ids_at(base, state, kept)
         )
 
     def has_null(self, own: Field | None, merged: Field) -> bool:
@@ -167,21 +179,57 @@ def has_forbidden_null(values: Any, field: Field) -> bool:
     return False
 
 
-def _differing(earlier: Snapshot, later: Snapshot, number: FieldId) -> Iterator[Ids]:
-    """The ids of rows that differ in a column, or in a field inside of one, by its later id."""
-    for found in plan_diff(earlier, later).comparisons():
-        pair = next(filter(None, (_narrowed_to(each, number) for each in found.columns)), None)
-        if pair is None:
-            continue
-        for doubt in found.doubts:
-            for rows in differing_rows(found, doubt, [pair]):
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """The cells of a column in a state, compared with those of an earlier one."""
+
+    ids: Ids
+    """Row ids of the rows whose cells differ."""
+    addresses: Ids
+    """Where they are in the state."""
+    begins: Ids
+    """The first address of each stretch of rows that the earlier state does not have, sorted."""
+    ends: Ids
+
+    @classmethod
+    def of(cls, earlier: Snapshot, later: Snapshot, number: FieldId) -> _Cells:
+        """The cells of a column, or of a field inside of one, by its later id."""
+        none = np.empty(0, np.uint64)
+        ids, addresses, begins, counts = [none], [none], [none], [none]
+        for found in plan_diff(earlier, later).comparisons():
+            parts = found.after.parts
+            starts = np.array([each.fragment.id << 32 for each in parts], np.uint64)
+            begins.append(
+                starts[found.inserted.fragments] + found.inserted.offsets.astype(np.uint64)
+            )
+            counts.append(found.inserted.counts.astype(np.uint64))
+            for rows in _differing(found, number):
                 for part, at in rows.after.by_part():
-                    facts = found.after.parts[part].facts
-                    yield facts.column_at(ROW_ID, rows.after.offsets[at]).to_numpy()
+                    offsets = rows.after.offsets[at]
+                    ids.append(parts[part].facts.column_at(ROW_ID, offsets).to_numpy())
+                    addresses.append(starts[part] + offsets.astype(np.uint64))
+        first, count = np.concatenate(begins), np.concatenate(counts)
+        order = np.argsort(first)
+        return cls(
+            np.concatenate(ids),
+            np.concatenate(addresses),
+            first[order],
+            first[order] + count[order],
+        )
+
+    def has_new(self, addresses: Ids) -> bool:
+        """Whether some of the addresses are of rows that the earlier state does not have."""
+        before = np.searchsorted(self.begins, addresses, side="right")
+        known = addresses[before > 0]
+        return bool((known < self.ends[before[before > 0] - 1]).any())
 
 
-def _all(ids: Iterator[Ids]) -> Ids:
-    return np.concatenate([np.empty(0, np.uint64), *ids])
+def _differing(found: Comparison, number: FieldId) -> Iterator[DifferingRows]:
+    """The rows that differ in a column, or in a field inside of one, by its later id."""
+    pair = next(filter(None, (_narrowed_to(each, number) for each in found.columns)), None)
+    if pair is not None:
+        for doubt in found.doubts:
+            yield from differing_rows(found, doubt, [pair])
 
 
 def _ids_at(earlier: Snapshot, later: Snapshot, number: FieldId) -> Iterator[FieldId]:
