@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from lancewood.errors import NotFoundError
+from lancewood.model.ids import version_words
 from lancewood.model.refs import called
 from lancewood.query.answer import Answer
 from lancewood.query.statements import model
@@ -119,7 +120,7 @@ class ScriptRun:
             version = "no table yet"
             with suppress(NotFoundError):
                 found = self._workplace.table(asked.target, dry_run=True)
-                version = f"version {found.version} of {called(found.branch)}"
+                version = f"{version_words(found.version)} of {called(found.branch)}"
             lines.append(f"  {asked.target.written}: {version}")
         row = self._run(asked, dry_run=True).row
         if "inserted" in row:

@@ -35,6 +35,8 @@ class Workplace:
         self.given = given
         self.transaction: Transaction | None = None
         self._branch: str | None = None
+        self._is_default = True
+        """Whether names without a revision mean the branch of the transaction."""
         self._staged: set[str] = set()
 
     @property
@@ -50,14 +52,14 @@ class Workplace:
     def sources(self) -> Sources:
         """The tables as a query sees them now, with what was written in the transaction."""
         transaction, revision = self.transaction, self.given.revision
-        if transaction is not None and transaction.tip is not None:
+        if transaction is not None and transaction.tip is not None and self._is_default:
             revision = str(transaction.tip)
         found = replace(self.given, revision=revision)
         for name in self._staged:
             assert transaction is not None
             state = transaction.table(name)._snapshot
-            found.put(name, None, state)
-            found.put(name, self._branch, state)
+            for meant in (None, self._branch) if self._is_default else (self._branch,):
+                found.put(name, meant, state)
         return found
 
     def is_in_repository(self, target: Target) -> bool:
@@ -69,14 +71,14 @@ class Workplace:
         """Whether there is a table of this name, or at this location."""
         if self.is_in_repository(target):
             self._check_branch(target)
-            return self.sources().known_as(target.name) is not None
+            return self.sources().known_as(target.name, target.revision) is not None
         return exists(self.uri(target, location), storage_options=self.given.storage_options)
 
     def table(self, target: Target, *, dry_run: bool = False) -> Table:
         """The table that is changed; a table of the repository in the transaction, unless it is
         only looked at. Raises NotFoundError, and InvalidInputError for what is no branch."""
         sources = self.sources()
-        name = sources.known_as(target.name)
+        name = sources.known_as(target.name, target.revision)
         if name is None:
             raise sources.unknown(target.name)
         if self.transaction is not None and self.is_in_repository(target):
@@ -145,6 +147,7 @@ class Workplace:
             )
         self.transaction = repository.transaction(branch, message)
         self._branch = branch
+        self._is_default = branch == (self.given.revision or current)
 
     def commit(self) -> Committed:
         """Make what was written since ``begin`` one commit; raises ConflictError if it cannot."""

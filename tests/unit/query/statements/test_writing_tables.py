@@ -293,6 +293,25 @@ def test_a_commit_of_a_long_statement_has_a_short_subject_and_the_statement_belo
     assert messages(repo)[0].split("\n")[:2] == ["DELETE FROM photos WHERE id = 1", ""]
 
 
+def test_a_name_without_a_revision_means_head_beside_the_branch_that_is_written(
+    repo: lw.Repository,
+) -> None:
+    repo.branches.create("exp")
+    with repo.transaction("exp", message="more") as changes:
+        changes.table("photos").append(ROWS)
+        changes.create_table("only", ROWS)
+    run("DELETE FROM photos WHERE id > 1", repository=repo)
+    assert repo.at("main").table("photos").count_rows() == 1
+    deleting = "DELETE FROM photos@exp WHERE id IN (SELECT id FROM photos)"
+    plan = lw.sql(f"EXPLAIN {deleting}", repository=repo).to_arrow()["plan"].to_pylist()
+    assert "0 rows inserted, 0 updated, 2 deleted" in "\n".join(plan)
+    assert run(deleting, repository=repo)["deleted"] == 2
+    assert repo.at("exp").table("photos").count_rows() == 4
+    assert run("INSERT INTO photos@exp FROM photos", repository=repo)["inserted"] == 1
+    assert run("DELETE FROM only@exp WHERE id = 1", repository=repo)["deleted"] == 1
+    assert repo.at("main").table("photos").count_rows() == 1
+
+
 def test_what_stands_between_begin_and_commit_is_one_commit(repo: lw.Repository) -> None:
     script = """
         BEGIN;
