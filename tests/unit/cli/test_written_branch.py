@@ -64,6 +64,29 @@ def test_what_head_does_not_see_is_not_written_unless_it_is_named(lw_run: Lw, ve
     assert lw.open(TABLE).version == before
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ["DELETE FROM orders WHERE id = 1", "--table", "orders={}"],
+        ["BEGIN; UPDATE 'x' SET id = 1; COMMIT", "--table", "x={}"],
+    ],
+)
+@pytest.mark.parametrize("is_link", [False, True])
+def test_sql_on_a_path_is_asked_for_its_branch_too(
+    lw_run: Lw, tmp_path: Path, asked: list[str], is_link: bool
+) -> None:
+    before, path = lw.open(TABLE).version, Path(TABLE).resolve()
+    if is_link:
+        (tmp_path / "link.lance").symlink_to(path)
+        path = tmp_path / "link.lance"
+    ran = lw_run("sql", *(each.format(path) for each in asked))
+    assert ran.code == ExitCode.INVALID_INPUT
+    assert "whose HEAD is on branch 'exp'" in ran.err
+    assert lw.open(TABLE).version == before
+    lw_run("sql", "DELETE FROM orders@main WHERE id = 1", "--table", f"orders={path}")
+    assert lw.open(TABLE).count_rows() == 1
+
+
 @pytest.mark.parametrize(("said", "branch"), [("@exp", "exp"), ("@main", "main")])
 def test_either_of_the_two_commands_writes_and_says_where(
     lw_ok: Lw, shop: lw.Repository, said: str, branch: str

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -26,7 +26,7 @@ from lancewood.cli import options
 from lancewood.cli.commands.rows import ReadableRows, print_rows
 from lancewood.cli.file_options import check_safe
 from lancewood.cli.output import note
-from lancewood.cli.repository.names import find_repository, warnings_shown
+from lancewood.cli.repository.names import check_main_is_meant, find_repository, warnings_shown
 from lancewood.cli.showing import Limited
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
 from lancewood.files.formats import FileFormat
@@ -35,7 +35,7 @@ from lancewood.query.answer import Answer
 from lancewood.query.sources import Identifiers, Sources
 from lancewood.query.statements import script as in_process
 from lancewood.query.statements.engine import Engine
-from lancewood.query.statements.model import Begin, Commit, Explain, Rollback, Script
+from lancewood.query.statements.model import Begin, Commit, Explain, OfTable, Rollback, Script
 from lancewood.query.statements.running import ScriptRun
 from lancewood.query.statements.script import is_query
 from lancewood.query.statements.workplace import Workplace
@@ -211,8 +211,20 @@ class _Asked:
         last query, or a table of what it did."""
         engine = Engine(pushdown=pushdown) if spark is None else OnSpark(spark.running, None)
         workplace = Workplace(self._sources(engine.identifiers))
+        self._check_targets(script, workplace)
         with nullcontext() if spark is None else _in_our_words("the script"):
             return ScriptRun(script, workplace, engine).run()
+
+    def _check_targets(self, script: Script, workplace: Workplace) -> None:
+        """Raise InvalidInputError for a table that is named by its path, without a branch, where
+        the repository around it is on another branch than main."""
+        for each in script:
+            if not isinstance(each, OfTable) or workplace.is_in_repository(each.target):
+                continue
+            if each.target.revision is None:
+                with suppress(NotFoundError):  # a table that is made
+                    table = workplace.table(each.target, dry_run=True)
+                    check_main_is_meant(table.uri, table, self.storage)
 
     def explained(self, script: Script, spark: _Spark | None) -> str:
         """What a query reads, or each statement would do to the tables as they are."""

@@ -108,8 +108,9 @@ def check_main_is_meant(
     """
     if table.branch is not None:
         return
-    repo = repository_around(table.main_uri, storage_options)
-    on = None if repo is None else written_by_head(repo, table.main_uri)
+    main = table.main_uri if is_uri(table.main_uri) else str(Path(table.main_uri).resolve())
+    repo = repository_around(main, storage_options)
+    on = None if repo is None else written_by_head(repo, main)
     if on is None:
         return
     name, branch = on
