@@ -14,7 +14,13 @@ import pytest
 from lancewood.engine.rows import nameless
 from lancewood.errors import InvalidInputError
 from lancewood.expr import parse_expression
-from lancewood.jobs.rows.fitting import can_become, fitted, fitted_value, texts_as_moments
+from lancewood.jobs.rows.fitting import (
+    can_become,
+    constant_value,
+    fitted,
+    fitted_value,
+    texts_as_moments,
+)
 
 BERLIN = pa.timestamp("us", "Europe/Berlin")
 
@@ -168,3 +174,11 @@ def test_an_array_gets_the_type_or_an_error() -> None:
             fitted(values, kind)
     infinite = fitted(pa.array([float("inf"), None]), pa.float32())
     assert infinite.to_pylist() == [float("inf"), None]
+
+
+@pytest.mark.parametrize("text", ["1e28", "1e27", "9999999999999999999999999999.99999999995"])
+def test_a_constant_that_a_float_does_not_keep_is_no_decimal(text: str) -> None:
+    kind = pa.decimal128(38, 10)
+    with pytest.raises(InvalidInputError, match="another number; write CAST"):
+        constant_value(parse_expression(text, pa.schema([])), kind)
+    assert constant_value(parse_expression("1e15", pa.schema([])), kind)[0].as_py() == 10**15

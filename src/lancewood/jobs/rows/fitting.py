@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, time
 from decimal import Decimal
 from typing import Any
@@ -93,7 +93,16 @@ def constant_value(expression: Expression, target: pa.DataType) -> pa.Array:
     """
     if _is_text(expression.type) and is_moment(target):
         return texts_as_moments(expression.evaluate(nameless(1)), target)
-    return fitted(fitting_expression(expression, target).evaluate(nameless(1)), target)
+    value = fitting_expression(expression, target).evaluate(nameless(1))
+    found = fitted(value, target)
+    if pt.is_floating(value.type) and pt.is_decimal(found.type) and value.null_count == 0:
+        number, stored = Decimal(repr(value[0].as_py())), found[0].as_py()
+        if number != stored:  # 1e28 is 9999999999999999583119736832 as a float
+            raise InvalidInputError(
+                f"{expression.sql} is the float {stored}, another number; write "
+                f"CAST('{number:f}' AS DECIMAL({target.precision}, {target.scale}))"
+            )
+    return found
 
 
 def fitted(values: Any, target: pa.DataType) -> Any:
@@ -113,6 +122,41 @@ def fitted(values: Any, target: pa.DataType) -> Any:
         except pa.ArrowException as cause:
             raise InvalidInputError(str(cause)) from cause
     return target.wrap_array(values) if isinstance(target, pa.BaseExtensionType) else values
+
+
+def fitted_rows(
+    batches: Iterator[pa.RecordBatch], names: Sequence[str], given: pa.Schema, table: pa.Schema
+) -> pa.RecordBatchReader:
+    """The rows of a query in the types in which a table stores its columns of these names.
+
+    Raises InvalidInputError for a value that would be another one there; about a type that is none
+    for the column, the write complains.
+    """
+    known = {each.name: each.type for each in table}
+    fields = []
+    for name, kind in zip(names, given.types, strict=True):
+        wanted = known.get(name, kind)
+        is_cast = can_become(kind, wanted) and not pt.is_null(kind)
+        fields.append(pa.field(name, wanted if is_cast else kind))
+    schema = pa.schema(fields)
+
+    def stored(array: pa.Array, column: pa.Field) -> pa.Array:
+        try:
+            return fitted(array, column.type)
+        except InvalidInputError as cause:
+            raise InvalidInputError(
+                f"column {column.name!r} is {column.type}, and a value of {array.type} does not "
+                f"fit: {cause.message}; write one that fits, or change the type of the column with "
+                "ALTER TABLE",
+                column=column.name,
+            ) from cause
+
+    def made() -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            arrays = list(map(stored, batch.columns, schema))
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, made())
 
 
 def cast_number(values: Any, target: pa.DataType) -> Any:

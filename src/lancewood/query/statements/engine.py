@@ -13,13 +13,12 @@ Rows that are inserted come from DuckDB batch by batch; what a merge changes is 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.types as pt
 
 from lancewood.engine.base import Addresses
 from lancewood.engine.snapshot import Access, Snapshot
@@ -30,7 +29,7 @@ from lancewood.expr.database import FAILED, QUERIES
 from lancewood.expr.syntax import Parameters, kept
 from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.merging.addressed import RowChanges
-from lancewood.jobs.rows.fitting import can_become, fitted
+from lancewood.jobs.rows.fitting import fitted_rows
 from lancewood.jobs.runner import Runner
 from lancewood.model.schema import ROW_ADDRESS
 from lancewood.query.answer import answer
@@ -395,9 +394,8 @@ class Engine:
         """The rows of a query, not computed yet."""
         return planned
 
-    def passed(self, text: str, sources: Sources) -> Any:
-        """The answer to a statement that is none of ours: to a query over these tables."""
-        return self.planned(text, sources)
+    passed = planned
+    """The answer to a statement that is none of ours: to a query over these tables."""
 
     def names(self, rows: Any) -> Sequence[str]:
         """The names of the columns of a query's rows."""
@@ -414,7 +412,7 @@ class Engine:
         the table that they are for, ``how`` has options of the verbs of tables: ``dry_run``,
         ``message``, ``serializable``."""
         rows = rows.wrapped(lambda sql: cast_query(sql, names, table.schema))
-        given = _stored(rows.to_batches(), names, rows.schema, table.schema)
+        given = fitted_rows(rows.to_batches(), names, rows.schema, table.schema)
         if overwrite:
             return table.overwrite(given, schema=table.schema, **how)
         return table.append(given, **how)
@@ -506,7 +504,7 @@ def _row_changes(query: ChangeQuery, rows: pa.Table, table: pa.Schema) -> RowCha
     def chosen(which: int, names: Sequence[str]) -> pa.Table:
         mask = pa.array(change == which)
         found = pa.table({each: values[each].filter(mask) for each in names})
-        return _stored(iter(found.to_batches()), names, found.schema, table).read_all()
+        return fitted_rows(iter(found.to_batches()), names, found.schema, table).read_all()
 
     return RowChanges(
         updated=numbers[change == UPDATED],
@@ -516,38 +514,3 @@ def _row_changes(query: ChangeQuery, rows: pa.Table, table: pa.Schema) -> RowCha
         on=query.on,
         serializable=query.serializable,
     )
-
-
-def _stored(
-    batches: Iterator[pa.RecordBatch], names: Sequence[str], given: pa.Schema, table: pa.Schema
-) -> pa.RecordBatchReader:
-    """The rows of a query in the types in which a table stores its columns of these names.
-
-    Raises InvalidInputError for a value that would be another one there; about a type that is none
-    for the column, the write complains.
-    """
-    known = {each.name: each.type for each in table}
-    fields = []
-    for name, kind in zip(names, given.types, strict=True):
-        wanted = known.get(name, kind)
-        is_cast = can_become(kind, wanted) and not pt.is_null(kind)
-        fields.append(pa.field(name, wanted if is_cast else kind))
-    schema = pa.schema(fields)
-
-    def stored(array: pa.Array, column: pa.Field) -> pa.Array:
-        try:
-            return fitted(array, column.type)
-        except InvalidInputError as cause:
-            raise InvalidInputError(
-                f"column {column.name!r} is {column.type}, and a value of {array.type} does not "
-                f"fit: {cause.message}; write one that fits, or change the type of the column with "
-                "ALTER TABLE",
-                column=column.name,
-            ) from cause
-
-    def made() -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            arrays = list(map(stored, batch.columns, schema))
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-    return pa.RecordBatchReader.from_batches(schema, made())
