@@ -26,7 +26,7 @@ from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.expr import Predicate
 from lancewood.expr.columns import folded, why_not
 from lancewood.expr.database import QUERIES, in_our_words, parsed
-from lancewood.expr.syntax import too_deep
+from lancewood.expr.syntax import ALLOWED, CHANGING, too_deep
 from lancewood.model.ids import version_words
 from lancewood.model.refs import called
 from lancewood.query.sources import AddressedSnapshot, Sources
@@ -100,10 +100,11 @@ class TableDiff:
     one: Snapshot
     other: Snapshot
 
-    def without_others(self) -> TableDiff:
+    @classmethod
+    def of(cls, diff: Diff, *states: Snapshot) -> TableDiff:
         """The diff with those columns of both sides that DuckDB can hold; all are compared."""
-        shown = [_held(self.arrow_schema.field(side).type) for side in SIDES]
-        return replace(self, diff=self.diff._narrowed(CHANGES, *shown))
+        shown = [_held(diff.arrow_schema.field(side).type) for side in SIDES]
+        return cls(diff._narrowed(CHANGES, *shown), *states)
 
     @property
     def states(self) -> dict[str, Snapshot]:
@@ -205,7 +206,7 @@ _OF_NO_TABLE = frozenset(
 )
 """What else may stand in FROM: all other functions of DuckDB's reach files, settings, other queries
 or what a text says; its directory for spilling is one that DuckDB lets them read."""
-_ITS_OWN = frozenset({"main", "temp", "memory", "system", "information_schema", "pg_catalog"})
+_OF_SETTINGS = frozenset(("current_setting", "getvariable"))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _bare_path = re.compile(r"\b(?:from|join)\s+([\w.~:-]*/[^\s,;()'\"]*)", re.IGNORECASE).search
 
@@ -326,6 +327,8 @@ class _Naming:
                 )
             entries = (node.get("cte_map") or {}).get("map", ())
             defined.update(folded(str(entry["key"])) for entry in entries)
+        if revisions := [each for each in defined if "@" in each]:
+            raise InvalidInputError(f"WITH cannot define {revisions[0]!r}: that is a table's state")
         for node in every:
             if node.get("type") == "BASE_TABLE":
                 self._name_table(node, defined)
@@ -337,6 +340,8 @@ class _Naming:
                     self._name_call(node)
                 elif function not in _OF_NO_TABLE:
                     raise _reaches_out(function)
+            elif str(node.get("function_name", "")).lower() in _OF_SETTINGS:
+                raise _reaches_out(str(node["function_name"]))
 
     def name_words(self) -> None:
         """Every word that may be a table of ours; one that is a column as well does no harm."""
@@ -347,7 +352,7 @@ class _Naming:
                     f"PIVOT without the values of its columns takes no {function}(…): name the "
                     "values, PIVOT … ON _change IN ('inserted', 'updated')"
                 )
-            if function in _in_from() - _OF_NO_TABLE:
+            if function in (functions("table") | _OF_SETTINGS) - _OF_NO_TABLE:
                 raise _reaches_out(function)
             if token.kind in ("word", "name", "text"):
                 name, _, revision = token.text.partition("@")
@@ -358,7 +363,7 @@ class _Naming:
     def _name_table(self, node: dict[str, Any], defined: set[str]) -> None:
         *above, written = (str(part) for part in node["qualified_name"]["path"])
         if above:
-            if above[0].lower() in _ITS_OWN and "@" not in written:
+            if above[0].lower() == "information_schema" and "@" not in written:
                 return
             whole = ".".join((*above, written))
             if "lance" in whole.partition("@")[0].split("."):
@@ -443,7 +448,7 @@ class _Naming:
         if name == DIFF:
             from lancewood.table.diffs import diff_of
 
-            found = TableDiff(diff_of(*states, on=call.columns), *states).without_others()
+            found = TableDiff.of(diff_of(*states, on=call.columns), *states)
         else:
             found = TableBlame.of(states[0], call.columns)
         self._replace(node, span, call.sql, name, found)
@@ -461,17 +466,17 @@ class _Naming:
 
 
 @cache
-def _in_from() -> frozenset[str]:
-    """The functions of DuckDB's that stand in FROM."""
-    asked = "SELECT function_name FROM duckdb_functions() WHERE starts_with(function_type, 'table')"
+def functions(kind: str) -> frozenset[str]:
+    """DuckDB's functions of a kind: those called ``table`` stand in FROM."""
+    asked = "SELECT function_name FROM duckdb_functions() WHERE starts_with(function_type, ?)"
     with QUERIES.cursor() as cursor:
-        return frozenset(str(name) for (name,) in cursor.execute(asked).fetchall())
+        return frozenset(str(name) for (name,) in cursor.execute(asked, [kind]).fetchall())
 
 
 def _reaches_out(function: str) -> InvalidInputError:
     return InvalidInputError(
-        f"{function}(…) cannot stand in FROM: a query reads tables and nothing else; of functions "
-        f"there are {', '.join(sorted(_OF_NO_TABLE | SIGNATURES.keys()))}"
+        f"{function}(…) cannot be asked: a query reads tables and nothing else; of functions in "
+        f"FROM there are {', '.join(sorted(_OF_NO_TABLE | SIGNATURES.keys()))}"
     )
 
 
@@ -480,6 +485,10 @@ def moment(sql: str) -> datetime:
     import duckdb
 
     takes = "AT (TIMESTAMP => …) takes a moment, such as '2026-11-15 12:00:00'"
+    for node in nodes(parsed_expression(sql)):
+        function = str(node.get("function_name", "")).lower()
+        if node.get("class") == "SUBQUERY" or function not in {"", *ALLOWED, *CHANGING}:
+            raise InvalidInputError(f"{takes}, got {sql}, which asks for {function or 'a query'}")
     try:
         with QUERIES.cursor() as cursor:
             asked = f"SELECT epoch_us(CAST(({sql}\n) AS TIMESTAMPTZ))"

@@ -13,7 +13,8 @@ from itertools import groupby, pairwise, zip_longest
 from typing import Literal, TypeAlias
 
 from lancewood.errors import InvalidInputError
-from lancewood.expr.syntax import check_text, shorten
+from lancewood.expr.database import MAX_DEPTH
+from lancewood.expr.syntax import check_text, shorten, too_deep
 
 MAX_LENGTH = 1_000_000
 """The longest text, in characters."""
@@ -95,7 +96,15 @@ def with_revisions_quoted(sql: str) -> str:
 
 def statements(sql: str) -> Iterator[list[Token]]:
     """The tokens of each statement of a script, which semicolons separate."""
-    for is_end, part in groupby(tokens(sql), lambda each: each.word == ";"):
+    found, dots = tokens(sql), 0
+    for one, two in pairwise(found):
+        dots = dots + 1 if one.text == "." else dots if two.text == "." else 0
+        if dots > MAX_DEPTH:
+            raise too_deep(sql)
+    for each in found:
+        if each.kind in ("word", "name") and each.text.lower().startswith("__lancewood"):
+            raise InvalidInputError(f"{shown(each.text)}: such names are taken; choose another")
+    for is_end, part in groupby(found, lambda each: each.word == ";"):
         if not is_end:
             yield list(part)
 

@@ -187,7 +187,9 @@ def test_a_name_or_text_without_its_end_is_refused(table: lw.Table, sql: str) ->
 
 def test_what_other_queries_spill_is_out_of_reach() -> None:
     """DuckDB lets every text read the directory that it spills to."""
-    directory = lw.sql("SELECT current_setting('temp_directory')").to_arrow()[0][0].as_py()
+    with QUERIES.cursor() as cursor:
+        asked = cursor.execute("SELECT current_setting('temp_directory')")
+        ((directory,),) = asked.fetchall()
     secret = Path(directory) / "secret.csv"
     secret.write_text("a\n1\n")
     try:
@@ -213,11 +215,59 @@ def test_one_query_sees_nothing_of_another(table: lw.Table) -> None:
         "duckdb_temporary_files()",
         "QUERY('SELECT 1')",
     ):
-        with pytest.raises(lw.InvalidInputError, match=r"cannot stand in FROM"):
+        with pytest.raises(lw.InvalidInputError, match="cannot be asked"):
             lw.sql(f"SELECT count(*) FROM {each}")
-        with pytest.raises(lw.InvalidInputError, match=r"cannot stand in FROM"):
+        with pytest.raises(lw.InvalidInputError, match="cannot be asked"):
             lw.sql(f"PIVOT (SELECT 1 AS a FROM {each}) ON a")
     other.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT current_setting('temp_directory')",
+        "SELECT a FROM t WHERE GETVARIABLE('x') = 1",
+        "PIVOT (SELECT current_setting('threads') AS a FROM t) ON a",
+        "DELETE FROM t WHERE current_setting('threads') = 1",
+        "FROM pg_catalog.pg_settings",
+        "FROM main.duckdb_views",
+        "FROM t AT (TIMESTAMP => (SELECT '2026-11-15'))",
+        "FROM t AT (TIMESTAMP => error((SELECT string_agg(name, '') FROM duckdb_settings())))",
+        "FROM t AT (TIMESTAMP => current_setting('TimeZone'))",
+        "RESTORE t TO TIMESTAMP error('x')",
+        "CREATE BRANCH b ON t FROM TIMESTAMP (SELECT a FROM t)",
+    ],
+)
+def test_settings_and_catalogs_are_out_of_reach(table: lw.Table, text: str) -> None:
+    with pytest.raises((lw.InvalidInputError, lw.NotFoundError)) as caught:
+        lw.sql(text, tables={"t": table}).to_arrow()
+    assert "lancewood-sql-" not in str(caught.value)
+    assert lw.open(table.uri).version == table.version
+    assert not lw.open(table.uri).branches.list()
+
+
+@pytest.mark.parametrize("time", ["now() - INTERVAL 0 DAY", "current_timestamp", "'2999-01-01'"])
+def test_a_moment_may_be_computed(table: lw.Table, time: str) -> None:
+    assert lw.sql(f"FROM t AT (TIMESTAMP => {time})", tables={"t": table}).to_arrow().num_rows == 2
+
+
+@pytest.mark.parametrize("text", ["SELECT a{} FROM t", "UPDATE t SET a = a{}"])
+def test_a_name_of_very_many_parts_is_refused(table: lw.Table, text: str) -> None:
+    with pytest.raises(lw.InvalidInputError, match="nests too deeply"):
+        lw.sql(text.format(".a" * 3_000), tables={"t": table})
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('WITH "__lancewood_target" AS (SELECT 1 AS a) DELETE FROM t WHERE a = 9', "are taken"),
+        ("FROM __LANCEWOOD_0", "are taken"),
+        ('WITH "t@main" AS (SELECT 42 AS a) SELECT a FROM t@main', "a table's state"),
+    ],
+)
+def test_names_of_ours_cannot_be_defined(table: lw.Table, text: str, why: str) -> None:
+    with pytest.raises(lw.InvalidInputError, match=why):
+        lw.sql(text, tables={"t": table}).to_arrow()
 
 
 BOUNDED = """

@@ -241,7 +241,12 @@ class Reader:
 
     def tables(self, *stops: str) -> str:
         """What can stand in FROM, to the first of these words."""
-        return self._span(stops, "a table or a query in parentheses", "SELECT 1 FROM {}\n")
+        first = self._at
+        text = self._span(stops, what := "a table or a query in parentheses", "SELECT 1 FROM {}\n")
+        if _beside_from(f"SELECT 1 FROM {text}\n") != _beside_from("SELECT 1 FROM t"):
+            self._at = first
+            raise self.wrong(f"{what}, and nothing after it")
+        return text
 
     def relation(self, *stops: str) -> tuple[str, str | None]:
         """A query for one thing that can stand in FROM, and the name that qualifies its columns."""
@@ -348,6 +353,11 @@ class Reader:
 
     def _text(self, first: int, last: int) -> str:
         return self.script[self._tokens[first].start : self._tokens[last - 1].end]
+
+
+def _beside_from(query: str) -> dict[str, Any]:
+    """What a query has beside what stands in FROM."""
+    return {name: each for name, each in parsed_query(query).items() if name != "from_table"}
 
 
 @lru_cache(maxsize=256)

@@ -18,7 +18,7 @@ from lancewood.errors import InvalidInputError
 from lancewood.expr import Parameters
 from lancewood.expr.database import QUERIES
 from lancewood.query.answer import Answer, answer
-from lancewood.query.names import kind_of_query, nodes, parsed_expression
+from lancewood.query.names import functions, kind_of_query, nodes, parsed_expression
 from lancewood.query.sources import Identifiers, Source, Sources
 from lancewood.query.statements import model, table_grammar
 from lancewood.query.statements.model import DELETED, INSERTED, KEPT, UPDATED, Script, When
@@ -274,11 +274,11 @@ def _merge_into(reader: Reader) -> model.Merge:
         using = reader.columns()
     else:
         reader.expect("ON")
-        on = reader.expression("a condition", "WHEN")
+        on = _for_one_row(reader, "a condition", "WHEN")
     clauses: list[model.MergeClause] = []
     while reader.sees("WHEN") or not clauses:
         when = _when(reader)
-        condition = reader.expression("a condition", "THEN") if reader.takes("AND") else None
+        condition = _for_one_row(reader, "a condition", "THEN") if reader.takes("AND") else None
         reader.expect("THEN")
         if any(each.when is when and each.condition is None for each in clauses):
             raise reader.refused(
@@ -295,7 +295,7 @@ def _where(reader: Reader) -> str | None:
     if not reader.takes("WHERE"):
         reader.end("WHERE")
         return None
-    return reader.expression("a condition", "RETURNING")
+    return _for_one_row(reader, "a condition", "RETURNING")
 
 
 def _by_name(reader: Reader) -> bool | None:
@@ -316,7 +316,7 @@ def _assignments(reader: Reader, *stops: str) -> tuple[model.Assignment, ...]:
                 "field of a struct write the whole, box = struct_update(box, x := 1)"
             )
         reader.expect("=")
-        return [model.Assignment(path, _new_value(reader, ",", *stops))]
+        return [model.Assignment(path, _for_one_row(reader, "a value", ",", *stops))]
 
     found = [each for some in reader.listed(read) for each in some]
     reader.check_once([each.path for each in found], "each column")
@@ -330,20 +330,21 @@ def _several(reader: Reader) -> list[model.Assignment]:
     reader.takes("ROW")
     if not reader.sees("(") or reader.word(1) in ("SELECT", "FROM", "WITH"):
         raise reader.refused("several columns are set to as many values: (a, b) = (1, 2)")
-    values = reader.in_parentheses(lambda: _new_value(reader, ","))
+    values = reader.in_parentheses(lambda: _for_one_row(reader, "a value", ","))
     if len(names) != len(values):
         raise reader.refused(f"SET names {len(names)} columns and gives {len(values)} values")
     return [model.Assignment((name,), value) for name, value in zip(names, values, strict=True)]
 
 
-def _new_value(reader: Reader, *stops: str) -> str:
-    """An expression that has one value for each row."""
-    found = reader.expression("a value", *stops)
+def _for_one_row(reader: Reader, what: str, *stops: str) -> str:
+    """An expression that has one value for each row, and looks at no other row."""
+    found = reader.expression(what, *stops)
     for node in nodes(parsed_expression(found), "SUBQUERY"):
-        if node.get("class") == "WINDOW":
-            raise reader.refused("a value that is set takes no window function: compute it in FROM")
-        if node.get("class") == "STAR" or node.get("function_name") in ("unnest", "unlist"):
-            raise reader.refused("a value that is set is one value, and not several")
+        function = str(node.get("function_name", "")).lower()
+        if node.get("class") == "WINDOW" or function in functions("aggregate"):
+            raise reader.refused(f"{what} is about one row: compute {function} in a query, in FROM")
+        if node.get("class") == "STAR" or function in ("unnest", "unlist"):
+            raise reader.refused(f"{what} is one for each row, and not several")
     return found
 
 

@@ -495,10 +495,42 @@ def test_statements_of_a_script_each_have_their_row(judged: Judged) -> None:
         ("UPDATE t SET nope = 1", InvalidInputError, "no column 'nope'"),
         ("DELETE FROM t WHERE nope = 1", InvalidInputError, "nope"),
         ("UPDATE t SET label = soundex(label)", InvalidInputError, "soundex"),
-        ("UPDATE t SET score = row_number() OVER ()", InvalidInputError, "no window function"),
-        ("UPDATE t SET score = unnest([1])", InvalidInputError, "one value"),
-        ("UPDATE t SET score = COLUMNS(*)", InvalidInputError, "one value"),
-        ("UPDATE t SET score = max(score)", InvalidInputError, "GROUP BY"),
+        ("UPDATE t SET score = row_number() OVER ()", InvalidInputError, "about one row"),
+        ("UPDATE t SET score = unnest([1])", InvalidInputError, "one for each row"),
+        ("UPDATE t SET score = COLUMNS(*)", InvalidInputError, "one for each row"),
+        ("UPDATE t SET score = max(score)", InvalidInputError, "about one row"),
+        ("DELETE FROM t WHERE COLUMNS('id|score') IS NOT NULL", InvalidInputError, "for each row"),
+        *(
+            (f"{statement} {tail}", InvalidInputError, "and nothing after it")
+            for statement in (
+                "DELETE FROM t USING s",
+                "UPDATE t SET label = 'z' FROM s",
+                "UPDATE t SET label = s.label FROM (SELECT 1) x, s",
+            )
+            for tail in (
+                "LIMIT 1",
+                "ORDER BY id OFFSET 1",
+                "GROUP BY ALL",
+                "HAVING true",
+                "QUALIFY row_number() OVER () = 1",
+                "USING SAMPLE 1",
+                "UNION SELECT 3",
+                "EXCEPT SELECT 1",
+            )
+        ),
+        *(
+            (f"MERGE INTO t USING s {tail} ON t.id = s.id WHEN MATCHED THEN DELETE", *error)
+            for error in [(InvalidInputError, "and nothing after it")]
+            for tail in ("WHERE s.id = 2", "ORDER BY id LIMIT 1", "UNION ALL SELECT 1, 'q'")
+        ),
+        *(
+            (
+                f"MERGE INTO t USING s ON t.id = s.id WHEN MATCHED AND {condition} THEN DELETE",
+                *error,
+            )
+            for error in [(InvalidInputError, "a condition is")]
+            for condition in ("count(*) > 0", "row_number() OVER () = 1", "unnest([true, false])")
+        ),
         ("UPDATE t SET score = 1 RETURNING *", InvalidInputError, "RETURNING is not answered"),
         ("INSERT INTO t SELECT * FROM s RETURNING id", InvalidInputError, "RETURNING"),
         ("INSERT INTO t FROM s ON CONFLICT DO NOTHING", InvalidInputError, "write MERGE INTO"),
