@@ -270,24 +270,25 @@ _INT32, _INT64 = 1 << 31, 1 << 63
 
 
 def kept(parameters: Parameters) -> Parameters:
-    """The parameters as plain Python values; raises InvalidInputError for what are none."""
+    """The parameters as plain Python values; raises InvalidInputError for what are none, and for a
+    value that DuckDB has no constant for."""
     if parameters is None:
         return None
     if isinstance(parameters, Mapping):
-        return dict(parameters)
+        return {name: _plain(value, str(name)) for name, value in parameters.items()}
     if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence):
         raise InvalidInputError(
             "parameters are a mapping for $name, or a list for $1 and ?, not "
             f"{type(parameters).__name__}"
         )
-    return tuple(parameters)
+    return tuple(_plain(value, str(at)) for at, value in enumerate(parameters, 1))
 
 
 def given_values(syntax: Syntax, parameters: Parameters) -> dict[str, Any]:
     """The value of every parameter that a text names, as DuckDB takes it.
 
-    A mapping may hold others too. Raises InvalidInputError for one that is missing, for values left
-    over in a list, and for a value that DuckDB has no constant for.
+    A mapping may hold others too. Raises InvalidInputError for one that is missing, and for values
+    left over in a list.
     """
     names = list(dict.fromkeys(name for name, _, _ in syntax.parameters))
     known = dict(parameters) if isinstance(parameters, Mapping) else {}
@@ -305,7 +306,7 @@ def given_values(syntax: Syntax, parameters: Parameters) -> dict[str, Any]:
             raise InvalidInputError(
                 f"there is no parameter {name!r}: {given}{way}", sql=syntax.text
             )
-    return {name: _plain(known[name], name) for name in names}
+    return {name: known[name] for name in names}
 
 
 def written(syntax: Syntax, values: Mapping[str, Any]) -> str | None:

@@ -401,3 +401,18 @@ def test_a_query_loads_no_library_that_it_does_not_need(tables: Tables) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert (done.stdout.strip(), done.stderr) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [(pa.scalar(7), 7), (np.float16(1.5), 1.5), (np.int64(7), 7), ([pa.scalar(7), 8], [7, 8])],
+)
+def test_values_are_taken_apart_as_those_of_conditions(value: object, found: object) -> None:
+    assert lw.sql("SELECT $v AS v", args={"v": value}).to_arrow().to_pylist() == [{"v": found}]
+    assert lw.sql("SELECT ? AS v", args=[value]).to_arrow().to_pylist() == [{"v": found}]
+
+
+@pytest.mark.parametrize("value", [2**200, "\ud800", Decimal("1e50"), object()])
+def test_a_value_that_is_no_constant_is_refused_by_its_name(value: object) -> None:
+    with pytest.raises(lw.InvalidInputError, match="parameter 'v'"):
+        lw.sql("SELECT $v AS v", args={"v": value})
