@@ -58,12 +58,12 @@ proposes until `--apply` is said. What `cleanup` removes cannot be had back by `
 
 **Values in CSV and JSON.** Bytes are base64. Dates, times, moments and decimals are text, a
 duration is a number of its unit, a map is a list of objects with `key` and `value`, a number that
-is not finite is null in JSON. In CSV what is nested is JSON, an empty field is null and `""` is an
-empty text; where there is one column, an empty line is a row with a null. What is exported so is
-imported again with the types of the table, or those of `--cast`. A date or time beyond the calendar
-has no text and is not exported. Blobs are shown as descriptors and not exported. A spreadsheet
-takes a text that begins with `=` in a CSV file for a formula: `--safe`, wherever CSV is written,
-puts an apostrophe before it.
+is not finite is null in JSON. In CSV what is nested is JSON, with `NaN`, `Infinity` and `-Infinity`
+for such numbers; an empty field is null and `""` is an empty text; where there is one column, an
+empty line is a row with a null. What is exported so is imported again with the types of the table,
+or those of `--cast`. A date or time beyond the calendar has no text and is not exported. Blobs are
+shown as descriptors and not exported. A spreadsheet takes a text that begins with `=` in a CSV file
+for a formula: `--safe`, wherever CSV is written, puts an apostrophe before it.
 
 **Types** for `--column`, `--cast`, `--null` and `cast-column` are written as Arrow prints them
 (`int64`, `list<string>`, `timestamp[us, tz=UTC]`, `decimal128(10, 2)`,
@@ -76,13 +76,15 @@ or `.lz4` after that. Their types are guessed from the first 8 MiB unless `--cas
 tells them; numbers with leading zeros, a plus or `0x` there are taken for texts, and so are `0` and
 `1` among `true` and `false`. JSON is a line for each row, or one array of objects. A guess rounds
 no whole number, drops no zone, and no zero of a later row or file: where it would, `--cast`
-is asked for. A number that no float holds is refused, not made infinity. Texts are UTF-8, unless
-`--encoding` says what they are. JSON has no word for NaN and infinities: `export` writes
-null, and says so on stderr. Columns that only some files have, or that the table has not, are
-taken with `--merge-schema`. Parquet and Arrow files take the types of the
-table that they are appended to where no value changes by that; an Arrow file (not a stream) holds
-values in the place of dictionaries. CSV from stdin is kept in a temporary file until it is read.
-A file that `--force` replaces keeps its mode, a link its target; a pipe is written into.
+is asked for. A number that no float holds is refused, not made infinity, and so is an object with a
+key twice, inside of nested values too. A file of JSON without a row names no columns and is
+refused, where CSV has its header. Texts are UTF-8, unless `--encoding` says what they are. JSON has
+no word for NaN and infinities: `export` writes null, and says so on stderr. Columns that only some
+files have, or that the table has not, are taken with `--merge-schema`. Parquet and Arrow files take
+the types of the table that they are appended to where no value changes by that; an Arrow file (not
+a stream) holds values in the place of dictionaries. CSV from stdin is kept in a temporary file
+until it is read. A file that `--force` replaces keeps its mode, a link its target; a pipe is
+written into.
 
 **Errors** go to stderr, one line each; a wrong command line adds where to find help.
 `LANCEWOOD_DEBUG=1` adds the traceback.

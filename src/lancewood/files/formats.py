@@ -207,11 +207,11 @@ class _Waiting(io.RawIOBase):
 
 def inexact(name: str, column: str, number: str) -> InvalidInputError:
     """The error for a whole number in a column that was guessed to be floats."""
-    shown = number if len(number) <= 40 else f"{number[:37]}..."
     return InvalidInputError(
-        f"{name}: column {column!r} was guessed to be double, which cannot hold {shown} exactly; "
-        f"give it a type: --cast '{column}:uint64', '{column}:decimal128(38, 0)', "
-        f"'{column}:string', or '{column}:double' to round; nothing was changed",
+        f"{name}: column {column!r} was guessed to be double, which cannot hold "
+        f"{shortened(number)} exactly; give it a type: --cast '{column}:uint64', "
+        f"'{column}:decimal128(38, 0)', '{column}:string', or '{column}:double' to round; nothing "
+        "was changed",
         file=name,
         column=column,
     )
@@ -219,13 +219,22 @@ def inexact(name: str, column: str, number: str) -> InvalidInputError:
 
 def overflowing(name: str, column: str, number: str, kind: pa.DataType) -> InvalidInputError:
     """The error for a number that is too large for a column of floats."""
-    shown = number if len(number) <= 40 else f"{number[:37]}..."
     return InvalidInputError(
-        f"{name}: column {column!r}: {shown} is larger than any {kind} but infinity; keep it as "
-        f"text: --cast '{column}:string'; nothing was changed",
+        f"{name}: column {column!r}: {too_large(number, kind)}; keep it as text: "
+        f"--cast '{column}:string'; nothing was changed",
         file=name,
         column=column,
     )
+
+
+def too_large(number: str, kind: pa.DataType) -> str:
+    """What an error says of a number of which a type makes infinity."""
+    return f"{shortened(number)} is larger than any {kind} but infinity"
+
+
+def shortened(text: str) -> str:
+    """The beginning of a text, as an error shows it."""
+    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def is_beyond(number: float, kind: pa.DataType) -> bool:

@@ -1,4 +1,4 @@
-"""Values as one line of strict JSON. Loads no Arrow."""
+"""Values as one line of JSON, which is strict where nothing else is said. Loads no Arrow."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ def finite_json_text(document: object) -> str | None:
         return None
 
 
+def json_text_with_nan(document: object) -> str:
+    """One line of JSON with the words NaN, Infinity and -Infinity, which strict JSON has not."""
+    return _encode_all(document)
+
+
 def _plain(value: object) -> object:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
@@ -32,6 +37,7 @@ def _plain(value: object) -> object:
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_plain).encode
+_encode_all = json.JSONEncoder(ensure_ascii=False, default=_plain).encode
 
 
 def _finite(value: Any) -> Any:

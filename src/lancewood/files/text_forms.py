@@ -1,7 +1,8 @@
 """How values are written in CSV and JSON, which have fewer types than a table, and read back.
 
 Bytes are base64. Times, dates and decimals are text, a duration is a number of its unit, a map is a
-list of objects with ``key`` and ``value``. In CSV, nested values are JSON.
+list of objects with ``key`` and ``value``. In CSV, nested values are JSON, in which NaN, Infinity
+and -Infinity are numbers.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import base64
 import binascii
 import decimal
 import json
+import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,7 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancewood.errors import InvalidInputError, UnsupportedError
-from lancewood.files.json_text import json_text
+from lancewood.files.formats import is_beyond, shortened, too_large
+from lancewood.files.json_text import json_text_with_nan
 
 _TEXT = pa.string()
 _OUT_OF_RANGE = "<value out of range"
@@ -100,7 +104,9 @@ def csv_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
 def _csv_text(value: Any) -> str | None:
     if value is None:
         return None
-    return base64.b64encode(value).decode() if isinstance(value, bytes) else json_text(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return json_text_with_nan(value)
 
 
 def safe_for_spreadsheets(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -212,7 +218,7 @@ def _value(value: Any, kind: pa.DataType) -> Any:
     if not _is_nested(kind):
         return _leaf(value, kind)
     if isinstance(value, str):
-        value = json.loads(value)
+        value = _decoded(value)
         if value is None:
             return None
     if pa.types.is_struct(kind):
@@ -227,6 +233,27 @@ def _value(value: Any, kind: pa.DataType) -> Any:
             (_value(e["key"], kind.key_type), _value(e["value"], kind.item_type)) for e in value
         ]
     return [_value(each, kind.value_type) for each in value]
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; raises ValueError for a key that it has twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        [(key, _)] = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"it has {key!r} twice")
+    return found
+
+
+def _finite(text: str) -> float:
+    """A number of JSON; raises ValueError where a double has it as infinity."""
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(too_large(text, pa.float64()))
+    return number
+
+
+_decoded = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_finite).decode
+"""The value of a text of JSON, in which NaN, Infinity and -Infinity are numbers."""
 
 
 def _check_keys(value: Any, known: set[str]) -> None:
@@ -248,6 +275,8 @@ def _leaf(value: Any, kind: pa.DataType) -> Any:
         fits = isinstance(value, bool)
     elif pa.types.is_floating(kind):
         fits = isinstance(value, int | float) and not isinstance(value, bool)
+        if fits and abs(value) != math.inf and is_beyond(value, kind):
+            raise ValueError(too_large(repr(value), kind))
     elif _takes_numbers(kind):
         fits = isinstance(value, int) and not isinstance(value, bool)
     elif is_text(kind):
@@ -268,8 +297,7 @@ def _takes_numbers(kind: pa.DataType) -> bool:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
+    return shortened(repr(value))
 
 
 def is_text(kind: pa.DataType) -> bool:

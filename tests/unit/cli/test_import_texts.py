@@ -89,6 +89,35 @@ def test_float_is_no_wider_than_it_is_said(lw_run: Lw, tmp_path: Path) -> None:
             assert f"1e39 is larger than any {name} but infinity" in lw_run(*said).err
 
 
+@pytest.mark.parametrize("nested", ["list<{}>", "struct<a: {}>"])
+@pytest.mark.parametrize(("number", "kind"), [("1e400", "double"), ("1e39", "float")])
+def test_number_beyond_its_type_is_refused_in_a_nested_value_of_csv(
+    lw_run: Lw, tmp_path: Path, nested: str, number: str, kind: str
+) -> None:
+    value = f"[{number}]" if nested.startswith("list") else f'{{""a"": {number}}}'
+    files = write(tmp_path, f'v,w\n"{value}",1\n')
+    cast = f"v:{nested.format(kind)}"
+    refused = lw_run("table", "import", tmp_path / "t.lance", *files, "--cast", cast)
+    assert refused.code == 5
+    assert "0.csv: column 'v': " in refused.err
+    assert f"is larger than any {kind} but infinity" in refused.err
+    assert not lw.exists(tmp_path / "t.lance")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text"),
+    [("csv", 'v,w\n"{""a"": 1, ""a"": 2}",1\n'), ("json", '{"v": {"a": 1, "a": 2}}\n')],
+)
+def test_key_that_a_struct_has_twice_is_refused(
+    lw_run: Lw, tmp_path: Path, suffix: str, text: str
+) -> None:
+    files = write(tmp_path, text, suffix=suffix)
+    cast = "--cast", "v:struct<a: int64>"
+    refused = lw_run("table", "import", tmp_path / "t.lance", *files, *cast)
+    assert refused.code == 5
+    assert "twice" in refused.err
+
+
 def test_infinity_and_nan_that_are_spelt_out_are_values(lw_ok: Lw, tmp_path: Path) -> None:
     files = write(tmp_path, "x,y\n1.5,1\ninf,1\n-Infinity,1\nnan,1\n")
     lw_ok("table", "import", tmp_path / "t.lance", *files, "--cast", "x:double")
@@ -110,6 +139,23 @@ def test_export_to_json_says_which_numbers_it_has_no_word_for(lw_ok: Lw, tmp_pat
     lw.create(tmp_path / "u.lance", pa.table({"x": [1.5]}))
     silent = lw_ok("table", "export", tmp_path / "u.lance", "-", "--format", "json")
     assert "finite" not in silent.err
+
+
+def test_nested_numbers_that_are_not_finite_come_back_from_csv_and_are_noted_for_json(
+    lw_ok: Lw, tmp_path: Path
+) -> None:
+    kind = pa.struct({"a": pa.float32(), "b": pa.list_(pa.float64())})
+    values = [{"a": math.nan, "b": [1.0, math.inf, None]}, {"a": 1.5, "b": [-math.inf]}, None]
+    rows = pa.table({"v": pa.array(values, kind), "l": [[1.5], [math.nan], [2.5]]})
+    lw.create(tmp_path / "t.lance", rows)
+    silent = lw_ok("table", "export", tmp_path / "t.lance", tmp_path / "t.csv")
+    assert "finite" not in silent.err
+    lw.create(tmp_path / "u.lance", rows.slice(0, 0))
+    lw_ok("table", "import", tmp_path / "u.lance", tmp_path / "t.csv", "--mode", "append")
+    # Texts are compared because NaN equals nothing.
+    assert str(stored(tmp_path / "u.lance")) == str(rows.to_pylist())
+    noted = lw_ok("table", "export", tmp_path / "t.lance", tmp_path / "t.jsonl")
+    assert noted.err.startswith("2 rows with a number that is not finite")
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "windows-1252", "utf-16"])

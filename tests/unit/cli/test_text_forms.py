@@ -3,6 +3,9 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import json
+import math
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -81,9 +84,14 @@ def test_a_value_that_goes_out_as_json_comes_back(kind: pa.DataType, value: Any)
 
 @pytest.mark.parametrize(("kind", "value"), CASES, ids=IDS)
 def test_a_value_that_goes_out_as_csv_comes_back(kind: pa.DataType, value: Any) -> None:
+    rows = batch(kind, value)
+    assert through_csv(rows, kind).equals(rows.column(0))
+
+
+def through_csv(rows: pa.RecordBatch, kind: pa.DataType) -> Any:
+    """The column of the rows, written as CSV and read again."""
     import pyarrow.csv as csv
 
-    rows = batch(kind, value)
     buffer = pa.BufferOutputStream()
     csv.write_csv(csv_batch(rows), buffer)
     read = csv.read_csv(
@@ -96,7 +104,31 @@ def test_a_value_that_goes_out_as_csv_comes_back(kind: pa.DataType, value: Any) 
             quoted_strings_can_be_null=False,
         ),
     )
-    assert from_read(read.column(0).combine_chunks(), kind).equals(rows.column(0))
+    return from_read(read.column(0).combine_chunks(), kind)
+
+
+NOT_FINITE = [1.5, math.nan, math.inf, -math.inf, None]
+
+
+@pytest.mark.parametrize("number", [pa.float16(), pa.float32(), pa.float64()], ids=str)
+@pytest.mark.parametrize(
+    ("nested", "value"),
+    [
+        (pa.list_, NOT_FINITE),
+        (pa.large_list, NOT_FINITE),
+        (lambda number: pa.list_(number, 5), NOT_FINITE),
+        (lambda number: pa.struct({"a": number, "b": pa.list_(number)}), {"a": math.nan, "b": []}),
+        (lambda number: pa.map_(pa.string(), number), [("k", math.nan), ("l", -math.inf)]),
+    ],
+    ids=["list", "large list", "fixed-size list", "struct", "map"],
+)
+def test_number_that_is_not_finite_comes_back_from_a_nested_value_in_csv(
+    number: pa.DataType, nested: Callable[[pa.DataType], pa.DataType], value: Any
+) -> None:
+    kind = nested(number)
+    rows = batch(kind, value)
+    # Texts are compared because NaN equals nothing.
+    assert str(through_csv(rows, kind)) == str(rows.column(0))
 
 
 def test_json_text_that_is_stored_is_text() -> None:
@@ -149,3 +181,32 @@ def test_a_sliced_batch_goes_out_as_its_rows() -> None:
 def test_a_text_that_is_no_such_value_is_refused(text: str, kind: pa.DataType) -> None:
     with pytest.raises(InvalidInputError, match="cannot be"):
         from_read(pa.array([text]), kind)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "told"),
+    [
+        ("[1e400]", pa.list_(pa.float64()), "1e400 is larger than any double but infinity"),
+        ("[-1e400]", pa.list_(pa.float32()), "-1e400 is larger than any double but infinity"),
+        ("[1e39]", pa.list_(pa.float32()), r"1e\+39 is larger than any float but infinity"),
+        ("[1" + "0" * 39 + "]", pa.list_(pa.float32()), "larger than any float but infinity"),
+        ("[65520]", pa.list_(pa.float16(), 1), "65520 is larger than any halffloat but infinity"),
+        ('{"x": [1e39]}', pa.struct({"x": pa.list_(pa.float32())}), "larger than any float but"),
+        ('[{"key": "k", "value": 1e39}]', pa.map_(pa.string(), pa.float32()), "larger than any"),
+        ('{"a": 1, "a": 2}', pa.struct({"a": pa.int64()}), "it has 'a' twice"),
+        ('[{"a": 1, "a": 1}]', pa.list_(pa.struct({"a": pa.int64()})), "it has 'a' twice"),
+        ('[{"key": 1, "key": 2, "value": 3}]', pa.map_(pa.int8(), pa.int8()), "'key' twice"),
+    ],
+)
+def test_nested_value_that_would_not_be_kept_as_it_is_written_is_refused(
+    text: str, kind: pa.DataType, told: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=told):
+        from_read(pa.array([text]), kind)
+
+
+def test_largest_number_of_a_type_is_read_in_a_nested_value() -> None:
+    kind = pa.struct({"h": pa.float16(), "f": pa.float32(), "d": pa.float64()})
+    largest = {"h": 65504.0, "f": float(2**128 - 2**104), "d": sys.float_info.max}
+    rows = batch(kind, largest)
+    assert through_csv(rows, kind).equals(rows.column(0))

@@ -131,9 +131,9 @@ def export_command(
     """Write rows to a file or to stdout.
 
     Parquet, CSV, JSON lines, Arrow. In CSV and JSON bytes are base64, times and decimals are text;
-    in CSV what is nested is JSON. JSON has no word for NaN and infinities: they are null there, and
-    a note on stderr says so. The file gets its name when it is complete. Columns of blobs are
-    refused: leave them out with --columns.
+    in CSV what is nested is JSON, with NaN, Infinity and -Infinity. JSON files have no word for
+    these: they are null there, and a note on stderr says so. The file gets its name when it is
+    complete. Columns of blobs are refused: leave them out with --columns.
 
     A spreadsheet runs a text such as =cmd|… in a CSV file as a formula. With --safe texts and names
     that begin with = + - @, a tab or a carriage return get an apostrophe before them, and are no
