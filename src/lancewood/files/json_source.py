@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from lancewood.errors import InvalidInputError
 from lancewood.files.formats import (
     BLOCK_BYTES,
+    FLOAT_ENDS,
     GUESSED,
     STDIN,
     bytes_of,
@@ -35,15 +36,13 @@ from lancewood.files.formats import (
     stdin_bytes,
 )
 from lancewood.files.json_guards import check_rows
-from lancewood.files.text_forms import json_read_type
+from lancewood.files.text_forms import is_list, json_read_type
 
 _LARGEST = 256 << 20
 _MARK = b"\xef\xbb\xbf"
 _ZONED = "^.{11}.*[Z+-]"
 """A timestamp whose time of day is followed by a zone."""
 _skip_blanks = re.compile(r"[ \t\r\n]*").match
-_may_be_beyond = re.compile(rb"[0-9][eE]\+?[0-9]{3}|[0-9]{309}").search
-_may_be_beyond_narrow = re.compile(rb"[0-9][eE]\+?[0-9]|[0-9]{5}").search
 _has_long_number = re.compile(rb"[:,\[\s]-?[0-9]{16,}\s*[,}\]]").search
 _scan_element = json.JSONDecoder(parse_int=str).raw_decode  # the numbers are not needed
 
@@ -74,10 +73,11 @@ class JsonSource:
                 found = find_inexact(block, guesses)
                 if found is not None:
                     raise inexact(self.name, *found)
-                found = find_overflow(block, floats)
+                rows = _read(block, types, "error")
+                found = find_overflow(block, rows, floats)
                 if found is not None:
                     raise overflowing(self.name, *found, floats[found[0]])
-                yield from _read(block, types, "error").to_batches()
+                yield from rows.to_batches()
 
     def _blocks(self) -> Iterator[bytes]:
         opened: AbstractContextManager[IO[bytes]] = (
@@ -133,11 +133,9 @@ def _zoned(texts: Any, kind: pa.DataType) -> pa.DataType:
 
 
 def _holds(kind: pa.DataType, test: Any) -> bool:
-    if pa.types.is_struct(kind):
-        return any(_holds(each.type, test) for each in kind)
-    if pa.types.is_list(kind):
-        return _holds(kind.value_type, test)
-    return bool(test(kind))
+    """Whether a type, or one that is nested in it, passes the test."""
+    below = (kind.field(at).type for at in range(kind.num_fields))
+    return bool(test(kind)) or any(_holds(each, test) for each in below)
 
 
 def json_blocks(stream: IO[bytes], name: str, block: int) -> Iterator[bytes]:
@@ -262,17 +260,32 @@ def find_inexact(block: bytes, floats: Mapping[str, pa.DataType]) -> tuple[str, 
     return _find_marked(block, floats, _scan_row)
 
 
-def find_overflow(block: bytes, floats: Mapping[str, pa.DataType]) -> tuple[str, str] | None:
-    """The column and the text of the first number that its type holds as infinity alone."""
-    is_narrow = any(_holds(kind, _is_narrow) for kind in floats.values())
-    search = _may_be_beyond_narrow if is_narrow else _may_be_beyond
-    if not floats or not search(block):
-        return None
-    return _find_marked(block, floats, _scan_numbers)
+def find_overflow(
+    block: bytes, rows: pa.Table, floats: Mapping[str, pa.DataType]
+) -> tuple[str, str] | None:
+    """The column and the text of the first number that its type holds as infinity alone.
+
+    ``rows`` are what Arrow has read from the block, which says fast that there is most likely none.
+    """
+    beyond = {
+        name: kind
+        for name, kind in floats.items()
+        if _holds_beyond(rows.column(name).combine_chunks(), kind)
+    }
+    return _find_marked(block, beyond, _scan_numbers) if beyond else None
 
 
-def _is_narrow(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_floating(kind) and kind.bit_width < 64)
+def _holds_beyond(values: Any, kind: pa.DataType) -> bool:
+    """Whether numbers that were read are infinite, or would be as the wanted type."""
+    if pa.types.is_floating(kind):
+        beyond = pc.greater_equal(pc.abs(values), FLOAT_ENDS[kind.bit_width])
+        return bool(pc.any(beyond).as_py())
+    if pa.types.is_struct(kind):
+        fields = zip(values.flatten(), kind, strict=True)
+        return any(_holds_beyond(field, each.type) for field, each in fields)
+    if pa.types.is_map(kind):
+        return _holds_beyond(values.flatten(), kind.field(0).type)
+    return is_list(kind) and _holds_beyond(values.flatten(), kind.value_type)
 
 
 def _find_marked(
@@ -325,6 +338,9 @@ def _marked_in(value: Any, kind: pa.DataType) -> str | None:
     below: Iterator[tuple[Any, pa.DataType]] = iter(())
     if isinstance(value, dict) and pa.types.is_struct(kind):
         below = ((value.get(each.name), each.type) for each in kind)
-    elif isinstance(value, list) and pa.types.is_list(kind):
+    elif isinstance(value, list) and pa.types.is_map(kind):
+        entry = pa.struct({"key": kind.key_type, "value": kind.item_type})
+        below = ((each, entry) for each in value)
+    elif isinstance(value, list) and is_list(kind):
         below = ((each, kind.value_type) for each in value)
     return next((found for each in below if (found := _marked_in(*each))), None)

@@ -81,7 +81,7 @@ def _is_out_of_range(plain: Any, kind: pa.DataType) -> bool:
     if pa.types.is_map(kind):
         key, value = plain.flatten().flatten()
         return _is_out_of_range(key, kind.key_type) or _is_out_of_range(value, kind.item_type)
-    return _is_list(kind) and _is_out_of_range(plain.flatten(), kind.value_type)
+    return is_list(kind) and _is_out_of_range(plain.flatten(), kind.value_type)
 
 
 def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -318,14 +318,14 @@ def is_bytes(kind: pa.DataType) -> bool:
     )
 
 
-def _is_list(kind: pa.DataType) -> bool:
+def is_list(kind: pa.DataType) -> bool:
     return bool(
         pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     )
 
 
 def _is_nested(kind: pa.DataType) -> bool:
-    return _is_list(kind) or bool(pa.types.is_struct(kind) or pa.types.is_map(kind))
+    return is_list(kind) or bool(pa.types.is_struct(kind) or pa.types.is_map(kind))
 
 
 def _holds_special(kind: pa.DataType) -> bool:
@@ -333,7 +333,7 @@ def _holds_special(kind: pa.DataType) -> bool:
     if is_bytes(kind) or pa.types.is_map(kind):
         return True
     below = [each.type for each in kind] if pa.types.is_struct(kind) else []
-    below += [kind.value_type] if _is_list(kind) else []
+    below += [kind.value_type] if is_list(kind) else []
     return any(
         pa.types.is_time(each) or pa.types.is_dictionary(each) or _holds_special(each)
         for each in below

@@ -105,6 +105,36 @@ def test_number_beyond_its_type_is_refused_in_a_nested_value_of_csv(
 
 
 @pytest.mark.parametrize(
+    ("kind", "value", "number"),
+    [
+        ("list<float>", "[1, 1e39]", "1e39"),
+        ("large_list<float>", "[1, 1e39]", "1e39"),
+        ("fixed_size_list<float>[2]", "[1, -1e39]", "-1e39"),
+        ("fixed_size_list<halffloat>[1]", "[65520]", "65520"),
+        ("map<string, float>", '[{"key": "k", "value": 1e39}]', "1e39"),
+        ("list<struct<a: double>>", f'[{{"a": 1{"0" * 309}}}]', f"1{'0' * 36}..."),
+    ],
+)
+def test_number_beyond_its_type_is_refused_in_a_nested_value_of_json(
+    lw_run: Lw, tmp_path: Path, kind: str, value: str, number: str
+) -> None:
+    files = write(tmp_path, f'{{"v": null}}\n{{"v": {value}}}\n', suffix="json")
+    refused = lw_run("table", "import", tmp_path / "t.lance", *files, "--cast", f"v:{kind}")
+    assert refused.code == 5
+    assert f"0.json: column 'v': {number} is larger than any " in refused.err
+    assert not lw.exists(tmp_path / "t.lance")
+
+
+@pytest.mark.parametrize("kind", ["list<float>", "fixed_size_list<halffloat>[4]"])
+def test_infinity_that_is_spelt_out_is_a_value_in_json(
+    lw_ok: Lw, tmp_path: Path, kind: str
+) -> None:
+    files = write(tmp_path, '{"v": [NaN, Infinity, -Infinity, 65504]}\n', suffix="json")
+    lw_ok("table", "import", tmp_path / "t.lance", *files, "--cast", f"v:{kind}")
+    assert str(stored(tmp_path / "t.lance")) == "[{'v': [nan, inf, -inf, 65504.0]}]"
+
+
+@pytest.mark.parametrize(
     ("suffix", "text"),
     [("csv", 'v,w\n"{""a"": 1, ""a"": 2}",1\n'), ("json", '{"v": {"a": 1, "a": 2}}\n')],
 )
