@@ -146,9 +146,8 @@ class BringingVerbs:
         next merge of that name, and go with it. A decision on a row that has changed since decides
         nothing.
         """
-        from lancewood.jobs.uniting.decisions import Decision
         from lancewood.jobs.uniting.resolving import Resolve
-        from lancewood.repo.bringing.uniting import check_decision
+        from lancewood.repo.bringing.uniting import checked_decision
         from lancewood.repo.decisions import add_decision
         from lancewood.repo.identity import author_of
 
@@ -157,8 +156,7 @@ class BringingVerbs:
         given = Resolve.of(resolve)
         if where is not None:
             given = self._matching(name, table, given, where, into)
-        decision = Decision.of(given)
-        check_decision(context, into, name, table, given)
+        decision = checked_decision(context, into, name, table, given)
         return add_decision(context, into, name, table, decision, author=by)
 
     def _matching(self, name: str, table: str, given: Resolve, where: str, into: str) -> Resolve:

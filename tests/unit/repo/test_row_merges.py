@@ -455,3 +455,23 @@ def test_a_merge_that_leaves_nothing_to_do_has_no_notes(repo: lw.Repository) -> 
     update(repo, "exp", "id = 1", name="'gull'")
     update(repo, "main", "id = 1", seen="7")
     assert repo.merge("exp").notes == ()
+
+
+def test_a_kept_value_is_for_a_column_that_is_called_as_a_part_of_conflicts(
+    tmp_path: Path, unsynced: None
+) -> None:
+    repo = lw.Repository.init(tmp_path / "lake")
+    with repo.transaction("main", message="day 1") as changes:
+        changes.create_table("birds", pa.table({"id": [1, 2], "_kind": [0, 0], "take": [0, 0]}))
+    repo.branches.create("exp")
+    for branch, value in (("main", 1), ("exp", 2)):
+        with repo.transaction(branch, message="day 2") as changes:
+            changes.table("birds").update({"_kind": str(value), "take": str(value)})
+    first, second = repo.conflicts("exp")["birds"].to_arrow().to_pylist()
+    given = [{"_conflict": first["_conflict"], "take": "ours", "_kind": 7, "merged.take": 8}]
+    repo.resolve("exp", "birds", given)
+    given = [{"_conflict": second["_conflict"], "take": "theirs", "_kind": 9}]
+    ((_, counts),) = repo.merge("exp", resolve=given).merged
+    assert (counts.resolved, counts.stale) == (2, 0)
+    found = repo.at().table("birds").to_arrow().sort_by("id").select(["_kind", "take"])
+    assert found.to_pylist() == [{"_kind": 7, "take": 8}, {"_kind": 9, "take": 2}]

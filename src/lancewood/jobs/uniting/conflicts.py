@@ -36,6 +36,8 @@ UPDATE_UPDATE, UPDATE_DELETE = "update/update", "update/delete"
 DELETE_UPDATE, INSERT_INSERT = "delete/update", "insert/insert"
 ONE_KEY = "key"
 """Different rows of both sides got one primary key."""
+KINDS = frozenset({UPDATE_UPDATE, UPDATE_DELETE, DELETE_UPDATE, INSERT_INSERT, ONE_KEY})
+"""What ``_kind`` of a conflict may be."""
 TO_DECIDE = "; conflicts() shows them, resolve= decides them"
 """What the error says after the conflicts of a table."""
 

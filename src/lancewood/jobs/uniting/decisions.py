@@ -21,8 +21,9 @@ import pyarrow as pa
 from lancewood.errors import InvalidInputError
 from lancewood.files.text_forms import check_in_range, from_json, plain_batch
 from lancewood.jobs.uniting.conflicts import CONFLICT
+from lancewood.jobs.uniting.decided_columns import TAKE, named_value, told_apart, value_columns
 from lancewood.jobs.uniting.plan import Uniting
-from lancewood.jobs.uniting.resolving import TAKE, Resolve
+from lancewood.jobs.uniting.resolving import Resolve
 
 _RULES, _ROWS, _VALUES = "rules", "rows", "values"
 _RULE_NAMES = tuple(each.name for each in fields(Resolve) if each.name != "decisions")
@@ -109,7 +110,8 @@ def decided(uniting: Uniting, decisions: Sequence[Decision]) -> Uniting:
     known = [*decisions, *([Decision(own)] if own else ())]
     found = replace(uniting, resolve=united_rules(known))
     if given.decisions is not None:
-        known += [Decision(rows=rows)] if (rows := _decided(given.decisions)) else []
+        rows = _decided(told_apart(given.decisions, found.shape.deciding.schema))
+        known += [Decision(rows=rows)] if rows else []
     typed = united_rows(known, found.shape.deciding.shape.values)
     return replace(found, resolve=replace(found.resolve, decisions=typed))
 
@@ -151,7 +153,7 @@ def _typed(rows: Sequence[DecidedRow], values: pa.Schema) -> pa.Table:
             )
         kind = values.field(name).type
         try:
-            columns[name] = from_json([each.values.get(name) for each in rows], kind)
+            columns[named_value(name)] = from_json([each.values.get(name) for each in rows], kind)
         except InvalidInputError as cause:
             raise InvalidInputError(
                 f"a decision on column {name!r}: {cause.message}; forget the decisions, and decide "
@@ -164,12 +166,13 @@ def _typed(rows: Sequence[DecidedRow], values: pa.Schema) -> pa.Table:
 def _decided(decisions: pa.Table) -> tuple[DecidedRow, ...]:
     """Decided rows, with values of JSON; a null gives no value, and a row without any decides
     nothing."""
-    found = []
+    given, found = value_columns(decisions), []
     for batch in decisions.to_batches():
         check_in_range(batch)
         for row in plain_batch(batch).to_pylist():
-            conflict, take = row.pop(CONFLICT), row.pop(TAKE, None)
-            values = {name: _json(each) for name, each in row.items() if each is not None}
+            conflict, take = row[CONFLICT], row.get(TAKE)
+            cells = ((name, row[column]) for name, column in given.items())
+            values = {name: _json(each) for name, each in cells if each is not None}
             if take is not None or values:
                 found.append(DecidedRow(conflict, take, values))
     return tuple(found)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
@@ -29,22 +28,23 @@ from lancewood.jobs.uniting.cell_rules import (
     needed,
     speaking,
 )
-from lancewood.jobs.uniting.conflicts import COLUMNS, CONFLICT, KEY, KIND, SIDES, Sides
-from lancewood.model.schema import ROW_ID
+from lancewood.jobs.uniting.conflicts import CONFLICT, SIDES, Sides
+from lancewood.jobs.uniting.decided_columns import (
+    TAKE,
+    names_decided,
+    that_decide,
+    told_apart,
+    value_columns,
+    without_listing,
+)
 
 Side: TypeAlias = Literal["ours", "theirs", "base"]
 Deletes: TypeAlias = Literal["win", "lose"]
 ColumnChoice: TypeAlias = Literal["ours", "theirs", "drop", "keep"]
 
 EACH = "*"
-TAKE = "take"
 DELETE = "delete"
 _TAKES = (*SIDES, DELETE)
-_SHOWN = frozenset({KIND, ROW_ID, COLUMNS})
-_SHOWN_WHOLE = frozenset({KEY, *SIDES})
-"""What conflicts are shown with: decisions may carry it along, and it decides nothing. The latter
-are structs, or objects of JSON in a file of text: the columns of a table may have these names. In
-CSV they are a column for each field, as ``ours.label``, and no column of a table has a dot."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,10 +56,11 @@ class Resolve:
 
     decisions: Any = field(default=None, repr=False)
     """Arrow data, a DataFrame of Spark, or a list of mappings, with ``_conflict`` and ``take``
-    (``ours``, ``theirs``, ``base``, ``delete``), or with values by the names of columns; a null
-    gives no value, and what conflicts are shown with is passed over: ``base``, ``ours``, ``theirs``
-    and ``key`` with structs in them, which give no value to columns of these names. A decision on a
-    conflict that is not there decides nothing."""
+    (``ours``, ``theirs``, ``base``, ``delete``), or with values by the names of columns, as
+    ``label`` or ``merged.label``; a null gives no value. What conflicts are shown with (``_kind``,
+    ``key``, ``ours``, …) is passed over. Where a column of the table is called so too, its values
+    count, and what may be either is refused: there, write ``merged.key``. A decision on a conflict
+    that is not there decides nothing."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """By column: a side, or SQL over ``base``, ``ours`` and ``theirs``, as ``ours.n + theirs.n -
     base.n``. ``"*"`` is each column without a rule of its own, and those words its cell there, as
@@ -141,8 +142,8 @@ class Resolve:
 
 
 def _as_decisions(data: Any) -> pa.Table:
-    """Decisions as Arrow: ``_conflict``, ``take`` and values, without what is only shown, and
-    without rows that decide nothing."""
+    """Decisions as Arrow: ``_conflict``, ``take`` and values, without rows that decide nothing.
+    Columns that only show conflicts are still there where the table may have such columns."""
     found = _as_table(data)
     if CONFLICT not in found.schema.names:
         raise InvalidInputError(
@@ -151,29 +152,14 @@ def _as_decisions(data: Any) -> pa.Table:
         )
     if len(set(found.schema.names)) < found.num_columns:
         raise InvalidInputError("a column of the decisions is there twice")
-    shown = [name for name in found.schema.names if _is_shown(name, found.column(name))]
-    found = found.drop_columns(shown).combine_chunks()
+    found = without_listing(found).combine_chunks()
     for name in {CONFLICT, TAKE}.intersection(found.schema.names):
         at = found.schema.get_field_index(name)
         found = found.set_column(at, name, _as_text(name, found.column(name)))
     _check_conflicts(found.column(CONFLICT))
-    if TAKE in found.schema.names:
-        _check_takes(found)
-    is_decided = [each.is_valid() for each in found.drop_columns([CONFLICT]).columns]
-    return found.filter(reduce(pc.or_, is_decided)) if is_decided else found.slice(0, 0)
-
-
-def _is_shown(name: str, column: Any) -> bool:
-    """Whether a column of decisions is what conflicts are shown with, and no value."""
-    if name in _SHOWN or (name.partition(".")[0] in _SHOWN_WHOLE and "." in name):
-        return True
-    if name not in _SHOWN_WHOLE:
-        return False
-    kind = column.type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        return bool(pa.types.is_struct(kind) or pa.types.is_null(kind))
-    texts = (each for each in column.to_pylist() if each)
-    return all(each.startswith("{") and each.endswith("}") for each in texts)
+    _check_takes(found)
+    _ = value_columns(found)
+    return that_decide(found)
 
 
 def _as_table(data: Any) -> pa.Table:
@@ -229,6 +215,8 @@ def _check_conflicts(names: Any) -> None:
 
 
 def _check_takes(decisions: pa.Table) -> None:
+    if TAKE not in decisions.schema.names:
+        return
     takes = decisions.column(TAKE)
     known = pc.or_(pc.is_in(takes, pa.array(_TAKES)), pc.is_null(takes))
     bad = decisions.filter(pc.invert(known))
@@ -238,9 +226,9 @@ def _check_takes(decisions: pa.Table) -> None:
             f"{bad.column(TAKE)[0].as_py()!r} for conflict {bad.column(CONFLICT)[0].as_py()!r}"
         )
     deleted = decisions.filter(pc.fill_null(pc.equal(takes, DELETE), False))
-    for name in value_names(decisions):
-        if deleted.column(name).null_count < deleted.num_rows:
-            at = pc.index(deleted.column(name).is_valid(), True).as_py()
+    for name, given in value_columns(decisions).items():
+        if deleted.column(given).null_count < deleted.num_rows:
+            at = pc.index(deleted.column(given).is_valid(), True).as_py()
             raise InvalidInputError(
                 f"conflict {deleted.column(CONFLICT)[at].as_py()!r} is decided by take='delete' "
                 f"and a value for {name!r}; one of them",
@@ -250,14 +238,7 @@ def _check_takes(decisions: pa.Table) -> None:
 
 def decided_names(resolve: Resolve) -> frozenset[str]:
     """The conflicts that are decided one by one."""
-    if resolve.decisions is None:
-        return frozenset()
-    return frozenset(resolve.decisions.column(CONFLICT).to_pylist())
-
-
-def value_names(decisions: pa.Table) -> list[str]:
-    """The columns that decisions give values for."""
-    return [each for each in decisions.schema.names if each not in (CONFLICT, TAKE)]
+    return frozenset() if resolve.decisions is None else names_decided(resolve.decisions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,7 +285,8 @@ class Rules:
         if TAKE in known.schema.names:
             said = chosen.column(TAKE)
             takes = [(each, _mask(pc.fill_null(pc.equal(said, each), False))) for each in _TAKES]
-        values = {each: _one(chosen.column(each)) for each in value_names(known)}
+        given = value_columns(known).items()
+        values = {name: _one(chosen.column(column)) for name, column in given}
         return Found(names.filter(index.is_valid()).to_pylist(), tuple(takes), values)
 
     def wins(self, sides: Sides, rows: Ints) -> Mask:
@@ -369,7 +351,10 @@ class Rules:
 
     def _fitted(self, decisions: pa.Table) -> pa.Table:
         """The decisions, with values as the columns have them."""
-        for name in value_names(decisions):
+        opaque = [pa.field(each, pa.large_binary()) for each in sorted(self._opaque)]
+        decisions = told_apart(decisions, pa.schema([*self._values, *opaque]))
+        _check_takes(decisions)
+        for name, given in value_columns(decisions).items():
             self._check_column(name, "decisions")
             if name in self._opaque:
                 raise InvalidInputError(
@@ -377,15 +362,15 @@ class Rules:
                     column=name,
                 )
             target = self._values.field(name).type
-            column = _one(decisions.column(name))
+            column = _one(decisions.column(given))
             try:
                 made = given_as(column, target)
             except InvalidInputError as cause:
                 raise InvalidInputError(
                     f"decisions: column {name!r}: {cause.message}", column=name
                 ) from cause
-            at = decisions.schema.get_field_index(name)
-            decisions = decisions.set_column(at, pa.field(name, target), made)
+            at = decisions.schema.get_field_index(given)
+            decisions = decisions.set_column(at, pa.field(given, target), made)
         return decisions
 
 

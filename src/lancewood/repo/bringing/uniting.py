@@ -11,6 +11,8 @@ import uuid as uuids
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
+
 from lancewood.engine.snapshot import (
     Snapshot,
     has_settled_ids,
@@ -25,9 +27,10 @@ from lancewood.jobs.diffing.plan import nothing_before
 from lancewood.jobs.runner import LocalRunner, Runner
 from lancewood.jobs.uniting.bases import Bases
 from lancewood.jobs.uniting.composing import Union
+from lancewood.jobs.uniting.decided_columns import told_apart, value_columns
 from lancewood.jobs.uniting.decisions import Decision, decided
 from lancewood.jobs.uniting.plan import Detect, Preparing, Uniting
-from lancewood.jobs.uniting.resolving import EACH, Resolve, decided_names, value_names
+from lancewood.jobs.uniting.resolving import EACH, Resolve, decided_names
 from lancewood.jobs.uniting.unite import united_config
 from lancewood.model.transaction import HeadChanges, Transaction
 from lancewood.repo.bringing.next_state import JudgedWork
@@ -248,19 +251,24 @@ def standing(context: RepoContext, branch: str, name: str, tip: Hash | None) -> 
     return load_snapshot(location)
 
 
-def check_decision(
+def checked_decision(
     context: RepoContext, into: str, name: str, table: str, resolve: Resolve
-) -> None:
-    """Raise NotFoundError for a table, and InvalidInputError for columns, that neither the branch
-    nor what is merged into it has: nothing can be decided about them."""
+) -> Decision:
+    """What is decided about a table, to be kept. Raises NotFoundError for a table, and
+    InvalidInputError for columns, that neither the branch nor what is merged into it has: nothing
+    can be decided about them."""
     tip, theirs = context.tip(into), context.commit(name)
     context.check_table(table, tip, theirs)
-    known = set[str]()
+    states = []
     if context.tree(tip).find(table) is not None:
-        known.update(standing(context, into, table, tip).schema.by_name)
+        states.append(standing(context, into, table, tip))
     pin = context.tree(theirs).find(table)
     if pin is not None:
-        known.update(pinned_state(context, pin).schema.by_name)
+        states.append(pinned_state(context, pin))
+    known = {each.name: each for state in reversed(states) for each in state.arrow_schema}
+    if resolve.decisions is not None:
+        decisions = told_apart(resolve.decisions, pa.schema([*known.values()]))
+        resolve = replace(resolve, decisions=decisions)
     missing = [repr(each) for each in sorted(_named(resolve)) if not _is_in(each, known)]
     if missing:
         raise InvalidInputError(
@@ -268,6 +276,7 @@ def check_decision(
             f"table {table!r}: they are {', '.join(sorted(known))}",
             table=table,
         )
+    return Decision.of(resolve)
 
 
 def _fitting(resolve: Resolve, base: Snapshot, ours: Snapshot, theirs: Snapshot) -> Resolve:
@@ -278,7 +287,8 @@ def _fitting(resolve: Resolve, base: Snapshot, ours: Snapshot, theirs: Snapshot)
     columns = {name: rule for name, rule in resolve.columns.items() if name in {EACH, *merged}}
     decisions, schema = resolve.decisions, resolve.schema
     if decisions is not None:
-        others = [name for name in value_names(decisions) if name not in merged]
+        given = value_columns(decisions).items()
+        others = [column for name, column in given if name not in merged]
         decisions = decisions.drop_columns(others)
     if isinstance(schema, Mapping):
         schema = {name: each for name, each in schema.items() if _is_in(name, known)}
@@ -287,7 +297,7 @@ def _fitting(resolve: Resolve, base: Snapshot, ours: Snapshot, theirs: Snapshot)
 
 def _named(resolve: Resolve) -> set[str]:
     """The columns that rules and values are about."""
-    values = () if resolve.decisions is None else value_names(resolve.decisions)
+    values = () if resolve.decisions is None else value_columns(resolve.decisions)
     schema = resolve.schema if isinstance(resolve.schema, Mapping) else ()
     return {*resolve.columns, *values, *schema} - {EACH, ""}
 

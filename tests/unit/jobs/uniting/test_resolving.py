@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from datetime import date
 from typing import Any
@@ -14,7 +13,7 @@ from tests.unit.jobs.uniting.sides import Row, Three, results, sides_of
 import lancewood as lw
 from lancewood.errors import InvalidInputError
 from lancewood.jobs.uniting.deciding import Decided, Deciding, Fate
-from lancewood.jobs.uniting.resolving import Resolve
+from lancewood.jobs.uniting.resolving import Resolve, decided_names
 
 BIRDS = pa.schema(
     [
@@ -247,24 +246,94 @@ def test_a_large_number_of_an_unsigned_column_is_decided() -> None:
     assert found.decisions.column("seen").to_pylist() == [2**64 - 1, None]
 
 
-@pytest.mark.parametrize("name", ["key", "base", "ours", "theirs"])
-def test_a_column_that_is_called_as_a_part_of_conflicts_is_decided_by_a_value(name: str) -> None:
-    schema = pa.schema([("id", pa.int64()), (name, pa.string())])
-    rows: Three = ({"id": 7, name: "owl"}, {"id": 7, name: "auk"}, {"id": 7, name: "hen"})
-    shown = Deciding(schema, Resolve(), (("id",),), "birds").decide(sides_of([rows], schema))
-    (conflict,) = shown.conflicts.to_pylist()
+AMBIGUOUS = ["_kind", "_columns", "key", "base", "ours", "theirs"]
+"""Names of columns that conflicts are shown with, and that a table may have, too."""
+_REFUSED = "may be what conflicts are shown with, or values .* write values as 'merged"
 
-    def become(decision: dict[str, Any]) -> list[Any]:
-        found = Deciding(schema, Resolve.of([decision]), (("id",),), "birds")
-        return results(found.decide(sides_of([rows], schema)), [rows])
 
-    assert become({"_conflict": conflict["_conflict"], name: "emu"}) == [{"id": 7, name: "emu"}]
-    assert become({**conflict, "take": "theirs"}) == [rows[2]]
-    in_a_file = {key: json.dumps(each) for key, each in conflict.items()} | {
-        "_conflict": conflict["_conflict"],
-        "take": "theirs",
-    }
-    assert become(in_a_file) == [rows[2]]
+class Named:
+    """A row in conflict of a table with a column of any name and type."""
+
+    def __init__(self, name: str, kind: Any, values: list[Any]) -> None:
+        self.schema = pa.schema([("id", pa.int64()), (name, kind)])
+        base, ours, theirs = ({"id": 7, name: each} for each in values)
+        self.rows: Three = (base, ours, theirs)
+        self.name = name
+        (self.conflict,) = self._deciding(None).conflicts.to_pylist()
+
+    def _deciding(self, given: Any) -> Decided:
+        found = Deciding(self.schema, Resolve.of(given), (("id",),), "birds")
+        return found.decide(sides_of([self.rows], self.schema))
+
+    def become(self, **decision: Any) -> Any:
+        """What the column of the row becomes."""
+        given = [{"_conflict": self.conflict["_conflict"], **decision}]
+        (found,) = results(self._deciding(given), [self.rows])
+        return found[self.name]
+
+
+@pytest.mark.parametrize("name", AMBIGUOUS)
+@pytest.mark.parametrize(
+    ("kind", "values", "value"),
+    [
+        (pa.int64(), [0, 1, 2], 7),
+        (pa.string(), ["owl", "auk", "hen"], "emu"),
+        (pa.string(), ["{a}", "{b}", "{c}"], "{x}"),
+        (pa.struct([("x", pa.int64())]), [{"x": 0}, {"x": 1}, {"x": 2}], {"x": 7}),
+        (pa.list_(pa.string()), [["a"], ["b"], ["c"]], ["x"]),
+    ],
+)
+def test_a_column_that_is_called_as_a_part_of_conflicts_is_decided_by_a_value(
+    name: str, kind: Any, values: list[Any], value: Any
+) -> None:
+    row = Named(name, kind, values)
+    given = {name: value}
+    assert row.become(**given) == value
+    assert row.become(take="ours", **given) == value
+    assert row.become(**{f"merged.{name}": value}) == value
+    assert row.become(**row.conflict | {"take": "theirs"}) == values[2]
+    assert row.become(**row.conflict | given) == value
+    assert row.become(**row.conflict, **{f"merged.{name}": value}) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "values", "value"),
+    [
+        ("_kind", pa.string(), ["a", "b", "c"], "update/update"),
+        ("_columns", pa.string(), ["a", "b", "c"], "id, _columns"),
+        ("_columns", pa.list_(pa.string()), [["a"], ["b"], ["c"]], ["id"]),
+        ("base", pa.string(), ["a", "b", "c"], '{"id": 7, "base": "x"}'),
+        ("key", pa.struct([("id", pa.int64())]), [{"id": 0}, {"id": 1}, {"id": 2}], {"id": 7}),
+    ],
+)
+def test_a_column_that_may_show_conflicts_as_well_as_give_values_is_refused(
+    name: str, kind: Any, values: list[Any], value: Any
+) -> None:
+    row = Named(name, kind, values)
+    with pytest.raises(InvalidInputError, match=_REFUSED):
+        row.become(take="ours", **{name: value})
+    assert row.become(take="ours", **{f"merged.{name}": value}) == value
+
+
+def test_a_kind_of_conflicts_is_no_value_for_a_column_that_cannot_hold_it() -> None:
+    row = Named("_kind", pa.int64(), [0, 1, 2])
+    assert row.become(take="theirs", _kind="update/update") == 2
+
+
+@pytest.mark.parametrize("name", ["take", "_conflict"])
+def test_columns_called_as_those_of_decisions_are_decided_as_columns_of_the_merged_row(
+    name: str,
+) -> None:
+    row = Named(name, pa.int64(), [0, 1, 2])
+    assert row.become(**{f"merged.{name}": 7}) == 7
+
+
+def test_rows_that_only_show_a_conflict_decide_nothing() -> None:
+    shown = {"_conflict": "gone", "_kind": "update/update", "key": {"id": 7}}
+    for others in ({}, {"_columns": ["name"], "base": None, "ours": B, "theirs": B}):
+        given = Resolve.of([shown | others, {"_conflict": "b", "take": "ours"}])
+        assert decided_names(given) == {"b"}
+    assert decided_names(Resolve.of([{"_conflict": "gone", "base": "emu"}])) == {"gone"}
 
 
 @pytest.mark.parametrize(
@@ -322,6 +391,8 @@ def test_words_that_are_not_known_are_refused(fields: dict[str, Any], said: str)
         (Resolve(winner="seen > 1"), "winner: write ours.seen, theirs.seen or base.seen, not seen"),
         (Resolve(winner="theirs IS NULL"), "winner: .* speaks of a whole row"),
         ([{"_conflict": "a", "nam": "x"}], "decisions of resolve names 'nam'"),
+        ([{"_conflict": "a", "merged.nam": "x"}], "decisions of resolve names 'nam'"),
+        ([{"_conflict": "a", "name": "x", "merged.name": "y"}], "values for 'name' twice"),
         ([{"_conflict": "a", "name": 1}], "decisions: column 'name': int64 is no string"),
         ([{"_conflict": "a", "seen": 1.5}], "decisions: column 'seen'"),
         ([{"_conflict": "a", "day": "soon"}], "decisions: column 'day'"),
