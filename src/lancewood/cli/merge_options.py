@@ -5,29 +5,28 @@ One set for ``lw table merge-branch``, ``lw merge`` and their like.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
 
-import pyarrow as pa
 import typer
 
 import lancewood as lw
 from lancewood.cli import options
+from lancewood.cli.decision_files import read_decisions
 from lancewood.cli.file_options import DifferingRows
 from lancewood.cli.options import OptionSet
 from lancewood.cli.output import Output, counted, note
 from lancewood.cli.showing import ShownConflicts, note_stale, show_columns
-from lancewood.files.formats import STDIN, FileFormat, require_format
+from lancewood.files.formats import FileFormat, require_format
 from lancewood.files.sinks import STDOUT, check_target
-from lancewood.files.sources import ImportOptions, SourceFiles
 from lancewood.table import Conflicts
 
 _SIDES = ("ours", "theirs")
 _OF_COLUMNS = (*_SIDES, "drop", "keep")
-_DECISIONS = pa.schema([("_conflict", pa.string()), ("take", pa.string())])
-"""Read as text, whatever the digits look like."""
+FindConflicts: TypeAlias = Callable[[lw.Resolve | None], Mapping[str, Conflicts]]
+"""Finds the conflicts of a merge by table, once it is decided what becomes of columns."""
 
 
 class Deletes(StrEnum):
@@ -124,12 +123,15 @@ class Deciding(OptionSet):
         return options.expressions(self.rule, "--rule", "views=ours.views + 1")
 
     @property
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of ``lancewood.Resolve``; none if nothing is decided. Reads the file of
-        decisions."""
+    def is_any(self) -> bool:
+        """Whether anything is decided."""
+        return self.decisions is not None or bool(self.rules)
+
+    @property
+    def rules(self) -> dict[str, Any]:
+        """The arguments of ``lancewood.Resolve`` but for decisions on single conflicts."""
         side = next((each for each in (*_SIDES, "base") if getattr(self, each)), None)
         found = {
-            "decisions": None if self.decisions is None else read_decisions(self.decisions),
             "columns": self._rules or None,
             "winner": self.winner,
             "whole_rows": self.whole_rows or None,
@@ -139,11 +141,15 @@ class Deciding(OptionSet):
         }
         return {name: value for name, value in found.items() if value is not None}
 
-    @property
-    def resolve(self) -> lw.Resolve | None:
-        """How conflicts are decided; None if nothing is."""
-        found = self.arguments
-        return lw.Resolve(**found) if found else None
+    def resolve(self, find: FindConflicts) -> lw.Resolve | None:
+        """How conflicts are decided; None if nothing is. Reads the file of decisions, as the
+        columns of the tables are that ``find`` finds in conflict."""
+        rules = self.rules
+        if self.decisions is not None:
+            schema = rules.get("schema")
+            known = find(None if schema is None else lw.Resolve(schema=schema))
+            rules["decisions"] = read_decisions(self.decisions, known)
+        return lw.Resolve(**rules) if rules else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,10 +163,9 @@ class MergeOptions(Deciding):
         ),
     ] = Detect.CELLS
 
-    @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self, find: FindConflicts) -> dict[str, Any]:
         """The arguments of every verb that merges."""
-        return {"resolve": self.resolve, "detect": self.detect.value}
+        return {"resolve": self.resolve(find), "detect": self.detect.value}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,21 +236,6 @@ def _shown(shown: ShownConflicts, output: Output, title: str | None) -> int:
         show_columns(columns, output, title)
         note("rows are compared once --schema says what these columns become")
         return len(columns)
-
-
-def read_decisions(path: str) -> pa.Table:
-    """The decisions in a file."""
-    files = SourceFiles([path], ImportOptions(table=_DECISIONS))
-    shown = [pa.field(each, pa.string()) for each in files.schema.names if _is_of_side(each)]
-    if shown and path != STDIN:
-        # What is only shown may look like numbers in one row and not in another.
-        files = SourceFiles([path], ImportOptions(table=pa.schema([*_DECISIONS, *shown])))
-    return files.reader(lambda rows, size: None).read_all()
-
-
-def _is_of_side(name: str) -> bool:
-    side, dot, _ = name.partition(".")
-    return bool(dot) and side in ("key", "base", *_SIDES)
 
 
 def _schema(texts: Sequence[str] | None) -> str | dict[str, str] | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+from datetime import date, time, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 import typer
 
-from lancewood.cli.merge_options import Deciding, Deletes, Detect, MergeOptions, read_decisions
+from lancewood.cli.decision_files import read_decisions
+from lancewood.cli.merge_options import Deciding, Deletes, Detect, MergeOptions
 from lancewood.cli.output import Output
 from lancewood.cli.showing import ShownConflicts, show_columns
-from lancewood.errors import AlreadyExistsError, NotFoundError
+from lancewood.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lancewood.files.formats import FileFormat
 from lancewood.jobs.uniting.resolving import Resolve
+from lancewood.table import Conflicts
 
 PHOTO = pa.struct([("id", pa.int64()), ("label", pa.string()), ("seen", pa.timestamp("us"))])
 SCHEMA = pa.schema(
@@ -59,6 +63,10 @@ ROWS = [
 ]
 
 
+TEXTS = ["1.10", "1E5", "2020-01-01", "true", "10:00", "NaN", "-0", "007"]
+"""Texts that look like values of other types."""
+
+
 class Found:
     """Conflicts as a merge would find them, in batches of one row."""
 
@@ -70,6 +78,25 @@ class Found:
 
     def decided(self) -> frozenset[str]:
         return frozenset()
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._table.schema
+
+    def names(self) -> list[str]:
+        found: list[str] = self._table.column("_conflict").to_pylist()
+        return found
+
+
+def nothing(rules: Resolve | None) -> dict[str, Conflicts]:
+    return {}
+
+
+def found_in(*rows: dict[str, Any], **kinds: pa.DataType) -> Found:
+    """Conflicts of a table with these columns."""
+    side = pa.struct([*kinds.items()])
+    shown = [pa.field(each.name, side) if each.type == PHOTO else each for each in SCHEMA]
+    return Found([*rows], pa.schema(shown))
 
 
 def shown(
@@ -166,7 +193,7 @@ def test_a_file_of_conflicts_is_read_as_decisions(
 ) -> None:
     path = str(tmp_path / name)
     ShownConflicts(Found(ROWS), Output(as_json=False), None).file(path, kind)
-    found = read_decisions(path)
+    found = read_decisions(path, {"photos": Found([])})
     assert found.schema.names[:3] == ["_conflict", "take", "_kind"]
     assert found.schema.field("_conflict").type == found.schema.field("take").type == pa.string()
     assert found.column("_conflict").to_pylist() == [each["_conflict"] for each in ROWS]
@@ -178,7 +205,7 @@ def test_a_file_of_conflicts_is_read_as_decisions(
 def test_a_name_of_digits_alone_stays_text(tmp_path: Path) -> None:
     path = tmp_path / "decide.csv"
     path.write_text("_conflict,take,label\n0000000000000012,theirs,\n4000000000000001,,fox\n")
-    assert read_decisions(str(path)).to_pylist() == [
+    assert read_decisions(str(path), {}).to_pylist() == [
         {"_conflict": "0000000000000012", "take": "theirs", "label": None},
         {"_conflict": "4000000000000001", "take": None, "label": "fox"},
     ]
@@ -192,11 +219,13 @@ def test_a_file_of_no_conflicts_is_empty(tmp_path: Path) -> None:
 
 
 def test_options_become_the_arguments_of_resolve(tmp_path: Path) -> None:
-    assert Deciding().arguments == {}
-    assert Deciding(theirs=True).arguments == {"rows": "theirs"}
+    assert Deciding().rules == {}
+    assert not Deciding().is_any
+    assert Deciding().resolve(nothing) is None
+    assert Deciding(theirs=True).rules == {"rows": "theirs"}
     path = tmp_path / "decide.jsonl"
     path.write_text('{"_conflict": "4be1c0ffee0d1234", "take": "base"}\n')
-    given = Deciding(
+    deciding = Deciding(
         base=True,
         rule=["views = ours.views + theirs.views - base.views", "*=theirs"],
         winner="theirs.time > ours.time",
@@ -204,9 +233,20 @@ def test_options_become_the_arguments_of_resolve(tmp_path: Path) -> None:
         deletes=Deletes.LOSE,
         decisions=str(path),
         schema=["theirs", "label=keep"],
-    ).arguments
-    assert given.pop("decisions").to_pylist() == [{"_conflict": "4be1c0ffee0d1234", "take": "base"}]
-    assert given == {
+    )
+    asked: list[Resolve | None] = []
+
+    def find(rules: Resolve | None) -> dict[str, Conflicts]:
+        asked.append(rules)
+        return {}
+
+    resolve = deciding.resolve(find)
+    assert asked[0] is not None
+    assert asked[0].schema == {"*": "theirs", "label": "keep"}
+    assert resolve is not None
+    assert resolve.decisions.to_pylist() == [{"_conflict": "4be1c0ffee0d1234", "take": "base"}]
+    assert deciding.is_any
+    assert deciding.rules == {
         "rows": "base",
         "columns": {"views": "ours.views + theirs.views - base.views", "*": "theirs"},
         "winner": "theirs.time > ours.time",
@@ -214,13 +254,13 @@ def test_options_become_the_arguments_of_resolve(tmp_path: Path) -> None:
         "deletes": "lose",
         "schema": {"*": "theirs", "label": "keep"},
     }
-    assert Deciding(schema=["ours"]).arguments == {"schema": "ours"}
+    assert Deciding(schema=["ours"]).rules == {"schema": "ours"}
     assert MergeOptions().detect is Detect.CELLS
 
 
 def test_decisions_that_are_not_there_are_not_found() -> None:
     with pytest.raises(NotFoundError, match=r"nowhere\.csv"):
-        _ = Deciding(decisions="nowhere.csv").arguments
+        Deciding(decisions="nowhere.csv").resolve(nothing)
 
 
 @pytest.mark.parametrize(
@@ -260,6 +300,96 @@ def test_columns_of_sides_in_a_file_give_no_value_and_are_not_guessed_at(tmp_pat
     path = tmp_path / "decide.csv"
     many = "".join(f"{each:016},,{each},,{each}\n" for each in range(5000))
     path.write_text(f"_conflict,take,ours.label,label,key.id\n{many}9000000000000012,,a b,{{}},7\n")
-    found = Resolve(decisions=read_decisions(str(path))).decisions
+    found = Resolve(decisions=read_decisions(str(path), {"photos": Found([])})).decisions
     assert found.schema.names == ["_conflict", "take", "label"]
     assert found.to_pylist() == [{"_conflict": "9000000000000012", "take": None, "label": "{}"}]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+@pytest.mark.parametrize(
+    ("kind", "text", "as_json", "value"),
+    [
+        (pa.decimal128(38, 2), "123456789012345678.91", "123456789012345678.91", None),
+        (pa.decimal128(38, 2), "123456789012345678.91", '"123456789012345678.91"', None),
+        (pa.uint64(), "18446744073709551615", "18446744073709551615", 2**64 - 1),
+        *((pa.string(), text, f'"{text}"', text) for text in TEXTS),
+        (pa.date32(), "2021-01-02", '"2021-01-02"', date(2021, 1, 2)),
+        (pa.time64("us"), "10:00:00", '"10:00:00"', time(10)),
+        (pa.duration("us"), "5", "5", timedelta(microseconds=5)),
+        (pa.binary(), "AA==", '"AA=="', b"\0"),
+        (pa.list_(pa.int64()), '"[7, 8]"', "[7, 8]", [7, 8]),
+        (pa.struct([("x", pa.int8())]), '"{""x"": 7}"', '{"x": 7}', {"x": 7}),
+    ],
+)
+def test_a_value_in_a_file_is_read_as_its_column_has_it(
+    tmp_path: Path, suffix: str, kind: pa.DataType, text: str, as_json: str, value: Any
+) -> None:
+    path = tmp_path / f"decide.{suffix}"
+    for name in ("label", "merged.label"):
+        if suffix == "csv":
+            path.write_text(f"_conflict,take,{name}\na,,{text}\n")
+        else:
+            path.write_text(f'{{"_conflict": "a", "take": null, "{name}": {as_json}}}\n')
+        found = read_decisions(str(path), {"photos": found_in(label=kind)})
+        assert found.schema.field(name).type == kind
+        assert found.column(name).to_pylist() == [Decimal(text) if value is None else value]
+
+
+@pytest.mark.parametrize("kind", [FileFormat.CSV, FileFormat.JSONL, FileFormat.PARQUET])
+def test_all_that_a_file_shows_is_read_again(tmp_path: Path, kind: FileFormat) -> None:
+    path = str(tmp_path / f"decide.{kind}")
+    columns = {"base": pa.uint64(), "_kind": pa.string(), "price": pa.decimal128(38, 2)}
+    side = {"base": 2**64 - 1, "_kind": "1.10", "price": Decimal("123456789012345678.91")}
+    row = {"_conflict": "a", "_kind": "update/update", "_columns": ["base", "price"]}
+    found = found_in(row | dict.fromkeys(("base", "ours", "theirs"), side), **columns)
+    ShownConflicts(found, Output(as_json=False), None).file(path, kind)
+    read = read_decisions(path, {"photos": found})
+    assert Resolve(decisions=read).decisions.num_rows == 0
+    assert read.column("_conflict").to_pylist() == ["a"]
+
+
+def test_a_value_for_a_column_that_is_called_as_what_is_shown_gets_its_type(tmp_path: Path) -> None:
+    path = tmp_path / "decide.csv"
+    path.write_text("_conflict,_kind,base\na,7,10:00\n")
+    found = read_decisions(str(path), {"x": found_in(_kind=pa.int8(), base=pa.string())})
+    assert found.to_pylist() == [{"_conflict": "a", "_kind": 7, "base": "10:00"}]
+    path = tmp_path / "decide.jsonl"
+    path.write_text('{"_conflict": "a", "base": 123456789012345678.91, "_kind": "7"}\n')
+    kinds = {"base": pa.decimal128(38, 2), "_kind": pa.int8()}
+    found = read_decisions(str(path), {"x": found_in(**kinds)})
+    assert found.to_pylist() == [
+        {"_conflict": "a", "base": Decimal("123456789012345678.91"), "_kind": 7}
+    ]
+
+
+def test_of_tables_with_other_types_that_counts_whose_conflicts_are_decided(tmp_path: Path) -> None:
+    path = tmp_path / "decide.csv"
+    path.write_text("_conflict,take,label\na,,1.10\n")
+    row = {"_conflict": "a", "_kind": "update/update"}
+    tables = {
+        "words": found_in(row, label=pa.string()),
+        "prices": found_in(row | {"_conflict": "b"}, label=pa.decimal128(9, 2)),
+    }
+    assert read_decisions(str(path), tables).column("label").to_pylist() == ["1.10"]
+    path.write_text("_conflict,take,label\na,,1.10\nb,,1.20\n")
+    with pytest.raises(
+        InvalidInputError, match=r"'label', which has different types .* lw resolve"
+    ):
+        read_decisions(str(path), tables)
+    path.write_text("_conflict,take,label\na,ours,\nb,theirs,\n")
+    assert read_decisions(str(path), tables).column("take").to_pylist() == ["ours", "theirs"]
+
+
+@pytest.mark.parametrize(("kind", "text"), [(pa.int8(), "300"), (pa.float32(), "1e39")])
+def test_a_value_that_its_column_cannot_hold_is_refused_without_advice_on_imports(
+    tmp_path: Path, kind: pa.DataType, text: str
+) -> None:
+    for suffix, written in (
+        ("csv", f"_conflict,label\na,{text}\n"),
+        ("jsonl", f'{{"_conflict": "a", "label": {text}}}\n'),
+    ):
+        path = tmp_path / f"decide.{suffix}"
+        path.write_text(written)
+        with pytest.raises(InvalidInputError, match=f"decide.{suffix}.*{text[:2]}") as refused:
+            read_decisions(str(path), {"photos": found_in(label=kind)})
+        assert not [each for each in ("--cast", "guessed") if each in refused.value.message]

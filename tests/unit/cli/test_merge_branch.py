@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +177,33 @@ def test_a_file_of_conflicts_is_filled_in_and_decides_them(
         pq.write_table(found.select(["_conflict"]).append_column("take", taken), path)
     lw_ok("table", "merge-branch", conflicting, "exp", "--decisions", path)
     assert rows(conflicting)[1:3] == [(2, "wolf", 25), (3, "barn owl", 30)]
+
+
+@pytest.mark.parametrize("name", ["decide.csv", "decide.jsonl"])
+def test_values_in_a_file_of_conflicts_are_those_of_their_columns(
+    lw_ok: Lw, tmp_path: Path, name: str
+) -> None:
+    uri, path = str(tmp_path / "prices.lance"), tmp_path / name
+
+    def with_price(price: int) -> pa.Table:
+        prices = pa.array([Decimal(price)], pa.decimal128(38, 2))
+        return pa.table({"id": [1], "price": prices, "label": [str(price)]})
+
+    table = lw.create(uri, with_price(0))
+    branch = table.branches.create("exp")
+    table.merge(with_price(1), on="id")
+    branch.merge(with_price(2), on="id")
+    lw_ok("table", "conflicts", uri, "exp", "-o", path)
+    decided = {"price": "123456789012345678.91", "label": "1.10"}
+    if name == "decide.csv":
+        head, line = path.read_text().splitlines()
+        path.write_text(f"{head},{','.join(decided)}\n{line},{','.join(decided.values())}\n")
+    else:
+        path.write_text(json.dumps(json.loads(path.read_text()) | decided))
+    lw_ok("table", "conflicts", uri, "exp", "--decisions", path)
+    lw_ok("table", "merge-branch", uri, "exp", "--decisions", path)
+    expected = {"id": 1, "price": Decimal(decided["price"]), "label": "1.10"}
+    assert lw.open(uri).to_arrow().to_pylist() == [expected]
 
 
 def test_columns_in_conflict_are_shown_before_rows(lw_run: Lw, lw_ok: Lw, uri: str) -> None:

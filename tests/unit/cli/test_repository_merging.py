@@ -430,6 +430,23 @@ def test_a_commit_is_picked_by_rows_and_its_conflicts_are_decided(
     assert rows()[1] == (2, "wolf", 21)
 
 
+@pytest.mark.parametrize("verb", ["merge", "resolve", "cherry-pick"])
+def test_a_text_that_looks_like_a_number_is_decided_in_a_file(
+    lw_ok: Lw, conflicting: lw.Repository, tmp_path: Path, verb: str
+) -> None:
+    which = ["--cherry-pick", "exp~1"] if verb == "cherry-pick" else ["exp"]
+    names = [each["_conflict"] for each in lw_ok("conflicts", *which, "--json").lines]
+    path = tmp_path / "decide.csv"
+    rest = "".join(f"{each},theirs,\n" for each in names[1:])
+    path.write_text(f"_conflict,take,label\n{names[0]},theirs,1.10\n{rest}")
+    if verb == "resolve":
+        lw_ok("resolve", "exp", "photos", "--decisions", path)
+        lw_ok("merge", "exp")
+    else:
+        lw_ok(verb, which[-1], "--decisions", path)
+    assert [label for _, label, _ in rows()].count("1.10") == 1
+
+
 def test_what_was_decided_about_a_merge_into_another_branch_is_its_own(
     lw_ok: Lw, conflicting: lw.Repository
 ) -> None:

@@ -192,8 +192,9 @@ def merge_branch_command(
     uncovered_indices, left_out_indices.
     """
     table = write.to_write(uri, is_main_meant=into is not None)
+    facts = decide.facts(lambda rules: {uri: table.branches.conflicts(name, into, resolve=rules)})
     with write.runner() as runner:
-        after = table.branches.merge(name, into, runner=runner, **decide.facts, **write.facts)
+        after = table.branches.merge(name, into, runner=runner, **facts, **write.facts)
     counts, target = counts_of(after, lw.Merged), after.branch or MAIN
     text = f"{target} has all of {name} already: {stands(after)}"
     if counts.is_new:
@@ -243,8 +244,9 @@ def conflicts_command(
     with file, format, conflicts.
     """
     asked.check(as_json=given.json)
-    facts = asked.facts
-    found = given.opened(uri).branches.conflicts(name, into, **facts)
+    branches = given.opened(uri).branches
+    facts = asked.facts(lambda rules: {uri: branches.conflicts(name, into, resolve=rules)})
+    found = branches.conflicts(name, into, **facts)
     with paged(given.output, is_text=asked.kind is None):
         count = asked.show(found, given.output)
     asked.note_stale([found], facts["resolve"])

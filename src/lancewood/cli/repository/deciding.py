@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import typer
@@ -100,8 +101,9 @@ def conflicts_command(
     verb: Literal["merge", "cherry_pick", "revert"] = "revert" if revert else "merge"
     verb = "cherry_pick" if cherry_pick else verb
     with here.repository() as repo:
-        facts = asked.facts
-        found = repo.conflicts(name, table=table, branch=into, verb=verb, **facts)
+        find = partial(repo.conflicts, name, table=table, branch=into, verb=verb)
+        facts = asked.facts(lambda rules: find(resolve=rules))
+        found = find(**facts)
         if asked.kind is not None:
             found = _one_table(found, table)
         output = here.output
@@ -179,9 +181,9 @@ def resolve_command(
     """
     if list_them and forget:
         raise typer.BadParameter("--list and --forget do not go together")
-    if (list_them or forget) and (table is not None or decide.arguments or decide.where):
+    if (list_them or forget) and (table is not None or decide.is_any or decide.where):
         raise typer.BadParameter("--list and --forget decide nothing: leave the rest out")
-    if not (list_them or forget) and (table is None or not decide.arguments):
+    if not (list_them or forget) and (table is None or not decide.is_any):
         raise typer.BadParameter(
             "say which TABLE, and how its conflicts are decided: --ours, --theirs, --rule, …"
         )
@@ -212,7 +214,8 @@ def _decide(
             f"{name} shows what it has",
             table=table,
         )
-    resolve = decide.resolve
+    find = partial(repo.conflicts, name, table=table, branch=into)
+    resolve = decide.resolve(lambda rules: find(resolve=rules))
     if decide.where is None:
         _left(repo.conflicts(name, table=table, branch=into, resolve=resolve)[table])
     commit = repo.resolve(name, table, resolve, where=decide.where, branch=into, author=author)

@@ -81,6 +81,7 @@ def merge_command(
         target = into or repo.head.branch
         before = repo.branches.list().get(target) if target else None
         theirs = repo.at(name).hash
+        facts = decide.facts(lambda rules: repo.conflicts(name, branch=into, resolve=rules))
         done = repo.merge(
             name,
             branch=into,
@@ -88,7 +89,7 @@ def merge_command(
             author=author,
             adopt=adopt,
             dry_run=dry_run,
-            **decide.facts,
+            **facts,
         )
         moved = done.is_new and done.hash == theirs
         summary = _merged_text(repo, done, name, before, is_moved=moved)
@@ -134,7 +135,8 @@ def revert_command(
     uncovered_indices, left_out_indices.
     """
     with move.repository() as repo, conflicts_told(move):
-        done = repo.revert(revision, author=author, **decide.facts, **move.facts)
+        facts = decide.facts(lambda rules: repo.conflicts(revision, resolve=rules, verb="revert"))
+        done = repo.revert(revision, author=author, **facts, **move.facts)
         stay = "which stay as they are: lw table index create and drop change them"
         summary = _text(repo, done, f"revert {revision} on {done.branch}", revision, stay)
         move.output.document(_merged_facts(done), summary)
@@ -153,7 +155,10 @@ def cherry_pick_command(revision: OneRevision, *, decide: MergeOptions, move: Mo
     uncovered_indices, left_out_indices.
     """
     with move.repository() as repo, conflicts_told(move):
-        done = repo.cherry_pick(revision, **decide.facts, **move.facts)
+        facts = decide.facts(
+            lambda rules: repo.conflicts(revision, resolve=rules, verb="cherry_pick")
+        )
+        done = repo.cherry_pick(revision, **facts, **move.facts)
         stay = "which are built anew: lw table index create"
         summary = _text(repo, done, f"pick {revision} for {done.branch}", revision, stay)
         move.output.document(_merged_facts(done), summary)

@@ -137,8 +137,8 @@ def _gives_values(name: str, column: Any, columns: pa.Schema) -> bool:
         return False
     raise InvalidInputError(
         f"column {name!r} of the decisions may be what conflicts are shown with, or values for the "
-        f"column {name!r} of the table: write values as {named_value(name)!r}, and leave out "
-        f"{name!r}",
+        f"column {name!r} of the table: write values as {named_value(name)!r}, and leave "
+        f"{name!r} out, or as it was shown",
         column=name,
     )
 
