@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -503,6 +504,41 @@ def test_a_list_of_structs_split_over_files_is_assembled(tmp_path: Path) -> None
     only = Fragment.make(files[:1], 4)
     half = pa.Table.from_batches(reader(tmp_path, only, schema).batches())
     assert half["l"].to_pylist()[0] == [{"x": 1, "y": None}, None]
+
+
+def test_lists_of_different_lengths_are_damage_in_live_rows_alone(tmp_path: Path) -> None:
+    schema = schema_from_arrow(
+        pa.schema([("l", pa.list_(pa.struct([("x", pa.int32()), ("y", pa.int32())])))])
+    )
+    (column,) = schema.fields
+    (item,) = column.children
+    files: list[DataFile] = []
+    lengths_of: tuple[list[int | None], ...] = ([1, 2, 3], [1, None, 3])
+    for child, lengths in zip(item.children, lengths_of, strict=True):
+        part = Schema((replace(column, children=(replace(item, children=(child,)),)),))
+        cells = [None if each is None else [{child.name: each}] * each for each in lengths]
+        lists = pa.array(cells, to_arrow_schema(part).field(0).type)
+        (fragment,) = write_fragments(
+            pa.table({"l": lists}).to_reader(), part, file_roots=[FileRoot(DiskStore(tmp_path))]
+        )
+        files += fragment.files
+
+    def read_where(deleted: int) -> FragmentReader:
+        return FragmentReader(
+            Fragment.make(files, 3),
+            schema,
+            lambda file: (str(tmp_path / "data" / file.path), None),
+            are_deleted=lambda offsets: offsets == deleted,
+        )
+
+    for batches in (read_where(1).batches(), read_where(1).batches(batch_rows=1)):
+        found = [each for batch in batches for each in batch["l"].to_pylist()]
+        assert found[0] == [{"x": 1, "y": 1}]
+        assert found[2] == [{"x": 3, "y": 3}] * 3
+    assert read_where(1).take(np.array([0, 2]))["l"].to_pylist() == found[::2]
+    for batches in (read_where(0).batches(), read_where(0).pick(np.array([1, 2]))):
+        with pytest.raises(FormatError, match=r"'l' disagree about its lengths"):
+            list(batches)
 
 
 def test_a_file_of_another_type_is_refused(tmp_path: Path) -> None:

@@ -13,7 +13,10 @@ import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,6 +24,8 @@ from lancewood.errors import FormatError
 from lancewood.format.logical_type import JSON, list_size_of_structs
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import Field
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _MAX_DEPTH = 256
 _ARRAY, _OBJECT, _SCALAR = 0x80000000, 0x40000000, 0x20000000
@@ -83,6 +88,23 @@ def assemble(
             return _list(field, target, parts[0])
         return _merged_list(field, target, parts)
     return _leaf(parts[0].array, target, kind)
+
+
+def assemble_live(
+    field: Field, target: pa.DataType, parts: Sequence[FieldPart], live: Mask
+) -> pa.Array:
+    """The column ``field`` where parts need to agree about its live rows alone.
+
+    Writers put what they like into the deleted rows of a new file: pylance puts null or empty
+    lists there. Such rows are as the first part has them. Raises what ``assemble`` raises.
+    """
+    mask, rows = pa.array(live), int(live.sum())
+    of_live = [each.with_array(each.array.filter(mask)) for each in parts]
+    whole = assemble(field, target, of_live, rows)
+    places = np.arange(len(live)) + rows
+    places[live] = np.arange(rows)
+    of_first = assemble(field, target, parts[:1], len(live))
+    return pa.concat_arrays([whole, of_first]).take(pa.array(places))
 
 
 def _struct(field: Field, target: pa.DataType, parts: Sequence[FieldPart], length: int) -> pa.Array:

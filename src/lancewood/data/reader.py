@@ -12,8 +12,10 @@ later) it also names the kind of storage.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -94,6 +96,8 @@ Locate = Callable[[DataFile], tuple[str, Mapping[str, str] | None]]
 """Where a data file is: a path or URI and the storage options to open it."""
 Elsewhere = Callable[[DataFile], Iterable[tuple[str, Mapping[str, str] | None]]]
 """Where else to look for a data file that was not found."""
+AreDeleted = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.bool_]]
+"""Which of the rows at some offsets of a fragment are deleted."""
 MAX_BATCH_ROWS = 65_536
 _MIN_BATCH_ROWS = 256
 _BATCH_BYTES = 8 << 20
@@ -111,14 +115,16 @@ class FragmentReader:
         locate: Locate,
         *,
         elsewhere: Elsewhere | None = None,
+        are_deleted: AreDeleted | None = None,
         open_files: OpenFiles = OPEN_FILES,
     ) -> None:
         """Plan the read; raises what ``plan_columns`` raises.
 
         ``wanted`` is a part of the table's schema with the table's ids; its metadata is dropped.
-        To read many fragments, pass the same WantedColumns for all of them.
+        To read many fragments, pass the same WantedColumns for all of them. ``are_deleted`` is
+        asked only where files disagree about rows; without it no row is deleted.
         """
-        self._files = _Files(fragment, locate, elsewhere, open_files)
+        self._files = _Files(fragment, locate, elsewhere, are_deleted, open_files)
         self._select(wanted)
 
     def _select(self, wanted: Schema | WantedColumns) -> None:
@@ -209,7 +215,7 @@ class FragmentReader:
         def read(reader: FileReader | Transplant, size: int) -> Iterator[pa.RecordBatch]:
             return reader.read(start, stop, size)
 
-        return self._streamed(read, stop - start, batch_rows)
+        return self._streamed(read, range(start, stop), batch_rows)
 
     def take(self, offsets: Offsets) -> pa.Table:
         """The rows at the given offsets, which must be sorted and unique.
@@ -252,7 +258,7 @@ class FragmentReader:
         def take(reader: FileReader | Transplant, size: int) -> Iterator[pa.RecordBatch]:
             return reader.take(listed, size)
 
-        return self._streamed(take, len(listed), batch_rows)
+        return self._streamed(take, listed, batch_rows)
 
     def stored_widths(self) -> Mapping[str, float]:
         """Stored bytes per row of each column, by its name.
@@ -274,9 +280,11 @@ class FragmentReader:
     def _streamed(
         self,
         read: Callable[[FileReader | Transplant, int], Iterator[pa.RecordBatch]],
-        rows: int,
+        offsets: Sequence[int],
         batch_rows: int | None,
     ) -> Iterator[pa.RecordBatch]:
+        """The rows at the offsets, as ``read`` gives them from each file, assembled."""
+        rows = len(offsets)
         readers: list[FileReader | Transplant] = []
         projections: list[FileProjection] = []
         borrowed: list[tuple[LocatedFile, tuple[str, ...], FileReader]] = []
@@ -296,9 +304,10 @@ class FragmentReader:
         def drained() -> Iterator[pa.RecordBatch]:
             seen = 0
             for batches in in_step(streams):
-                seen += batches[0].num_rows
+                first, seen = seen, seen + batches[0].num_rows
                 sources = list(zip(batches, projections, strict=True))
-                yield assembled(self._wanted, sources, batches[0].num_rows)
+                find_live = partial(self._files.find_live, offsets[first:seen])
+                yield assembled(self._wanted, sources, batches[0].num_rows, find_live)
                 if seen >= rows:
                     break  # asking the codec for the end of its stream costs as much as a batch
             if seen != rows:
@@ -324,13 +333,19 @@ class _Files:
     """The data files of one fragment: their locations, and the facts read from them."""
 
     def __init__(
-        self, fragment: Fragment, locate: Locate, elsewhere: Elsewhere | None, open_files: OpenFiles
+        self,
+        fragment: Fragment,
+        locate: Locate,
+        elsewhere: Elsewhere | None,
+        are_deleted: AreDeleted | None,
+        open_files: OpenFiles,
     ) -> None:
         self.fragment = fragment
         self.open_files = open_files
         self.layout = layout_of(fragment)
         self._locate = locate
         self._elsewhere = elsewhere
+        self._are_deleted = are_deleted
         self._rows: int | None = fragment.physical_rows or None
         self._facts: dict[int, tuple[LocatedFile, FileFacts]] = {}
         self.readers: dict[WantedColumns, FragmentReader] = {}
@@ -363,6 +378,12 @@ class _Files:
             )
         self._facts[plan.index] = located, facts
         return located, facts
+
+    def find_live(self, offsets: Sequence[int]) -> npt.NDArray[np.bool_]:
+        """Which of the rows at the offsets are live."""
+        if self._are_deleted is None:
+            return np.ones(len(offsets), np.bool_)
+        return ~self._are_deleted(np.asarray(offsets, np.int64))
 
     def column_bytes(self, plan: FilePlan) -> Callable[[int], float]:
         """The stored size of a physical column of the file."""

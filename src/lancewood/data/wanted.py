@@ -7,13 +7,13 @@ single file holds the columns exactly as wanted, its batches are passed on uncha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TypeVar
 
 import pyarrow as pa
 
-from lancewood.data.arrays import FieldPart, assemble
+from lancewood.data.arrays import FieldPart, Mask, assemble, assemble_live
 from lancewood.data.codec import FileFacts
 from lancewood.data.plan import (
     ColumnPlan,
@@ -23,6 +23,7 @@ from lancewood.data.plan import (
     plan_columns,
     project_file,
 )
+from lancewood.errors import FormatError
 from lancewood.format.schema import to_scan_schema
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId
@@ -117,9 +118,16 @@ def layout_of(fragment: Fragment) -> Layout:
 
 
 def assembled(
-    wanted: WantedColumns, sources: Sequence[tuple[pa.RecordBatch, FileProjection]], rows: int
+    wanted: WantedColumns,
+    sources: Sequence[tuple[pa.RecordBatch, FileProjection]],
+    rows: int,
+    find_live: Callable[[], Mask] | None = None,
 ) -> pa.RecordBatch:
-    """The wanted columns, from batches of the same rows out of several files."""
+    """The wanted columns, from batches of the same rows out of several files.
+
+    Where the files disagree, ``find_live`` tells which rows are live; all are without it. Raises
+    FormatError if the files disagree about a live row.
+    """
     schema = wanted.arrow
     if len(sources) == 1 and not sources[0][1].renamed:
         batch = sources[0][0]
@@ -137,7 +145,13 @@ def assembled(
             if array is not None and field.id in projection.names:
                 is_renamed = field.id in projection.renamed
                 parts.append(FieldPart(array, projection.names, is_renamed))
-        columns.append(assemble(field, target.type, parts, rows))
+        try:
+            columns.append(assemble(field, target.type, parts, rows))
+        except FormatError:
+            live = None if find_live is None else find_live()
+            if live is None or live.all():
+                raise
+            columns.append(assemble_live(field, target.type, parts, live))
     if not columns:
         return pa.RecordBatch.from_arrays([pa.nulls(rows)], names=["rows"]).select([])
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -55,7 +55,13 @@ def open_fragment(
             yield readable_location(store, key), options
 
     with found_in(snapshot.manifest.name):
-        return FragmentReader(fragment, wanted, partial(_locate, snapshot), elsewhere=elsewhere)
+        return FragmentReader(
+            fragment,
+            wanted,
+            partial(_locate, snapshot),
+            elsewhere=elsewhere,
+            are_deleted=RowFacts(snapshot, fragment).are_deleted,
+        )
 
 
 def small_fragments(
