@@ -147,9 +147,10 @@ def test_updates_and_deletes_touch_the_rows_that_duckdb_finds(
         told = f"{where} {parameters}"
         try:
             copy = copy.update({"hit": number}, where, parameters=parameters or None)
-        except lw.InvalidInputError as refusal:  # AND was computed in another order
-            assert any(each in str(refusal) for each in OF_VALUES), told
-            continue
+        except lw.InvalidInputError as refusal:
+            if not any(each in str(refusal) for each in OF_VALUES):
+                raise
+            continue  # AND was computed in another order
         hit = copy.scan(["k"], f"hit = {number}").to_arrow()["k"].to_pylist()
         assert sorted(hit) == expected, told
         fresh = lw.create(f"memory://law/{kind}/{number}", rows)
