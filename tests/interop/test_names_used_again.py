@@ -75,6 +75,52 @@ def test_a_merged_column_may_take_the_name_of_a_dropped_one(
     assert row(merged(table, branch, into), 9) == {"id": 9, "b": 900, "a": 9000}
 
 
+def replaced(table: lw.Table) -> lw.Table:
+    """The table with another column under the name of a dropped one, which had given it up."""
+    return table.rename_column("a", "x").add_columns({"a": "id * 7"}).drop_columns(["x"])
+
+
+@pytest.mark.parametrize("bring", ["append", "publish", "ours", "theirs"])
+def test_a_new_column_under_the_name_of_a_renamed_and_dropped_one_is_another(
+    tmp_path: Path, bring: str
+) -> None:
+    table = create(tmp_path, 1, 2)
+    old, branch = lw.open(table.uri), table.branches.create("x")
+    table = replaced(table)
+    if bring == "append":
+        after = old.append(rows(9, a=10, b=100))
+    else:
+        branch = branch.append(rows(9, a=10, b=100))
+        if bring == "publish":
+            table.branches.publish("x")
+            after = table.latest()
+        else:
+            after = merged(table, branch, bring)
+    assert row(after, 9) == {"id": 9, "b": 900, "a": None}
+    assert row(after, 2) == {"id": 2, "b": 200, "a": 14}
+    assert lw.open(table.uri, version=table.version).diff(1).schema.dropped
+
+
+@pytest.mark.parametrize("into", ["ours", "theirs"])
+def test_values_of_a_replaced_column_do_not_go_to_the_new_one(tmp_path: Path, into: str) -> None:
+    table = create(tmp_path, 1, 2)
+    branch = replaced(table.branches.create("x"))
+    table = table.update({"a": "5"}, "id = 2")
+    with pytest.raises(lw.MergeConflictError):
+        merged(table, branch, into)
+    assert row(table.latest(), 2)["a"] == 5
+
+
+@pytest.mark.parametrize("into", ["ours", "theirs"])
+def test_a_column_that_was_cast_after_its_name_changed_and_changed_back_is_the_same(
+    tmp_path: Path, into: str
+) -> None:
+    table = create(tmp_path, 1, 2)
+    branch = table.branches.create("x").append(rows(9, a=10, b=100))
+    table = table.rename_column("a", "x").cast_column("x", pa.int32()).rename_column("x", "a")
+    assert row(merged(table, branch, into), 9) == {"id": 9, "a": 90, "b": 900}
+
+
 def test_so_may_a_field_inside_a_struct(tmp_path: Path) -> None:
     data = pa.table({"id": [1, 2], "s": [{"p": 1, "q": 10}, {"p": 2, "q": 20}]})
     table = lw.create(tmp_path / "t.lance", data, fsync=False)

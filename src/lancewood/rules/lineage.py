@@ -44,6 +44,9 @@ class Evidence:
     """Whether the id of an earlier field still means that field, although its name changed."""
     walked: Callable[[], Lineage | None]
     """The lineage along every version between; None if one of them does not say."""
+    is_replaced: Callable[[Field], bool] = lambda older: False
+    """Whether an earlier field is known to have been dropped under another name, so that a field
+    of its name is another one."""
 
 
 @dataclass(frozen=True)
@@ -321,7 +324,10 @@ class _Matching:
         return older.name == newer.name or self.evidence.is_renamed(older)
 
     def _may_be_named(self, left: Mapping[str, Field], newer: Field) -> bool:
-        return newer.id not in self.unnamed[1] and left[newer.name].id not in self.unnamed[0]
+        older = left[newer.name]
+        if newer.id in self.unnamed[1] or older.id in self.unnamed[0]:
+            return False
+        return not self.evidence.is_replaced(older)
 
     @staticmethod
     def _left(earlier: Sequence[Field], taken: Iterable[Field]) -> dict[str, Field]:

@@ -93,6 +93,15 @@ def test_an_id_that_was_given_to_another_column_is_not_the_column() -> None:
     assert FieldId(0) not in related(BASE, later, reused).ids
 
 
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_new_id_under_an_old_name_is_a_cast_unless_the_name_was_given_up(
+    is_replaced: bool,
+) -> None:
+    later = schema(leaf(7, "a"), *BASE.fields[1:])
+    known = Evidence(lambda older: True, dict, lambda older: is_replaced)
+    assert (FieldId(7) in related(BASE, later, known).ids) is not is_replaced
+
+
 def test_one_version_that_drops_and_adds_is_known_only_by_its_record() -> None:
     later = schema(leaf(7, "b", "int32"), *BASE.fields[1:])
     assert one_step(BASE, later) is None

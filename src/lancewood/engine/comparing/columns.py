@@ -84,7 +84,8 @@ def paired_columns(
         check(each, one if common is None else common)
     merged = Related({}) if common is None else _merged(one, other, mine, theirs)
     check(merged, one)
-    ids = paired(one.schema, other.schema, shared(mine, theirs, merged.ids))
+    old = frozenset(mine.ids), frozenset(theirs.ids)
+    ids = paired(one.schema, other.schema, shared(mine, theirs, merged.ids), old)
     known = one.schema.by_id
     return tuple(
         _paired(known[ids[each.id]], mine.ids, each, theirs.ids, ids)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
+from typing import NamedTuple
 
 from lancewood.engine.base import WORKERS, in_order
 from lancewood.engine.snapshot import (
@@ -63,7 +64,8 @@ _MOST_MERGES = 64
 def related_columns(since: Snapshot, until: Snapshot) -> Related:
     """The lineage of the columns of a version back to an earlier one of its history."""
     way = _Way(since, until)
-    return related(since.schema, until.schema, Evidence(way.is_renamed, lambda: way.lineage))
+    evidence = Evidence(way.is_renamed, lambda: way.lineage, way.is_replaced)
+    return related(since.schema, until.schema, evidence)
 
 
 def find_earlier(since: Snapshot, until: Snapshot, columns: Schema) -> Mapping[str, Field]:
@@ -215,9 +217,35 @@ class _Way:
             for file in fragment.message.files
         )
 
+    def is_replaced(self, older: Field) -> bool:
+        """Whether a field of the earlier version was dropped while it had another name, so that a
+        later field of its first name is another one. False where nobody knows."""
+        if self._steps is None or self._steps.back:
+            return False
+        number, name = older.id, older.name
+        for step in self._steps.onwards:
+            later = reversed_(step.lineage)
+            if number not in later:
+                return name != older.name
+            number = later[number]
+            name = step.after.by_id[number].name
+        return False
+
     @cached_property
     def lineage(self) -> Lineage | None:
-        """The lineage by the transactions in between; None if they do not all say what they did.
+        """The lineage by the transactions in between; None if they do not all say what they did."""
+        if self._steps is None:
+            return None
+        common, onwards, back = self._steps
+        later, earlier = (_composed(common, each) for each in (onwards, back))
+        landed_schema = onwards[-1].after if onwards else common
+        last = one_step(landed_schema, self.until.schema)
+        return None if last is None else composed(last, composed(later, reversed_(earlier)))
+
+    @cached_property
+    def _steps(self) -> _Steps | None:
+        """How columns changed since both versions come from one; None where a transaction in
+        between does not say it.
 
         A version comes from the one before it, from the one that it restores, or, if its branch was
         reset, from one of another branch. So the way leads back to what both come from, and from
@@ -230,11 +258,8 @@ class _Way:
         if way is None:
             return None
         onwards, back, common = way
-        later, earlier = (_lineage(common, each[::-1]) for each in (onwards, back))
-        if later is None or earlier is None:
-            return None
-        last = one_step(end.schema, self.until.schema)
-        return None if last is None else composed(last, composed(later, reversed_(earlier)))
+        later, earlier = (_steps_of(common, each[::-1]) for each in (onwards, back))
+        return None if later is None or earlier is None else _Steps(common, later, earlier)
 
     def _to_common(
         self, end: Snapshot
@@ -289,10 +314,27 @@ def _parent(version: Version, made_by: Transaction) -> Version:
     return Version(version - 1)
 
 
-def _lineage(schema: Schema, steps: Sequence[Transaction]) -> Lineage | None:
-    """The lineage that steps make, one after the other; None if one does not say what it did."""
-    lineages = [unchanged(schema)]
-    for transaction in steps:
+class _Step(NamedTuple):
+    """A change of the columns."""
+
+    after: Schema
+    lineage: Lineage
+
+
+class _Steps(NamedTuple):
+    """The changes of columns since a version that two others come from, the oldest first."""
+
+    common: Schema
+    onwards: Sequence[_Step]
+    """On the way to the later version."""
+    back: Sequence[_Step]
+    """On the way to the earlier version."""
+
+
+def _steps_of(schema: Schema, transactions: Iterable[Transaction]) -> Sequence[_Step] | None:
+    """How transactions changed the columns, one after the other; None if one does not say it."""
+    steps = list[_Step]()
+    for transaction in transactions:
         for each in transaction.operations:
             if isinstance(each, MissingTransaction | UnknownOperation):
                 return None
@@ -304,6 +346,12 @@ def _lineage(schema: Schema, steps: Sequence[Transaction]) -> Lineage | None:
                     found = one_step(schema, after, rewritten_in(transaction.properties))
                 if found is None:
                     return None
-                lineages.append(found)
+                steps.append(_Step(after, found))
                 schema = after
-    return reduce(lambda earlier, later: composed(later, earlier), lineages)
+    return steps
+
+
+def _composed(schema: Schema, steps: Iterable[_Step]) -> Lineage:
+    """The lineage over all steps from a schema on."""
+    lineages = (each.lineage for each in steps)
+    return reduce(lambda earlier, later: composed(later, earlier), lineages, unchanged(schema))
