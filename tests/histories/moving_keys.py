@@ -5,8 +5,10 @@ deleted."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import count
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 from tests.pylance import judged
@@ -14,13 +16,19 @@ from tests.pylance import judged
 import lancewood as lw
 
 MAIN, BRANCH = "main", "b"
-_RULES = (
+RULES_OF_SIDES = (
     None,
     "ours",
     "theirs",
     lw.Resolve(deletes="lose"),
     lw.Resolve(deletes="lose", rows="theirs"),
     lw.Resolve(deletes="win", rows="ours"),
+)
+RULES = (
+    *RULES_OF_SIDES,
+    "base",
+    lw.Resolve(deletes="lose", rows="base"),
+    lw.Resolve(winner="ours.v < theirs.v", whole_rows=True, rows="theirs"),
 )
 _VERBS = {"insert": 2, "delete": 4, "move": 6, "change": 4, "again": 1, "compact": 1, "merge": 6}
 _KEYS = pa.schema(
@@ -34,8 +42,8 @@ _KEYS = pa.schema(
 class MovingKeys:
     """One table and its branch."""
 
-    def __init__(self, uri: str, random: Random) -> None:
-        self.uri, self.random = uri, random
+    def __init__(self, uri: str, random: Random, rules: Sequence[Any] = RULES) -> None:
+        self.uri, self.random, self.rules = uri, random, rules
         self.done: Counter[str] = Counter()
         self.steps = list[str]()
         self._values = count(1)
@@ -84,7 +92,7 @@ class MovingKeys:
 
     def merge(self, ours: lw.Table) -> None:
         theirs = self._table(BRANCH if ours.branch is None else MAIN)
-        rule = self.random.choice(_RULES)
+        rule = self.random.choice(self.rules)
         self.steps[-1] += f", {rule}"
         kept = {*_keys(ours)} & {*_keys(theirs)}
         try:

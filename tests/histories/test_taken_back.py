@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.histories.evolving import evolving
-from tests.histories.moving_keys import MovingKeys
+from tests.histories.moving_keys import RULES_OF_SIDES, MovingKeys
 
 import lancewood as lw
 from lancewood.engine.schema import merged_columns
@@ -109,8 +109,14 @@ def rows_that_theirs_kept_are_not_converted(patch: Patch) -> None:
     patch.setattr(plan, "Meeting", lambda *arguments: Meeting(*arguments[:-1]))
 
 
+def keys_that_come_out_are_not_compared(patch: Patch) -> None:
+    """What is decided may give two rows one key."""
+    patch.setattr(plan.Uniting, "shared_keys", lambda self, met, found: None)
+
+
 def losers_of_a_key_take_back_theirs(patch: Patch) -> None:
     """A row that does not get its key has its earlier one again, whoever has that by now."""
+    keys_that_come_out_are_not_compared(patch)
     patch.setattr(keyed, "_addresses", lambda rows: [])
 
 
@@ -151,6 +157,7 @@ def rows_inserted_again_are_not_compared(patch: Patch) -> None:
 
 def keys_of_others_are_not_looked_for(patch: Patch) -> None:
     """A row that a rule brings back may have the key that another row got meanwhile."""
+    keys_that_come_out_are_not_compared(patch)
     patch.setattr(keyed, "_with_key_taken", lambda met, columns, got: met)
 
 
@@ -160,6 +167,11 @@ def evolve(uri: str, seed: int) -> None:
 
 def move_keys(uri: str, seed: int) -> None:
     MovingKeys(uri, Random(seed)).run(_STEPS)
+
+
+def move_keys_of_sides(uri: str, seed: int) -> None:
+    """No rule gives a row the key that the base has."""
+    MovingKeys(uri, Random(seed), RULES_OF_SIDES).run(_STEPS)
 
 
 TAKEN_BACK: dict[Callable[[Patch], None], tuple[Callable[[str, int], None], int]] = {
@@ -173,8 +185,9 @@ TAKEN_BACK: dict[Callable[[Patch], None], tuple[Callable[[str, int], None], int]
     merges_do_not_say_which_columns_they_brought: (evolve, 564),
     rows_that_theirs_kept_are_not_converted: (evolve, 72),
     rows_inserted_again_are_not_compared: (evolve, 37),
-    keys_of_others_are_not_looked_for: (move_keys, 45),
-    losers_of_a_key_take_back_theirs: (move_keys, 8),
+    keys_of_others_are_not_looked_for: (move_keys_of_sides, 45),
+    losers_of_a_key_take_back_theirs: (move_keys_of_sides, 8),
+    keys_that_come_out_are_not_compared: (move_keys, 44),
 }
 """Who notices, and from which seed on."""
 

@@ -251,6 +251,10 @@ class Left:
     some: list[Mapping[str, Any]] = field(default_factory=list)
     keys: list[Mapping[str, Any]] = field(default_factory=list)
     """A few keys that different rows of both sides got."""
+    shared: list[Mapping[str, Any]] = field(default_factory=list)
+    """A few keys that several rows would have, as they were decided."""
+    shared_count: int = 0
+    """Number of all such keys."""
 
     def add(
         self,
@@ -264,11 +268,19 @@ class Left:
         self.columns.update(columns)
         self.some += some[: MOST_SHOWN - len(self.some)]
 
+    def add_shared(self, keys: pa.Table) -> None:
+        """Add primary keys that several rows would have, each a conflict."""
+        self.shared += keys.slice(0, MOST_SHOWN).to_pylist()
+        self.shared_count += keys.num_rows
+        self.kinds += Counter({ONE_KEY: keys.num_rows})
+
     def check(self, stale: int) -> None:
         """Raise MergeConflictError if a conflict is left; ``stale`` decisions did not apply."""
         if not self.kinds:
             return
-        said = "; ".join(filter(None, (self._said_of_keys(), self._said_of_rows())))
+        said = "; ".join(
+            filter(None, (self._said_of_keys(), self._said_of_shared(), self._said_of_rows()))
+        )
         way_out = TO_DECIDE if self.kinds.keys() - {ONE_KEY} else ""
         raise MergeConflictError(
             f"{said}{stale_words(stale)}{way_out}, and nothing has changed",
@@ -276,19 +288,26 @@ class Left:
             kinds=dict(self.kinds),
             columns=dict(self.columns),
             some=self.some,
-            keys=self.keys,
+            keys=[*self.keys, *self.shared],
             stale=stale,
         )
 
     def _said_of_keys(self) -> str:
         if not self.keys:
             return ""
-        shown = ", ".join(f"{name} = {value!r}" for name, value in self.keys[0].items())
-        others = self.kinds[ONE_KEY] - 1
-        more = f" and {others:,} more" if others else ""
+        shown = _shown(self.keys[0], self.kinds[ONE_KEY] - self.shared_count - 1)
         return (
-            f"different rows of both sides got the same primary key ({shown}{more}); take a side, "
+            f"different rows of both sides got the same primary key ({shown}); take a side, "
             "or change one of them first"
+        )
+
+    def _said_of_shared(self) -> str:
+        if not self.shared:
+            return ""
+        shown = _shown(self.shared[0], self.shared_count - 1)
+        return (
+            f"the merge would give different rows the same primary key ({shown}); decide "
+            "otherwise, or change one of them first"
         )
 
     def _said_of_rows(self) -> str:
@@ -299,6 +318,11 @@ class Left:
         columns = ", ".join(f"{name} {number:,}" for name, number in self.columns.most_common(5))
         where, count = f" (in {columns})" if columns else "", sum(found.values())
         return f"both sides changed {count:,} {'row' if count == 1 else 'rows'}: {kinds}{where}"
+
+
+def _shown(key: Mapping[str, Any], others: int) -> str:
+    shown = ", ".join(f"{name} = {value!r}" for name, value in key.items())
+    return f"{shown} and {others:,} more" if others else shown
 
 
 def _at_path(column: Any, path: Path) -> Any:

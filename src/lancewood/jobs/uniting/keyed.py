@@ -12,19 +12,19 @@ is a row that one side deleted, and that comes back although another one has its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from lancewood.data.differing import differing
 from lancewood.engine.comparing import Comparison, Places, RowReader, State
-from lancewood.engine.rows import Ids, Ints, LiveRows
+from lancewood.engine.rows import Ids, Ints, LiveRows, ScanPlan, ScanRequest
+from lancewood.engine.snapshot import Snapshot
 from lancewood.jobs.merging.keys import Key, KeyIndex
-from lancewood.jobs.uniting.meeting import NOWHERE, Met, MetRows, Placed
-from lancewood.model.schema import Field
+from lancewood.jobs.uniting.meeting import NOWHERE, ChangedKeys, GotKeys, Met, MetRows, Placed
+from lancewood.model.schema import ROW_ID, Field
 from lancewood.model.segments import expand
 
 _THEIRS, _OURS, _BASE = range(3)
@@ -44,7 +44,7 @@ class KeyColumns:
     fields: tuple[tuple[Field, ...], ...]
     """The key's columns as theirs, ours, the bases and the states below them have them."""
 
-    def changed(self, compared: Comparison, side: int) -> _Changed:
+    def changed(self, compared: Comparison, side: int) -> ChangedKeys:
         """The rows that a side gave another key."""
         tops = {each.id for each in self.fields[side]}
         ids, places = list[Ids](), [_NOTHING]
@@ -61,7 +61,7 @@ class KeyColumns:
             before.append([each.filter(pa.array(differs)) for each in old])
             after.append([each.filter(pa.array(differs)) for each in new])
         none = [pa.nulls(0, kind) for kind in self.key.types]
-        return _Changed(
+        return ChangedKeys(
             np.concatenate([np.empty(0, np.uint64), *ids]),
             Placed(*map(np.concatenate, zip(*places, strict=True))),
             *(
@@ -81,6 +81,15 @@ class KeyColumns:
         back = pa.array(np.argsort(np.concatenate(order)))
         return [pa.concat_arrays(each).take(back) for each in zip(*parts, strict=True)]
 
+    def read_ours(self, ours: Snapshot) -> Iterator[tuple[Ids, list[pa.Array]]]:
+        """The ids and keys of all rows of ours, some at a time."""
+        fields, names = self.fields[_OURS], list(self.names)
+        request = ScanRequest(columns=[each.name for each in fields], with_row_id=True)
+        for rows in ScanPlan(ours, request).batches():
+            columns = [rows.column(each.name) for each in fields]
+            batch = pa.RecordBatch.from_arrays(columns, names=names)
+            yield rows.column(ROW_ID).to_numpy(), self.key.values(batch)
+
     def read(self, state: State, side: int, rows: Placed) -> list[pa.Array]:
         """The keys of rows of a state, in their order."""
         fields = self.fields[side]
@@ -94,25 +103,18 @@ class KeyColumns:
         return [pa.concat_arrays(each) for each in zip(*parts, strict=True)]
 
 
-class _Changed(NamedTuple):
-    """Rows that got another key."""
-
-    ids: Ids
-    places: Placed
-    before: list[pa.Array]
-    after: list[pa.Array]
-
-
-def paired_by_key(met: Met, columns: KeyColumns, lost: Ids = _NO_IDS) -> tuple[Met, Rivals | None]:
+def paired_by_key(
+    met: Met, columns: KeyColumns, lost: Ids = _NO_IDS, *, is_given: bool = False
+) -> tuple[Met, Rivals | None]:
     """Pair rows that have different ids but one primary key (``keyed``), and collect different
     rows that claim one key (``rivals``). ``lost`` are ids of rows that do not keep the key that
-    they got."""
+    they got; ``is_given`` says that decisions give rows keys."""
     is_new = ~met.taken.ours.there & ~met.taken.base.there
     is_partial = ~np.logical_and.reduce([each.there for each in met.both.places])
     fresh, added = met.taken.at(is_new).singles(), met.added.singles()
     partial = MetRows.joined(met.both.at(is_partial), met.vanished).singles()
     if sum(map(bool, map(len, (fresh, added, partial)))) < 2 and len(met.states) == _ONE_BASE:
-        return _with_keys_got(met, columns, fresh, added, lost)
+        return _with_keys_got(met, columns, (fresh, added), lost, is_given=is_given)
     rows = MetRows.joined(MetRows.joined(fresh, added), partial)
     groups = _groups(rows, columns.known_by(met, rows))
     is_left = ~np.isin(np.arange(len(rows)), groups.at)
@@ -131,24 +133,28 @@ def paired_by_key(met: Met, columns: KeyColumns, lost: Ids = _NO_IDS) -> tuple[M
         both_in=(theirs, ours),
         keyed=groups.joined(rows),
     )
-    return _with_keys_got(met, columns, fresh, added, lost)
+    return _with_keys_got(met, columns, (fresh, added), lost, is_given=is_given)
 
 
 def _with_keys_got(
-    met: Met, columns: KeyColumns, fresh: MetRows, added: MetRows, lost: Ids
+    met: Met, columns: KeyColumns, inserted: tuple[MetRows, MetRows], lost: Ids, *, is_given: bool
 ) -> tuple[Met, Rivals | None]:
-    """Move rows into ``rivals`` and ``key_taken`` where a side gave a row another key; ``fresh``
-    are those that theirs inserted, ``added`` those of ours."""
+    """Move rows into ``rivals`` and ``key_taken`` where a side gave a row another key;
+    ``inserted`` are those that theirs and ours inserted."""
     changed = [columns.changed(compared, side) for side, compared in enumerate(met.sides)]
-    if not any(len(each.ids) for each in changed):
+    is_changed = any(len(each.ids) for each in changed)
+    if not is_changed and not is_given:
         return met, None
     theirs, ours = (
         _got_keys(met, columns, side, each, rows)
-        for side, (each, rows) in enumerate(zip(changed, (fresh, added), strict=True))
+        for side, (each, rows) in enumerate(zip(changed, inserted, strict=True))
     )
+    kept = theirs.without(lost), ours.without(lost)
+    met = replace(met, got_keys=kept)
+    if not is_changed:
+        return met, None
     rivals = _rivals(met, theirs, ours)
-    kept = [each.without(lost) for each in (theirs, ours)]
-    met = _with_key_taken(met, columns, kept)
+    met = _with_key_taken(met, columns, [each.keys for each in kept])
     return met if rivals is None else replace(met, rivals=rivals.rows), rivals
 
 
@@ -184,19 +190,6 @@ def _with_key_taken(met: Met, columns: KeyColumns, got: Sequence[Sequence[pa.Arr
     )
 
 
-class _Keys(NamedTuple):
-    """The rows that got a key on one side: first those that had another one, then new ones."""
-
-    changed: _Changed
-    ids: Ids
-    places: Placed
-    keys: list[pa.Array]
-
-    def without(self, ids: Ids) -> list[pa.Array]:
-        """The keys, without those of the rows with these ids."""
-        return [each.filter(pa.array(~np.isin(self.ids, ids))) for each in self.keys]
-
-
 @dataclass(frozen=True, eq=False)
 class Rivals:
     """Different rows of both sides that got one key: one that a side changed, and one that the
@@ -206,7 +199,7 @@ class Rivals:
     """Each pair under the id of ours, as if no base had it."""
     at: tuple[Ints, Ints]
     """Positions of the pairs among the rows of theirs and of ours that got a key."""
-    sides: tuple[_Keys, _Keys]
+    sides: tuple[GotKeys, GotKeys]
 
     def lost_by(self, side: int, keyed: MetRows) -> tuple[Ids, Ids] | None:
         """The rows of a side that do not get their key: those that keep the one that they had, and
@@ -236,7 +229,7 @@ def without_inserted(met: Met, side: int, ids: Ids) -> Met:
     return replace(met, added=added.at(~is_lost), gone=MetRows.joined(met.gone, added.at(is_lost)))
 
 
-def _rivals(met: Met, theirs: _Keys, ours: _Keys) -> Rivals | None:
+def _rivals(met: Met, theirs: GotKeys, ours: GotKeys) -> Rivals | None:
     """The rows of both sides that got one key; None if there are none."""
     owners = KeyIndex(ours.keys).find(theirs.keys)
     there = np.flatnonzero(owners >= 0)
@@ -252,11 +245,11 @@ def _rivals(met: Met, theirs: _Keys, ours: _Keys) -> Rivals | None:
 
 
 def _got_keys(
-    met: Met, columns: KeyColumns, side: int, changed: _Changed, inserted: MetRows
-) -> _Keys:
+    met: Met, columns: KeyColumns, side: int, changed: ChangedKeys, inserted: MetRows
+) -> GotKeys:
     places = inserted.places[side]
     keys = columns.read(met.states[side], side, places)
-    return _Keys(
+    return GotKeys(
         changed,
         np.concatenate((changed.ids, inserted.firsts)),
         Placed(*map(np.concatenate, zip(changed.places, places, strict=True))),

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from lancewood.engine.comparing import (
     ALL_IDS,
@@ -129,6 +130,31 @@ class MetRows:
         return MetRows(self.firsts[chosen], self.counts[chosen], places, *marks)
 
 
+class ChangedKeys(NamedTuple):
+    """Rows that a side gave another primary key."""
+
+    ids: Ids
+    places: Placed
+    before: list[pa.Array]
+    after: list[pa.Array]
+
+
+class GotKeys(NamedTuple):
+    """The rows that got a primary key on one side: first those that had another one, then new
+    ones."""
+
+    changed: ChangedKeys
+    ids: Ids
+    places: Placed
+    keys: list[pa.Array]
+
+    def without(self, ids: Ids) -> GotKeys:
+        """The rows, but for those with these ids; all that were changed stay in ``changed``."""
+        kept = ~np.isin(self.ids, ids)
+        keys = [each.filter(pa.array(kept)) for each in self.keys]
+        return GotKeys(self.changed, self.ids[kept], self.places.at(kept), keys)
+
+
 @dataclass(frozen=True, eq=False)
 class Met:
     """Rows in a range of ids, grouped by which side of a merge changed them."""
@@ -159,6 +185,9 @@ class Met:
     the side that deleted them."""
     asked: MetRows
     """Rows that the caller asked for by their ids; they are in no other group."""
+    got_keys: tuple[GotKeys, ...] = ()
+    """The primary keys that rows got on theirs and on ours, without those that lost theirs; empty
+    if no side gave a row another key, and no decision does."""
     settled: int = 0
     """Number of pairs with one key that were decided; rows that lost it are in ``asked``."""
     grafts: tuple[Graft, ...] = ()

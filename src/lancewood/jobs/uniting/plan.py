@@ -41,11 +41,13 @@ from lancewood.jobs.uniting.columns import (
 )
 from lancewood.jobs.uniting.composing import Union, settings
 from lancewood.jobs.uniting.conflicts import Left
+from lancewood.jobs.uniting.decided_columns import value_columns
 from lancewood.jobs.uniting.gathering import Gathered, Moved, WrittenRows
 from lancewood.jobs.uniting.grafting import with_grafts
 from lancewood.jobs.uniting.keyed import KeyColumns, paired_by_key, without_inserted
 from lancewood.jobs.uniting.meeting import NOWHERE, Meeting, Met, MetRows, Placed
 from lancewood.jobs.uniting.resolving import Resolve, decided_names
+from lancewood.jobs.uniting.result_keys import shared_keys
 from lancewood.jobs.uniting.tasks import (
     LOSERS,
     UnitedPortion,
@@ -114,7 +116,7 @@ class Uniting:
             _with_fields(self.ours, columns),
             tuple((each.field, self._sides(each)) for each in columns.columns),
             self.table,
-            () if self._key is None else self._key.key.paths,
+            None if self._key is None else self._key.key,
             self.resolve,
             self.detect == "rows",
         )
@@ -166,7 +168,10 @@ class Uniting:
     def _paired(self, meeting: Meeting, key: KeyColumns) -> Met:
         """Rows that are one by their key; of different ones that got one key a side that is taken
         for all that is left keeps its own."""
-        met, rivals = paired_by_key(self._looked_at(meeting.whole()), key)
+        decisions = self.resolve.decisions
+        given = () if decisions is None else (*decisions.schema.names, *value_columns(decisions))
+        is_given = not {*key.names}.isdisjoint(given)
+        met, rivals = paired_by_key(self._looked_at(meeting.whole()), key, is_given=is_given)
         side = LOSERS.get(self.resolve.rows or "")
         if rivals is None or side is None or len(self.bases) > 1:
             return met
@@ -178,6 +183,15 @@ class Uniting:
         met, _ = paired_by_key(met, key, np.concatenate((changed, inserted)))
         met = without_inserted(met, side, inserted)
         return replace(met, rivals=met.rivals.at(slice(0)), settled=len(rivals.rows))
+
+    def shared_keys(self, met: Met, found: Sequence[UnitedPortion]) -> pa.Table | None:
+        """The primary keys that several rows would have, as tasks decided; None if no key is in
+        doubt."""
+        if self._key is None or not met.got_keys:
+            return None
+        decided = [each for portion in found for each in portion.keys]
+        columns = shared_keys(met, decided, self._key.read_ours(self.ours))
+        return pa.Table.from_arrays(columns, names=list(self._key.key.names))
 
     def _looked_at(self, met: Met) -> Met:
         self._check_ids(met)
@@ -222,16 +236,18 @@ class Uniting:
         yield from cut(met, met.asked, count, rewrites=True, loses_key=True)
 
     def _compared(self, met: Met, chosen: Mask) -> Iterator[tuple[frozenset[str] | None, Mask]]:
-        """Group rows that both may have changed by the columns in which they may differ, or None
-        where these are not known. Other columns have the same files on both sides."""
+        """Group rows that both may have changed by the columns in which they may differ, and those
+        of the key if keys are in doubt; or None where these are not known. Other columns have the
+        same files on both sides."""
         theirs, ours = met.both_in
         is_doubtful = (theirs != NOWHERE) | (ours != NOWHERE)
         is_known = chosen & is_doubtful & met.both.base.there & (not self.base.others)
         here = len(met.sides[1].doubts) + 1
         pairs = (theirs + 1) * here + ours + 1
+        keys = frozenset(self._key.names if self._key is not None and met.got_keys else ())
         groups = dict[frozenset[str], Mask]()
         for pair in distinct(pairs[is_known]).tolist():
-            names = self._names_in(met, *divmod(pair, here))
+            names = self._names_in(met, *divmod(pair, here)) | keys
             groups[names] = groups.get(names, False) | (is_known & (pairs == pair))
         yield from groups.items()
         if (chosen & ~is_known).any():
@@ -427,6 +443,9 @@ class Preparing:
             self.gathered.resolved += met.settled
             pairs = list(uniting.cut(met, self.runner.slots))
             done = self._run(work, [portion for _, portion in pairs])
+            shared = uniting.shared_keys(met, done)
+            if shared is not None:
+                found.add_shared(shared)
             for (rows, _), each in zip(pairs, done, strict=True):
                 self.gathered.decide(met, rows, each)
                 found.add(each.kinds, each.columns, each.some)

@@ -26,6 +26,7 @@ from lancewood.engine.schema import Path
 from lancewood.engine.snapshot import Snapshot
 from lancewood.format.schema import to_arrow_schema
 from lancewood.jobs.diffing.portions import Sending, SentFragments
+from lancewood.jobs.merging.keys import Key
 from lancewood.jobs.rows.matching import MovingRows, read_moving, write_moved
 from lancewood.jobs.uniting.bases import Bases
 from lancewood.jobs.uniting.conflicts import (
@@ -40,6 +41,7 @@ from lancewood.jobs.uniting.conflicts import (
 from lancewood.jobs.uniting.deciding import Decided, Deciding, Fate
 from lancewood.jobs.uniting.meeting import Met, MetRows, Placed
 from lancewood.jobs.uniting.resolving import Resolve
+from lancewood.jobs.uniting.result_keys import ResultKeys, result_keys
 from lancewood.jobs.uniting.sides import ReadRows, SideReader, fitting, opaque_cells, with_blobs
 from lancewood.model.fragment import Fragment
 from lancewood.model.schema import Field, Schema
@@ -77,11 +79,15 @@ class UnitingShape:
     """Each column of the merged schema, and how each state has it."""
     table: str
     """The name of the table, for conflicts."""
-    key: tuple[Path, ...]
+    primary_key: Key | None
     resolve: Resolve
     by_rows: bool
     writes: bool = True
     """False if nothing is to be written."""
+
+    @property
+    def key(self) -> tuple[Path, ...]:
+        return () if self.primary_key is None else self.primary_key.paths
 
     @cached_property
     def arrow(self) -> pa.Schema:
@@ -151,13 +157,13 @@ class UnitingShape:
             unsure = one.unsure | other.unsure
             if low.unsure.any():
                 unsure |= low.unsure & sides.apart
-            return _Based(_result(sides, self._among_bases.decide(sides)), unsure)
+            return _Based(_decided_rows(sides, self._among_bases.decide(sides)), unsure)
 
         def add(low: _Based, one: _Based, other: _Based) -> _Based:
             sides = Sides(ids, base=low.rows, ours=one.rows, theirs=other.rows)
             left_open, taken = (each.decide(sides) for each in self._in_steps)
             unsure = one.unsure | (left_open.fates == Fate.CONFLICT)
-            return _Based(_result(sides, taken), unsure)
+            return _Based(_decided_rows(sides, taken), unsure)
 
         def cut(first: _Based) -> _Based:
             return _Based(first.rows, np.ones(len(ids), np.bool_))
@@ -196,6 +202,8 @@ class UnitingPortion:
     """Whether the side that is not taken gets the key back that the base has."""
     key_is_taken: bool = False
     """Whether other rows have the keys of these by now, so that none of them may be there."""
+    tells_keys: bool = False
+    """Whether the primary keys are told of rows on whose key the states do not agree."""
     compared: frozenset[str] | None = None
     """The columns in which the rows may differ. The others are read only of rows that are put
     together or in conflict. None if that is not known."""
@@ -219,6 +227,8 @@ class UnitedPortion:
     """A few of the conflicts that are left."""
     used: tuple[str, ...] = ()
     """The conflicts on which there were decisions."""
+    keys: tuple[ResultKeys, ...] = ()
+    """Keys of rows on whose key the states do not agree, if they are asked for."""
 
 
 def unite_portion(shape: UnitingShape, portion: UnitingPortion) -> UnitedPortion:
@@ -298,6 +308,7 @@ class _Writing:
         self._kinds, self._columns = Counter[str](), Counter[str]()
         self._some: list[Mapping[str, Any]] = []
         self._used: list[str] = []
+        self._keys = list[ResultKeys]()
         self._joined = self._resolved = 0
 
     def decided(self) -> Iterator[Decided]:
@@ -331,6 +342,7 @@ class _Writing:
             dict(self._columns),
             tuple(self._some),
             tuple(self._used),
+            tuple(self._keys),
         )
 
     def _parts(self) -> Iterator[tuple[Sequence[ReadRows], Sides, Decided]]:
@@ -348,6 +360,7 @@ class _Writing:
                 sides = self._shape.sides(ids[at], found)
                 decided = self._decided(sides)
                 fates[at] = decided.fates
+                self._tell_keys(sides, decided.fates, decided.written)
                 yield found, sides, decided
 
     def _settled(self, ids: Ids, found: Sequence[ReadRows]) -> tuple[npt.NDArray[np.int8], Mask]:
@@ -361,7 +374,18 @@ class _Writing:
             if name in self._shape.opaque
         }
         sides = Sides(ids, base.rows, ours.rows, theirs.rows, opaque)
-        return self._shape.deciding.settled(sides, names)
+        fates, is_open = self._shape.deciding.settled(sides, names)
+        at = np.flatnonzero(~is_open)
+        self._tell_keys(sides.take(at), fates[at], ours.rows.take(at[:0]).values)
+        return fates, is_open
+
+    def _tell_keys(self, sides: Sides, fates: npt.NDArray[np.int8], written: Any) -> None:
+        """Note the keys that decided rows come out with, where they are asked for."""
+        key = self._shape.primary_key
+        if key is not None and self._portion.tells_keys:
+            at = np.flatnonzero(fates != Fate.CONFLICT)
+            result = _result(sides, fates, written).take(at)
+            self._keys.append(result_keys(key, sides.take(at), result))
 
     def _decided(self, sides: Sides) -> Decided:
         portion, deciding = self._portion, self._shape.deciding
@@ -400,25 +424,29 @@ class _Writing:
             self._some += conflicts.slice(0, MOST_SHOWN - len(self._some)).to_pylist()
 
 
-def _result(sides: Sides, decided: Decided) -> SideRows:
+def _result(sides: Sides, fates: npt.NDArray[np.int8], written: pa.RecordBatch) -> SideRows:
     """The rows as they were decided."""
-    fates, count = decided.fates, len(sides.ids)
+    count = len(sides.ids)
     at = np.arange(count)
     at[fates == Fate.THEIRS] += count
-    written = np.flatnonzero(fates == Fate.WRITTEN)
-    at[written] = 2 * count + np.arange(len(written))
-    parts = [sides.ours.values, sides.theirs.values, decided.written]
+    is_written = fates == Fate.WRITTEN
+    at[is_written] = 2 * count + np.arange(len(written))
+    parts = [sides.ours.values, sides.theirs.values, written]
     values = pa.concat_batches(parts)
     there = np.where(fates == Fate.THEIRS, sides.theirs.there, sides.ours.there)
-    there = np.where(fates == Fate.WRITTEN, True, there)
+    there = np.where(is_written, True, there)
     there = np.where(fates == Fate.GONE, False, there)
     return SideRows(values.take(pa.array(at, mask=~there)), there)
+
+
+def _decided_rows(sides: Sides, decided: Decided) -> SideRows:
+    return _result(sides, decided.fates, decided.written)
 
 
 def _kept_away(sides: Sides, decided: Decided, deciding: Deciding) -> Decided:
     """Turn a row into a key conflict if the merge would restore it while another row holds its
     key."""
-    is_back = _result(sides, decided).there & (decided.fates != Fate.CONFLICT)
+    is_back = _decided_rows(sides, decided).there & (decided.fates != Fate.CONFLICT)
     rows, stays = np.flatnonzero(is_back), ~is_back[decided.fates == Fate.WRITTEN]
     conflicts = [decided.conflicts, deciding.rivals(sides.take(rows)).conflicts]
     return replace(
@@ -434,7 +462,7 @@ def _kept_away(sides: Sides, decided: Decided, deciding: Deciding) -> Decided:
 def _rewritten(sides: Sides, decided: Decided, *, stay: bool) -> Decided:
     """Write rows of theirs anew that ours has too, instead of taking them as they are; unless rows
     of ours may ``stay``, write all rows that are there."""
-    result, fates = _result(sides, decided), decided.fates.copy()
+    result, fates = _decided_rows(sides, decided), decided.fates.copy()
     if stay:
         fates[(fates == Fate.THEIRS) & sides.ours.there] = Fate.WRITTEN
     else:
@@ -497,6 +525,7 @@ def cut(
             are_rivals=are_rivals,
             loses_key=loses_key,
             key_is_taken=key_is_taken,
+            tells_keys=bool(met.got_keys),
             compared=compared,
         )
         yield portion, sent
