@@ -328,7 +328,8 @@ class _Naming:
             entries = (node.get("cte_map") or {}).get("map", ())
             defined.update(folded(str(entry["key"])) for entry in entries)
         if revisions := [each for each in defined if "@" in each]:
-            raise InvalidInputError(f"WITH cannot define {revisions[0]!r}: that is a table's state")
+            what = f"WITH cannot define {revisions[0]!r}, which is a table's state"
+            raise InvalidInputError(f"{what}: give the query a name without @")
         for node in every:
             if node.get("type") == "BASE_TABLE":
                 self._name_table(node, defined)
