@@ -13,7 +13,7 @@ from tests.histories.answers import check_answers
 from tests.pylance import judged
 
 import lancewood as lw
-from lancewood.jobs.indexing import building
+from lancewood.jobs.index import building
 from lancewood.jobs.runner import LocalRunner
 
 

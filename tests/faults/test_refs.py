@@ -21,7 +21,7 @@ from tests.faults.hurting import MODES, ONE, copied, every_call, through
 
 import lancewood as lw
 from lancewood.format.refs import SPACES_DIR
-from lancewood.jobs.naming import records as intent
+from lancewood.jobs.refs import records as intent
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import Mode
 

@@ -18,7 +18,7 @@ from tests.histories.drawing import TAGS, VECTOR
 from tests.pylance import judged, lance
 
 import lancewood as lw
-from lancewood.jobs.indexing import building
+from lancewood.jobs.index import building
 
 MAIN = "main"
 PARENTS = {"one": MAIN, "two": "one"}

@@ -16,7 +16,7 @@ from tests.histories.index_rules import IndexRules
 from tests.histories.row_rules import RowRules
 from tests.histories.table_rules import TableRules
 
-from lancewood.jobs.indexing import building
+from lancewood.jobs.index import building
 
 
 class Histories(RowRules, ColumnRules, IndexRules, TableRules):

@@ -15,10 +15,10 @@ from tests.histories.moving_keys import RULES_OF_SIDES, MovingKeys
 
 import lancewood as lw
 from lancewood.engine.schema import merged_columns
-from lancewood.jobs.uniting import column_checks, keyed, plan
-from lancewood.jobs.uniting.bases import Bases
-from lancewood.jobs.uniting.compared import comparing
-from lancewood.jobs.uniting.meeting import Meeting
+from lancewood.jobs.merge import column_checks, keyed, plan
+from lancewood.jobs.merge.bases import Bases
+from lancewood.jobs.merge.compared import comparing
+from lancewood.jobs.merge.meeting import Meeting
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import Field
 from lancewood.rules.lineage import (

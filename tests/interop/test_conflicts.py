@@ -22,7 +22,7 @@ from tests.pylance import judged
 import lancewood as lw
 from lancewood.engine.write.column_file import ColumnFileWriter, mark_deleted
 from lancewood.format.schema import decode_schema
-from lancewood.jobs.merging.key_hashes import hash_keys
+from lancewood.jobs.merge_into.key_hashes import hash_keys
 from lancewood.model.fragment import DataFile
 from lancewood.model.ids import FieldId, FragmentId, Version
 from lancewood.model.index import Index

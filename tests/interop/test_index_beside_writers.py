@@ -13,7 +13,7 @@ from tests.interop.test_index_jobs import PER_FILE, WIDTH, directories, found, m
 from tests.pylance import judged
 
 import lancewood as lw
-from lancewood.jobs.indexing import building
+from lancewood.jobs.index import building
 
 T = TypeVar("T")
 R = TypeVar("R")

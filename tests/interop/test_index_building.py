@@ -29,7 +29,7 @@ from tests.interop.test_indices import (
 from tests.pylance import lance
 
 import lancewood as lw
-from lancewood.jobs.indexing import building
+from lancewood.jobs.index import building
 
 KIND_OF = {**SCALAR, **VECTOR}
 THREE = OneThread()

@@ -13,7 +13,7 @@ from tests.interop.test_index_jobs import PER_FILE, ROWS, found, made, rows
 from tests.pylance import judged, lance
 
 import lancewood as lw
-from lancewood.jobs.indexing.records import RECORD
+from lancewood.jobs.index.records import RECORD
 from lancewood.model.index import Index
 
 

@@ -18,8 +18,8 @@ from tests.counted import counts_of
 from tests.pylance import judged, lance
 
 import lancewood as lw
-from lancewood.jobs.indexing import building
-from lancewood.jobs.indexing.records import RECORD
+from lancewood.jobs.index import building
+from lancewood.jobs.index.records import RECORD
 from lancewood.jobs.runner import LocalRunner
 
 ROWS, PER_FILE, WIDTH = 600, 100, 8
@@ -105,7 +105,7 @@ def test_a_kind_is_chosen_by_the_type_of_the_column(
 
 
 def test_many_vectors_are_coded(table: lw.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lancewood.jobs.indexing.choosing.FEW_VECTORS", 500)
+    monkeypatch.setattr("lancewood.jobs.index.choosing.FEW_VECTORS", 500)
     (info,) = table.indices.create("vector", "search", metric="cosine").indices.list()
     assert (info.kind, info.metric) == ("IVF_PQ", "cosine")
 

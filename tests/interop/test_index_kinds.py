@@ -9,7 +9,7 @@ from tests.pylance import lance
 
 import lancewood as lw
 from lancewood.errors import FormatError, InvalidInputError
-from lancewood.jobs.indexing.choosing import named_kind
+from lancewood.jobs.index.choosing import named_kind
 from lancewood.model.index import (
     IVF_FLAT,
     KINDS,

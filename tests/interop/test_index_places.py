@@ -9,7 +9,7 @@ import pytest
 from tests.interop.test_index_jobs import PER_FILE, ROWS, found, made, rows
 
 import lancewood as lw
-from lancewood.jobs.indexing import building
+from lancewood.jobs.index import building
 
 SOME = "id IN (0, 77, 610)"
 KINDS = {"id": "BTREE", "tag": "BITMAP", "words": "INVERTED", "vector": "IVF_PQ"}

@@ -14,7 +14,7 @@ from tests.pylance import judged, lance
 
 import lancewood as lw
 from lancewood.data import index_engine
-from lancewood.jobs.indexing import building
+from lancewood.jobs.index import building
 from lancewood.model.index import KINDS
 
 ROWS, PER_FILE, WIDTH, NEAREST = 3_000, 500, 16, 10

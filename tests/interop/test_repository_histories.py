@@ -20,7 +20,7 @@ from tests.interop import git_judge
 from lancewood.errors import ConflictError, InvalidInputError
 from lancewood.git.history import merge_bases
 from lancewood.git.values import Hash
-from lancewood.repo.looking.status import State
+from lancewood.repo.inspect.status import State
 from lancewood.repo.repository import Repository
 
 Tables = dict[str, frozenset[int]]

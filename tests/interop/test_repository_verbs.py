@@ -13,7 +13,7 @@ import pytest
 from tests.interop.git_judge import check, git
 
 import lancewood as lw
-from lancewood.repo.looking.status import State
+from lancewood.repo.inspect.status import State
 
 
 def rows(*values: int) -> pa.Table:
@@ -160,7 +160,7 @@ def test_a_state_that_never_landed_comes_back_where_pylance_was_faster(
     changes = repo.transaction("main", "delete")
     changes.table("photos").delete("id < 9")
     with monkeypatch.context() as patch:
-        patch.setattr("lancewood.repo.committing.transaction.land", _fail)
+        patch.setattr("lancewood.repo.commit.transaction.land", _fail)
         with pytest.warns(UserWarning, match="could not land"):
             changes.commit()
     lance.write_dataset(rows(1), uri(repo), mode="overwrite")

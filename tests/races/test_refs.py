@@ -29,11 +29,11 @@ from lancewood.errors import (
 )
 from lancewood.format.layout import VERSIONS_DIR
 from lancewood.format.manifest import decode_manifest_file
-from lancewood.jobs.naming.creation import create_branch
-from lancewood.jobs.naming.deletion import delete_branch
-from lancewood.jobs.naming.records import INTENT_KEY
-from lancewood.jobs.naming.renaming import rename_branch
-from lancewood.jobs.naming.tags import create_tag, update_tag
+from lancewood.jobs.refs.creation import create_branch
+from lancewood.jobs.refs.deletion import delete_branch
+from lancewood.jobs.refs.records import INTENT_KEY
+from lancewood.jobs.refs.renaming import rename_branch
+from lancewood.jobs.refs.tags import create_tag, update_tag
 from lancewood.jobs.runner import LocalRunner
 from lancewood.jobs.upkeep.cleanup import clean_up
 from lancewood.jobs.upkeep.reachable import names_in

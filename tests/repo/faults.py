@@ -30,8 +30,8 @@ T = TypeVar("T")
 FileMode = Literal["kill", "torn", "error", "lost"]
 OPENING = (
     "lancewood.catalog.opening",
-    "lancewood.repo.committing.creating",
-    "lancewood.repo.committing.adding",
+    "lancewood.repo.commit.creating",
+    "lancewood.repo.commit.adding",
 )
 AT_HOME = (*OPENING, "lancewood.git.bucket.repository", "lancewood.repo.context")
 """In a bucket the objects and the refs of git are store calls, too, and so are notes."""

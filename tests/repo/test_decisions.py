@@ -15,7 +15,7 @@ from lancewood.git.names import checked_ref
 from lancewood.git.objects import FILE, LINK, TREE, TreeEntry
 from lancewood.git.signature import Signature
 from lancewood.git.values import Hash
-from lancewood.jobs.uniting.decisions import Decision
+from lancewood.jobs.merge.decisions import Decision
 from lancewood.repo.context import RepoContext
 from lancewood.repo.decisions import (
     MERGES,

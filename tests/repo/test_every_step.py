@@ -25,7 +25,7 @@ from tests.repo.locations import Where, every_day, everywhere, in_a_bucket
 from tests.repo.scene import ONE, TWO, Scene, rows
 
 from lancewood.errors import AlreadyExistsError, NotFoundError
-from lancewood.repo.looking.status import State
+from lancewood.repo.inspect.status import State
 from lancewood.repo.outcome import NotLandedWarning
 from lancewood.repo.repository import Repository
 from lancewood.store import probe

@@ -199,7 +199,7 @@ def test_a_table_that_diverged_is_named_and_the_others_are_told(scene: Scene) ->
     scene.repo.exclusive(False)
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore", NotLandedWarning)
-        patch.setattr("lancewood.repo.committing.transaction.land", _fail)
+        patch.setattr("lancewood.repo.commit.transaction.land", _fail)
         with scene.repo.transaction("main", message="delete") as changes:
             changes.table(ONE).delete("id = 1")
     lance.write_dataset(rows(8), scene.uri(), mode="overwrite")

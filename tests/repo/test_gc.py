@@ -29,8 +29,8 @@ from lancewood.errors import (
     StorageError,
     UnsupportedError,
 )
-from lancewood.jobs.naming import deletion
-from lancewood.jobs.naming.records import Intent, declare
+from lancewood.jobs.refs import deletion
+from lancewood.jobs.refs.records import Intent, declare
 from lancewood.repo.gc.needed import TableBranch
 from lancewood.repo.outcome import NotLandedWarning
 from lancewood.repo.repository import Repository
@@ -215,7 +215,7 @@ def test_a_table_that_diverged_is_told_and_stops_nothing(
 def cut_off(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What is committed meanwhile does not land."""
     with monkeypatch.context() as patch, warnings.catch_warnings():
-        patch.setattr("lancewood.repo.committing.transaction.land", _fail)
+        patch.setattr("lancewood.repo.commit.transaction.land", _fail)
         warnings.simplefilter("ignore", NotLandedWarning)
         yield
 

@@ -22,7 +22,7 @@ from lancewood.errors import (
     NotFoundError,
 )
 from lancewood.git.signature import Signature
-from lancewood.repo.looking.status import State
+from lancewood.repo.inspect.status import State
 from lancewood.repo.outcome import NotLandedWarning
 from lancewood.repo.repository import Repository
 

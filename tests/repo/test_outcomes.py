@@ -24,7 +24,7 @@ from lancewood.git.bucket.refs import BucketRefs
 from lancewood.git.protocols import RefStore
 from lancewood.git.refs import Refs
 from lancewood.model.ids import is_detached
-from lancewood.repo.looking.status import State
+from lancewood.repo.inspect.status import State
 from lancewood.repo.outcome import NotLandedWarning
 from lancewood.store.base import ObjectInfo
 from lancewood.store.locate import open_store
@@ -75,7 +75,7 @@ def without_landing(scene: Scene, patch: Patch, *names: str, act: Callable[[], o
         return real(location, *what, **known)
 
     with patch.context() as inner:
-        inner.setattr("lancewood.repo.committing.transaction.land", land)
+        inner.setattr("lancewood.repo.commit.transaction.land", land)
         with pytest.warns(NotLandedWarning, match="the next writer does it"):
             act()
 

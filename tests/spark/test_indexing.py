@@ -11,7 +11,7 @@ from tests.counted import counts_of
 from tests.pylance import judged
 
 import lancewood as lw
-from lancewood.jobs.indexing import building
+from lancewood.jobs.index import building
 from lancewood.spark import runner
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")

@@ -17,12 +17,12 @@ import lancewood as lw
 from lancewood.errors import InvalidInputError
 from lancewood.format.schema import schema_from_arrow
 from lancewood.jobs.counts import RowCounts
-from lancewood.jobs.merging.keys import resolve_key
-from lancewood.jobs.merging.source import Choices
+from lancewood.jobs.merge_into.keys import resolve_key
+from lancewood.jobs.merge_into.source import Choices
 from lancewood.spark import write
-from lancewood.spark.merging import key_join, merge
-from lancewood.spark.merging.key_join import KeyJoin
-from lancewood.spark.merging.merge import FrameMerge
+from lancewood.spark.merge_into import key_join, merge
+from lancewood.spark.merge_into.key_join import KeyJoin
+from lancewood.spark.merge_into.merge import FrameMerge
 from lancewood.spark.tasks import arrow_of
 from lancewood.spark.types import spark_schema
 

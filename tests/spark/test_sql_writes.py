@@ -193,7 +193,7 @@ def test_a_statement_of_sparks_own_goes_to_it(spark: Any, judged: Judged) -> Non
 def test_another_writer_in_between_is_met(
     spark: Any, judged: Judged, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lancewood.spark.merging.addressed import ChangeByFrame
+    from lancewood.spark.merge_into.addressed import ChangeByFrame
 
     prepare, left = ChangeByFrame.prepare, [True]
 

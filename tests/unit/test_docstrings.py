@@ -18,7 +18,7 @@ LEANS = re.compile(
 STILL_LEAN = (
     "engine/changes",
     "engine/comparing",
-    "jobs/blaming",
+    "jobs/blame",
     "jobs/diffing",
     "query",
 )

@@ -2,7 +2,7 @@
 
 A segment is a directory below ``_indices/`` of the root that its version is in; what a manifest is
 to say about it comes back. Nothing is committed here, and whether a change of an index is right is
-decided in ``jobs.indexing``.
+decided in ``jobs.index``.
 
 pylance's own dataset class is opened here alone, for the engine and for people who ask for it; no
 other table operation is built on it. What the files of a segment tell (with which options it was

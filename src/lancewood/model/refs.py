@@ -118,7 +118,7 @@ class TagName(_RefName):
     """The name of a tag of a table.
 
     Tags of a repository follow git's rules (``git.names``). Which prefixes are kept for Lancewood
-    itself is in ``jobs.naming.tags``.
+    itself is in ``jobs.refs.tags``.
     """
 
     __slots__ = ()

@@ -43,7 +43,7 @@ from lancewood.query.tokens import (
 )
 
 if TYPE_CHECKING:
-    from lancewood.jobs.blaming import BlameRows
+    from lancewood.jobs.blame import BlameRows
     from lancewood.table.diffs import Diff
 
 

@@ -27,7 +27,7 @@ from lancewood.model.refs import ByName, OnBranch, Revision, parse_revision
 from lancewood.model.schema import ROW_ADDRESS
 
 if TYPE_CHECKING:  # a plain query loads neither a repository, nor the verbs of a table
-    from lancewood.repo.looking.view import View
+    from lancewood.repo.inspect.view import View
     from lancewood.repo.repository import Repository
     from lancewood.table.table import Table
 

@@ -51,20 +51,20 @@ if TYPE_CHECKING:
     from lancewood.git.signature import Signature
     from lancewood.git.values import ZERO, Hash
     from lancewood.model.refs import MAIN
-    from lancewood.repo.bringing.merge_plan import check_nothing_beside
-    from lancewood.repo.committing.swapping import FilesBeside, swap
-    from lancewood.repo.committing.transaction import Transaction
+    from lancewood.repo.commit.swapping import FilesBeside, swap
+    from lancewood.repo.commit.transaction import Transaction
     from lancewood.repo.context import ID, SECTION, RepoContext
     from lancewood.repo.decisions import decisions_ref
     from lancewood.repo.fsck import FsckReport
     from lancewood.repo.gc.needed import GcReport, TableBranch
     from lancewood.repo.identity import author_here, checked_author, checked_message, first_line
-    from lancewood.repo.looking.comparing import Shown, TableChange
-    from lancewood.repo.looking.status import State, Status, TableStatus
-    from lancewood.repo.looking.view import View
-    from lancewood.repo.naming.branches import Branches
-    from lancewood.repo.naming.tags import Marks, Tags
+    from lancewood.repo.inspect.comparing import Shown, TableChange
+    from lancewood.repo.inspect.status import State, Status, TableStatus
+    from lancewood.repo.inspect.view import View
+    from lancewood.repo.merge.merge_plan import check_nothing_beside
     from lancewood.repo.outcome import Committed, Divergence, NotLandedWarning, TableDone, TakenIn
+    from lancewood.repo.refs.branches import Branches
+    from lancewood.repo.refs.tags import Marks, Tags
     from lancewood.repo.repository import Repository
     from lancewood.repo.table_names import TableNames, location_of, own_root, written_by_head
     from lancewood.store.disk_root import refuse_links
@@ -83,19 +83,19 @@ _NAMES = {
     "lancewood.git.history": "graph_lines",
     "lancewood.git.signature": "Signature",
     "lancewood.model.refs": "MAIN",
-    "lancewood.repo.bringing.merge_plan": "check_nothing_beside",
-    "lancewood.repo.committing.swapping": "FilesBeside swap",
-    "lancewood.repo.committing.transaction": "Transaction",
+    "lancewood.repo.merge.merge_plan": "check_nothing_beside",
+    "lancewood.repo.commit.swapping": "FilesBeside swap",
+    "lancewood.repo.commit.transaction": "Transaction",
     "lancewood.repo.context": "ID RepoContext SECTION",
     "lancewood.repo.decisions": "decisions_ref",
     "lancewood.repo.fsck": "FsckReport",
     "lancewood.repo.gc.needed": "GcReport TableBranch",
     "lancewood.repo.identity": "author_here checked_author checked_message first_line",
-    "lancewood.repo.looking.comparing": "Shown TableChange",
-    "lancewood.repo.looking.status": "State Status TableStatus",
-    "lancewood.repo.looking.view": "View",
-    "lancewood.repo.naming.branches": "Branches",
-    "lancewood.repo.naming.tags": "Marks Tags",
+    "lancewood.repo.inspect.comparing": "Shown TableChange",
+    "lancewood.repo.inspect.status": "State Status TableStatus",
+    "lancewood.repo.inspect.view": "View",
+    "lancewood.repo.refs.branches": "Branches",
+    "lancewood.repo.refs.tags": "Marks Tags",
     "lancewood.repo.outcome": "Committed Divergence NotLandedWarning TableDone TakenIn",
     "lancewood.repo.repository": "Repository",
     "lancewood.repo.table_names": "TableNames location_of own_root written_by_head",

@@ -28,8 +28,8 @@ from lancewood.git.history import is_ancestor
 from lancewood.git.names import checked_ref
 from lancewood.git.objects import Objects, Signature, TreeEntry
 from lancewood.git.values import Hash
-from lancewood.jobs.uniting.decisions import Decision
-from lancewood.repo.committing.swapping import swap_ref
+from lancewood.jobs.merge.decisions import Decision
+from lancewood.repo.commit.swapping import swap_ref
 from lancewood.repo.context import RepoContext
 from lancewood.store.retry import SWAPS
 

@@ -14,9 +14,9 @@ from lancewood.repo.context import RepoContext
 if TYPE_CHECKING:
     from lancewood.git.objects import Commit
     from lancewood.git.refs import Head, LogEntry
-    from lancewood.repo.looking.comparing import Shown, TableChange
-    from lancewood.repo.looking.status import Status
-    from lancewood.repo.looking.view import View
+    from lancewood.repo.inspect.comparing import Shown, TableChange
+    from lancewood.repo.inspect.status import Status
+    from lancewood.repo.inspect.view import View
     from lancewood.table.blames import Blame
     from lancewood.table.diffs import Diff
 
@@ -34,7 +34,7 @@ class LookingVerbs:
 
     def at(self, revision: str = "HEAD") -> View:
         """A commit, to be read: a branch, a tag, a hash, ``HEAD~2``; raises NotFoundError."""
-        from lancewood.repo.looking.view import View
+        from lancewood.repo.inspect.view import View
 
         return View(self._context, self._context.commit(revision))
 
@@ -55,7 +55,7 @@ class LookingVerbs:
 
         The rest is as for ``Table.blame``. Raises NotFoundError for a table that is not there.
         """
-        from lancewood.repo.looking.blaming import blame_rows
+        from lancewood.repo.inspect.blaming import blame_rows
         from lancewood.table.blames import Blame
 
         view = self.at(revision)
@@ -79,7 +79,7 @@ class LookingVerbs:
 
     def status(self) -> Status:
         """The state of the tables compared with what HEAD pins: content, not version numbers."""
-        from lancewood.repo.looking.status import find_status
+        from lancewood.repo.inspect.status import find_status
 
         return find_status(self._context)
 
@@ -103,7 +103,7 @@ class LookingVerbs:
         ``where``.
         """
         from lancewood.git.history import walk
-        from lancewood.repo.looking.view import changing, paged
+        from lancewood.repo.inspect.view import changing, paged
 
         if where is not None and table is None:
             raise InvalidInputError("where is about the rows of a table: name it (table=)")
@@ -112,7 +112,7 @@ class LookingVerbs:
             commits = walk(self._context.git.objects, tips, first_parent=first_parent)
             found = changing(self._context, commits, table, tips)
             if where is not None:
-                from lancewood.repo.looking.blaming import touching
+                from lancewood.repo.inspect.blaming import touching
 
                 found = touching(self._context, found, table, tips, where)
             return paged(found, limit=limit, skip=skip)
@@ -130,7 +130,7 @@ class LookingVerbs:
     def held(self, commits: Iterable[Hash], revision: str = "HEAD") -> dict[Hash, Hash | None]:
         """Which of ``commits`` lead to a revision, each with the commit that reverted it, or None.
         A commit that is missing was reset away, or was never there."""
-        from lancewood.repo.looking.view import held_commits
+        from lancewood.repo.inspect.view import held_commits
 
         return held_commits(self._context.git.objects, commits, self._context.commit(revision))
 
@@ -147,8 +147,8 @@ class LookingVerbs:
 
         Raises NotFoundError for a table that neither of them has.
         """
-        from lancewood.repo.looking.comparing import Shown
-        from lancewood.repo.looking.sides import sides_of
+        from lancewood.repo.inspect.comparing import Shown
+        from lancewood.repo.inspect.sides import sides_of
 
         commit = self._context.git.objects.commit(self._context.commit(revision))
         sides = sides_of(self._context, commit, revision)
@@ -237,8 +237,8 @@ class LookingVerbs:
         ``a...b`` without a merge base; InvalidInputError where that has several; and what
         ``Table.diff`` raises.
         """
-        from lancewood.repo.looking.measuring import row_diff
-        from lancewood.repo.looking.sides import find_sides
+        from lancewood.repo.inspect.measuring import row_diff
+        from lancewood.repo.inspect.sides import find_sides
 
         asked = {"columns": columns, "where": where, "change": change, "on": on}
         given = [name for name, value in asked.items() if value is not None]

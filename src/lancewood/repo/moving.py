@@ -48,7 +48,6 @@ from lancewood.repo.landing import (
     pinned_state,
     restoring,
 )
-from lancewood.repo.naming.branches import Branches
 from lancewood.repo.notes import (
     MoveNote,
     PendingMove,
@@ -57,6 +56,7 @@ from lancewood.repo.notes import (
     save_move_note,
 )
 from lancewood.repo.outcome import Committed, Divergence, NotLandedWarning, Refusals
+from lancewood.repo.refs.branches import Branches
 from lancewood.repo.writing.writable import changed_head, is_ours, working_location
 from lancewood.store.retry import BRANCH_WORK
 

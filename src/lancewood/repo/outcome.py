@@ -124,7 +124,7 @@ class Refusals:
 
     def add(self, table: str, why: str | LancewoodError) -> None:
         """Note that a table refuses; raises errors of the store, which are no refusals."""
-        from lancewood.jobs.uniting.conflicts import TO_DECIDE, stale_words
+        from lancewood.jobs.merge.conflicts import TO_DECIDE, stale_words
 
         if isinstance(why, StorageError | CommitUnknownError):
             raise why
@@ -141,7 +141,7 @@ class Refusals:
         MergeConflictError with the ``way_out`` if all that is left is to decide rows,
         InvalidInputError if a rule or a value does not fit a table. ``stale`` are decisions that
         did not apply."""
-        from lancewood.jobs.uniting.conflicts import stale_words
+        from lancewood.jobs.merge.conflicts import stale_words
 
         if not self._found:
             return

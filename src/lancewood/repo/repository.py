@@ -28,10 +28,10 @@ from lancewood.repo.verbs import BringingVerbs, KeepingVerbs
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lancewood.repo.committing.swapping import FilesBeside
-    from lancewood.repo.committing.transaction import Transaction
-    from lancewood.repo.naming.branches import Branches
-    from lancewood.repo.naming.tags import Marks, Tags
+    from lancewood.repo.commit.swapping import FilesBeside
+    from lancewood.repo.commit.transaction import Transaction
+    from lancewood.repo.refs.branches import Branches
+    from lancewood.repo.refs.tags import Marks, Tags
     from lancewood.table.table import Table
 
 _SUBJECT = 72
@@ -149,7 +149,7 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
 
         Raises what ``add`` raises.
         """
-        from lancewood.repo.committing.adding import add_tables
+        from lancewood.repo.commit.adding import add_tables
 
         said = message or _adding(tables)
         with self.transaction(branch, said, author=author) as changes:
@@ -166,7 +166,7 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
     ) -> Committed:
         """Take a table out of the repository, as a commit. The table itself stays, and so do
         commits that pin it. Raises NotFoundError."""
-        from lancewood.repo.committing.adding import remove_table
+        from lancewood.repo.commit.adding import remove_table
 
         with self.transaction(branch, message or f"remove table {name}", author=author) as changes:
             remove_table(changes, name)
@@ -176,19 +176,19 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
 
     @property
     def branches(self) -> Branches:
-        from lancewood.repo.naming.branches import Branches
+        from lancewood.repo.refs.branches import Branches
 
         return Branches(self._context)
 
     @property
     def tags(self) -> Tags:
-        from lancewood.repo.naming.tags import Tags
+        from lancewood.repo.refs.tags import Tags
 
         return Tags(self._context)
 
     @property
     def marks(self) -> Marks:
-        from lancewood.repo.naming.tags import Marks
+        from lancewood.repo.refs.tags import Marks
 
         return Marks(self._context)
 
@@ -226,7 +226,7 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         merged into, squashed: the table's branch then comes from that one's, and can be merged by
         rows if ``own_ids`` gives it row ids that no other branch hands out. Raises NotFoundError.
         """
-        from lancewood.repo.committing.preparing import prepare, prepare_work
+        from lancewood.repo.commit.preparing import prepare, prepare_work
         from lancewood.repo.identity import author_of
 
         context, name = self._context, self._context.branch(branch)
@@ -251,7 +251,7 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
 
         Raises AlreadyExistsError if another table is in its place.
         """
-        from lancewood.repo.committing.preparing import prepare_new
+        from lancewood.repo.commit.preparing import prepare_new
         from lancewood.repo.identity import author_of
 
         context = self._context
@@ -284,7 +284,7 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
             changes.create_table("labels", labels)
             changes.table("photos").append(photos)
         """
-        from lancewood.repo.committing.transaction import Transaction
+        from lancewood.repo.commit.transaction import Transaction
         from lancewood.repo.identity import author_of, checked_message
 
         return Transaction(
@@ -309,8 +309,8 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         What is the same as before is no commit; the result says so. ``adopt`` is as for
         ``transaction``.
         """
-        from lancewood.repo.committing.recording import StandingTables
-        from lancewood.repo.committing.swapping import swap
+        from lancewood.repo.commit.recording import StandingTables
+        from lancewood.repo.commit.swapping import swap
         from lancewood.repo.identity import author_of, checked_message
 
         name = self._context.branch(branch)
@@ -338,8 +338,8 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         RetryableConflictError if another commit changed the files meanwhile.
         """
         from lancewood.catalog.files import checked_files
-        from lancewood.repo.committing.recording import FileSet
-        from lancewood.repo.committing.swapping import swap
+        from lancewood.repo.commit.recording import FileSet
+        from lancewood.repo.commit.swapping import swap
         from lancewood.repo.identity import author_of, checked_message
 
         name, checked = self._context.branch(branch), checked_files(files)

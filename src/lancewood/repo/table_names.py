@@ -23,7 +23,7 @@ from lancewood.git.names import below, is_uri
 from lancewood.model.refs import BranchName, branch_name, called
 
 if TYPE_CHECKING:
-    from lancewood.repo.looking.view import View
+    from lancewood.repo.inspect.view import View
     from lancewood.repo.repository import Repository
 
 _SUFFIX = ".lance"

@@ -13,14 +13,14 @@ from lancewood.jobs.upkeep.retention import IN_FLIGHT
 from lancewood.repo.context import RepoContext
 
 if TYPE_CHECKING:
+    from lancewood.jobs.merge.decisions import Decision
+    from lancewood.jobs.merge.plan import Detect
+    from lancewood.jobs.merge.resolving import Resolve
     from lancewood.jobs.runner import Runner
-    from lancewood.jobs.uniting.decisions import Decision
-    from lancewood.jobs.uniting.plan import Detect
-    from lancewood.jobs.uniting.resolving import Resolve
-    from lancewood.repo.bringing.uniting import RowMerges
-    from lancewood.repo.committing.swapping import FilesBeside
+    from lancewood.repo.commit.swapping import FilesBeside
     from lancewood.repo.fsck import FsckReport
     from lancewood.repo.gc.needed import GcReport
+    from lancewood.repo.merge.uniting import RowMerges
     from lancewood.repo.outcome import Committed
     from lancewood.table.naming import Conflicts
 
@@ -74,8 +74,8 @@ class BringingVerbs:
         do not: if there are any, and the merge publishes work on such a table, it is refused with
         RetryableConflictError.
         """
-        from lancewood.repo.bringing.merging import merge
         from lancewood.repo.identity import author_of, checked_message
+        from lancewood.repo.merge.merging import merge
 
         context = self._context
         return merge(
@@ -111,8 +111,8 @@ class BringingVerbs:
         Raises NotFoundError for a table that neither side has.
         """
         from lancewood.engine.base import check_choice
-        from lancewood.repo.bringing.merging import find_unitings
-        from lancewood.repo.bringing.reverting import find_redone
+        from lancewood.repo.merge.merging import find_unitings
+        from lancewood.repo.merge.reverting import find_redone
         from lancewood.table.naming import Conflicts
 
         context, into = self._context, self._context.branch(branch)
@@ -146,10 +146,10 @@ class BringingVerbs:
         next merge of that name, and go with it. A decision on a row that has changed since decides
         nothing.
         """
-        from lancewood.jobs.uniting.resolving import Resolve
-        from lancewood.repo.bringing.uniting import checked_decision
+        from lancewood.jobs.merge.resolving import Resolve
         from lancewood.repo.decisions import add_decision
         from lancewood.repo.identity import author_of
+        from lancewood.repo.merge.uniting import checked_decision
 
         context = self._context
         into, by = context.branch(branch), author_of(context.git, author)
@@ -161,8 +161,8 @@ class BringingVerbs:
 
     def _matching(self, name: str, table: str, given: Resolve, where: str, into: str) -> Resolve:
         """A side for the conflicts of a table that match."""
-        from lancewood.jobs.uniting.decisions import Decision
-        from lancewood.jobs.uniting.resolving import Resolve
+        from lancewood.jobs.merge.decisions import Decision
+        from lancewood.jobs.merge.resolving import Resolve
 
         if given.rows is None or Decision.of(given).rules != {"rows": given.rows}:
             raise InvalidInputError("where goes with a side alone: 'ours', 'theirs' or 'base'")
@@ -230,8 +230,8 @@ class BringingVerbs:
         table whose rows the commit did not change, indices stay. ``dry_run`` plans, and writes
         nothing.
         """
-        from lancewood.repo.bringing.reverting import revert
         from lancewood.repo.identity import author_of
+        from lancewood.repo.merge.reverting import revert
 
         context = self._context
         by = author_of(context.git, author)
@@ -255,8 +255,8 @@ class BringingVerbs:
         here. What was changed here as well is a conflict, as for ``merge``, and so are ``resolve``
         and ``detect``. Author and message are the commit's. ``dry_run`` plans, and writes nothing.
         """
-        from lancewood.repo.bringing.reverting import cherry_pick
         from lancewood.repo.identity import author_of
+        from lancewood.repo.merge.reverting import cherry_pick
 
         context = self._context
         by = author_of(context.git)
@@ -267,9 +267,9 @@ class BringingVerbs:
 
 def _row_merges(resolve: Any, detect: Detect, runner: Runner | None) -> RowMerges:
     from lancewood.engine.base import check_choice
-    from lancewood.jobs.uniting.plan import Detect
-    from lancewood.jobs.uniting.resolving import Resolve
-    from lancewood.repo.bringing.uniting import RowMerges
+    from lancewood.jobs.merge.plan import Detect
+    from lancewood.jobs.merge.resolving import Resolve
+    from lancewood.repo.merge.uniting import RowMerges
     from lancewood.table.handle import runner_or_threads
 
     check_choice("detect", detect, Detect)
@@ -291,7 +291,7 @@ class KeepingVerbs:
         The ref refs/lancewood/protected/<hash> keeps the commit itself. Tagged commits are
         protected already.
         """
-        from lancewood.repo.naming.tags import protect_commit
+        from lancewood.repo.refs.tags import protect_commit
 
         return protect_commit(self._context, self._context.commit(revision))
 
@@ -300,7 +300,7 @@ class KeepingVerbs:
 
         Tags and branches still keep what they lead to.
         """
-        from lancewood.repo.naming.tags import unprotect_commit
+        from lancewood.repo.refs.tags import unprotect_commit
 
         unprotect_commit(self._context, self._context.commit(revision))
 
@@ -329,7 +329,7 @@ class KeepingVerbs:
         diverged or that another repository keeps. ``dry_run`` says which tables would be changed,
         and writes nothing.
         """
-        from lancewood.repo.committing.adding import fence
+        from lancewood.repo.commit.adding import fence
         from lancewood.repo.identity import author_of
 
         by = author_of(self._context.git, author)

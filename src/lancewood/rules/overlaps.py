@@ -4,8 +4,8 @@ Each takes mine and theirs, which landed first, and returns a verdict. ``rules.c
 which condition judges which pair.
 
 Upserts record filters of the keys that they inserted, which come as 64-bit hashes
-(``jobs.merging.key_hashes``). What is not proven disjoint counts as overlapping, including forms of
-other writers:
+(``jobs.merge_into.key_hashes``). What is not proven disjoint counts as overlapping,
+including forms of other writers:
 
     bloom         pylance's own form and size, so that each can prove the other's keys disjoint
     exact         our hashes behind a mark, where the bloom filter would fill up or pylance would

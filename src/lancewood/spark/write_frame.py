@@ -29,9 +29,9 @@ from lancewood.errors import BatchAppliedError, InvalidInputError
 from lancewood.external.base import ManifestStore
 from lancewood.external.lock import CommitLock
 from lancewood.jobs.job import CommitOptions
-from lancewood.jobs.merging.source import Choices, Matched, NotMatched, NotMatchedBySource
+from lancewood.jobs.merge_into.source import Choices, Matched, NotMatched, NotMatchedBySource
 from lancewood.jobs.rows.updating import Rewriting
-from lancewood.spark.merging.merge import FrameMerge
+from lancewood.spark.merge_into.merge import FrameMerge
 from lancewood.spark.opening import snapshot_in
 from lancewood.spark.runner import runner
 from lancewood.spark.writing.job import WriteJob

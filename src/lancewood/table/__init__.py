@@ -35,11 +35,11 @@ if TYPE_CHECKING:
         ShallowClone,
         stale_note,
     )
-    from lancewood.jobs.indexing.listing import IndexInfo
-    from lancewood.jobs.merging.source import Choices, Matched, NotMatched, NotMatchedBySource
+    from lancewood.jobs.index.listing import IndexInfo
+    from lancewood.jobs.merge.resolving import Resolve
+    from lancewood.jobs.merge_into.source import Choices, Matched, NotMatched, NotMatchedBySource
     from lancewood.jobs.relocate import RelocationReport
     from lancewood.jobs.runner import LocalRunner, Runner
-    from lancewood.jobs.uniting.resolving import Resolve
     from lancewood.jobs.upkeep.cleanup import CleanupReport
     from lancewood.jobs.upkeep.problems import Problem, RepairReport
     from lancewood.jobs.upkeep.retention import COMMITTING, IN_FLIGHT
@@ -226,11 +226,11 @@ _NAMES = {
         "ColumnCounts CompactionCounts Counts DeepClone DetachCounts IndexCounts Merged MoveCounts "
         "Published RowCounts ShallowClone stale_note"
     ),
-    "lancewood.jobs.indexing.listing": "IndexInfo",
-    "lancewood.jobs.merging.source": "Choices Matched NotMatched NotMatchedBySource",
+    "lancewood.jobs.index.listing": "IndexInfo",
+    "lancewood.jobs.merge_into.source": "Choices Matched NotMatched NotMatchedBySource",
     "lancewood.jobs.relocate": "RelocationReport",
     "lancewood.jobs.runner": "LocalRunner Runner",
-    "lancewood.jobs.uniting.resolving": "Resolve",
+    "lancewood.jobs.merge.resolving": "Resolve",
     "lancewood.jobs.upkeep.cleanup": "CleanupReport",
     "lancewood.jobs.upkeep.problems": "Problem RepairReport",
     "lancewood.jobs.upkeep.retention": "COMMITTING IN_FLIGHT",

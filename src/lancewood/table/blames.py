@@ -11,7 +11,7 @@ from lancewood.table.handle import Handle
 from lancewood.table.scan import Rows
 
 if TYPE_CHECKING:
-    from lancewood.jobs.blaming import BlameRows
+    from lancewood.jobs.blame import BlameRows
 
 
 class Blame(Rows):
@@ -83,7 +83,7 @@ class BlameVerbs(Handle):
         Raises InvalidInputError for a wrong ``where`` and unknown columns, and UnsupportedError
         for a table without stable row ids.
         """
-        from lancewood.jobs.blaming import BlameRows
+        from lancewood.jobs.blame import BlameRows
 
         return Blame(
             BlameRows.asked(

@@ -12,7 +12,7 @@ from lancewood.model.index import Index
 from lancewood.table.handle import Handle, runner_or_threads
 
 if TYPE_CHECKING:
-    from lancewood.jobs.indexing.listing import IndexInfo
+    from lancewood.jobs.index.listing import IndexInfo
 
 H = TypeVar("H", bound=Handle)
 
@@ -61,7 +61,7 @@ class Indices(Sequence[Index], Generic[H]):
 
     def list(self) -> builtins.list[IndexInfo]:
         """Every index with its column, kind, size and coverage, from the manifest alone."""
-        from lancewood.jobs.indexing.listing import list_indices
+        from lancewood.jobs.index.listing import list_indices
 
         return list_indices(self._table._snapshot)
 
@@ -107,8 +107,8 @@ class Indices(Sequence[Index], Generic[H]):
         index of another column, and for a second index on the same vectors, UnsupportedError for a
         table in memory.
         """
-        from lancewood.jobs.indexing.changing import BuildIndex
-        from lancewood.jobs.indexing.choosing import IndexRequest
+        from lancewood.jobs.index.changing import BuildIndex
+        from lancewood.jobs.index.choosing import IndexRequest
 
         request = IndexRequest(
             column, kind, name, replace, metric, partitions, sub_vectors, options or {}
@@ -137,7 +137,7 @@ class Indices(Sequence[Index], Generic[H]):
         Raises NotFoundError for an unknown index, UnsupportedError for one of a kind that is not
         built here; without a name such ones are left alone.
         """
-        from lancewood.jobs.indexing.changing import CoverRest
+        from lancewood.jobs.index.changing import CoverRest
 
         commit_options = CommitOptions.of(message, properties, serializable=serializable)
         job = CoverRest(name, runner_or_threads(runner))
@@ -159,7 +159,7 @@ class Indices(Sequence[Index], Generic[H]):
         the same model, and so are scalar codes and indices that hold old values of changed rows:
         that reads the whole column. If there is nothing to gain there is no new version.
         """
-        from lancewood.jobs.indexing.changing import CoverRest
+        from lancewood.jobs.index.changing import CoverRest
 
         commit_options = CommitOptions.of(message, properties, serializable=serializable)
         job = CoverRest(name, runner_or_threads(runner), is_optimized=True)
@@ -178,7 +178,7 @@ class Indices(Sequence[Index], Generic[H]):
 
         Raises NotFoundError.
         """
-        from lancewood.jobs.indexing.changing import DropIndex
+        from lancewood.jobs.index.changing import DropIndex
 
         commit_options = CommitOptions.of(message, properties, serializable=serializable)
         return self._table._run(DropIndex(name), commit_options, dry_run=dry_run)

@@ -15,8 +15,8 @@ from lancewood.table.scan import Rows
 
 if TYPE_CHECKING:
     from lancewood.engine.snapshot import At, Snapshot
+    from lancewood.jobs.merge.plan import Uniting
     from lancewood.jobs.runner import Runner
-    from lancewood.jobs.uniting.plan import Uniting
 
 H = TypeVar("H", bound=Handle)
 
@@ -58,19 +58,19 @@ class Branches(ByName[Branch], Generic[H]):
         Raises AlreadyExistsError, NotFoundError for an unknown version, and RetryableConflictError
         while another writer creates or deletes a branch of that name.
         """
-        from lancewood.jobs.naming.creation import create_branch
+        from lancewood.jobs.refs.creation import create_branch
 
         return self._handle(create_branch(self._snapshot, name, at, metadata=metadata))
 
     def list(self) -> dict[str, Branch]:
         """Every branch by its name, sorted; no version is opened."""
-        from lancewood.jobs.naming.records import list_branches
+        from lancewood.jobs.refs.records import list_branches
 
         return list_branches(self._snapshot)
 
     def get(self, name: str) -> Branch:
         """The record of a branch; raises NotFoundError."""
-        from lancewood.jobs.naming.records import find_branch
+        from lancewood.jobs.refs.records import find_branch
 
         return find_branch(self._snapshot, name)
 
@@ -81,7 +81,7 @@ class Branches(ByName[Branch], Generic[H]):
         and the branch of this handle. ``force`` also removes the tags, finishes an interrupted
         deletion, and clears away an interrupted creation. ``dry_run`` only checks.
         """
-        from lancewood.jobs.naming.deletion import delete_branch
+        from lancewood.jobs.refs.deletion import delete_branch
 
         delete_branch(self._snapshot, name, force=force, dry_run=dry_run)
 
@@ -94,7 +94,7 @@ class Branches(ByName[Branch], Generic[H]):
         branch. Nobody may write to the branch meanwhile. Run it again if it was interrupted.
         ``dry_run`` only checks; the handle is on the version that the branch is at.
         """
-        from lancewood.jobs.naming.renaming import rename_branch
+        from lancewood.jobs.refs.renaming import rename_branch
 
         threads = runner_or_threads(runner)
         return self._handle(
@@ -126,7 +126,7 @@ class Branches(ByName[Branch], Generic[H]):
         handle on the target as it is, whose ``counts`` say what would be done.
         """
         from lancewood.jobs.job import CommitOptions
-        from lancewood.jobs.publishing.publish import publish
+        from lancewood.jobs.publish.publish import publish
 
         for argument, flag in {"adopt": adopt, "dry_run": dry_run}.items():
             if not isinstance(flag, bool):
@@ -167,7 +167,7 @@ class Branches(ByName[Branch], Generic[H]):
         ``"tables"`` every table. The branch that is merged stays as it is, and can be written to.
         """
         from lancewood.jobs.job import CommitOptions
-        from lancewood.jobs.uniting.unite import BranchMerge
+        from lancewood.jobs.merge.unite import BranchMerge
 
         asked = BranchMerge.asked(self._snapshot, name, into, resolve, detect)
         options = CommitOptions.of(message, properties)
@@ -187,7 +187,7 @@ class Branches(ByName[Branch], Generic[H]):
         With ``resolve`` those that its rules leave. Decide them by ``_conflict``, and give them to
         ``merge(resolve=)``.
         """
-        from lancewood.jobs.uniting.unite import BranchMerge
+        from lancewood.jobs.merge.unite import BranchMerge
 
         asked = BranchMerge.asked(self._snapshot, name, into, resolve, detect)
         return Conflicts(asked.uniting() or asked.nothing())
@@ -198,7 +198,7 @@ class Branches(ByName[Branch], Generic[H]):
         Older versions of the branch and tags on them stay. Refuses a branch with unpublished work,
         unless ``force`` discards it.
         """
-        from lancewood.jobs.publishing.reset import reset
+        from lancewood.jobs.publish.reset import reset
 
         return self._handle(reset(self._snapshot, name, at, force=force))
 
@@ -242,7 +242,7 @@ class Conflicts(Rows):
     @property
     def schema(self) -> pa.Schema:
         """The schema of what comes out."""
-        from lancewood.jobs.uniting.conflicts import selected_schema
+        from lancewood.jobs.merge.conflicts import selected_schema
 
         whole = self._uniting.shape.deciding.shape.schema
         return whole if self._chosen is None else selected_schema(whole, self._checked())
@@ -262,7 +262,7 @@ class Conflicts(Rows):
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The conflicts as record batches, within a bounded memory."""
-        from lancewood.jobs.uniting.conflicts import selected
+        from lancewood.jobs.merge.conflicts import selected
 
         found = self._uniting.conflict_batches()
         if self._chosen is None:
@@ -316,13 +316,13 @@ class Tags(ByName[Tag]):
         Letters, digits, ``.``, ``-`` and ``_`` are allowed. ``force`` allows a name reserved for
         clones, publishing and repositories.
         """
-        from lancewood.jobs.naming.tags import create_tag
+        from lancewood.jobs.refs.tags import create_tag
 
         return create_tag(self._snapshot, name, at, metadata=metadata, force=force)
 
     def update(self, name: str, at: At = None, *, force: bool = False) -> Tag:
         """Move a tag to another version; its creation time and metadata stay."""
-        from lancewood.jobs.naming.tags import update_tag
+        from lancewood.jobs.refs.tags import update_tag
 
         return update_tag(self._snapshot, name, at, force=force)
 
@@ -331,13 +331,13 @@ class Tags(ByName[Tag]):
 
         ``pins`` includes those left by clones and publishing.
         """
-        from lancewood.jobs.naming.tags import list_tags
+        from lancewood.jobs.refs.tags import list_tags
 
         return list_tags(self._snapshot, guards=pins)
 
     def get(self, name: str) -> Tag:
         """The tag of this name; raises NotFoundError."""
-        from lancewood.jobs.naming.tags import find_tag
+        from lancewood.jobs.refs.tags import find_tag
 
         return find_tag(self._snapshot, name)
 
@@ -347,7 +347,7 @@ class Tags(ByName[Tag]):
         ``force`` also removes the pin of a clone, which may lose its files then. ``dry_run`` only
         checks.
         """
-        from lancewood.jobs.naming.tags import delete_tag
+        from lancewood.jobs.refs.tags import delete_tag
 
         delete_tag(self._snapshot, name, force=force, dry_run=dry_run)
 

@@ -11,8 +11,8 @@ from lancewood.jobs.runner import Runner
 from lancewood.table.handle import Handle, runner_or_threads
 
 if TYPE_CHECKING:
-    from lancewood.jobs.merging.addressed import Find
-    from lancewood.jobs.merging.source import Matched, NotMatched, NotMatchedBySource
+    from lancewood.jobs.merge_into.addressed import Find
+    from lancewood.jobs.merge_into.source import Matched, NotMatched, NotMatchedBySource
     from lancewood.jobs.rows.updating import Rewriting
 
 
@@ -132,8 +132,8 @@ class MergeVerbs(Handle):
 
         ``app`` and ``batch`` are as for ``append``.
         """
-        from lancewood.jobs.merging.merge import MergeRows
-        from lancewood.jobs.merging.source import Choices
+        from lancewood.jobs.merge_into.merge import MergeRows
+        from lancewood.jobs.merge_into.source import Choices
 
         choices = Choices(
             on=on,
@@ -159,7 +159,7 @@ class MergeVerbs(Handle):
         runner: Runner | None = None,
     ) -> Self:
         """Change rows that a function finds, by their addresses; for engines of queries."""
-        from lancewood.jobs.merging.addressed import ChangeRows
+        from lancewood.jobs.merge_into.addressed import ChangeRows
 
         job = ChangeRows(find, runner_or_threads(runner))
         return self._run(job, CommitOptions.of(message), dry_run=dry_run)

@@ -31,14 +31,14 @@ def check_where(schema: pa.Schema, where: str, parameters: Parameters = None) ->
 
 def check_key(schema: pa.Schema, on: str | Sequence[str] | None) -> None:
     """Raise InvalidInputError if rows of a table with these columns cannot be merged by a key."""
-    from lancewood.jobs.merging.keys import resolve_key
+    from lancewood.jobs.merge_into.keys import resolve_key
 
     resolve_key(schema_from_arrow(schema), on)
 
 
 def check_rules(schema: pa.Schema, resolve: object) -> None:
     """Raise InvalidInputError for what cannot decide conflicts of a table with these columns."""
-    from lancewood.jobs.uniting.resolving import Resolve, Rules
+    from lancewood.jobs.merge.resolving import Resolve, Rules
 
     known = schema_from_arrow(schema)
     opaque = {each.name for each in known.fields if each.is_blob}
@@ -52,7 +52,7 @@ def check_index(schema: pa.Schema, column: str, kind: str | None = None, **setti
 
     Raises InvalidInputError for an index that no such table can have, however many rows it gets.
     """
-    from lancewood.jobs.indexing.choosing import IndexRequest
+    from lancewood.jobs.index.choosing import IndexRequest
 
     return IndexRequest(column, kind, **settings).check(schema_from_arrow(schema)).is_vector
 
@@ -63,7 +63,7 @@ def index_kind(word: str) -> str:
 
     Raises InvalidInputError for others.
     """
-    from lancewood.jobs.indexing.choosing import named_kind
+    from lancewood.jobs.index.choosing import named_kind
 
     found = named_kind(word)
     return word.lower() if found is None else found.name

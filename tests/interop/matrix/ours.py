@@ -17,7 +17,7 @@ import lancewood as lw
 from lancewood.engine.write.column_file import ColumnFileWriter, mark_deleted
 from lancewood.engine.write.write import rows_to_overwrite
 from lancewood.format.schema import decode_schema
-from lancewood.jobs.merging.key_hashes import hash_keys
+from lancewood.jobs.merge_into.key_hashes import hash_keys
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId, FragmentId, Version
 from lancewood.model.rowids import RowIdSequence, RowVersions

@@ -147,7 +147,7 @@ def test_indices_that_stay_behind_are_named(
 ) -> None:
     counts = Published("exp", 3, False, 1, left_out_indices=("id_idx", "other_idx"))
     monkeypatch.setattr(
-        "lancewood.jobs.publishing.publish.publish",
+        "lancewood.jobs.publish.publish.publish",
         lambda snapshot, *args, **more: (snapshot, counts),
     )
     ran = lw_ok("table", "publish", uri, "exp")
@@ -168,7 +168,7 @@ def test_what_to_do_after_a_failure_is_told(
         error.add_note("branch 'exp' stays closed; publish it again to go on")
         raise error
 
-    monkeypatch.setattr("lancewood.jobs.publishing.publish.publish", fail)
+    monkeypatch.setattr("lancewood.jobs.publish.publish.publish", fail)
     ran = lw_run("table", "publish", uri, "exp")
     assert ran.code == ExitCode.STORAGE
     assert ran.err == (

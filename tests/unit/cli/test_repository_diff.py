@@ -94,7 +94,7 @@ def test_the_summary_counts_where_both_branches_went_on(lw_ok: Lw, repo: lw.Repo
 def test_at_most_so_many_rows_are_said_where_values_were_not_read(
     lw_ok: Lw, repo: lw.Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lancewood.repo.looking.measuring._MOST_READ", 10)
+    monkeypatch.setattr("lancewood.repo.inspect.measuring._MOST_READ", 10)
     assert "(1 inserted, at most 1 updated)" in lw_ok("diff", "main...exp").out
     assert lw_ok("diff", "main...exp", "--json").lines[0]["exact"] is False
 

@@ -137,7 +137,7 @@ def test_cleanup_tells_what_landed_first(
 
     for kind in ("text", "json"):
         with monkeypatch.context() as patch:
-            patch.setattr("lancewood.repo.committing.transaction.land", fail)
+            patch.setattr("lancewood.repo.commit.transaction.land", fail)
             changes = repo.transaction("main", kind)
             changes.table("photos").append(ROWS)
             with pytest.warns(NotLandedWarning):

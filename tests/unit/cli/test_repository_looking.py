@@ -359,7 +359,7 @@ def test_no_number_of_a_detached_state_is_shown_to_people(
 
     with monkeypatch.context() as patch:
         if not has_landed:
-            patch.setattr("lancewood.repo.committing.transaction.land", fail)
+            patch.setattr("lancewood.repo.commit.transaction.land", fail)
         changes = repo.transaction("exp", "more")
         changes.table("photos").delete("id = 1")
         with warnings.catch_warnings():

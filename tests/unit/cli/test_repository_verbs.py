@@ -243,7 +243,7 @@ def test_a_table_that_diverged_is_told_by_every_verb_until_somebody_decides(
         raise OSError("the disk is full")
 
     with monkeypatch.context() as failing:
-        failing.setattr("lancewood.repo.committing.transaction.land", full)
+        failing.setattr("lancewood.repo.commit.transaction.land", full)
         with pytest.warns(NotLandedWarning, match="disk is full"):
             write(repo, "main", "not landed", "photos")
     assert "unlanded:   photos: the next writer lands it" in lw_ok("status").out

@@ -117,7 +117,7 @@ def test_only_the_rows_that_an_index_names_are_looked_at(
 
 
 def test_a_large_source_is_not_looked_up(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lancewood.jobs.merging import search
+    from lancewood.jobs.merge_into import search
 
     make_indexed(uri, "BTREE", ["k"])
     monkeypatch.setattr(search, "_FEW_KEYS", 2)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from lancewood.errors import InvalidInputError
 from lancewood.format.schema import decode_schema, encode_schema, schema_from_arrow
-from lancewood.jobs.merging.key_hashes import hash_bytes, hash_keys, is_hashed_by_pylance
-from lancewood.jobs.merging.keys import KeyIndex, check_distinct, resolve_key
+from lancewood.jobs.merge_into.key_hashes import hash_bytes, hash_keys, is_hashed_by_pylance
+from lancewood.jobs.merge_into.keys import KeyIndex, check_distinct, resolve_key
 from lancewood.model.schema import Schema
 
 PRIMARY = {b"lance-schema:unenforced-primary-key": b"true"}

@@ -19,8 +19,8 @@ from lancewood.engine.versions.history import load_transaction
 from lancewood.engine.write import column_file as deletions
 from lancewood.errors import InvalidInputError, RetryableConflictError
 from lancewood.jobs.counts import RowCounts
-from lancewood.jobs.merging import rows as merge_rows
-from lancewood.jobs.merging import search as merge_search
+from lancewood.jobs.merge_into import rows as merge_rows
+from lancewood.jobs.merge_into import search as merge_search
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.transaction import Delete, Operation, Update
 

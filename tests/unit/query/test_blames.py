@@ -10,7 +10,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
-from lancewood.jobs.blaming import BlameRows
+from lancewood.jobs.blame import BlameRows
 
 ROWS = pa.table(
     {

@@ -110,7 +110,7 @@ def test_what_somebody_wrote_before_a_commit_landed_is_not_of_that_commit(
         return land(*given, **known)
 
     with monkeypatch.context() as patched:
-        patched.setattr("lancewood.repo.committing.transaction.land", late)
+        patched.setattr("lancewood.repo.commit.transaction.land", late)
         seen(repo, "three", 3, "id = 3")
     assert changed(repo) == {3: "three"}
     repo.commit("the rest")
@@ -127,7 +127,7 @@ def test_a_commit_that_has_not_landed_yet_is_read_where_it_waits(
     changes = repo.transaction("main", "three and five")
     changes.table("birds").update({"seen": "3"}, "id = 3")
     changes.table("birds").append(rows(5))
-    monkeypatch.setattr("lancewood.repo.committing.transaction.land", fail)
+    monkeypatch.setattr("lancewood.repo.commit.transaction.land", fail)
     with pytest.raises(lw.NotLandedWarning):
         changes.commit()
     expected = {2: "two", 3: "three and five", 5: "three and five"}

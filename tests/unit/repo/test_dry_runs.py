@@ -81,7 +81,7 @@ def test_what_has_not_landed_is_not_judged_and_does_not_land(
         raise StorageError("no answer")
 
     with monkeypatch.context() as patch:
-        patch.setattr("lancewood.repo.committing.transaction.land", fail)
+        patch.setattr("lancewood.repo.commit.transaction.land", fail)
         with pytest.warns(NotLandedWarning):
             append(repo, "exp", 4)
     before = contents(repo)

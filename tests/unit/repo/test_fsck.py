@@ -176,7 +176,7 @@ def test_a_table_that_is_gone_is_told(scene: Scene) -> None:
 def without_landing(scene: Scene) -> None:
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore", NotLandedWarning)
-        patch.setattr("lancewood.repo.committing.transaction.land", _fail)
+        patch.setattr("lancewood.repo.commit.transaction.land", _fail)
         with scene.repo.transaction("main", message="delete") as changes:
             changes.table(ONE).delete("id = 1")
 

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.repo.rows import rows
 
 import lancewood as lw
-from lancewood.repo.looking.status import State
+from lancewood.repo.inspect.status import State
 
 pytestmark = pytest.mark.usefixtures("unsynced")
 

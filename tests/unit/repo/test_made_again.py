@@ -10,7 +10,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.errors import AlreadyExistsError, IncompatibleConflictError, InvalidInputError
-from lancewood.repo.committing.transaction import Pending
+from lancewood.repo.commit.transaction import Pending
 
 ROWS = pa.table({"id": [1, 2, 3]})
 OTHER = pa.table({"name": ["a", "b"], "size": [1.5, 2.5]})

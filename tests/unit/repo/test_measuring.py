@@ -10,8 +10,8 @@ from tests.unit.repo.rows import rows
 
 import lancewood as lw
 from lancewood.jobs.counts import RowCounts
-from lancewood.repo.looking import measuring
-from lancewood.repo.looking.comparing import TableChange
+from lancewood.repo.inspect import measuring
+from lancewood.repo.inspect.comparing import TableChange
 
 PLACES = pa.table({"id": [1, 2, 3], "x": [0.5, float("nan"), None], "name": ["a", "b", None]})
 

@@ -18,9 +18,9 @@ from lancewood.errors import (
     StorageError,
     UnsupportedError,
 )
-from lancewood.jobs.naming.creation import create_branch
-from lancewood.repo.bringing import merging
-from lancewood.repo.committing.transaction import Transaction
+from lancewood.jobs.refs.creation import create_branch
+from lancewood.repo.commit.transaction import Transaction
+from lancewood.repo.merge import merging
 from lancewood.repo.outcome import NotLandedWarning, TableDone, TakenIn
 
 pytestmark = pytest.mark.usefixtures("unsynced")
@@ -237,7 +237,7 @@ def no_own_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     def create(*given: Any, own_ids: bool, **told: Any) -> Any:
         return create_branch(*given, own_ids=False, **told)
 
-    monkeypatch.setattr("lancewood.jobs.naming.creation.create_branch", create)
+    monkeypatch.setattr("lancewood.jobs.refs.creation.create_branch", create)
 
 
 def test_other_tables_of_a_merged_branch_can_be_written(
@@ -587,7 +587,7 @@ def test_a_commit_in_between_that_has_not_landed_yet_is_built_upon(
         judged = real(self, *given, **told)  # type: ignore[arg-type]
         if is_first.pop() if is_first else False:
             with monkeypatch.context() as patch:
-                patch.setattr("lancewood.repo.committing.transaction.land", fail)
+                patch.setattr("lancewood.repo.commit.transaction.land", fail)
                 with pytest.warns(NotLandedWarning):
                     append(lw.Repository.open(repo.path), "main", 5)
         return judged

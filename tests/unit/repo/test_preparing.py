@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.repo.looking.status import State
+from lancewood.repo.inspect.status import State
 
 ROWS = pa.table({"id": [1, 2, 3]})
 

@@ -16,7 +16,7 @@ from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.errors import FormatError
 from lancewood.git.objects import LINK, TREE, Signature, TreeEntry
 from lancewood.git.repository import GitRepository
-from lancewood.repo.committing import recording
+from lancewood.repo.commit import recording
 from lancewood.repo.writing import writable as working
 
 ROWS = pa.table({"id": [1, 2, 3]})

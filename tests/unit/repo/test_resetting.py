@@ -23,7 +23,7 @@ from lancewood.errors import (
 from lancewood.git.refs import Refs
 from lancewood.repo import landing as settling
 from lancewood.repo import notes as reset_notes
-from lancewood.repo.looking.status import State
+from lancewood.repo.inspect.status import State
 from lancewood.repo.outcome import NotLandedWarning
 
 pytestmark = pytest.mark.usefixtures("unsynced")
@@ -204,7 +204,7 @@ def test_a_table_that_diverged_gets_back_what_is_committed(
         raise StorageError("no answer")
 
     with monkeypatch.context() as patch:
-        patch.setattr("lancewood.repo.committing.transaction.land", fail)
+        patch.setattr("lancewood.repo.commit.transaction.land", fail)
         changes = repo.transaction("main", "delete")
         changes.table("photos").delete("id = 1")
         changes.table("labels").append(rows(4)).append(rows(5))
@@ -233,7 +233,7 @@ def test_a_commit_that_never_landed_does_not_land_after_a_reset(
         raise StorageError("no answer")
 
     with monkeypatch.context() as patch:
-        patch.setattr("lancewood.repo.committing.transaction.land", fail)
+        patch.setattr("lancewood.repo.commit.transaction.land", fail)
         with pytest.warns(NotLandedWarning):
             both(repo, "main", 4)
     repo.branches.create("kept")

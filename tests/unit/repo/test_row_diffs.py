@@ -169,7 +169,7 @@ def not_landed(repo: lw.Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     changes = repo.transaction("main", "not landed")
     changes.table("birds").append(bird(6, "mine")).update({"name": "'C'"}, "id = 3")
     with monkeypatch.context() as patch:
-        patch.setattr("lancewood.repo.committing.transaction.land", fail)
+        patch.setattr("lancewood.repo.commit.transaction.land", fail)
         with pytest.warns(NotLandedWarning):
             changes.commit()
 
@@ -309,7 +309,7 @@ def test_the_commits_of_a_history_are_counted_when_they_are_reached(
 ) -> None:
     written = repo.history("birds", "left")
     assert next(written).changes[0].counts == RowCounts(inserted=1, updated=1)
-    monkeypatch.setattr("lancewood.repo.looking.measuring.measured", lambda *_: 1 / 0)
+    monkeypatch.setattr("lancewood.repo.inspect.measuring.measured", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         next(written)
 

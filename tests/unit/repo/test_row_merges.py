@@ -11,7 +11,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError
-from lancewood.jobs.uniting.decisions import Decision
+from lancewood.jobs.merge.decisions import Decision
 from lancewood.repo.outcome import TableDone
 
 pytestmark = pytest.mark.usefixtures("unsynced")
@@ -370,7 +370,7 @@ def test_a_merge_of_rows_meets_a_writer_from_outside(
 ) -> None:
     update(repo, "exp", "id = 1", name="'gull'")
     update(repo, "main", "id = 1", seen="7")
-    from lancewood.repo.bringing import merging
+    from lancewood.repo.merge import merging
 
     real, is_first = merging._Merging._committed, [True]
 

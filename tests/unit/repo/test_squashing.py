@@ -19,10 +19,10 @@ from lancewood.errors import (
     NotFoundError,
     RetryableConflictError,
 )
-from lancewood.jobs.naming import deletion
+from lancewood.jobs.refs import deletion
 from lancewood.repo import notes
-from lancewood.repo.looking.view import View
-from lancewood.repo.naming import branches
+from lancewood.repo.inspect.view import View
+from lancewood.repo.refs import branches
 
 pytestmark = pytest.mark.usefixtures("unsynced")
 

@@ -11,7 +11,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.errors import StorageError
-from lancewood.repo.looking.status import State
+from lancewood.repo.inspect.status import State
 from lancewood.repo.outcome import NotLandedWarning
 
 ROWS = pa.table({"id": [1, 2, 3]})
@@ -42,7 +42,7 @@ def unlanded(repo: lw.Repository, monkeypatch: pytest.MonkeyPatch, verb: str = "
     table = changes.table("photos")
     table.append(ROWS) if verb == "append" else table.delete("id = 1")
     with monkeypatch.context() as patch:
-        patch.setattr("lancewood.repo.committing.transaction.land", fail)
+        patch.setattr("lancewood.repo.commit.transaction.land", fail)
         with pytest.warns(NotLandedWarning):
             changes.commit()
 

@@ -11,7 +11,7 @@ import pytest
 from tests.commits import MemoryCommits
 
 import lancewood as lw
-from lancewood.repo.looking.view import held_commits
+from lancewood.repo.inspect.view import held_commits
 
 ROWS = pa.table({"id": [1, 2, 3]})
 

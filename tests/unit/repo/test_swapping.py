@@ -19,7 +19,7 @@ from lancewood.git.objects import Signature
 from lancewood.git.refs import Refs
 from lancewood.git.repository import GitRepository
 from lancewood.git.values import Hash
-from lancewood.repo.committing.swapping import has_landed, swap
+from lancewood.repo.commit.swapping import has_landed, swap
 from lancewood.repo.context import RepoContext
 from lancewood.repo.identity import first_line
 from lancewood.store.retry import SWAPS
@@ -145,7 +145,7 @@ def test_a_move_that_fails_is_looked_up(
     with pytest.raises(StorageError, match="failed"):
         commit(context, "two")
     assert context.tip("main") == made
-    monkeypatch.setattr("lancewood.repo.committing.swapping.has_landed", lambda *_, **__: None)
+    monkeypatch.setattr("lancewood.repo.commit.swapping.has_landed", lambda *_, **__: None)
     with pytest.raises(CommitUnknownError, match="nobody can tell") as told:
         commit(context, "two")
     assert told.value.facts["branch"] == "main"

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.repo.rows import rows
 
 import lancewood as lw
-from lancewood.repo.committing.transaction import Pending
+from lancewood.repo.commit.transaction import Pending
 from lancewood.repo.outcome import Committed, TakenIn
 
 

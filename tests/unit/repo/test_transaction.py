@@ -176,7 +176,7 @@ def test_every_table_lands_and_the_result_is_there_before_anybody_is_warned(
     changes = repo.transaction("main", "not landed")
     changes.table("photos").append(ROWS)
     changes.table("labels").append(ROWS)
-    monkeypatch.setattr("lancewood.repo.committing.transaction.land", fail)
+    monkeypatch.setattr("lancewood.repo.commit.transaction.land", fail)
     with pytest.raises(NotLandedWarning, match="could not land yet"):
         changes.commit()
     assert changes.result.hash == repo.at().hash
@@ -249,7 +249,7 @@ def unlanded(repo: lw.Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     changes = repo.transaction("main", "cut off")
     changes.table("photos").append(ROWS)
     with monkeypatch.context() as patch:
-        patch.setattr("lancewood.repo.committing.transaction.land", die)
+        patch.setattr("lancewood.repo.commit.transaction.land", die)
         with pytest.warns(NotLandedWarning):
             changes.commit()
 

@@ -41,7 +41,7 @@ def test_a_version_that_another_lands_carries_the_message_too(
         raise StorageError("away")
 
     with monkeypatch.context() as patch:
-        patch.setattr("lancewood.repo.committing.transaction.land", fail)
+        patch.setattr("lancewood.repo.commit.transaction.land", fail)
         changes = repo.transaction("main", "waits")
         changes.table("photos").append(rows(4))
         with pytest.warns(NotLandedWarning):

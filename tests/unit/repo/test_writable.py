@@ -121,7 +121,7 @@ def test_no_branch_is_made_from_a_state_that_no_version_has(
         lance.write_dataset(ROWS, home(repo), mode="append")
         return real(*given, **known)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("lancewood.repo.committing.transaction.land", late)
+    monkeypatch.setattr("lancewood.repo.commit.transaction.land", late)
     append(repo, "main")
     monkeypatch.undo()
     repo.branches.create("late")

@@ -13,10 +13,10 @@ import pyarrow as pa
 from lancewood.engine.snapshot import Access
 from lancewood.engine.write import WriteRequest, plan_write
 from lancewood.jobs.job import CommitOptions
-from lancewood.spark.merging.key_join import FoundIn, KeyJoin, Wanted
-from lancewood.spark.merging.keys import code_names, coded_schema
-from lancewood.spark.merging.planning import ChangeTasks
-from lancewood.spark.merging.task_rows import SOURCE, TARGET, TaskRows, read_rows
+from lancewood.spark.merge_into.key_join import FoundIn, KeyJoin, Wanted
+from lancewood.spark.merge_into.keys import code_names, coded_schema
+from lancewood.spark.merge_into.planning import ChangeTasks
+from lancewood.spark.merge_into.task_rows import SOURCE, TARGET, TaskRows, read_rows
 from lancewood.spark.tasks import MESSAGE, TASK
 from lancewood.spark.writing.job import WriteJob
 from lancewood.spark.writing.work import ADVISED_BYTES, BYTES, ROWS

@@ -27,11 +27,11 @@ from lancewood.engine.write import column_file as deletions
 from lancewood.errors import InvalidInputError, RetryableConflictError
 from lancewood.jobs.counts import RowCounts
 from lancewood.jobs.job import CommitOptions, execute
-from lancewood.jobs.merging.source import Choices
+from lancewood.jobs.merge_into.source import Choices
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.transaction import Delete, Operation, Update
-from lancewood.spark.merging import planning
-from lancewood.spark.merging.merge import FrameMerge
+from lancewood.spark.merge_into import planning
+from lancewood.spark.merge_into.merge import FrameMerge
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
@@ -389,7 +389,7 @@ def test_an_error_while_rows_are_written_leaves_no_file(monkeypatch: pytest.Monk
             raise KeyboardInterrupt
         return mark(*args)
 
-    monkeypatch.setattr("lancewood.jobs.merging.rows.mark_deleted", failing)
+    monkeypatch.setattr("lancewood.jobs.merge_into.rows.mark_deleted", failing)
     with pytest.raises(KeyboardInterrupt):
         merge(table, new_rows([1, 6, 11]))
     assert files(table) == before

@@ -21,8 +21,8 @@ import lancewood as lw
 from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.jobs.job import execute
-from lancewood.jobs.merging.source import Choices
-from lancewood.spark.merging.merge import FrameMerge
+from lancewood.jobs.merge_into.source import Choices
+from lancewood.spark.merge_into.merge import FrameMerge
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import FaultyStore, Killed, Mode
 

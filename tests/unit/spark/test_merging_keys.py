@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 import lancewood as lw
 from lancewood.format.schema import schema_from_arrow
-from lancewood.jobs.merging.keys import Key, KeyIndex, resolve_key
-from lancewood.spark.merging import planning
-from lancewood.spark.merging.keys import code_types, coded_ddl, coded_schema, encode_key
-from lancewood.spark.merging.planning import plan_changes, source_messages, table_messages
-from lancewood.spark.merging.staged_source import StagedFiles, StagedSource
+from lancewood.jobs.merge_into.keys import Key, KeyIndex, resolve_key
+from lancewood.spark.merge_into import planning
+from lancewood.spark.merge_into.keys import code_types, coded_ddl, coded_schema, encode_key
+from lancewood.spark.merge_into.planning import plan_changes, source_messages, table_messages
+from lancewood.spark.merge_into.staged_source import StagedFiles, StagedSource
 from lancewood.spark.reading.task import TablePortion
 
 _names = count()

@@ -13,7 +13,7 @@ import pytest
 from tests.manifests import page_tables
 
 from lancewood.errors import InvalidInputError
-from lancewood.jobs.merging.source import Choices
+from lancewood.jobs.merge_into.source import Choices
 from lancewood.model.fragment import DEFAULT_FILE_VERSION, WRITABLE_FILE_VERSIONS
 from lancewood.spark import (
     add_columns,

@@ -13,7 +13,7 @@ from tests.pylance import lance
 import lancewood as lw
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot import load_snapshot
-from lancewood.jobs.blaming import rows as blame_rows
+from lancewood.jobs.blame import rows as blame_rows
 from lancewood.store.locate import open_store
 from lancewood.testing.faults import HeldStore
 

@@ -26,7 +26,7 @@ from tests.pylance import lance
 import lancewood as lw
 from lancewood.engine.snapshot import merge_bases
 from lancewood.jobs.counts import Merged
-from lancewood.jobs.uniting import bases, unite
+from lancewood.jobs.merge import bases, unite
 
 KEY: dict[str, Any] = {"key": True, "nullable": False}
 NEW = (4, 40, "n")

@@ -22,7 +22,7 @@ from lancewood.engine.schema import Projection, project
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.jobs.columns.files import Batches, ColumnValues, read_fields
-from lancewood.jobs.merging.keys import Key, KeyIndex, check_distinct, resolve_key
+from lancewood.jobs.merge_into.keys import Key, KeyIndex, check_distinct, resolve_key
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import Schema

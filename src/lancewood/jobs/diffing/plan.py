@@ -31,7 +31,14 @@ from lancewood.engine.rows import Ints, LiveRows
 from lancewood.engine.schema import checked_names, unknown_column
 from lancewood.engine.snapshot import Snapshot, common_version, main_location
 from lancewood.errors import InvalidInputError, UnsupportedError
-from lancewood.jobs.merging.keys import Key, KeyIndex, key_of, primary_key, resolve_key, shown_key
+from lancewood.jobs.merge_into.keys import (
+    Key,
+    KeyIndex,
+    key_of,
+    primary_key,
+    resolve_key,
+    shown_key,
+)
 from lancewood.model.refs import called
 from lancewood.model.schema import Field
 

@@ -28,7 +28,7 @@ from lancewood.pipeline.frames.texts import quoted
 from lancewood.pipeline.loading.quarantine import check_quarantine
 from lancewood.pipeline.report.facts import Listener
 from lancewood.spark.columns.fill import check_fill
-from lancewood.spark.merging.staged_source import check_frame
+from lancewood.spark.merge_into.staged_source import check_frame
 from lancewood.spark.types import Writing, kept_columns
 from lancewood.table import (
     Choices,

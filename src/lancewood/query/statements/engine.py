@@ -28,7 +28,7 @@ from lancewood.expr.columns import duckdb_type, why_not
 from lancewood.expr.database import FAILED, QUERIES
 from lancewood.expr.syntax import Parameters, kept
 from lancewood.jobs.job import CommitOptions
-from lancewood.jobs.merging.addressed import RowChanges
+from lancewood.jobs.merge_into.addressed import RowChanges
 from lancewood.jobs.rows.fitting import fitted_rows
 from lancewood.jobs.runner import Runner
 from lancewood.model.schema import ROW_ADDRESS

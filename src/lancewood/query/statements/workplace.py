@@ -20,7 +20,7 @@ from lancewood.table.by_uri import exists
 from lancewood.table.table import Table
 
 if TYPE_CHECKING:
-    from lancewood.repo.committing.transaction import Transaction
+    from lancewood.repo.commit.transaction import Transaction
     from lancewood.repo.outcome import Committed
     from lancewood.repo.repository import Repository
 

@@ -28,8 +28,8 @@ from lancewood.engine.versions import branch_roots, load_refs
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
 from lancewood.format.layout import DATA_DIR, OWNED_DIRS, TREE_DIR, VERSIONS_DIR, is_data_key
 from lancewood.git.names import below
-from lancewood.jobs.naming.deletion import delete_branch
-from lancewood.jobs.naming.records import ABANDONED, load_standing
+from lancewood.jobs.refs.deletion import delete_branch
+from lancewood.jobs.refs.records import ABANDONED, load_standing
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.cleanup import CleanupReport, clean_up
 from lancewood.jobs.upkeep.retention import Retention

@@ -185,10 +185,10 @@ def own_head(
     left is not. Two processes may write to it for the first time at once: a branch only begins anew
     right after the version that was seen, and while the repository's branch has not moved.
     """
-    from lancewood.jobs.naming.creation import create_branch
-    from lancewood.jobs.naming.records import is_leaving
-    from lancewood.jobs.publishing.closing import mend_record
-    from lancewood.jobs.publishing.reset import begin_anew
+    from lancewood.jobs.publish.closing import mend_record
+    from lancewood.jobs.publish.reset import begin_anew
+    from lancewood.jobs.refs.creation import create_branch
+    from lancewood.jobs.refs.records import is_leaving
 
     main = main_location(source)
     for _ in LOST_RACES:

@@ -50,8 +50,8 @@ from lancewood.spark.dialect.script import parse_script
 from lancewood.spark.dialect.settings import Settings
 from lancewood.spark.dialect.text import check_not_ours, is_no_query, shown
 from lancewood.spark.dialect.types import arrow_type
-from lancewood.spark.merging.addressed import ChangeByFrame, FrameChanges
-from lancewood.spark.merging.key_join import KnownChanges
+from lancewood.spark.merge_into.addressed import ChangeByFrame, FrameChanges
+from lancewood.spark.merge_into.key_join import KnownChanges
 from lancewood.spark.runner import SparkRunner
 from lancewood.spark.tasks import check_running, frame_of
 from lancewood.spark.types import Writing, spark_schema

@@ -28,10 +28,10 @@ from lancewood.jobs.diffing import (
     sent_whole,
 )
 from lancewood.jobs.diffing.tasks import DELETED, INSERTED
-from lancewood.jobs.merging.keys import Key, shown_key
+from lancewood.jobs.merge_into.keys import Key, shown_key
 from lancewood.model.schema import Field
 from lancewood.spark.diffing.work import DiffWork, decode, encode
-from lancewood.spark.merging.keys import code_names, code_types, encode_key
+from lancewood.spark.merge_into.keys import code_names, code_types, encode_key
 from lancewood.spark.reading.plan import count_tasks
 from lancewood.spark.reading.task import pack, unpack
 from lancewood.spark.tasks import keep_loaded, messages_of, spread

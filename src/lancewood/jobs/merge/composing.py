@@ -1,0 +1,440 @@
+"""The version that a merge becomes, composed again for each newest version.
+
+A fragment of theirs comes by reference, as a new one that hides every row which is not taken, or
+where a fragment of ours has the same rows and loses all of them, in place of that. Rows that were
+merged are in new fragments, and in those of ours that had them they are deleted. Files are never
+rewritten, and those that lie below the branch of theirs are brought first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+from pyroaring import BitMap
+
+from lancewood.engine.base import WORKERS, in_order
+from lancewood.engine.commit import Composition
+from lancewood.engine.comparing import Places
+from lancewood.engine.location import load_deletions
+from lancewood.engine.rows import Ids, RowFacts
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import RetryableConflictError, UnsupportedError
+from lancewood.jobs.merge.gathering import Gathered, Moved
+from lancewood.jobs.merge.meeting import Graft, Placed
+from lancewood.jobs.publish.copies import Copies
+from lancewood.jobs.publish.external_blobs import ExternalBlobs
+from lancewood.jobs.publish.placing import (
+    Effect,
+    Elsewhere,
+    Own,
+    Spot,
+    Spots,
+    TargetBases,
+    recorded_as,
+)
+from lancewood.jobs.runner import Runner
+from lancewood.model.bitmap import numbers_in
+from lancewood.model.fragment import TOMBSTONE, DataFile, Fragment
+from lancewood.model.ids import BaseId, FieldId, FragmentId, Version
+from lancewood.model.index import SYSTEM_INDICES, Index
+from lancewood.model.manifest import Manifest
+from lancewood.model.refs import called
+from lancewood.model.rowids import RowVersions
+from lancewood.model.schema import CREATED_AT, LAST_UPDATED_AT
+from lancewood.model.transaction import MARKS_PROPERTY, FieldMessages, HeadChanges, Transaction
+from lancewood.proto import table_pb2
+from lancewood.rules.conflicts import judge_operations
+from lancewood.rules.features import check_writable
+from lancewood.rules.indices import changed_fields, on_live_fields, uncovered, with_relatives
+from lancewood.rules.lineage import Lineage, recorded
+from lancewood.rules.moves import same_elsewhere
+from lancewood.rules.numbering import check_fragment_id, field_mark, next_fragment_id
+from lancewood.rules.overlaps import Outcome
+from lancewood.rules.patching import make_patch
+
+
+@dataclass
+class Union:
+    """The rows, columns and settings that theirs adds to ours; a composer for a commit."""
+
+    ours: Snapshot
+    theirs: Snapshot
+    gathered: Gathered
+    adopted: Mapping[FragmentId, Moved]
+    """Fragments of theirs that come by reference, and which of their rows."""
+    head: HeadChanges
+    """Schema, configuration and metadata, as far as they change."""
+    theirs_ids: Mapping[FieldId, FieldId]
+    """Ids of columns in files of theirs, with those in the merged schema."""
+    copies: Copies
+    runner: Runner
+    fresh_ids: Callable[[int], int]
+    """The first row id of a space above an id; called if rows come with ids above ours' mark."""
+    rewritten: Lineage = field(default_factory=dict)
+    """Ids of ours by those of the merged schema, for fields that get other ones."""
+    of_theirs: Mapping[str, str] = field(default_factory=dict)
+    """The record of which fields of theirs the merged schema has."""
+    moves_on: bool = False
+    """Whether ours hands out ids of a fresh space from now on, even if no rows came."""
+    brought: int = 0
+    uncovered_indices: tuple[str, ...] = ()
+    """Names of indices of ours that do not cover what comes, once it is planned."""
+    _first_free: int | None = None
+    _planned: tuple[Version, Composition] | None = None
+    _external: ExternalBlobs = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._external = ExternalBlobs(self.theirs)
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Properties of the transaction, by which rows and columns are followed through it."""
+        ours = {} if self.head.fields is None else recorded(self.rewritten)
+        return {MARKS_PROPERTY: "exact", **ours, **self.of_theirs}
+
+    def judge(self, theirs: Transaction, version: Version) -> None:
+        """Raise RetryableConflictError if a version that landed may have changed what the merge is
+        made of: it is then made anew."""
+        mine = self.plan(self.ours.manifest).operation
+        for operation in theirs.operations:
+            verdict = judge_operations(mine, operation)
+            if verdict.outcome is not Outcome.COMPATIBLE:
+                raise RetryableConflictError(
+                    f"version {version} landed meanwhile: {verdict.reason}", version=version
+                )
+
+    def compose(self, newest: Manifest) -> Composition:
+        """The version after ``newest``, with all files that it needs in place."""
+        composition = self.plan(newest)
+        self.brought += self.copies.bring(self.runner)
+        return composition
+
+    def plan(self, newest: Manifest) -> Composition:
+        """Plan the version after ``newest`` without writing a file; planned once per version."""
+        if self._planned is None or self._planned[0] != newest.version:
+            self._planned = newest.version, self._plan(newest)
+        return self._planned[1]
+
+    def _plan(self, newest: Manifest) -> Composition:
+        check_writable(newest, self.ours.location.repository)
+        ours = self.ours.manifest
+        if settings(newest, newest.config) != settings(ours, ours.config):
+            raise RetryableConflictError("columns or settings were changed meanwhile")
+        self.copies.begin()
+        attempt = _Attempt(self, newest)
+        self._external.declare(attempt.bases, newest, self._taken_over(), self.theirs_ids.keys())
+        fields = newest.fields if self.head.fields is None else self.head.fields
+        live = frozenset(FieldId(each.id) for each in fields)
+        gone = {each.id for each in newest.fields} - live
+        added = (*attempt.adopted(), *attempt.written())
+        changed, removed = attempt.left()
+        changed = {number: each.without_dead_files(live) for number, each in changed.items()}
+        _check_held((*added, *changed.values()), live)
+        self._check_rewritten(newest, changed, removed)
+        if gone:
+            left = newest.fragments
+            _check_held((e for e in left if e.id not in changed and e.id not in removed), live)
+        indices = self._indices(newest, fields, changed)
+        self.uncovered_indices = _uncovered(newest.indices, indices, is_all=bool(added))
+        head = replace(
+            self.head,
+            base_paths=attempt.bases.changed,
+            indices=None if indices == newest.indices else indices,
+            max_fragment_id=check_fragment_id(attempt.next_id - 1) if added else None,
+            next_row_id=self._mark(newest, (*added, *attempt.images.values())),
+            max_allocated_field_id=field_mark(newest, fields),
+        )
+        effect = Effect(
+            newest, head, added, changed, removed, replaces_all=False, new_bases=attempt.bases.added
+        )
+        patch = make_patch(
+            newest,
+            head,
+            add=added,
+            changed=changed,
+            remove=removed,
+            live_fields=live if gone else None,
+        )
+        return Composition(recorded_as(effect), patch)
+
+    def _check_rewritten(
+        self,
+        newest: Manifest,
+        changed: Mapping[FragmentId, Fragment],
+        removed: Container[FragmentId],
+    ) -> None:
+        """Raise UnsupportedError if a fragment stays whose files hold a column under the id that it
+        had before: its values would be read as null."""
+        before = {*self.rewritten.values()}
+        for each in newest.fragments if before else ():
+            if each.id in removed:
+                continue
+            files = changed.get(each.id, each).files
+            held = before & {number for file in files for number in file.fields}
+            if held:
+                fields = self.ours.schema.by_id
+                names = ", ".join(sorted(repr(fields[number].name) for number in held))
+                raise UnsupportedError(
+                    f"{names} was written anew on {called(self.theirs.manifest.branch)}, and rows "
+                    f"of fragment {each.id} here would lose it; cast it here in the same way, and "
+                    "merge again",
+                    fragment=each.id,
+                )
+
+    def _taken_over(self) -> Iterator[Fragment]:
+        """Fragments of theirs of which files come by reference."""
+        grafted = (each.theirs for each in self.gathered.grafts.values())
+        return map(self.theirs.manifest.fragment, {*self.adopted, *grafted})
+
+    def _mark(self, newest: Manifest, fragments: tuple[Fragment, ...]) -> int | None:
+        """The mark of row ids: above all that came, in a space where ours hands out alone. Those of
+        ours' own fragments are below it already, and not looked at."""
+        ids = (each.row_ids for each in fragments)
+        most = max((each.max_value() or 0 for each in ids if each is not None), default=0)
+        if most < newest.next_row_id and not self.moves_on:
+            return None
+        if self._first_free is None or self._first_free <= most:
+            self._first_free = self.fresh_ids(max(most, newest.next_row_id))
+        return self._first_free
+
+    def _indices(
+        self, newest: Manifest, fields: FieldMessages, changed: Mapping[FragmentId, Fragment]
+    ) -> tuple[Index, ...]:
+        """The indices of ours, without fragments that have columns in other files now."""
+        indices = newest.indices
+        for number, after in changed.items() if indices else ():
+            written = changed_fields(newest.fragment(number), after)
+            if written:
+                indices = uncovered(indices, [number], with_relatives(fields, written))
+        return on_live_fields(indices, frozenset(FieldId(each.id) for each in fields))
+
+
+def _uncovered(before: Sequence[Index], after: Sequence[Index], *, is_all: bool) -> tuple[str, ...]:
+    """The names of indices that cover less than before; all of them if fragments came."""
+    known = {each.uuid: each.fragments for each in before}
+    found = (each for each in after if is_all or each.fragments != known[each.uuid])
+    return tuple(sorted({each.name for each in found} - SYSTEM_INDICES))
+
+
+def settings(head: Manifest, config: Mapping[str, str]) -> tuple[object, ...]:
+    """Fields and metadata of a version, with ``config`` as its configuration."""
+    return [*head.fields], head.schema_metadata, config, head.table_metadata
+
+
+def _check_held(fragments: Iterable[Fragment], live: frozenset[FieldId]) -> None:
+    """Raise UnsupportedError for a fragment of whose columns none is left: nobody could read it."""
+    for each in fragments:
+        if all(live.isdisjoint(file.fields) for file in each.message.files):
+            raise UnsupportedError(
+                "rows of one side have only columns that the other side dropped, and would hold "
+                "nothing; keep one of them with Resolve(schema={'name': 'keep'}), and drop it "
+                "after the merge",
+                fragment=each.id,
+            )
+
+
+class _Attempt:
+    """The fragments of one composed version."""
+
+    def __init__(self, union: Union, newest: Manifest) -> None:
+        self._union, self._newest = union, newest
+        self.bases = TargetBases(union.ours.location, newest)
+        self.next_id = next_fragment_id(newest)
+        self._version = Version(newest.version + 1)
+        self._spots = _spots(union.theirs, union.ours)
+        self._left = dict(union.gathered.left())
+        self.images: dict[FragmentId, Fragment] = {}
+        """Fragments of theirs in the place of one of ours, once ``adopted`` was gone through."""
+        self._known: dict[int, RowFacts] = {}
+        self._deletions: dict[FragmentId, BitMap] | None = None
+        newest.expect_lookups(len(self._left) + len(union.adopted))
+
+    def adopted(self) -> Iterator[Fragment]:
+        """Fragments of theirs as new ones; remembers those that take the place of one of ours."""
+        for number, moved in self._union.adopted.items():
+            fragment = self._union.theirs.manifest.fragment(number)
+            place = self._place(fragment, moved)
+            if place is None:
+                yield self._adopted(fragment, moved, self._next())
+            else:
+                self.images[place] = self._adopted(fragment, moved, place)
+
+    def written(self) -> Iterator[Fragment]:
+        for each in self._union.gathered.written:
+            begin = 0
+            for fragment in each.fragments:
+                ids = fragment.row_ids
+                assert ids is not None, "a merge writes rows with their ids"
+                places = each.ours.at(slice(begin, begin + len(ids)))
+                begin += len(ids)
+                created = RowVersions.from_values(self._versions(places, CREATED_AT))
+                updated = RowVersions.uniform(self._version, len(ids))
+                yield fragment.with_lineage(ids, created, updated).numbered(self._next())
+
+    def left(self) -> tuple[dict[FragmentId, Fragment], frozenset[FragmentId]]:
+        """Fragments of ours that change, and those of which no row is left."""
+        grafts = self._union.gathered.grafts
+        changed, removed = dict(self.images), set[FragmentId]()
+        for number in (self._left.keys() | grafts.keys()) - changed.keys():
+            fragment = self._now(number)
+            deleted = self._deleted(fragment) | self._left.get(number, BitMap())
+            if len(deleted) == fragment.physical_rows:
+                removed.add(number)
+                continue
+            if number in grafts:
+                fragment = self._grafted(fragment, grafts[number], deleted)
+            if number in self._left:
+                fragment = self._hiding(fragment, deleted)
+            changed[number] = fragment
+        return changed, frozenset(removed)
+
+    def _grafted(self, fragment: Fragment, graft: Graft, deleted: BitMap) -> Fragment:
+        """A fragment of ours with columns of theirs in place of its own."""
+        union = self._union
+        ids = [each.id for pair in graft.columns for each in pair.after.walk()]
+        known = {each: union.theirs_ids[each] for each in ids if each in union.theirs_ids}
+        source = union.theirs.manifest.fragment(graft.theirs)
+        brought = (self._file(each, known) for each in source.files)
+        kept = (each.without(frozenset(known.values())) for each in fragment.files)
+        made = fragment.with_files([each for each in (*kept, *brought) if not each.is_dead])
+        if not graft.changes:
+            return made
+        live = np.ones(fragment.physical_rows, np.bool_)
+        live[numbers_in(deleted)] = False
+        facts = RowFacts(union.ours, fragment)
+        updated = np.array(facts.column(LAST_UPDATED_AT, 0, len(live)))
+        updated[live] = self._version
+        return made.stamped(RowVersions.from_values(updated))
+
+    def _place(self, fragment: Fragment, moved: Moved) -> FragmentId | None:
+        """The fragment of ours with the same rows, if none of them stays."""
+        number = moved.only_from
+        if number is None or number in self.images:
+            return None
+        ours = self._now(number)
+        live = ours.physical_rows - len(self._deleted(ours))
+        if len(self._left[number]) != live or ours.physical_rows != fragment.physical_rows:
+            return None
+        here, there = (
+            RowFacts(*each).row_ids
+            for each in ((self._union.ours, ours), (self._union.theirs, fragment))
+        )
+        return number if here == there else None
+
+    def _adopted(self, fragment: Fragment, moved: Moved, number: FragmentId) -> Fragment:
+        rows, taken, places = fragment.physical_rows, moved.rows, moved.ours_places
+        created, updated = np.full((2, rows), self._version, np.uint64)
+        offsets = numbers_in(taken)
+        created[offsets] = self._versions(places, CREATED_AT)
+        kept = ~np.repeat(moved.changes, moved.counts)
+        updated[offsets[kept]] = self._versions(places.at(kept), LAST_UPDATED_AT)
+        ids = RowFacts(self._union.theirs, fragment).row_ids
+        files = [self._file(each, self._union.theirs_ids) for each in fragment.files]
+        made = (
+            fragment.with_files([each for each in files if not each.is_dead])
+            .with_deletion_file(None)
+            .with_lineage(ids, RowVersions.from_values(created), RowVersions.from_values(updated))
+            .numbered(number)
+        )
+        hidden = BitMap(range(rows)) - taken
+        return self._hiding(made, hidden) if hidden else made
+
+    def _hiding(self, fragment: Fragment, rows: BitMap) -> Fragment:
+        copies = self._union.copies
+        return fragment.with_deletion_file(
+            copies.new_deletion_file(fragment, rows, self._newest.version)
+        )
+
+    def _file(self, file: DataFile, ids: Mapping[FieldId, FieldId]) -> DataFile:
+        """A file of theirs as ours sees it, with these columns of it."""
+        if all(each not in ids for each in file.fields):
+            return file.without(frozenset(file.fields))
+        spot, union = self._spots.of(file.base_id), self._union
+        if spot is Own.TARGET:
+            placed = same_elsewhere(file, file.path, None)
+        elif spot is Own.BRANCH:
+            placed = union.copies.data_file(file)
+        else:
+            placed = same_elsewhere(file, file.path, self.bases.id_of(spot))
+        return _renumbered(placed, ids)
+
+    def _now(self, number: FragmentId) -> Fragment:
+        """A fragment of ours, which nobody may have changed."""
+        ours = self._union.ours.manifest
+        found = None if self._newest.position_of(number) is None else self._newest.fragment(number)
+        if found is None or found != ours.fragment(number):
+            raise RetryableConflictError(
+                f"fragment {number} was changed meanwhile", fragment=number
+            )
+        return found
+
+    def _deleted(self, fragment: Fragment) -> BitMap:
+        """The rows of a fragment of ours that are deleted; all deletion files are read at once."""
+        if self._deletions is None:
+            work = (partial(self._load, each) for each in self._touched())
+            self._deletions = dict(in_order(work, workers=WORKERS))
+        return self._deletions[fragment.id]
+
+    def _load(self, fragment: Fragment) -> Iterator[tuple[FragmentId, BitMap]]:
+        ours = self._union.ours
+        yield fragment.id, load_deletions(ours.location, ours.manifest, fragment) or BitMap()
+
+    def _touched(self) -> Iterator[Fragment]:
+        numbers = self._left.keys() | self._union.gathered.grafts.keys()
+        return map(self._now, sorted(numbers))
+
+    def _versions(self, rows: Placed, what: str) -> Ids:
+        """The versions that made or last changed rows; this one where ours does not have the
+        row."""
+        found = np.full(len(rows.parts), self._version, np.uint64)
+        there = np.flatnonzero(rows.there)
+        for number, at in Places(*rows.at(there)).by_part():
+            here = there[at]
+            found[here] = self._facts(number).column_at(what, rows.offsets[here]).to_numpy()
+        return found
+
+    def _facts(self, number: int) -> RowFacts:
+        """Row facts of a fragment of ours, kept: its rows may come in many fragments of theirs."""
+        if number not in self._known:
+            ours = self._union.ours
+            self._known[number] = RowFacts(ours, ours.manifest.fragment(FragmentId(number)))
+        return self._known[number]
+
+    def _next(self) -> FragmentId:
+        number = FragmentId(check_fragment_id(self.next_id))
+        self.next_id += 1
+        return number
+
+
+@dataclass(frozen=True)
+class _OwnRoot(Spots):
+    """Spots for a merge that leaves theirs' own root where it is: it is ours as well, or main's."""
+
+    own: Spot = Own.TARGET
+
+    def of(self, base_id: BaseId | None) -> Spot:
+        return self.own if base_id is None else super().of(base_id)
+
+
+def _spots(theirs: Snapshot, ours: Snapshot) -> Spots:
+    uri = theirs.location.uri
+    if uri == ours.location.uri:
+        return _OwnRoot(theirs, ours.location)
+    if theirs.manifest.branch is None:
+        base = table_pb2.BasePath(path=uri, is_dataset_root=True)
+        return _OwnRoot(theirs, ours.location, own=Elsewhere(uri, True, base))
+    return Spots(theirs, ours.location)
+
+
+def _renumbered(file: DataFile, ids: Mapping[FieldId, FieldId]) -> DataFile:
+    """A data file of theirs under the ids that its columns have in the merged schema."""
+    fields = [ids.get(each, TOMBSTONE) if each >= 0 else each for each in file.fields]
+    if fields == list(file.fields):
+        return file
+    message = table_pb2.DataFile()
+    message.CopyFrom(file.message)
+    message.fields[:] = fields
+    return DataFile(message)

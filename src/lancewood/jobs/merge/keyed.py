@@ -1,0 +1,309 @@
+"""Rows that are one row by their key, although they have different ids.
+
+A side that deletes a row and inserts one with its key has replaced it, as loaders do that write a
+table anew: that is a change of the row. And what both sides insert under one key is one row. Only
+keys of rows that a side inserted, and of rows of the base that both sides touched and one of them
+deleted, are read. A key with a null in it is that of no other row. Each of several bases may have
+the row under another id.
+
+Different rows that got one key, because a side changed that of one, stay different: a conflict. So
+is a row that one side deleted, and that comes back although another one has its key by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from lancewood.data.differing import differing
+from lancewood.engine.comparing import Comparison, Places, RowReader, State
+from lancewood.engine.rows import Ids, Ints, LiveRows, ScanPlan, ScanRequest
+from lancewood.engine.snapshot import Snapshot
+from lancewood.jobs.merge.meeting import NOWHERE, ChangedKeys, GotKeys, Met, MetRows, Placed
+from lancewood.jobs.merge_into.keys import Key, KeyIndex
+from lancewood.model.schema import ROW_ID, Field
+from lancewood.model.segments import expand
+
+_THEIRS, _OURS, _BASE = range(3)
+_ONE_BASE = 3
+"""Number of states in a merge with one base: theirs, ours and the base."""
+_NO_IDS: Ids = np.empty(0, np.uint64)
+_NOTHING = Placed(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class KeyColumns:
+    """The key of the merged schema, and its columns as each state has them."""
+
+    key: Key
+    names: tuple[str, ...]
+    """The names of the key's columns in the merged schema."""
+    fields: tuple[tuple[Field, ...], ...]
+    """The key's columns as theirs, ours, the bases and the states below them have them."""
+
+    def changed(self, compared: Comparison, side: int) -> ChangedKeys:
+        """The rows that a side gave another key."""
+        tops = {each.id for each in self.fields[side]}
+        ids, places = list[Ids](), [_NOTHING]
+        before, after = list[list[pa.Array]](), list[list[pa.Array]]()
+        for doubt in compared.doubts:
+            if tops.isdisjoint(each.after.id for each in doubt.columns):
+                continue
+            old = self.read(compared.before, _BASE, _places(doubt.before))
+            there = _places(doubt.after)
+            new = self.read(compared.after, side, there)
+            differs = np.logical_or.reduce([*map(differing, old, new)])
+            places.append(there.at(differs))
+            ids.append(expand(doubt.after.firsts, doubt.after.counts, 1)[differs])
+            before.append([each.filter(pa.array(differs)) for each in old])
+            after.append([each.filter(pa.array(differs)) for each in new])
+        none = [pa.nulls(0, kind) for kind in self.key.types]
+        return ChangedKeys(
+            np.concatenate([np.empty(0, np.uint64), *ids]),
+            Placed(*map(np.concatenate, zip(*places, strict=True))),
+            *(
+                [pa.concat_arrays(each) for each in zip(none, *keys, strict=True)]
+                for keys in (before, after)
+            ),
+        )
+
+    def known_by(self, met: Met, rows: MetRows) -> list[pa.Array]:
+        """The key of each row, as the first base that has it stores it, or else theirs or ours."""
+        left, order, parts = np.ones(len(rows), np.bool_), list[Ints](), list[list[pa.Array]]()
+        for side in (*range(_BASE, len(met.states)), _THEIRS, _OURS):
+            at = np.flatnonzero(left & rows.places[side].there)
+            left[at] = False
+            order.append(at)
+            parts.append(self.read(met.states[side], side, rows.places[side].at(at)))
+        back = pa.array(np.argsort(np.concatenate(order)))
+        return [pa.concat_arrays(each).take(back) for each in zip(*parts, strict=True)]
+
+    def read_ours(self, ours: Snapshot) -> Iterator[tuple[Ids, list[pa.Array]]]:
+        """The ids and keys of all rows of ours, some at a time."""
+        fields, names = self.fields[_OURS], list(self.names)
+        request = ScanRequest(columns=[each.name for each in fields], with_row_id=True)
+        for rows in ScanPlan(ours, request).batches():
+            columns = [rows.column(each.name) for each in fields]
+            batch = pa.RecordBatch.from_arrays(columns, names=names)
+            yield rows.column(ROW_ID).to_numpy(), self.key.values(batch)
+
+    def read(self, state: State, side: int, rows: Placed) -> list[pa.Array]:
+        """The keys of rows of a state, in their order."""
+        fields = self.fields[side]
+        names = list(self.names)
+        reader, parts = RowReader(state, fields), list[list[pa.Array]]()
+        most = state.portion_rows(fields)
+        for low in range(0, max(1, len(rows.parts)), most):
+            found = reader.at(Places(*rows.at(slice(low, low + most))))
+            batch = pa.RecordBatch.from_arrays([found[each.name] for each in fields], names=names)
+            parts.append(self.key.values(batch))
+        return [pa.concat_arrays(each) for each in zip(*parts, strict=True)]
+
+
+def paired_by_key(
+    met: Met, columns: KeyColumns, lost: Ids = _NO_IDS, *, is_given: bool = False
+) -> tuple[Met, Rivals | None]:
+    """Pair rows that have different ids but one primary key (``keyed``), and collect different
+    rows that claim one key (``rivals``). ``lost`` are ids of rows that do not keep the key that
+    they got; ``is_given`` says that decisions give rows keys."""
+    is_new = ~met.taken.ours.there & ~met.taken.base.there
+    is_partial = ~np.logical_and.reduce([each.there for each in met.both.places])
+    fresh, added = met.taken.at(is_new).singles(), met.added.singles()
+    partial = MetRows.joined(met.both.at(is_partial), met.vanished).singles()
+    if sum(map(bool, map(len, (fresh, added, partial)))) < 2 and len(met.states) == _ONE_BASE:
+        return _with_keys_got(met, columns, (fresh, added), lost, is_given=is_given)
+    rows = MetRows.joined(MetRows.joined(fresh, added), partial)
+    groups = _groups(rows, columns.known_by(met, rows))
+    is_left = ~np.isin(np.arange(len(rows)), groups.at)
+    ends = len(fresh), len(fresh) + len(added)
+    fresh_left, added_left, partial_left = np.split(is_left, ends)
+    partial_left &= partial.ours.there | partial.theirs.there
+    fresh, added = fresh.at(fresh_left), added.at(added_left)
+    partial = partial.at(partial_left)
+    unknown = np.full(len(partial), NOWHERE)
+    theirs, ours = (np.concatenate((each[~is_partial], unknown)) for each in met.both_in)
+    met = replace(
+        met,
+        taken=MetRows.joined(met.taken.at(~is_new), fresh),
+        added=added,
+        both=MetRows.joined(met.both.at(~is_partial), partial),
+        both_in=(theirs, ours),
+        keyed=groups.joined(rows),
+    )
+    return _with_keys_got(met, columns, (fresh, added), lost, is_given=is_given)
+
+
+def _with_keys_got(
+    met: Met, columns: KeyColumns, inserted: tuple[MetRows, MetRows], lost: Ids, *, is_given: bool
+) -> tuple[Met, Rivals | None]:
+    """Move rows into ``rivals`` and ``key_taken`` where a side gave a row another key;
+    ``inserted`` are those that theirs and ours inserted."""
+    changed = [columns.changed(compared, side) for side, compared in enumerate(met.sides)]
+    is_changed = any(len(each.ids) for each in changed)
+    if not is_changed and not is_given:
+        return met, None
+    theirs, ours = (
+        _got_keys(met, columns, side, each, rows)
+        for side, (each, rows) in enumerate(zip(changed, inserted, strict=True))
+    )
+    kept = theirs.without(lost), ours.without(lost)
+    met = replace(met, got_keys=kept)
+    if not is_changed:
+        return met, None
+    rivals = _rivals(met, theirs, ours)
+    met = _with_key_taken(met, columns, [each.keys for each in kept])
+    return met if rivals is None else replace(met, rivals=rivals.rows), rivals
+
+
+def _with_key_taken(met: Met, columns: KeyColumns, got: Sequence[Sequence[pa.Array]]) -> Met:
+    """Move rows into ``key_taken`` that one side deleted, and that would have the key of another
+    one if they came back; ``got`` are keys that rows of theirs and ours got."""
+    both, keyed = met.both, met.keyed
+    from_both, from_keyed = (
+        (rows.ours.there != rows.theirs.there) & rows.base.there for rows in (both, keyed)
+    )
+    rows = both.at(from_both).singles()
+    back = MetRows.joined(rows, keyed.at(from_keyed))
+    is_taken = np.zeros(len(back), np.bool_)
+    for side, other in ((_THEIRS, _OURS), (_OURS, _THEIRS)):
+        at = np.flatnonzero(back.places[side].there)
+        keys = columns.read(met.states[side], side, back.places[side].at(at))
+        is_taken[at] = KeyIndex(got[other]).find(keys) >= 0
+    if not is_taken.any():
+        return met
+    stays = ~is_taken[: len(rows)]
+    counts = both.counts[from_both]
+    theirs, ours = (
+        np.concatenate((each[~from_both], np.repeat(each[from_both], counts)[stays]))
+        for each in met.both_in
+    )
+    from_keyed[from_keyed] = is_taken[len(rows) :]
+    return replace(
+        met,
+        both=MetRows.joined(both.at(~from_both), rows.at(stays)),
+        both_in=(theirs, ours),
+        keyed=keyed.at(~from_keyed),
+        key_taken=back.at(is_taken),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Rivals:
+    """Different rows of both sides that got one key: one that a side changed, and one that the
+    other inserted or changed."""
+
+    rows: MetRows
+    """Each pair under the id of ours, as if no base had it."""
+    at: tuple[Ints, Ints]
+    """Positions of the pairs among the rows of theirs and of ours that got a key."""
+    sides: tuple[GotKeys, GotKeys]
+
+    def lost_by(self, side: int, keyed: MetRows) -> tuple[Ids, Ids] | None:
+        """The rows of a side that do not get their key: those that keep the one that they had, and
+        those that it inserted, which go. None if another row has that key by now: one of the side,
+        or, for one of the rows that are one by their key, the other side's."""
+        if np.isin(_addresses(self.rows.places[side]), _addresses(keyed.places[side])).any():
+            return None
+        found, at = self.sides[side], self.at[side]
+        count = len(found.changed.ids)
+        back, gone = at[at < count], at[at >= count]
+        others = pa.array(np.setdiff1d(np.arange(len(found.ids)), at))
+        known = KeyIndex([each.take(others) for each in found.keys])
+        if (known.find([each.take(pa.array(back)) for each in found.changed.before]) >= 0).any():
+            return None
+        return found.ids[back], found.ids[gone]
+
+
+def without_inserted(met: Met, side: int, ids: Ids) -> Met:
+    """Drop rows that a side inserted, by id: those of theirs do not come, those of ours go."""
+    if side == _THEIRS:
+        is_new = ~met.taken.ours.there & ~met.taken.base.there
+        fresh = met.taken.at(is_new).singles()
+        fresh = fresh.at(~np.isin(fresh.firsts, ids))
+        return replace(met, taken=MetRows.joined(met.taken.at(~is_new), fresh))
+    added = met.added.singles()
+    is_lost = np.isin(added.firsts, ids)
+    return replace(met, added=added.at(~is_lost), gone=MetRows.joined(met.gone, added.at(is_lost)))
+
+
+def _rivals(met: Met, theirs: GotKeys, ours: GotKeys) -> Rivals | None:
+    """The rows of both sides that got one key; None if there are none."""
+    owners = KeyIndex(ours.keys).find(theirs.keys)
+    there = np.flatnonzero(owners >= 0)
+    there = there[ours.ids[owners[there]] != theirs.ids[there]]
+    if not len(there):
+        return None
+    here = owners[there]
+    nowhere = Placed(np.full(len(there), NOWHERE), np.zeros(len(there), np.int64))
+    ones = np.ones(len(there), np.int64)
+    places = (theirs.places.at(there), ours.places.at(here), *(nowhere for _ in met.states[_BASE:]))
+    rows = MetRows(ours.ids[here], ones, places, ones.astype(np.bool_), ~ones.astype(np.bool_))
+    return Rivals(rows, (there, here), (theirs, ours))
+
+
+def _got_keys(
+    met: Met, columns: KeyColumns, side: int, changed: ChangedKeys, inserted: MetRows
+) -> GotKeys:
+    places = inserted.places[side]
+    keys = columns.read(met.states[side], side, places)
+    return GotKeys(
+        changed,
+        np.concatenate((changed.ids, inserted.firsts)),
+        Placed(*map(np.concatenate, zip(changed.places, places, strict=True))),
+        [pa.concat_arrays(each) for each in zip(changed.after, keys, strict=True)],
+    )
+
+
+def _addresses(rows: Placed) -> Ints:
+    addresses: Ints = (rows.parts[rows.there] << 32) + rows.offsets[rows.there]
+    return addresses
+
+
+def _places(rows: LiveRows) -> Placed:
+    return Placed(rows.fragments, rows.offsets).each(rows.counts)
+
+
+@dataclass(frozen=True, eq=False)
+class _Groups:
+    """Groups of rows with different ids that are one row by their key."""
+
+    at: Ints
+    """Positions of the rows that are in a group."""
+    numbers: Ints
+    """The number of the group that each of these rows is in."""
+    count: int
+
+    def joined(self, rows: MetRows) -> MetRows:
+        """Each group as one row, as all states have it, under the id of ours if it is there."""
+        found = rows.at(self.at)
+        places = tuple(self._placed(each) for each in found.places)
+        ids = np.zeros(self.count, np.uint64)
+        for chosen in (slice(None), found.theirs.there, found.ours.there):
+            ids[self.numbers[chosen]] = found.firsts[chosen]
+        changes, unread = np.zeros((2, self.count), np.bool_)
+        np.logical_or.at(changes, self.numbers, found.changes)
+        np.logical_or.at(unread, self.numbers, found.unread)
+        return MetRows(ids, np.ones(self.count, np.int64), places, changes, unread)
+
+    def _placed(self, places: Placed) -> Placed:
+        parts, offsets = np.full(self.count, NOWHERE), np.zeros(self.count, np.int64)
+        there = places.there
+        parts[self.numbers[there]] = places.parts[there]
+        offsets[self.numbers[there]] = places.offsets[there]
+        return Placed(parts, offsets)
+
+
+def _groups(rows: MetRows, keys: Sequence[pa.Array]) -> _Groups:
+    """The rows with one key of which no state has two."""
+    first = KeyIndex(keys).find(keys)
+    at = np.flatnonzero(first >= 0)
+    _, numbers, sizes = np.unique(first[at], return_inverse=True, return_counts=True)
+    is_one = sizes > 1
+    for each in rows.places:
+        is_one &= np.bincount(numbers[each.there[at]], minlength=len(sizes)) < 2
+    chosen = is_one[numbers]
+    _, numbers = np.unique(numbers[chosen], return_inverse=True)
+    return _Groups(at[chosen], numbers, int(is_one.sum()))

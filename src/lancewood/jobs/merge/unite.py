@@ -1,0 +1,252 @@
+"""Merging one branch of a table into another, in whatever direction, as one version.
+
+What a version holds of other branches is in its configuration, so that a branch can be merged
+again and again, and only what is new since comes over. The version is planned on the newest one of
+the target, and anew if somebody else changed what the plan rests on. One put decides: before it
+there are only files that nobody names, after it the merge is done, and asking for it again finds
+that nothing is left. The branch that is merged is never written to.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, replace
+
+from lancewood.engine.base import check_choice
+from lancewood.engine.commit import CommitPolicy, commit
+from lancewood.engine.location import Location
+from lancewood.engine.snapshot import (
+    Snapshot,
+    main_location,
+    merge_bases,
+    open_revision,
+    remaining_bases,
+    vector_of,
+)
+from lancewood.errors import (
+    CommitUnknownError,
+    InvalidInputError,
+    LancewoodError,
+    MergeConflictError,
+    RetryableConflictError,
+    UnsupportedError,
+)
+from lancewood.jobs.counts import Merged
+from lancewood.jobs.diffing.plan import nothing_before
+from lancewood.jobs.job import CommitOptions
+from lancewood.jobs.merge.bases import Bases
+from lancewood.jobs.merge.composing import Union
+from lancewood.jobs.merge.plan import Detect, Preparing, Uniting, state_name
+from lancewood.jobs.merge.resolving import Resolve
+from lancewood.jobs.publish.work import BRANCH_PROPERTY, BRANCH_VERSION_PROPERTY
+from lancewood.jobs.runner import Runner
+from lancewood.model.ids import Version
+from lancewood.model.lines import (
+    LINE_KEY,
+    MERGED_KEY,
+    Line,
+    has_own_ids,
+    history_of,
+    holds,
+    merged_into,
+)
+from lancewood.model.manifest import ManifestHead
+from lancewood.model.refs import MAIN, BranchName, branch_name, called
+from lancewood.model.transaction import Transaction
+from lancewood.rules.features import check_open
+
+BASES_PROPERTY = "lancewood.bases"
+"""What both sides of a merge come from, for people: ``main:7 exp:3``."""
+
+
+@dataclass(frozen=True)
+class BranchMerge:
+    """A branch of a table that is to be merged into another one; None is main."""
+
+    main: Location
+    name: BranchName | None
+    into: BranchName | None
+    resolve: Resolve
+    detect: Detect = "cells"
+
+    @classmethod
+    def asked(
+        cls,
+        snapshot: Snapshot,
+        name: str,
+        into: str | None,
+        resolve: object = None,
+        detect: Detect = "cells",
+    ) -> BranchMerge:
+        """From the arguments of a caller; without ``into`` the branch of the snapshot is meant.
+
+        Raises InvalidInputError for a branch into itself, and for rules that cannot be.
+        """
+        source = branch_name(name)
+        own = snapshot.manifest.branch
+        if into is not None:
+            target = branch_name(into)
+        else:
+            target = None if own is None else BranchName.found(own)
+        if source == target:
+            raise InvalidInputError(
+                f"{called(source)} cannot be merged into itself; into= names another branch"
+            )
+        check_choice("detect", detect, Detect)
+        return cls(main_location(snapshot), source, target, Resolve.of(resolve), detect)
+
+    def uniting(self) -> Uniting | None:
+        """The merge of the two newest versions; None if ours holds all of theirs.
+
+        Raises UnsupportedError for a table or branch whose rows have no ids of their own, and
+        NotFoundError if what both come from is gone, and cannot be told from a merge that brought
+        it.
+        """
+        ours, theirs = (open_revision(self.main, branch=each) for each in (self.into, self.name))
+        if holds(ours.manifest, theirs.manifest):
+            return None
+        bases, steps = remaining_bases(ours, theirs)
+        if not bases:
+            raise InvalidInputError(
+                f"{called(self.into)} and {called(self.name)} of {self.main.uri} have no version "
+                "in common, and cannot be merged"
+            )
+        for each in (ours, theirs):
+            _check_ids(each, bases[0])
+        base = Bases.of(bases, merge_bases, nothing_before, _history).followed_by(steps)
+        rebuilt = frozenset(state_name(each.after) for each in steps)
+        return Uniting(base, ours, theirs, self.resolve, self.detect, self.main.uri, rebuilt)
+
+    def nothing(self) -> Uniting:
+        """A merge without rows, for the shape of one where ours holds all of theirs."""
+        ours = open_revision(self.main, branch=self.into)
+        return Uniting(Bases(ours), ours, ours, self.resolve, self.detect, self.main.uri)
+
+    def run(
+        self, commit_options: CommitOptions, runner: Runner, *, dry_run: bool = False
+    ) -> tuple[Snapshot, Merged]:
+        """The target's version with the work of the branch, and what was done for it.
+
+        Raises MergeConflictError if there are conflicts that nothing decides, and
+        RetryableConflictError if others were faster too often. Nothing has changed then.
+        """
+        for attempt in range(commit_options.retry.attempts):
+            if attempt:
+                commit_options.retry.pause(attempt)
+            uniting = self.uniting()
+            if uniting is None:
+                return self._nothing()
+            if not dry_run:
+                uniting.ours.check_writable()
+                check_open(uniting.ours.manifest)
+            task = _Attempt(self, uniting, commit_options, runner)
+            try:
+                return task.run(dry_run=dry_run)
+            except RetryableConflictError as conflict:
+                last = conflict
+        raise RetryableConflictError(
+            f"{called(self.into)} moved {commit_options.retry.attempts} times while "
+            f"{called(self.name)} was merged into it; merge when fewer writers are active. The "
+            f"last conflict: {last.message}",
+            **last.facts,
+        ) from last
+
+    def _nothing(self) -> tuple[Snapshot, Merged]:
+        ours, theirs = (open_revision(self.main, branch=each) for each in (self.into, self.name))
+        return ours, Merged(str(self.name or MAIN), theirs.manifest.version, is_new=False)
+
+
+def united_config(ours: ManifestHead, theirs: Snapshot) -> dict[str, str]:
+    """What the configuration of ours says once it holds theirs as well. A line without row ids of
+    its own gets an identity with it, and hands out ids of its own from there on."""
+    config = {MERGED_KEY: merged_into(ours, vector_of(theirs))}
+    if not has_own_ids(ours):
+        config[LINE_KEY] = Line(uuid.uuid4().hex, Version(ours.version + 1), ours.branch).encode()
+    return config
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """One attempt, onto one version of the target."""
+
+    merge: BranchMerge
+    uniting: Uniting
+    commit_options: CommitOptions
+    runner: Runner
+
+    def run(self, *, dry_run: bool) -> tuple[Snapshot, Merged]:
+        ours, theirs = self.uniting.ours, self.uniting.theirs
+        self._check_tables()
+        preparing = Preparing(self.uniting, self.runner, writes=not dry_run)
+        config = united_config(ours.manifest, theirs)
+        union = preparing.union(config, moves_on=not has_own_ids(ours.manifest))
+        if not preparing.brings:
+            return ours, replace(self._told(preparing, union, 0, dry_run=dry_run), is_new=False)
+        try:
+            done = union.plan(ours.manifest)
+            if dry_run:
+                return ours, self._told(preparing, union, union.copies.planned, dry_run=True)
+            transaction = Transaction(
+                ours.manifest.version, str(uuid.uuid4()), (done.operation,), self._properties(union)
+            )
+            policy = self.commit_options.policy
+            strict = CommitPolicy(clock=policy.clock, retry=policy.retry)
+            manifest = commit(ours.location, ours.manifest, ours.scheme, transaction, strict, union)
+        except CommitUnknownError:
+            raise
+        except LancewoodError:
+            union.copies.discard()
+            preparing.discard()
+            raise
+        after = Snapshot(ours.location, manifest, ours.scheme)
+        return after, self._told(preparing, union, union.brought)
+
+    def _check_tables(self) -> None:
+        """Raise MergeConflictError if both changed the table at all, and that is a conflict."""
+        uniting = self.uniting
+        if self.merge.detect != "tables" or uniting.resolve.rows is not None:
+            return
+        if not uniting.is_fast_forward:
+            raise MergeConflictError(
+                f"both sides changed {self.merge.main.uri} since they parted, and detect='tables' "
+                "makes that a conflict",
+                conflicts=1,
+            )
+
+    def _properties(self, union: Union) -> dict[str, str]:
+        return {
+            BRANCH_PROPERTY: str(self.merge.name or MAIN),
+            BRANCH_VERSION_PROPERTY: str(self.uniting.theirs.manifest.version),
+            BASES_PROPERTY: " ".join(self.uniting.base_names),
+            **union.properties,
+            **self.commit_options.properties,
+        }
+
+    def _told(
+        self, preparing: Preparing, union: Union, brought: int, *, dry_run: bool = False
+    ) -> Merged:
+        name, uncovered = str(self.merge.name or MAIN), union.uncovered_indices
+        return preparing.told(name, brought, uncovered, dry_run=dry_run)
+
+
+def _history(state: Snapshot) -> frozenset[tuple[str, Version]]:
+    return history_of(state.manifest)
+
+
+def _check_ids(state: Snapshot, base: Snapshot) -> None:
+    """Raise UnsupportedError if rows of a state may have ids that other rows have. A line without
+    ids of its own has none that are, as long as it handed out none since the base."""
+    head = state.manifest
+    if not head.has_stable_row_ids:
+        raise UnsupportedError(
+            f"{state.location.uri} has no stable row ids, so that it is not known which rows are "
+            "the same on two branches; publish the branch, or bring its rows over with merge() by "
+            "a key"
+        )
+    if not has_own_ids(head) and head.next_row_id != base.manifest.next_row_id:
+        raise UnsupportedError(
+            f"{called(head.branch)} was made by another program, or by an older Lancewood, and "
+            "gave its rows the ids that others have; publish it, then reset it: from there on it "
+            "can be merged",
+            branch=head.branch,
+        )

@@ -1,0 +1,146 @@
+"""Base paths that external blobs name from inside data files.
+
+A blob of the second layout that was left where it was is found by the id of a base path and a path
+below it, both in the data file. A table that takes the file over reads the same bytes only if its
+manifest gives that id to the same place. Where it gives the id to nothing, it gets the base path
+under the very id. Where it gives it to another place, the file cannot be taken over as it is.
+Descriptors are read only if the base paths of both sides leave a doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from lancewood.engine.base import WORKERS, in_order
+from lancewood.engine.location import load_deletions, uri_of_base
+from lancewood.engine.rows import external_blobs, open_fragment
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import UnsupportedError
+from lancewood.jobs.publish.placing import TargetBases
+from lancewood.model.bitmap import numbers_in
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import BaseId, FieldId, FragmentId
+from lancewood.model.manifest import Manifest
+from lancewood.model.schema import Field, Schema
+
+_BasesByColumn: TypeAlias = Mapping[str, Set[BaseId]]
+"""The base paths that external blobs name, by column."""
+_FIRST_VERSION = (2, 2)
+"""The first version of data files that holds blobs of the second layout."""
+
+
+@dataclass(frozen=True)
+class ExternalBlobs:
+    """The external blobs of one version; the descriptors of a fragment are read at most once."""
+
+    source: Snapshot
+    _known: dict[tuple[FragmentId, tuple[str, ...]], _BasesByColumn] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    def declare(
+        self,
+        bases: TargetBases,
+        newest: Manifest,
+        fragments: Iterable[Fragment],
+        live: Container[FieldId],
+    ) -> None:
+        """Declare under their ids the base paths that files of ``fragments`` name and ``newest``
+        does not have. To be called before any other base path is declared, which could get one of
+        the ids.
+
+        ``live`` are the ids of columns that are taken over. Raises UnsupportedError for a blob
+        below a base path whose id means another place in ``newest``.
+        """
+        columns = [
+            each
+            for each in self.source.schema.fields
+            if each.id in live and any(part.is_blob_v2 for part in each.walk())
+        ]
+        if not columns:
+            return
+        location, declared = self.source.location, self.source.manifest.base_paths
+        location.settle(self.source.manifest)
+        doubtful = {
+            BaseId(each.id): each
+            for each in declared
+            if each.id and bases.uri_of(BaseId(each.id)) != uri_of_base(location, each)
+        }
+        if not doubtful:
+            return
+        for fragment, named in self._bases_by_fragment(_with_new_files(newest, fragments), columns):
+            for column, base_ids in named.items():
+                for base_id in sorted(base_ids & doubtful.keys()):
+                    base = doubtful[base_id]
+                    uri = uri_of_base(location, base)
+                    if not bases.declare_as(base_id, uri, base):
+                        raise self._refused(bases, fragment, column, base_id, uri)
+
+    def _bases_by_fragment(
+        self, fragments: Iterable[Fragment], columns: Sequence[Field]
+    ) -> Iterator[tuple[Fragment, _BasesByColumn]]:
+        return in_order(
+            (partial(self._bases_of, each, columns) for each in fragments), workers=WORKERS
+        )
+
+    def _bases_of(
+        self, fragment: Fragment, columns: Sequence[Field]
+    ) -> Iterator[tuple[Fragment, _BasesByColumn]]:
+        held = {
+            number
+            for file in fragment.files
+            if file.version >= _FIRST_VERSION
+            for number in file.fields
+        }
+        here = tuple(each for each in columns if each.id in held)
+        key = fragment.id, tuple(each.name for each in here)
+        if key not in self._known:
+            self._known[key] = self._read(fragment, here)
+        yield fragment, self._known[key]
+
+    def _read(self, fragment: Fragment, columns: Sequence[Field]) -> _BasesByColumn:
+        """What blobs of rows that are not deleted name."""
+        if not columns:
+            return {}
+        gone = load_deletions(self.source.location, self.source.manifest, fragment)
+        deleted = np.empty(0, np.int64) if gone is None else numbers_in(gone)
+        named: dict[str, set[BaseId]] = {each.name: set() for each in columns}
+        begin = 0
+        for batch in open_fragment(self.source, fragment, Schema(tuple(columns))).batches():
+            end = begin + batch.num_rows
+            is_live = np.ones(batch.num_rows, np.bool_)
+            is_live[deleted[(deleted >= begin) & (deleted < end)] - begin] = False
+            for each in columns:
+                blobs = external_blobs(batch.column(each.name).filter(pa.array(is_live)))
+                named[each.name].update(map(BaseId, blobs.field("blob_id").unique().to_pylist()))
+            begin = end
+        return named
+
+    def _refused(
+        self, bases: TargetBases, fragment: Fragment, column: str, base_id: BaseId, uri: str
+    ) -> UnsupportedError:
+        source = self.source.location.uri
+        return UnsupportedError(
+            f"rows of {source} cannot be taken over as they are: blobs of column {column!r} in its "
+            f"fragment {fragment.id} are files below base path {base_id}, which is {uri} there and "
+            f"{bases.uri_of(base_id)} in {bases.target_uri}, where the same rows would give other "
+            "files' bytes. Write these rows again with copies of the bytes (pylance: "
+            "external_blob_mode='ingest') or delete them there, and do this again",
+            fragment=fragment.id,
+            base_id=base_id,
+            column=column,
+        )
+
+
+def _with_new_files(newest: Manifest, fragments: Iterable[Fragment]) -> Iterator[Fragment]:
+    """Fragments with files that ``newest`` does not have: what it has means the same as before."""
+    known = {file.path for each in newest.fragments for file in each.message.files}
+    for each in fragments:
+        if any(file.path not in known for file in each.message.files):
+            yield each

@@ -1,0 +1,206 @@
+"""A fragment of the branch as it stands on the target.
+
+Where the target left a fragment as it was at the fork, the branch's takes its place. Where it did
+not, what the branch changed is put into the target's, and nothing is pasted over. Deletion files
+may have to be read for that, and the key of a row that both sides changed, to name it; nothing is
+written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from pyroaring import BitMap
+
+from lancewood.data.wanted import WantedColumns
+from lancewood.engine.commit import row_conflict
+from lancewood.engine.location import Location, load_deletions
+from lancewood.engine.rows import open_fragment
+from lancewood.engine.schema import project
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import RetryableConflictError
+from lancewood.jobs.merge_into.keys import key_of, primary_key, shown_key
+from lancewood.jobs.publish.copies import Copies
+from lancewood.jobs.publish.judging import Judge, rewritten_rows
+from lancewood.jobs.publish.placing import Numbering, Own, Spots, TargetBases
+from lancewood.jobs.publish.work import Changed, Work
+from lancewood.model.fragment import DataFile, DeletionFile, Fragment
+from lancewood.model.ids import BaseId, FieldId, FragmentId
+from lancewood.model.manifest import Manifest
+from lancewood.model.rowids import FIRST_VERSION, RowVersions
+from lancewood.rules.moves import same_elsewhere
+
+_Places: TypeAlias = Mapping[FieldId, tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class Translation:
+    """From fragments of the branch to fragments of the target's next version."""
+
+    work: Work
+    target: Location
+    base: Manifest
+    """The target at the fork."""
+    newest: Manifest
+    judge: Judge
+    numbering: Numbering
+    spots: Spots
+    bases: TargetBases
+    copies: Copies
+    by_reference: bool
+    live: frozenset[FieldId]
+    """The fields of the target's next version."""
+
+    def added(self, fragment: Fragment) -> Fragment:
+        """A fragment that was born on the branch."""
+        number = self.numbering.fragment_id(fragment.id)
+        return self._here(self.numbering.lineage(fragment), fragment, number)
+
+    def changed(self, changed: Changed) -> Fragment | None:
+        """A fragment that the branch changed; None if no row of it is left.
+
+        Raises RetryableConflictError where both sides changed the same.
+        """
+        number = changed.now.id
+        then, now = self.base.fragment(number), self._now(number)
+        if then == now:
+            return self._here(self.numbering.lineage(changed.now), changed.now, number)
+        return self._merged(changed, then, now)
+
+    def check_removed(self, fragment: Fragment) -> None:
+        """Raises RetryableConflictError if the target changed rows of a fragment that goes."""
+        then, now = self.base.fragment(fragment.id), self._now(fragment.id)
+        if then.deletion_file != now.deletion_file or fragment.id in self.judge.rewritten:
+            raise _conflict(fragment.id, "the target changed it, and the branch removes it")
+
+    def _now(self, number: FragmentId) -> Fragment:
+        if self.newest.position_of(number) is None:
+            raise _conflict(number, "the target removed it, and the branch changes it")
+        return self.newest.fragment(number)
+
+    def _here(self, fragment: Fragment, source: Fragment, number: FragmentId) -> Fragment:
+        """A fragment of the branch with its files as the target sees them."""
+        files = [self._file(each) for each in fragment.files]
+        placed = fragment.with_files(files).with_deletion_file(self._deletion(source, number))
+        return placed.without_dead_files(self.live).numbered(number)
+
+    def _file(self, file: DataFile) -> DataFile:
+        spot = self.spots.of(file.base_id)
+        if spot is Own.TARGET:
+            return same_elsewhere(file, file.path, None)
+        if spot is not Own.BRANCH:
+            return same_elsewhere(file, file.path, self.bases.id_of(spot))
+        if self.by_reference:
+            return same_elsewhere(file, file.path, self._branch_base())
+        return self.copies.data_file(file)
+
+    def _deletion(self, source: Fragment, number: FragmentId) -> DeletionFile | None:
+        deletion = source.deletion_file
+        if deletion is None:
+            return None
+        spot = self.spots.of(deletion.base_id)
+        if source.id == number:
+            if spot is Own.TARGET:
+                return deletion.under(None)
+            if spot is not Own.BRANCH:
+                return deletion.under(self.bases.id_of(spot))
+            if self.by_reference:
+                return deletion.under(self._branch_base())
+        return self.copies.deletion_file(source, number)
+
+    def _branch_base(self) -> BaseId:
+        return self.bases.id_of_root(self.work.head.location.uri, self.work.branch)
+
+    def _merged(self, changed: Changed, then: Fragment, now: Fragment) -> Fragment | None:
+        files = self._merged_files(changed, then, now)
+        deleted = self._merged_deletions(changed, then, now)
+        fragment = now.with_files(files).without_dead_files(self.live)
+        if isinstance(deleted, BitMap):
+            if len(deleted) == now.physical_rows:
+                return None
+            deleted = self.copies.new_deletion_file(now, deleted, self.newest.version)
+        return self._merged_lineage(changed, fragment.with_deletion_file(deleted))
+
+    def _merged_files(self, changed: Changed, then: Fragment, now: Fragment) -> Sequence[DataFile]:
+        before, after = self._locations(changed.then), self._locations(changed.now)
+        mine = frozenset(each for each in after if after[each] != before.get(each))
+        if not mine:
+            return now.files
+        if then.files == now.files:
+            return [self._file(each) for each in changed.now.files]
+        old, new = self._locations(then), self._locations(now)
+        both = sorted(each for each in mine if old.get(each) != new.get(each))
+        if both:
+            raise _conflict(now.id, f"both wrote field {both[0]} of it anew")
+        known = {each.path for each in changed.then.files}
+        kept = [each.without(mine) for each in now.files]
+        return [
+            *(each for each in kept if not each.is_dead),
+            *(self._file(each) for each in changed.now.files if each.path not in known),
+        ]
+
+    def _locations(self, fragment: Fragment) -> _Places:
+        return {
+            number: (file.path, column)
+            for file in fragment.files
+            for number, column in zip(file.fields, file.column_indices, strict=False)
+            if number in self.live
+        }
+
+    def _merged_deletions(
+        self, changed: Changed, then: Fragment, now: Fragment
+    ) -> DeletionFile | BitMap | None:
+        """The deletion file, or the rows that a new one has to list."""
+        number = now.id
+        before = self._deleted(changed.then)
+        mine = self._deleted(changed.now) - before
+        theirs = BitMap()
+        if then.deletion_file != now.deletion_file:
+            theirs = (load_deletions(self.target, self.newest, now) or BitMap()) - before
+        affected = mine | rewritten_rows(self.work, number, now.physical_rows)
+        if affected and number in self.judge.rewritten:
+            raise _conflict(number, "the target wrote columns of it anew")
+        if not affected.isdisjoint(theirs):
+            raise self._row_conflict(then, (affected & theirs).min())
+        if not mine:
+            return now.deletion_file
+        if not theirs:
+            return self._deletion(changed.now, number)
+        return mine | theirs | before
+
+    def _row_conflict(self, then: Fragment, offset: int) -> RetryableConflictError:
+        """A row that both changed, by its key if the schema declares one: of the version at the
+        fork, where both have it."""
+        base = Snapshot(self.target, self.base, self.work.first.scheme)
+        key = key_of(base.schema, primary_key(base.schema))
+        if key is None:
+            return row_conflict(self.base, then, offset)
+        wanted = WantedColumns(project(base.schema, key.names).stored)
+        reader = open_fragment(base, then, wanted)
+        shown, values = shown_key(key, key.values(reader.take(np.array([offset]))), 0)
+        return RetryableConflictError(
+            f"both change the row with the key {shown}", fragment=then.id, key=values
+        )
+
+    def _deleted(self, fragment: Fragment) -> BitMap:
+        head = self.work.head
+        return load_deletions(head.location, head.manifest, fragment) or BitMap()
+
+    def _merged_lineage(self, changed: Changed, now: Fragment) -> Fragment:
+        """The target's fragment, with the branch's mark on rows that the branch changed."""
+        if not self.numbering.head.has_stable_row_ids:
+            return now
+        rows = now.physical_rows
+        mine = changed.now.last_updated_at
+        if mine is None or mine == changed.then.last_updated_at:
+            return now
+        marked = np.flatnonzero(mine.to_numpy() > np.uint64(self.numbering.fork))
+        theirs = now.last_updated_at or RowVersions.uniform(FIRST_VERSION, rows)
+        return now.stamped(theirs.with_value_at(marked, self.numbering.version))
+
+
+def _conflict(number: FragmentId, why: str) -> RetryableConflictError:
+    return RetryableConflictError(f"fragment {number}: {why}", fragment=number)

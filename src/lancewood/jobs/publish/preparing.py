@@ -1,0 +1,341 @@
+"""Preparing a publication: the work of a branch, judged by everything since on its target.
+
+If the target restored a version from since the fork, what it took back counts as not having
+happened. Nothing is written: publishing commits the result (``publish``), a repository stages it.
+
+A version that adds or casts columns marks every row as changed. On the branch its transaction says
+so, but after publishing there is one transaction for everything. So if such versions came together
+with others, rows keep their mark from the fork unless their values really differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lancewood.engine.changes import RowChanges, find_changes
+from lancewood.engine.location import Location, default_file_root
+from lancewood.engine.rows import LiveRows, RowFacts, distinct, stretches_of
+from lancewood.engine.schema import related_columns
+from lancewood.engine.snapshot import Snapshot, branch_location, load_snapshot
+from lancewood.engine.versions import (
+    load_manifest,
+    load_transaction_of,
+    missing_transaction,
+    versions_since,
+)
+from lancewood.errors import FormatError, IncompatibleConflictError, NotFoundError
+from lancewood.format.manifest import content_digest
+from lancewood.jobs.publish.composing import Publication
+from lancewood.jobs.publish.copies import Copies
+from lancewood.jobs.publish.work import (
+    BRANCH_PROPERTY,
+    BRANCH_VERSION_PROPERTY,
+    HELD_PROPERTY,
+    Net,
+    Work,
+    check_restored,
+    encode_held,
+    find_net,
+    is_head_same,
+    updated_at,
+)
+from lancewood.jobs.runner import Runner
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import FragmentId, Version, is_detached
+from lancewood.model.lines import has_own_ids, held_by, line_of
+from lancewood.model.refs import called
+from lancewood.model.rowids import RowVersions
+from lancewood.model.transaction import (
+    MARKS_PROPERTY,
+    Append,
+    CreateIndex,
+    Delete,
+    Merge,
+    Project,
+    ReserveFragments,
+    Restore,
+    Transaction,
+    UpdateBases,
+    UpdateConfig,
+)
+from lancewood.rules.features import check_open
+from lancewood.rules.lineage import recorded
+from lancewood.rules.three_way import same_fields
+
+_MARK_NOTHING_ELSE = (Append, Delete, CreateIndex, ReserveFragments, UpdateConfig, UpdateBases)
+"""Together with these, a single Merge is understood from its fragments, as on any table."""
+
+
+class LandedError(Exception):
+    """The commit of this work was found on the target: it has landed already."""
+
+    def __init__(self, version: Version) -> None:
+        super().__init__(str(version))
+        self.version = version
+
+
+def prepare(
+    main: Location,
+    work: Work,
+    runner: Runner,
+    *,
+    by_reference: bool = False,
+    uuid: str | None = None,
+    closes: bool = False,
+) -> tuple[Publication | None, Snapshot]:
+    """The publication, judged up to the target's newest version, and that version; None if the
+    work has no effect.
+
+    ``closes`` says that the branch hands out no more row ids. Raises ConflictError if work and
+    target conflict, and LandedError if a version of the target has the identity ``uuid``.
+    """
+    check_restored(work)
+    location = branch_location(main, work.parent)
+    newest = load_snapshot(location)
+    net = _net(work)
+    if net is None:
+        if work.keeps_ids:
+            _check_apart(work, newest)
+        return None, newest
+    check_open(newest.manifest)
+    copies = Copies(
+        main.store, work.head, location.store, default_file_root(location, newest.manifest)
+    )
+    target = _at_fork(newest, work)
+    claims = None if closes else main
+    publication = Publication(work, target, net, copies, runner, claims, by_reference)
+    _judge_all(publication, newest, work.fork, uuid)
+    if work.keeps_ids:
+        _check_apart(work, newest)
+        _check_once(work, net, target, newest)
+    return publication, newest
+
+
+def prepare_again(main: Location, work: Work, onto: Snapshot, runner: Runner) -> Publication | None:
+    """The publication of work on a version with the same content as the one where it began; None if
+    the work has no effect."""
+    check_restored(work)
+    net = _net(work)
+    if net is None:
+        return None
+    check_open(onto.manifest)
+    file_root = default_file_root(onto.location, onto.manifest)
+    copies = Copies(main.store, work.head, onto.location.store, file_root)
+    return Publication(work, onto, net, copies, runner, main)
+
+
+def publishing(work: Work, uuid: str, properties: Mapping[str, str]) -> Transaction:
+    """The transaction for the work, with its identity and its origin."""
+    told = {
+        BRANCH_PROPERTY: work.branch,
+        BRANCH_VERSION_PROPERTY: str(work.head.manifest.version),
+        HELD_PROPERTY: encode_held(work.held),
+        **({MARKS_PROPERTY: "exact"} if has_exact_marks(work) else {}),
+        **_rewritten(work),
+        **properties,
+    }
+    return Transaction(work.fork, uuid, tuple(each.operation for each in work.steps), told)
+
+
+def _rewritten(work: Work) -> dict[str, str]:
+    """The record of columns that the branch cast; none where its versions do not tell, or where it
+    left the columns alone."""
+    if same_fields(work.first.manifest.fields, work.head.manifest.fields):
+        return {}
+    found = related_columns(work.first, work.head)
+    return {} if found.unknown else recorded(found.ids)
+
+
+def _net(work: Work) -> Net | None:
+    net = find_net(work.first.manifest, work.head.manifest)
+    if needs_exact_marks(work):
+        net = net.with_marks(exact_marks(work, net))
+    is_same = is_head_same(work.first.manifest, work.head.manifest)
+    return None if is_same and not (net.added or net.changed or net.removed) else net
+
+
+def _check_apart(work: Work, newest: Snapshot) -> None:
+    """Raise IncompatibleConflictError if branch and target hold the same since the fork, because
+    one of them was merged into the other, or a third into both: rows would be there twice."""
+    then, now = held_by(work.first.manifest), held_by(newest.manifest)
+    for line, reached in held_by(work.head.manifest).items():
+        least = then[line].version if line in then else 0
+        if reached.version > least and line in now and now[line].version > least:
+            raise IncompatibleConflictError(
+                f"{called(work.branch)} cannot be published onto {called(work.parent)}: both hold "
+                f"work of {called(reached.branch)} since the fork, which was merged; merge "
+                f"{called(work.branch)} as well",
+                branch=work.branch,
+                version=newest.manifest.version,
+            )
+
+
+def _check_once(work: Work, net: Net, target: Snapshot, newest: Snapshot) -> None:
+    """Raise IncompatibleConflictError if both brought the same rows since the fork, as picking one
+    commit for both does, or taking the same delete back: their ids would be there twice."""
+    if newest.manifest.version == target.manifest.version or not net.added:
+        return
+    mine = _live_rows(work.head, net.added)
+    theirs = _live_rows(newest, find_net(target.manifest, newest.manifest).added)
+    old = _live_rows(work.first, (*net.removed, *(each.then for each in net.changed)))
+    sides = (mine, theirs, old)
+    ids = distinct(np.concatenate([e for each in sides for e in (each.firsts, each.ends)]))
+    if ((mine.find(ids) >= 0) & (theirs.find(ids) >= 0) & (old.find(ids) < 0)).any():
+        raise IncompatibleConflictError(
+            f"{called(work.branch)} cannot be published onto {called(work.parent)}: both brought "
+            f"the same rows since the fork; merge {called(work.branch)}",
+            branch=work.branch,
+            version=newest.manifest.version,
+        )
+
+
+def _live_rows(state: Snapshot, fragments: Iterable[Fragment]) -> LiveRows:
+    parts = (stretches_of(RowFacts(state, each)) for each in fragments)
+    return LiveRows.of(parts, state.manifest.name)
+
+
+def _at_fork(newest: Snapshot, work: Work) -> Snapshot:
+    """The target's version that the branch began from."""
+    try:
+        manifest = load_manifest(newest.location.store, work.fork, newest.scheme)
+    except NotFoundError as cause:
+        raise NotFoundError(
+            f"{called(work.branch)} began at version {work.fork} of {called(work.parent)}, "
+            "which is gone: what changed there since cannot be told. Bring the rows over with "
+            "append or merge",
+            version=work.fork,
+        ) from cause
+    one, other = manifest.message, work.first.manifest.message
+    held = held_by(work.first.manifest).get(line_of(manifest).id)
+    is_begun = one.next_row_id == other.next_row_id
+    if has_own_ids(work.first.manifest):
+        is_begun = held is not None and held.version == work.fork
+    same = (
+        same_fields(manifest.fields, work.first.manifest.fields)
+        and is_begun
+        and one.max_fragment_id == other.max_fragment_id
+        and len(one.fragments) == len(other.fragments)
+    )
+    if not same:
+        raise FormatError(
+            f"version {work.fork} of {called(work.parent)} is not the one that "
+            f"{called(work.branch)} began as: the parent was made anew since",
+            version=work.fork,
+        )
+    return Snapshot(newest.location, manifest, newest.scheme)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    version: Version
+    transaction: Transaction
+
+
+def _judge_all(publication: Publication, newest: Snapshot, fork: Version, uuid: str | None) -> None:
+    """Judge every version of the target since the fork, up to the newest."""
+    standing: list[_Seen] = []
+    for each in _since(newest, fork):
+        if uuid is not None and each.transaction.uuid == uuid:
+            raise LandedError(each.version)
+        back = _taken_back(newest, each, fork)
+        if back is None:
+            standing.append(each)
+            continue
+        standing = [other for other in standing if other.version <= back]
+        publication.pass_over()
+    for each in standing:
+        publication.judge(each.transaction, each.version)
+
+
+def _since(newest: Snapshot, fork: Version) -> Iterator[_Seen]:
+    store, scheme = newest.location.store, newest.scheme
+    found = {*versions_since(store, fork, scheme).versions}
+    for version in map(Version, range(fork + 1, newest.manifest.version + 1)):
+        if version in found:
+            yield _Seen(version, load_transaction_of(store, version, scheme))
+        else:
+            gone = missing_transaction(version, f"version {version} was cleaned up")
+            yield _Seen(version, gone)
+
+
+def _taken_back(newest: Snapshot, seen: _Seen, fork: Version) -> Version | None:
+    """The version since the fork that ``seen`` restored completely, or None."""
+    (operation, *others) = seen.transaction.operations
+    if others or not isinstance(operation, Restore):
+        return None
+    version = operation.version
+    if version < fork or version >= seen.version or is_detached(version):
+        return None
+    store, scheme = newest.location.store, newest.scheme
+    try:
+        then = load_manifest(store, version, scheme).message
+        now = load_manifest(store, seen.version, scheme).message
+    except NotFoundError:
+        return None
+    is_same = [*then.base_paths] == [*now.base_paths] and content_digest(then) == content_digest(
+        now
+    )
+    return version if is_same else None
+
+
+def needs_exact_marks(work: Work) -> bool:
+    """Whether the branch's marks would wrongly say that rows changed."""
+    if not work.head.manifest.has_stable_row_ids:
+        return False
+    kinds = [type(each.operation) for each in work.steps]
+    merges = kinds.count(Merge)
+    return merges > 1 or (
+        merges == 1 and any(each not in (Merge, *_MARK_NOTHING_ELSE) for each in kinds)
+    )
+
+
+def has_exact_marks(work: Work) -> bool:
+    """Whether the marks are right although the work may be recorded as a Merge: they were made
+    exact, or the schema changed without a Merge, which marks nothing."""
+    kinds = {type(each.operation) for each in work.steps}
+    return needs_exact_marks(work) or (Project in kinds and Merge not in kinds)
+
+
+def exact_marks(work: Work, net: Net) -> dict[FragmentId, RowVersions]:
+    """The versions that really changed rows last, for each new or changed fragment."""
+    changes = find_changes(work.first, work.head)
+    real = _real_rows(changes)
+    found = {}
+    for each in (*net.added, *(pair.now for pair in net.changed)):
+        found[each.id] = _marks(each, real.get(each.id), changes.since.rows, work.fork)
+    then = {pair.now.id: pair.then for pair in net.changed}
+    seen = {each.id for each in changes.until.fragments}
+    for number, before in then.items():
+        if number not in seen:  # the same rows with the same values
+            found[number] = updated_at(before)
+    return found
+
+
+def _real_rows(changes: RowChanges) -> dict[FragmentId, npt.NDArray[np.int64]]:
+    """The offsets of inserted and really changed rows, by fragment."""
+    found: dict[FragmentId, npt.NDArray[np.int64]] = {}
+    for part in (changes.inserted, changes.updated):
+        for at, offsets in part.by_fragment():
+            number = changes.until.fragments[at].id
+            known = found.get(number, np.empty(0, np.int64))
+            found[number] = np.concatenate((known, offsets))
+    return found
+
+
+def _marks(
+    fragment: Fragment, real: npt.NDArray[np.int64] | None, before: LiveRows, fork: int
+) -> RowVersions:
+    marks = updated_at(fragment).to_numpy().copy()
+    doubtful = marks > np.uint64(fork)
+    if real is not None:
+        doubtful[real] = False
+    ids = fragment.row_ids
+    assert ids is not None, "asked of a table without stable row ids"
+    offsets = np.flatnonzero(doubtful)
+    at = before.find(ids.values_at(offsets))
+    marks[offsets[at >= 0]] = before.updated[at[at >= 0]]
+    return RowVersions.from_values(marks)

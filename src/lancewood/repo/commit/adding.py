@@ -1,0 +1,235 @@
+"""Adding tables to a repository, removing them, and reserving them for it.
+
+Making a repository exclusive, or open again, writes the setting first, and then one commit for each
+branch that has tables of its own. A table that a branch has not written yet is changed on the
+branch of the table where it is. A table whose work was merged is left alone, since no work
+continues there. If it is interrupted, it can be run again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lancewood.catalog.membership import is_member, join
+from lancewood.catalog.names import checked_table, lance_branch, own_table_uri
+from lancewood.catalog.opening import inside_of, pin_of, pinned_uri
+from lancewood.engine.location import Location
+from lancewood.engine.snapshot import Snapshot, load_snapshot, main_location
+from lancewood.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    IncompatibleConflictError,
+    InvalidInputError,
+    LancewoodError,
+    NotFoundError,
+    UnsupportedError,
+)
+from lancewood.git.names import HEADS, below
+from lancewood.git.objects import Signature
+from lancewood.model.table_config import (
+    EXCLUSIVE_KEY,
+    MANIFEST_STORE_KEY,
+    keeper_of,
+    keeping,
+    manifest_store_of,
+)
+from lancewood.repo.commit.transaction import Transaction
+from lancewood.repo.context import RepoContext
+from lancewood.repo.notes import MERGED
+from lancewood.repo.outcome import Committed
+from lancewood.repo.writing.writable import set_exclusive, wanted_keeper
+from lancewood.store.disk_root import refuse_links
+from lancewood.store.locate import open_store, table_of_ddb
+
+
+@dataclass(frozen=True, slots=True)
+class _Addition:
+    """A table that may be added, as it stands."""
+
+    name: str
+    uri: str
+    """The uri of the table as the pin writes it."""
+    head: Snapshot
+    is_pinned: bool
+    """Whether the commit pins it already: the repository was received from others."""
+
+
+def add_tables(
+    context: RepoContext, changes: Transaction, tables: Mapping[str, str | os.PathLike[str]]
+) -> None:
+    """Have a transaction pin tables, which are given by name and uri, as they stand.
+
+    A table elsewhere may be pinned already if the repository was received from others; it is then
+    only marked as belonging to this repository. All are checked before the first is marked.
+    """
+    for each in [_checked(context, changes, name, uri) for name, uri in tables.items()]:
+        if not _is_below(each.uri):
+            join(each.head, context.root, context.id, each.name)
+        if not each.is_pinned:
+            changes.pin(each.name, pin_of(each.head, each.uri))
+
+
+def _checked(
+    context: RepoContext, changes: Transaction, name: str, uri: str | os.PathLike[str]
+) -> _Addition:
+    """The table at a uri, if it may be added under this name."""
+    checked_table(name)
+    written = _written_uri(context, uri)
+    store = open_store(
+        below(context.root, written) if _is_below(written) else written,
+        storage_options=context.storage_options,
+        fsync=context.fsync,
+    )
+    known = changes.uri_of(name)
+    is_received = known == written and not _is_below(written) and not is_member(store, context.id)
+    if known is not None and not is_received:
+        raise AlreadyExistsError(
+            f"there is a table {name!r} in the repository already: commit() records what was "
+            "written to it; if another table is meant, choose another name",
+            table=name,
+        )
+    head = load_snapshot(Location(store, context.storage_options))
+    if main_location(head).uri != head.location.uri:
+        raise InvalidInputError(
+            f"{uri!s} is the root of branch {head.manifest.branch!r}: add the table itself"
+        )
+    if known is None:
+        _check_rows_here(context, head, name, written)
+    kind = manifest_store_of(head.manifest)
+    if kind is not None:
+        freed = f"set_config({{{MANIFEST_STORE_KEY!r}: None}})"
+        raise _beside(kind, f"; {freed} frees one that nobody else writes to")
+    return _Addition(name, written, head, is_pinned=known is not None)
+
+
+def _check_rows_here(context: RepoContext, head: Snapshot, name: str, uri: str) -> None:
+    """Raise AlreadyExistsError for a table that branches of the repository made: its main is empty,
+    and the rows are on branches of the table."""
+    if uri != own_table_uri(name) or head.manifest.version > 1 or head.manifest.fragment_count:
+        return
+    holders = context.holders([name]).get(name, {})
+    made = [branch for branch, pin in holders.items() if pin.branch is not None]
+    if made:
+        raise AlreadyExistsError(
+            f"table {name!r} was made on branch {', '.join(map(repr, made))}, and its rows are "
+            f"there: merge({made[0]!r}) brings it here; create_table() makes another one of that "
+            "name on this branch",
+            table=name,
+            branches=made,
+        )
+
+
+def check_no_manifest_store(uri: str) -> None:
+    """Raise UnsupportedError for a uri with a manifest store: the repository would bypass it."""
+    if table_of_ddb(uri) is not None:
+        raise _beside("s3+ddb://")
+
+
+def remove_table(changes: Transaction, name: str) -> None:
+    """Have a transaction remove a table."""
+    if name not in changes.tables:
+        raise NotFoundError(
+            f"there is no table {name!r} on this branch; there is "
+            f"{', '.join(changes.tables) or 'none'}",
+            table=name,
+        )
+    changes.pin(name, None)
+
+
+def _written_uri(context: RepoContext, uri: str | os.PathLike[str]) -> str:
+    """The uri as pins write it: relative if the table is below the repository."""
+    text, root = os.fspath(uri), context.root
+    check_no_manifest_store(text)
+    if "://" in text:
+        if isinstance(root, Path):
+            return text
+        table = open_store(text, storage_options=context.storage_options).uri
+        return text if inside_of(table, root) is None else pinned_uri(table, root)
+    path = Path(text)
+    if not path.is_absolute():
+        path = Path.cwd() / path
+    used = Path(os.path.normpath(path))
+    if isinstance(root, Path) and used.is_relative_to(root):
+        refuse_links(str(root), used.relative_to(root).as_posix())
+    return pinned_uri(os.path.normpath(path.resolve()), root)
+
+
+def _is_below(uri: str) -> bool:
+    return "://" not in uri and not os.path.isabs(uri)
+
+
+def _beside(kind: str, or_else: str = "") -> UnsupportedError:
+    return UnsupportedError(
+        f"a table behind a manifest store ({kind}) cannot be in a repository: commits of the "
+        f"repository do not go through it; keep it beside, or copy it with clone(){or_else}"
+    )
+
+
+def fence(
+    context: RepoContext, is_exclusive: bool, author: Signature, *, dry_run: bool
+) -> tuple[Committed, ...]:
+    """Make a repository exclusive or open; returns the commits that changed tables.
+
+    Raises IncompatibleConflictError, after all other tables were changed, with the tables that have
+    diverged or that another repository keeps for itself.
+    """
+    if dry_run:
+        return _unfenced(context, context.id if is_exclusive else None)
+    set_exclusive(context, is_exclusive)
+    done, refused = [], dict[str, LancewoodError]()
+    for ref in context.git.refs.names(HEADS):
+        branch = ref.removeprefix(HEADS)
+        changes = _fenced(context, branch, author, refused)
+        made = changes.commit()
+        if made.is_new:
+            done.append(made)
+    if refused:
+        first = next(iter(refused.values()))
+        raise IncompatibleConflictError(
+            f"the repository is {'exclusive' if is_exclusive else 'open to all'} now, and so are "
+            f"its tables, but for {', '.join(refused)}: {first.message}. Then do it again",
+            tables=[*refused],
+        ) from first
+    return tuple(done)
+
+
+def _unfenced(context: RepoContext, wanted: str | None) -> tuple[Committed, ...]:
+    """The tables that do not have the setting yet, by branch."""
+    found = []
+    for ref, tip in context.git.refs.names(HEADS).items():
+        branch, tree = ref.removeprefix(HEADS), context.tree(tip)
+        pins = ((name, tree.pin(name)) for name in tree.names())
+        tables = tuple(
+            name
+            for name, pin in pins
+            if pin.branch == lance_branch(branch)
+            and keeper_of(load_snapshot(context.location(pin)).manifest) != wanted
+        )
+        if tables:
+            found.append(Committed(tip, branch, tables, is_dry_run=True))
+    return tuple(found)
+
+
+def _fenced(
+    context: RepoContext, branch: str, author: Signature, refused: dict[str, LancewoodError]
+) -> Transaction:
+    """A transaction that writes the setting to every table of the branch."""
+    wanted = wanted_keeper(context)
+    message = "Keep the tables for this repository" if wanted else "Open the tables to all writers"
+    changes = Transaction(context, branch, message, author)
+    tree = context.tree(context.tip(branch))
+    for name in tree.names():
+        if tree.pin(name).branch != lance_branch(branch):
+            continue
+        try:
+            table = changes.table(name)
+        except (ConflictError, UnsupportedError) as refusal:
+            if MERGED not in refusal.facts:
+                refused[f"{name} on {branch}"] = refusal
+            continue
+        if table.config.get(EXCLUSIVE_KEY) != wanted:
+            table.commit(table.transaction(keeping(wanted)))
+    return changes
