@@ -177,7 +177,12 @@ class ColumnRules(History):
         data = seen.arrow(values.values(), [column.name])
 
         def outcomes(version: int) -> Iterator[State | None]:
-            left = {key: each for key, each in values.items() if key in self.newest.rows}
+            numbers = {key: row.number for key, row in self.newest.rows.items()}
+            left = {  # a row that was deleted and inserted anew is another, elsewhere
+                key: cells
+                for key, cells in values.items()
+                if numbers.get(key) == seen.rows[key].number
+            }
             yield Effect(updated=left).on(self.newest, self.newest, version)
 
         with self.step():
