@@ -358,7 +358,7 @@ def test_ctrl_c_ends_a_query_whatever_it_computes(query: str) -> None:
             with pytest.raises(subprocess.TimeoutExpired):
                 process.wait(1)
             process.send_signal(signal.SIGINT)
-            assert process.communicate(timeout=15) == ("99999\n", "")
+            assert process.communicate(timeout=60) == ("99999\n", "")
         finally:
             process.kill()
 
