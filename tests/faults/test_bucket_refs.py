@@ -15,12 +15,11 @@ from lancewood.errors import (
     RetryableConflictError,
     StorageError,
 )
-from lancewood.git.bucket import ref_objects, ref_reading
+from lancewood.git.bucket import ref_objects, refs
 from lancewood.git.bucket.ref_objects import Seen
 from lancewood.git.bucket.refs import BucketRefs
 from lancewood.git.bucket.repository import BucketRepository
-from lancewood.git.signature import Signature
-from lancewood.git.values import ZERO, Hash
+from lancewood.git.values import ZERO, Hash, Signature
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
 from lancewood.store.retry import UNCLEAR_PUTS
@@ -42,7 +41,7 @@ def move(refs: BucketRefs, name: str, old: Hash | None, new: Hash | None) -> boo
 @pytest.fixture
 def nobody_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever put a marker is taken for gone at once."""
-    for module in (ref_objects, ref_reading):
+    for module in (ref_objects, refs):
         monkeypatch.setattr(module, "ABANDONED", timedelta(seconds=-1))
 
 

@@ -16,10 +16,16 @@ from tests.faults.hurting import MODES, ONE, copied, every_call, through
 from tests.unit.catalog.world import ID, ROWS, World, append
 
 import lancewood as lw
-from lancewood.catalog.membership import Membership, join, repositories_of
+from lancewood.catalog.membership import (
+    Membership,
+    join,
+    member_tag,
+    protect,
+    protection_tag,
+    repositories_of,
+)
 from lancewood.catalog.opening import open_pin
 from lancewood.catalog.reachable import pinned
-from lancewood.catalog.repository_tags import member_tag, protect, protection_tag
 from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.engine.versions.refs import load_tag

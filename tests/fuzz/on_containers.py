@@ -11,7 +11,7 @@ from tests.fuzz.target import Context, Target, Trial, expect
 
 from lancewood.data.open_files import read_container
 from lancewood.git.loose import MOST_BYTES
-from lancewood.git.pack import apply_delta
+from lancewood.git.packs import apply_delta
 
 _BASE = bytes(range(200)) * 50
 _TAIL = 1_000

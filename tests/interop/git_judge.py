@@ -9,8 +9,7 @@ from pathlib import Path
 
 from lancewood.git.objects import FILE, TREE, TreeEntry
 from lancewood.git.repository import GitRepository
-from lancewood.git.signature import Signature
-from lancewood.git.values import Hash
+from lancewood.git.values import Hash, Signature
 
 ADA = Signature("Ada Lovelace", "ada@example.org", int(time.time()), 90)
 """Of today: git drops what a log says of long ago."""

@@ -16,11 +16,17 @@ from tests.interop.git_judge import check, git
 from tests.unit.catalog.world import ID, ROWS, World, append
 
 import lancewood as lw
-from lancewood.catalog.membership import join, repositories_of
+from lancewood.catalog.membership import (
+    join,
+    member_tag,
+    protect,
+    protection_tag,
+    repositories_of,
+    unprotect,
+)
 from lancewood.catalog.opening import open_pin
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.reachable import pinned
-from lancewood.catalog.repository_tags import member_tag, protect, protection_tag, unprotect
 from lancewood.catalog.tables import TableTree
 from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import load_snapshot

@@ -11,8 +11,7 @@ from tests.breadth import EVERY_CASE
 from lancewood.errors import AlreadyExistsError, RetryableConflictError
 from lancewood.git.bucket.refs import BucketRefs
 from lancewood.git.bucket.repository import BucketRepository
-from lancewood.git.signature import Signature
-from lancewood.git.values import ZERO, Hash
+from lancewood.git.values import ZERO, Hash, Signature
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
 from lancewood.store.retry import UNCLEAR_PUTS

@@ -10,8 +10,7 @@ import pytest
 from tests.breadth import daily
 from tests.metadata import FIELDS, begun
 
-from lancewood.catalog.membership import join, repositories_of
-from lancewood.catalog.repository_tags import protect, protection_tag, unprotect
+from lancewood.catalog.membership import join, protect, protection_tag, repositories_of, unprotect
 from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.engine.versions.refs import load_tag

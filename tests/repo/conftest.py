@@ -15,7 +15,7 @@ from tests.repo.locations import DISK, PATIENCE, Where, is_for_campaigns, is_in_
 from tests.repo.scene import Scene
 
 from lancewood.errors import NotFoundError
-from lancewood.git.opening import open_git
+from lancewood.git.repository import open_git
 from lancewood.repo.repository import Repository
 
 PARTS = daily(4, of=1)

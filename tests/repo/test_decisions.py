@@ -13,8 +13,7 @@ from tests.repo.scene import ONE, TWO, Scene
 from lancewood.errors import FormatError, InvalidInputError
 from lancewood.git.names import checked_ref
 from lancewood.git.objects import FILE, LINK, TREE, TreeEntry
-from lancewood.git.signature import Signature
-from lancewood.git.values import Hash
+from lancewood.git.values import Hash, Signature
 from lancewood.jobs.merge.decisions import Decision
 from lancewood.repo.context import RepoContext
 from lancewood.repo.decisions import (

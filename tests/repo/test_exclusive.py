@@ -25,7 +25,7 @@ from lancewood.model.manifest import FLAG_EXCLUSIVE
 from lancewood.model.table_config import EXCLUSIVE_KEY
 from lancewood.repo.outcome import NotLandedWarning
 from lancewood.repo.repository import Repository
-from lancewood.repo.writing.writable import set_exclusive
+from lancewood.repo.writable import set_exclusive
 
 REFUSED = "cannot be written by this version of Lance"
 

@@ -17,7 +17,7 @@ from tests.repo.test_processes import SEED
 
 from lancewood.catalog import files as files_of_commits
 from lancewood.errors import IncompatibleConflictError
-from lancewood.git import signature
+from lancewood.git import values
 from lancewood.git.history import merge_bases
 from lancewood.git.refs import Refs
 from lancewood.repo.repository import Repository
@@ -188,7 +188,7 @@ def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bases are ordered by time, and git's clock has seconds: here each commit has its own."""
     seconds = count(int(time.time()))
     clock = SimpleNamespace(time=lambda: next(seconds), localtime=time.localtime)
-    monkeypatch.setattr(signature, "time", clock)
+    monkeypatch.setattr(values, "time", clock)
 
 
 @pytest.mark.parametrize("is_ours_newer", [True, False])

@@ -359,7 +359,7 @@ def test_a_table_that_was_committed_and_has_not_landed_is_no_leftover(
         changes.create_table("new", FIRST)
     age(scene.path)
     with monkeypatch.context() as patch:
-        patch.setattr("lancewood.repo.gc.catching_up.land_pin", _fail)
+        patch.setattr("lancewood.repo.gc.collecting.land_pin", _fail)
         report = scene.repo.gc()
     assert report.tables == ()
     assert [each.what for each in report.stays] == ["table new on branch main"]

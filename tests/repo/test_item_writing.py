@@ -15,7 +15,7 @@ import lancewood as lw
 from lancewood.errors import InvalidInputError, StorageError
 from lancewood.git.refs import Refs
 from lancewood.git.repository import GitRepository
-from lancewood.git.signature import Signature
+from lancewood.git.values import Signature
 from lancewood.items import writing
 from lancewood.items.folder import checked_item, find_items, first_folders
 from lancewood.items.outcome import ItemDone, ItemOutcome, Tally, checked_run, run_of, with_run

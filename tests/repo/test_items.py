@@ -16,7 +16,7 @@ from lancewood.errors import (
     RetryableConflictError,
 )
 from lancewood.git.refs import Refs
-from lancewood.git.signature import Signature
+from lancewood.git.values import Signature
 from lancewood.repo.repository import Repository
 
 FILES = {"edit.xmp": b"<x/>", "a/b/c.bin": bytes(range(256)), "a/b.txt": b"", "ä/ö.txt": b"\xff"}

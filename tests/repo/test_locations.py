@@ -21,7 +21,7 @@ from lancewood.errors import (
     InvalidInputError,
     NotFoundError,
 )
-from lancewood.git.signature import Signature
+from lancewood.git.values import Signature
 from lancewood.repo.inspect.status import State
 from lancewood.repo.outcome import NotLandedWarning
 from lancewood.repo.repository import Repository

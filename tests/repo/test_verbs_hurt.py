@@ -21,7 +21,7 @@ from tests.repo.locations import Where, everywhere
 from tests.repo.scene import ONE, TWO, Scene
 
 import lancewood as lw
-from lancewood.git.opening import open_git
+from lancewood.git.repository import open_git
 from lancewood.repo.inspect.status import State
 from lancewood.repo.outcome import NotLandedWarning
 from lancewood.repo.repository import Repository

@@ -71,12 +71,10 @@ INNER_ROOMS = {
         "upkeep": "clone",
     },
     "repo": {
-        "writing": "",
-        "inspect": "writing",
-        "commit": "inspect writing",
-        "merge": "commit inspect writing",
-        "gc": "writing",
-        "refs": "gc writing",
+        "inspect": "",
+        "commit": "inspect",
+        "merge": "commit inspect",
+        "gc": "",
     },
     "query": {"statements": ""},
     "spark": {
@@ -120,19 +118,19 @@ NEVER_AT_TOP = {
 LOADED_BY_CALLS = {("table", "jobs")}
 """A verb of a table loads its job when it is called: opening a table loads none of them."""
 LOAD_LATE = {
-    *("catalog/membership.py", "catalog/opening.py", "catalog/repository_tags.py"),
+    *("catalog/membership.py", "catalog/opening.py"),
     *("cli/diff_options.py", "cli/file_options.py", "cli/repository/showing.py"),
     *("cli/showing.py", "engine/base/arrow_input.py", "engine/location/location.py"),
     "engine/snapshot/access.py",
     *("engine/snapshot/snapshot.py", "engine/staging/landing.py", "engine/staging/steps.py"),
-    *("git/opening.py", "jobs/upkeep/retention.py", "model/lines.py", "query/names.py"),
+    *("git/repository.py", "jobs/upkeep/retention.py", "model/lines.py", "query/names.py"),
     *("query/sources.py", "query/statements/script.py"),
     "repo/context.py",
     *("repo/landing.py", "repo/inspect/measuring.py", "repo/inspect/sides.py"),
     *("repo/inspect/status.py", "repo/inspect/view.py", "repo/looking_verbs.py"),
-    *("repo/refs/branches.py", "repo/refs/tags.py", "repo/outcome.py", "repo/repository.py"),
-    *("repo/table_names.py", "repo/verbs.py", "repo/writing/abandoned.py"),
-    *("repo/writing/writable.py", "store/locate.py", "table/naming.py"),
+    *("repo/refs.py", "repo/outcome.py", "repo/repository.py"),
+    *("repo/table_names.py", "repo/verbs.py", "repo/writable.py"),
+    *("store/locate.py", "table/naming.py"),
 }
 """Files that ``lw status``, ``log``, ``branch``, ``tag``, ``diff`` or ``lancewood.sql`` load: what
 only some of their functions need is loaded when these are called. ``test_front_door.py`` says what

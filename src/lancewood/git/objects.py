@@ -23,7 +23,6 @@ from lancewood.errors import (
 from lancewood.git.loose import MOST_BYTES, LooseObjects, pack_loose, unpack_loose
 from lancewood.git.packs import Packs
 from lancewood.git.protocols import Loose, Packed
-from lancewood.git.signature import Signature
 from lancewood.git.syncing import Unsettled
 from lancewood.git.values import (
     FILE,
@@ -32,6 +31,7 @@ from lancewood.git.values import (
     TREE,
     Commit,
     Hash,
+    Signature,
     TreeEntry,
     checked_hash,
     decode_commit,

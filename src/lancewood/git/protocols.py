@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lancewood.git.reflog import LogEntry
-from lancewood.git.signature import Signature
 from lancewood.git.syncing import Unsettled
-from lancewood.git.values import Hash
+from lancewood.git.values import Hash, Signature
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from lancewood.errors import FormatError, InvalidInputError, StorageError
-from lancewood.git.signature import Signature
-from lancewood.git.values import Hash
+from lancewood.git.values import Hash, Signature
 
 _BLOCK = 1 << 16
 _MOST_BYTES = 1 << 20

@@ -37,9 +37,8 @@ from lancewood.git.ref_files import (
     unlock,
 )
 from lancewood.git.reflog import Appended, LogEntry, append, encode_entry, read_newest_first
-from lancewood.git.signature import Signature
 from lancewood.git.syncing import Unsettled, sync_paths
-from lancewood.git.values import ZERO, Hash, checked_hash
+from lancewood.git.values import ZERO, Hash, Signature, checked_hash
 from lancewood.store.badge import Badges
 from lancewood.store.lockfile import is_dead, release_dead
 from lancewood.store.retry import LOST_RACES

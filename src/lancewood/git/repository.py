@@ -1,6 +1,7 @@
-"""A bare git repository in SHA-256 object format on a disk: made, opened, and checked to be one.
+"""A bare git repository in SHA-256 object format: made, opened, and checked to be one.
 
-Also holds the settings of such a repository, which one in a bucket has as well.
+``init_git`` and ``open_git`` take a path or a uri. ``GitRepository`` is one on a disk; one in a
+bucket has the same settings, and is made by ``bucket.repository``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from lancewood.errors import (
     UnsupportedError,
 )
 from lancewood.git.config import Config, GitSettings
-from lancewood.git.names import HEAD, HEADS, RepositoryRoot, checked_branch
+from lancewood.git.names import HEAD, HEADS, RepositoryRoot, checked_branch, is_uri
 from lancewood.git.objects import Objects
 from lancewood.git.protocols import RefStore
 from lancewood.git.ref_files import LEFT_BEHIND, PATIENCE
@@ -31,6 +32,7 @@ from lancewood.git.syncing import sync_paths
 from lancewood.store.base import Store, is_in_the_making
 from lancewood.store.disk import DiskStore
 from lancewood.store.disk_root import refuse_links
+from lancewood.store.locate import open_store
 from lancewood.store.lockfile import queued
 from lancewood.store.wholefile import move_if_absent, stage, sync_directory
 
@@ -266,3 +268,43 @@ def _remove_unnamed(root: str, *, dry_run: bool) -> list[str]:
                     os.unlink(file)
                 removed.append(file)
     return removed
+
+
+def init_git(
+    location: str | os.PathLike[str],
+    *,
+    settings: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    fsync: bool | None = None,
+) -> GitRepository:
+    """A new repository at a path or a uri; see ``GitRepository.init``."""
+
+    if is_uri(location):
+        from lancewood.git.bucket.repository import BucketRepository
+
+        return BucketRepository.init(
+            location, settings=settings, fsync=fsync, storage_options=storage_options
+        )
+    return GitRepository.init(_plain_path(location), settings=settings, fsync=fsync)
+
+
+def open_git(
+    location: str | os.PathLike[str],
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    fsync: bool | None = None,
+) -> GitRepository:
+    """The repository at a path or a uri; see ``GitRepository.open``."""
+
+    if is_uri(location):
+        from lancewood.git.bucket.repository import BucketRepository
+
+        return BucketRepository.open(location, fsync=fsync, storage_options=storage_options)
+    return GitRepository.open(_plain_path(location), fsync=fsync)
+
+
+def _plain_path(location: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """The path in a ``file:`` uri; any other as it is."""
+    if isinstance(location, str) and location.lower().startswith("file:"):
+        return open_store(location).uri
+    return location

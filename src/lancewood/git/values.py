@@ -1,4 +1,4 @@
-"""Trees, commits and names of objects as values, and as the bytes that git hashes.
+"""Trees, commits, signatures and names of objects as values, and as the bytes that git hashes.
 
 Pure functions in pairs. Knows nothing of where objects are kept. What comes from outside is
 checked here: a name in a tree is one part of a path, never a way out of a directory; the name of an
@@ -8,17 +8,88 @@ object is a SHA-256 in 64 lower-case hexadecimal digits.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NewType
+from typing import NewType, Self
 
 from dulwich.errors import ObjectFormatException
 from dulwich.objects import parse_tree
 
 from lancewood.errors import FormatError, InvalidInputError
 from lancewood.git.names import checked_tag, is_dot_git
-from lancewood.git.signature import Signature
+
+_MOST_SECONDS = 2**63 - 1
+LAST_OF_CALENDAR = 253_402_300_799
+"""The last second of the year 9999, where calendars end; git counts further."""
+_is_line = re.compile(rb"([^<>\n]*?) ?<([^<>\n]*)> (\d{1,19}) ([+-])(\d{2})(\d{2})").fullmatch
+_is_unfit = re.compile(r"[<>\x00-\x1f\x7f]").search
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A name, an address and a moment: seconds since 1970, and the zone's offset from UTC."""
+
+    name: str
+    email: str
+    seconds: int
+    offset_minutes: int
+
+    @classmethod
+    def now(cls, name: str, email: str) -> Self:
+        """The moment of this machine's clock, in its zone."""
+        seconds = int(time.time())
+        return cls(name, email, seconds, time.localtime(seconds).tm_gmtoff // 60)
+
+    def encode(self) -> bytes:
+        """The line as git writes it; raises InvalidInputError for what git would not read back."""
+        _check("name", self.name)
+        _check("address", self.email)
+        if not self.name:
+            raise InvalidInputError("the name of an author is not allowed to be empty")
+        if not 0 <= self.seconds <= _MOST_SECONDS:
+            raise InvalidInputError(
+                f"{self.seconds} is not a time that git can hold: it counts seconds since 1970"
+            )
+        if not -24 * 60 < self.offset_minutes < 24 * 60:
+            raise InvalidInputError(
+                f"{self.offset_minutes} minutes are not the offset of a time zone: "
+                "it is less than a day"
+            )
+        sign = "-" if self.offset_minutes < 0 else "+"
+        hours, minutes = divmod(abs(self.offset_minutes), 60)
+        return f"{self.name} <{self.email}> {self.seconds} {sign}{hours:02}{minutes:02}".encode()
+
+    @classmethod
+    def decode(cls, line: bytes) -> Self:
+        """Raises FormatError. A name that is not UTF-8 is read as well as it can be."""
+        found = _is_line(line)
+        if found is None:
+            raise FormatError(f"{line[:200]!r} is not a name, an address and a time")
+        name, email, seconds, sign, hours, minutes = found.groups()
+        offset = int(hours) * 60 + int(minutes)
+        return cls(
+            name.decode("utf-8", "replace"),
+            email.decode("utf-8", "replace"),
+            int(seconds),
+            -offset if sign == b"-" else offset,
+        )
+
+
+def _check(what: str, text: str) -> None:
+    if not isinstance(text, str):
+        raise InvalidInputError(f"the {what} of an author is a text, not {type(text).__name__}")
+    if _is_unfit(text) or text != text.strip():
+        raise InvalidInputError(
+            f"the {what} {text!r} of an author is not allowed: it has a '<', a '>', a control "
+            "character, or a space at one end"
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError as cause:
+        raise InvalidInputError(f"the {what} {text!r} of an author is not UTF-8") from cause
+
 
 FILE = 0o100644
 PROGRAM = 0o100755

@@ -31,9 +31,8 @@ from lancewood.git.names import HEAD, HEADS, TAGS, is_dot_git
 from lancewood.git.ref_files import LEFT_BEHIND
 from lancewood.git.repository import GitRepository
 from lancewood.git.revisions import resolve
-from lancewood.git.signature import LAST_OF_CALENDAR, Signature
 from lancewood.git.syncing import sync_paths
-from lancewood.git.values import Hash
+from lancewood.git.values import LAST_OF_CALENDAR, Hash, Signature
 from lancewood.items.outcome import ItemDone, ItemOutcome, run_of
 from lancewood.repo import tag_ref
 from lancewood.store.base import is_in_the_making

@@ -32,9 +32,8 @@ from lancewood.git.names import HEAD, checked_ref
 from lancewood.git.objects import TREE, Objects, TreeEntry
 from lancewood.git.ref_files import SYMBOLIC
 from lancewood.git.repository import GitRepository, new_config
-from lancewood.git.signature import Signature
 from lancewood.git.syncing import sync_paths
-from lancewood.git.values import Hash, checked_hash, encode_commit, encode_tree, is_hash
+from lancewood.git.values import Hash, Signature, checked_hash, encode_commit, encode_tree, is_hash
 from lancewood.items.folder import ItemFolder, checked_item
 from lancewood.items.outcome import ItemDone, ItemOutcome, check_claims_none, made_by, with_run
 from lancewood.model.refs import MAIN

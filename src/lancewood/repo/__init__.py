@@ -48,8 +48,7 @@ if TYPE_CHECKING:
     from lancewood.git.objects import Commit
     from lancewood.git.reflog import LogEntry
     from lancewood.git.refs import Head
-    from lancewood.git.signature import Signature
-    from lancewood.git.values import ZERO, Hash
+    from lancewood.git.values import ZERO, Hash, Signature
     from lancewood.model.refs import MAIN
     from lancewood.repo.commit.swapping import FilesBeside, swap
     from lancewood.repo.commit.transaction import Transaction
@@ -63,8 +62,7 @@ if TYPE_CHECKING:
     from lancewood.repo.inspect.view import View
     from lancewood.repo.merge.merge_plan import check_nothing_beside
     from lancewood.repo.outcome import Committed, Divergence, NotLandedWarning, TableDone, TakenIn
-    from lancewood.repo.refs.branches import Branches
-    from lancewood.repo.refs.tags import Marks, Tags
+    from lancewood.repo.refs import Branches, Marks, Tags
     from lancewood.repo.repository import Repository
     from lancewood.repo.table_names import TableNames, location_of, own_root, written_by_head
     from lancewood.store.disk_root import refuse_links
@@ -73,7 +71,7 @@ _NAMES = {
     "lancewood.catalog.names": "branch_ref checked_table own_table own_table_uri pin_file tag_ref",
     "lancewood.catalog.pin": "Pin encode_pin",
     "lancewood.format.json_object": "decode_object",
-    "lancewood.git.values": "Hash ZERO",
+    "lancewood.git.values": "Hash Signature ZERO",
     "lancewood.git.names": (
         "HEAD HEADS RepositoryRoot TAGS below checked_branch checked_ref checked_tag is_uri"
     ),
@@ -81,7 +79,6 @@ _NAMES = {
     "lancewood.git.reflog": "LogEntry",
     "lancewood.git.refs": "Head",
     "lancewood.git.history": "graph_lines",
-    "lancewood.git.signature": "Signature",
     "lancewood.model.refs": "MAIN",
     "lancewood.repo.merge.merge_plan": "check_nothing_beside",
     "lancewood.repo.commit.swapping": "FilesBeside swap",
@@ -94,8 +91,7 @@ _NAMES = {
     "lancewood.repo.inspect.comparing": "Shown TableChange",
     "lancewood.repo.inspect.status": "State Status TableStatus",
     "lancewood.repo.inspect.view": "View",
-    "lancewood.repo.refs.branches": "Branches",
-    "lancewood.repo.refs.tags": "Marks Tags",
+    "lancewood.repo.refs": "Branches Marks Tags",
     "lancewood.repo.outcome": "Committed Divergence NotLandedWarning TableDone TakenIn",
     "lancewood.repo.repository": "Repository",
     "lancewood.repo.table_names": "TableNames location_of own_root written_by_head",

@@ -13,10 +13,9 @@ from enum import StrEnum
 from typing import ParamSpec, TypeVar
 
 from lancewood.catalog.files import file_blobs
-from lancewood.catalog.membership import repositories_of
+from lancewood.catalog.membership import REPOSITORY_ID, repositories_of
 from lancewood.catalog.names import PROTECTED, pinned_table
 from lancewood.catalog.pin import Pin
-from lancewood.catalog.repository_tags import REPOSITORY_ID
 from lancewood.catalog.tables import load_pin, tables_entry
 from lancewood.engine.snapshot import load_snapshot
 from lancewood.engine.staging import find_landing
@@ -24,13 +23,13 @@ from lancewood.engine.versions import load_refs
 from lancewood.errors import LancewoodError, NotFoundError
 from lancewood.git.names import HEAD, TAGS, real_repository_root
 from lancewood.git.objects import Commit
-from lancewood.git.opening import open_git
+from lancewood.git.repository import open_git
 from lancewood.git.values import ZERO, Hash
 from lancewood.model.ids import Version
 from lancewood.model.refs import BranchName
 from lancewood.repo.context import RepoContext
 from lancewood.repo.decisions import MERGES, read_decisions
-from lancewood.repo.gc.catching_up import catch_up_all
+from lancewood.repo.gc.collecting import catch_up_all
 from lancewood.repo.gc.needed import TableBranch
 
 RESTORE = "Bring it back from a copy of the repository; git fsck says more"

@@ -56,8 +56,8 @@ from lancewood.repo.notes import (
     save_move_note,
 )
 from lancewood.repo.outcome import Committed, Divergence, NotLandedWarning, Refusals
-from lancewood.repo.refs.branches import Branches
-from lancewood.repo.writing.writable import changed_head, is_ours, working_location
+from lancewood.repo.refs import Branches
+from lancewood.repo.writable import changed_head, is_ours, working_location
 from lancewood.store.retry import BRANCH_WORK
 
 

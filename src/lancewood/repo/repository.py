@@ -18,8 +18,8 @@ from uuid import uuid4
 from lancewood.catalog.names import TABLES_DIR
 from lancewood.errors import AlreadyExistsError, NotFoundError
 from lancewood.git.names import RepositoryRoot, is_uri
-from lancewood.git.opening import init_git, open_git
 from lancewood.git.refs import Head
+from lancewood.git.repository import init_git, open_git
 from lancewood.repo.context import EXCLUSIVE, ID, SECTION, RepoContext
 from lancewood.repo.looking_verbs import LookingVerbs
 from lancewood.repo.outcome import Committed
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
     from lancewood.repo.commit.swapping import FilesBeside
     from lancewood.repo.commit.transaction import Transaction
-    from lancewood.repo.refs.branches import Branches
-    from lancewood.repo.refs.tags import Marks, Tags
+    from lancewood.repo.refs import Branches, Marks, Tags
     from lancewood.table.table import Table
 
 _SUBJECT = 72
@@ -176,19 +175,19 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
 
     @property
     def branches(self) -> Branches:
-        from lancewood.repo.refs.branches import Branches
+        from lancewood.repo.refs import Branches
 
         return Branches(self._context)
 
     @property
     def tags(self) -> Tags:
-        from lancewood.repo.refs.tags import Tags
+        from lancewood.repo.refs import Tags
 
         return Tags(self._context)
 
     @property
     def marks(self) -> Marks:
-        from lancewood.repo.refs.tags import Marks
+        from lancewood.repo.refs import Marks
 
         return Marks(self._context)
 
@@ -226,7 +225,7 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         merged into, squashed: the table's branch then comes from that one's, and can be merged by
         rows if ``own_ids`` gives it row ids that no other branch hands out. Raises NotFoundError.
         """
-        from lancewood.repo.commit.preparing import prepare, prepare_work
+        from lancewood.repo.commit.adding import prepare, prepare_work
         from lancewood.repo.identity import author_of
 
         context, name = self._context, self._context.branch(branch)
@@ -251,7 +250,7 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
 
         Raises AlreadyExistsError if another table is in its place.
         """
-        from lancewood.repo.commit.preparing import prepare_new
+        from lancewood.repo.commit.adding import prepare_new
         from lancewood.repo.identity import author_of
 
         context = self._context
@@ -309,8 +308,7 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         What is the same as before is no commit; the result says so. ``adopt`` is as for
         ``transaction``.
         """
-        from lancewood.repo.commit.recording import StandingTables
-        from lancewood.repo.commit.swapping import swap
+        from lancewood.repo.commit.swapping import StandingTables, swap
         from lancewood.repo.identity import author_of, checked_message
 
         name = self._context.branch(branch)
@@ -338,8 +336,7 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         RetryableConflictError if another commit changed the files meanwhile.
         """
         from lancewood.catalog.files import checked_files
-        from lancewood.repo.commit.recording import FileSet
-        from lancewood.repo.commit.swapping import swap
+        from lancewood.repo.commit.swapping import FileSet, swap
         from lancewood.repo.identity import author_of, checked_message
 
         name, checked = self._context.branch(branch), checked_files(files)

@@ -291,7 +291,7 @@ class KeepingVerbs:
         The ref refs/lancewood/protected/<hash> keeps the commit itself. Tagged commits are
         protected already.
         """
-        from lancewood.repo.refs.tags import protect_commit
+        from lancewood.repo.refs import protect_commit
 
         return protect_commit(self._context, self._context.commit(revision))
 
@@ -300,7 +300,7 @@ class KeepingVerbs:
 
         Tags and branches still keep what they lead to.
         """
-        from lancewood.repo.refs.tags import unprotect_commit
+        from lancewood.repo.refs import unprotect_commit
 
         unprotect_commit(self._context, self._context.commit(revision))
 
@@ -311,7 +311,7 @@ class KeepingVerbs:
 
     def check_writable(self, table: str) -> None:
         """Raise InvalidInputError if the table may be written in transactions only."""
-        from lancewood.repo.writing.writable import check_not_exclusive
+        from lancewood.repo.writable import check_not_exclusive
 
         check_not_exclusive(self._context, table)
 

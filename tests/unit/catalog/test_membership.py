@@ -10,16 +10,14 @@ import pytest
 
 import lancewood as lw
 from lancewood.catalog.membership import (
-    Membership,
-    is_repository,
-    join,
-    repositories_of,
-)
-from lancewood.catalog.repository_tags import (
     REPOSITORY_ID,
     REPOSITORY_PATH,
     TABLE_NAMES,
+    Membership,
+    is_repository,
+    join,
     member_tag,
+    repositories_of,
 )
 from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.revisions import open_revision

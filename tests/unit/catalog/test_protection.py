@@ -11,7 +11,7 @@ import pytest
 from tests.manifests import manifest_path
 
 import lancewood as lw
-from lancewood.catalog.repository_tags import (
+from lancewood.catalog.membership import (
     is_repository_tag,
     member_tag,
     protect,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lancewood.git.signature import Signature
+from lancewood.git.values import Signature
 from lancewood.items.writing import FileRow, ItemWriter, Snapshots, item_files
 
 Lw = Callable[..., Any]

@@ -17,15 +17,13 @@ from lancewood.errors import (
     StorageError,
     UnsupportedError,
 )
-from lancewood.git import pack
+from lancewood.git import packs
 from lancewood.git.bucket import repository as making
 from lancewood.git.bucket.refs import BucketRefs
 from lancewood.git.bucket.repository import BucketConfig, BucketRepository
 from lancewood.git.names import below, is_uri, parse_repository_root, real_repository_root
-from lancewood.git.opening import init_git, open_git
-from lancewood.git.repository import GitRepository
-from lancewood.git.signature import Signature
-from lancewood.git.values import Hash
+from lancewood.git.repository import GitRepository, init_git, open_git
+from lancewood.git.values import Hash, Signature
 from lancewood.items.writing import PackedObjects, write_pack
 from lancewood.store.base import Store
 from lancewood.store.locate import open_store
@@ -202,7 +200,7 @@ def test_a_damaged_object_is_a_format_error_that_names_it(uri: str) -> None:
 def test_who_writes_passes_over_a_pack_that_somebody_removed(
     uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pack, "_BLOCK", 512)  # an index that is not held as a whole
+    monkeypatch.setattr(packs, "_BLOCK", 512)  # an index that is not held as a whole
     init_git(uri)
     store, packed = open_store(uri), PackedObjects()
     hashes = [packed.put_blob(b"%d" % number) for number in range(100)]

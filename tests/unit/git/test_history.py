@@ -14,8 +14,7 @@ from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.git import history, objects
 from lancewood.git.history import is_ancestor, merge_base, merge_bases, reachable, walk
 from lancewood.git.objects import Objects
-from lancewood.git.signature import Signature
-from lancewood.git.values import Hash
+from lancewood.git.values import Hash, Signature
 
 
 @pytest.fixture

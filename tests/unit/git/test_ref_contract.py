@@ -19,8 +19,7 @@ from lancewood.git.protocols import Head, RefStore
 from lancewood.git.reflog import LogEntry
 from lancewood.git.refs import Refs
 from lancewood.git.repository import GitRepository
-from lancewood.git.signature import Signature
-from lancewood.git.values import ZERO, Hash
+from lancewood.git.values import ZERO, Hash, Signature
 from lancewood.store.base import Store
 from lancewood.store.disk import DiskStore
 from lancewood.store.memory import MemoryStore

@@ -9,8 +9,7 @@ import pytest
 
 from lancewood.errors import FormatError, InvalidInputError
 from lancewood.git.reflog import LogEntry, append, decode_entry, encode_entry, read_newest_first
-from lancewood.git.signature import Signature
-from lancewood.git.values import ZERO, Hash
+from lancewood.git.values import ZERO, Hash, Signature
 
 ADA = Signature("Ada", "ada@example.org", 1_700_000_000, 60)
 

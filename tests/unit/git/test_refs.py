@@ -20,9 +20,8 @@ from lancewood.git import refs as refs_module
 from lancewood.git.ref_files import LEFT_BEHIND, locked
 from lancewood.git.refs import Refs
 from lancewood.git.repository import GitRepository
-from lancewood.git.signature import Signature
 from lancewood.git.syncing import Unsettled
-from lancewood.git.values import ZERO, Hash
+from lancewood.git.values import ZERO, Hash, Signature
 from lancewood.store.lockfile import identity
 
 MAIN = "refs/heads/main"

@@ -22,7 +22,7 @@ from lancewood.git.config import Config
 from lancewood.git.ref_files import LEFT_BEHIND, locked
 from lancewood.git.refs import Head
 from lancewood.git.repository import GitRepository
-from lancewood.git.signature import Signature
+from lancewood.git.values import Signature
 
 
 def test_a_new_repository_has_no_commit_and_is_opened_again(tmp_path: Path) -> None:

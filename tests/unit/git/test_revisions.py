@@ -9,8 +9,7 @@ import pytest
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.git.repository import GitRepository
 from lancewood.git.revisions import resolve
-from lancewood.git.signature import Signature
-from lancewood.git.values import Hash
+from lancewood.git.values import Hash, Signature
 
 ADA = Signature("Ada", "ada@example.com", 1_700_000_000, 60)
 

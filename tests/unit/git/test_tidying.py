@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from lancewood.git.repository import GitRepository
-from lancewood.git.signature import Signature
-from lancewood.git.values import Hash
+from lancewood.git.values import Hash, Signature
 from lancewood.store import lockfile
 from lancewood.store.lockfile import is_dead
 

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lancewood.errors import FormatError, InvalidInputError
-from lancewood.git.signature import Signature
 from lancewood.git.values import (
     FILE,
     TREE,
     ZERO,
     Hash,
+    Signature,
     TreeEntry,
     checked_hash,
     decode_commit,

@@ -15,11 +15,10 @@ import pytest
 from tests.unit.catalog.world import ID, ROWS, World, append
 
 import lancewood as lw
-from lancewood.catalog.membership import join
+from lancewood.catalog.membership import join, member_tag
 from lancewood.catalog.opening import open_pin, pin_of
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.reachable import PinWalk, pinned, unlanded
-from lancewood.catalog.repository_tags import member_tag
 from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import load_snapshot
 from lancewood.engine.staging.landing import find_landing

@@ -41,7 +41,7 @@ from lancewood.pipeline.running import loads
 from lancewood.pipeline.running import run as running
 from lancewood.pipeline.running.folder import RunFolder, claimed
 from lancewood.pipeline.running.loads import start_session
-from lancewood.repo.refs.tags import Marks, Tags
+from lancewood.repo.refs import Marks, Tags
 
 UNIQUE = UniqueCheck("ids", SPOT, False, "photos", ("id",))
 

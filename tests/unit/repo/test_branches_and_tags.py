@@ -19,8 +19,8 @@ from lancewood.errors import (
     NotFoundError,
 )
 from lancewood.git.refs import Refs
-from lancewood.repo.refs.tags import protect
-from lancewood.repo.refs.tags import unprotect as real_unprotect
+from lancewood.repo.refs import protect
+from lancewood.repo.refs import unprotect as real_unprotect
 
 ROWS = pa.table({"id": [1, 2, 3]})
 
@@ -262,7 +262,7 @@ def test_who_deletes_a_tag_leaves_the_protection_of_one_that_was_made_meanwhile(
         lw.Repository.open(repo.path).tags.create("v1")
         real_unprotect(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("lancewood.repo.refs.tags.unprotect", unprotect)
+    monkeypatch.setattr("lancewood.repo.refs.unprotect", unprotect)
     repo.tags.delete("v1")
     assert repo.tags.list() == {"v1": repo.at().hash}
     assert [*lance_tags(repo).values()] == [2]

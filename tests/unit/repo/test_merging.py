@@ -258,7 +258,7 @@ def test_work_without_ids_of_its_own_is_never_merged_twice(
 ) -> None:
     append(repo, "exp", 4)
     repo.merge("exp")
-    monkeypatch.setattr("lancewood.repo.writing.writable.check_unmerged", lambda *_: None)
+    monkeypatch.setattr("lancewood.repo.writable.check_unmerged", lambda *_: None)
     append(repo, "exp", 5)
     with pytest.raises(IncompatibleConflictError, match="would be there twice"):
         repo.merge("exp")

@@ -16,8 +16,8 @@ from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.errors import FormatError
 from lancewood.git.objects import LINK, TREE, Signature, TreeEntry
 from lancewood.git.repository import GitRepository
-from lancewood.repo.commit import recording
-from lancewood.repo.writing import writable as working
+from lancewood.repo import writable
+from lancewood.repo.commit import swapping
 
 ROWS = pa.table({"id": [1, 2, 3]})
 NAMES = ("a", "b", "c")
@@ -43,7 +43,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(Path(found.location.uri).stem)
         return found
 
-    monkeypatch.setattr(working, "load_snapshot", load)
+    monkeypatch.setattr(writable, "load_snapshot", load)
     return names
 
 
@@ -116,7 +116,7 @@ def test_a_table_that_moves_while_the_tree_is_written_is_looked_at_again(
             lw.open(uri(repo, "c")).append(ROWS)
         return pin_of(head, table_uri)
 
-    monkeypatch.setattr(recording, "pin_of", pin)
+    monkeypatch.setattr(swapping, "pin_of", pin)
     assert repo.commit("both moved").tables == ("a", "c")
     assert rows(repo) == [6, 3, 6]
 

@@ -20,9 +20,8 @@ from lancewood.errors import (
     RetryableConflictError,
 )
 from lancewood.jobs.refs import deletion
-from lancewood.repo import notes
+from lancewood.repo import notes, refs
 from lancewood.repo.inspect.view import View
-from lancewood.repo.refs import branches
 
 pytestmark = pytest.mark.usefixtures("unsynced")
 
@@ -305,7 +304,7 @@ class Died(BaseException):
 
 @pytest.mark.parametrize(
     ("room", "step"),
-    [(notes, "note_deletion"), (branches, "finish_deletion"), (deletion, "delete_branch")],
+    [(notes, "note_deletion"), (refs, "finish_deletion"), (deletion, "delete_branch")],
     ids=["note", "tables", "branch"],
 )
 def test_a_deletion_that_was_cut_off_is_finished_by_the_next_one(

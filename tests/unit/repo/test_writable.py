@@ -13,7 +13,7 @@ from lancewood.engine.versions.refs import load_branch
 from lancewood.errors import IncompatibleConflictError
 from lancewood.git.values import Hash
 from lancewood.model.refs import BranchName
-from lancewood.repo.writing.writable import BranchMovedError, goes_on, landed_source, writable_head
+from lancewood.repo.writable import BranchMovedError, goes_on, landed_source, writable_head
 
 ROWS = pa.table({"id": [1, 2, 3]})
 

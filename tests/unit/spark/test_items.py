@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lancewood.errors import InvalidInputError, StorageError, UnsupportedError
-from lancewood.git.signature import Signature
+from lancewood.git.values import Signature
 from lancewood.items import folder
 from lancewood.items.outcome import ItemDone, ItemOutcome, Tally
 from lancewood.items.spark import reading, running, writing

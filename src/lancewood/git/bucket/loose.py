@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from lancewood.errors import FormatError, NotFoundError, StorageError, UnsupportedError
 from lancewood.git.loose import unpack_loose
-from lancewood.git.pack import PackDirectory
+from lancewood.git.packs import PackDirectory
 from lancewood.git.syncing import Unsettled
 from lancewood.git.values import Hash, is_hash
 from lancewood.store.base import Store

@@ -29,9 +29,8 @@ from lancewood.errors import (
 from lancewood.git.history import is_ancestor
 from lancewood.git.names import HEAD, HEADS, TAGS
 from lancewood.git.repository import GitRepository
-from lancewood.git.signature import Signature
 from lancewood.git.syncing import sync_paths
-from lancewood.git.values import Hash, is_hash
+from lancewood.git.values import Hash, Signature, is_hash
 from lancewood.items.folder import ItemFolder, path_on_disk
 from lancewood.items.plain.layout import LOG, LogLine, Plain, log_lines, read_plain
 from lancewood.items.writing import PackedObjects, make_whole, new_settings

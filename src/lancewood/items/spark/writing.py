@@ -17,7 +17,7 @@ from lancewood.engine.base import check_choice, check_number
 from lancewood.errors import InvalidInputError, LancewoodError
 from lancewood.git.names import HEAD
 from lancewood.git.repository import GitRepository
-from lancewood.git.signature import Signature
+from lancewood.git.values import Signature
 from lancewood.items.folder import ItemFolder, tag_item
 from lancewood.items.outcome import (
     ItemDone,

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from lancewood.catalog.repository_tags import REPOSITORY_ID
+from lancewood.catalog.membership import REPOSITORY_ID
 from lancewood.engine.location import Location
 from lancewood.engine.upkeep import CLONE_PROPERTY
 from lancewood.engine.versions import TableRefs, load_version, newest_version, read_refs

@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from lancewood.catalog.repository_tags import is_repository_tag
+from lancewood.catalog.membership import is_repository_tag
 from lancewood.engine.commit import PutIfAbsent
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot import At, Snapshot, branch_location, main_location, resolve

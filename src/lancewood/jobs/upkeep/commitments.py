@@ -26,8 +26,7 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.staging import find_landing, is_in_place, land
 from lancewood.errors import ConflictError, LancewoodError, NotFoundError
 from lancewood.git.names import HEADS
-from lancewood.git.opening import open_git
-from lancewood.git.repository import GitRepository
+from lancewood.git.repository import GitRepository, open_git
 from lancewood.git.values import Hash
 from lancewood.model.ids import Version
 from lancewood.model.lines import Landing

@@ -31,8 +31,7 @@ from lancewood.model.refs import MAIN, BranchName
 from lancewood.model.table_config import EXCLUSIVE_KEY
 from lancewood.repo.context import RepoContext
 from lancewood.repo.landing import land_rest
-from lancewood.repo.writing.abandoned import is_free, unpinned_head
-from lancewood.repo.writing.writable import own_head
+from lancewood.repo.writable import is_free, own_head, unpinned_head
 from lancewood.store.locate import open_store
 from lancewood.table.table import Table
 

@@ -44,8 +44,7 @@ from lancewood.repo.context import RepoContext
 from lancewood.repo.identity import first_line
 from lancewood.repo.landing import catch_up, join_tables
 from lancewood.repo.outcome import Committed, Divergence, NotLandedWarning, TakenIn
-from lancewood.repo.writing.abandoned import find_taken_in
-from lancewood.repo.writing.writable import BranchMovedError, keep_to_setting, writable_head
+from lancewood.repo.writable import BranchMovedError, find_taken_in, keep_to_setting, writable_head
 from lancewood.store.retry import BRANCH_WORK
 
 _MOVED = (

@@ -2,7 +2,7 @@
 
 The order is the safety argument:
 
-1. what commits pin and has not landed lands;
+1. what commits pin and has not landed lands (``catch_up_all``);
 2. what may be removed is listed, with its age;
 3. all commits are read, of every repository that a table belongs to: whatever came into being
    before the listing, and is committed by now, is seen;
@@ -16,18 +16,21 @@ either: ``git gc`` packs them, and removes those that nothing reaches, as it doe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 from lancewood.catalog.names import TABLES_DIR, own_table
+from lancewood.catalog.reachable import waiting
 from lancewood.engine.snapshot import branch_location, is_table, load_snapshot
 from lancewood.engine.staging import is_in_place
 from lancewood.engine.versions import branch_roots, load_refs
-from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
+from lancewood.errors import ConflictError, InvalidInputError, LancewoodError, NotFoundError
 from lancewood.format.layout import DATA_DIR, OWNED_DIRS, TREE_DIR, VERSIONS_DIR, is_data_key
-from lancewood.git.names import below
+from lancewood.git.names import HEADS, below
+from lancewood.git.values import Hash
 from lancewood.jobs.refs.deletion import delete_branch
 from lancewood.jobs.refs.records import ABANDONED, load_standing
 from lancewood.jobs.runner import Runner
@@ -46,11 +49,105 @@ from lancewood.repo.gc.candidates import (
     remove_orphans,
     unneeded_transactions,
 )
-from lancewood.repo.gc.catching_up import catch_up_all
 from lancewood.repo.gc.needed import CommitNeeds, GcReport, Stays, TableBranch
-from lancewood.repo.writing.writable import is_ours
+from lancewood.repo.landing import finish_moves, land_pin, pending_tables
+from lancewood.repo.outcome import Divergence
+from lancewood.repo.writable import is_ours
 from lancewood.store.base import Store
 from lancewood.store.clock import time_by
+
+
+@dataclass
+class CaughtUp:
+    """Branches of tables whose states landed, or would, and those that could not."""
+
+    landed: list[TableBranch] = field(default_factory=list)
+    diverged: list[Divergence] = field(default_factory=list)
+    failed: list[Stays] = field(default_factory=list)
+
+
+def catch_up_all(context: RepoContext, *, dry_run: bool) -> CaughtUp:
+    """Land what the commits at the tips of all branches have waiting, the oldest first."""
+    found = CaughtUp()
+    pins = set[tuple[str, Hash | None]]()
+    trees = set[Hash]()
+    for branch, tip in _branches(context):
+        try:
+            names = _to_look_at(context, tip, trees, pins)
+        except LancewoodError as error:
+            found.failed.append(Stays(f"branch {branch}", error.message))
+            continue
+        try:
+            _finish_moves(context, branch, tip, found, dry_run=dry_run)
+        except LancewoodError as error:
+            found.failed.append(Stays(f"branch {branch}", error.message))
+        for name in names:
+            try:
+                _land(context, branch, tip, name, found, dry_run=dry_run)
+            except LancewoodError as error:
+                found.failed.append(Stays(f"table {name} on branch {branch}", error.message))
+    return found
+
+
+def _branches(context: RepoContext) -> Iterator[tuple[str, Hash]]:
+    """The branches that can be read, and their commits."""
+    refs = context.git.refs
+    for ref in refs.every_name(HEADS):
+        with suppress(LancewoodError):  # reported where commits are read
+            tip = refs.read(ref)
+            if tip is not None:
+                yield ref.removeprefix(HEADS), tip
+
+
+def _to_look_at(
+    context: RepoContext, tip: Hash, trees: set[Hash], pins: set[tuple[str, Hash | None]]
+) -> list[str]:
+    """The tables of a commit with a state that may have to land, and that was not met before."""
+    root = context.git.objects.commit(tip).tree
+    if root in trees:
+        return []
+    trees.add(root)
+    tree = context.tree(tip)
+    found = {(name, tree.blob_hash(name)) for name in tree.names()} - pins
+    pins |= found
+    return sorted(name for name, _ in found if tree.pin(name).landing is not None)
+
+
+def _finish_moves(
+    context: RepoContext, branch: str, tip: Hash, found: CaughtUp, *, dry_run: bool
+) -> None:
+    """Have the tables follow a branch that was moved."""
+    pending = pending_tables(context, branch, tip)
+    if not pending:
+        return
+    left = () if dry_run else finish_moves(context, branch, tip)
+    found.diverged += left
+    gone = {each.table for each in left}
+    found.landed += [TableBranch(name, branch) for name in sorted(pending - gone)]
+
+
+def _land(
+    context: RepoContext, branch: str, tip: Hash, name: str, found: CaughtUp, *, dry_run: bool
+) -> None:
+    states = waiting(
+        context.git,
+        tip,
+        context.root,
+        names=[name],
+        storage_options=context.storage_options,
+        fsync=context.fsync,
+    )
+    for each in states:
+        try:
+            if each.state.conflict is not None:
+                raise each.state.conflict
+            if not dry_run:
+                land_pin(context, each.pin, name)
+        except ConflictError as conflict:
+            found.diverged.append(Divergence(name, conflict))
+            return  # what comes after it rests on it
+    if states:
+        found.landed.append(TableBranch(name, branch))
 
 
 def collect_garbage(

@@ -18,8 +18,7 @@ from lancewood.catalog.pin import Pin
 from lancewood.catalog.reachable import Pinned, PinWalk
 from lancewood.errors import LancewoodError, NotFoundError
 from lancewood.git.names import real_repository_root
-from lancewood.git.opening import open_git
-from lancewood.git.repository import GitRepository
+from lancewood.git.repository import GitRepository, open_git
 from lancewood.jobs.upkeep.cleanup import CleanupReport
 from lancewood.model.ids import Version
 from lancewood.model.lines import Landing

@@ -107,7 +107,7 @@ def _compared(context: RepoContext, branch: str | None, name: str, pin: Pin) -> 
     from lancewood.catalog.opening import content_of
     from lancewood.engine.staging import find_landing
     from lancewood.engine.versions import require_newest
-    from lancewood.repo.writing.writable import changed_head, working_location
+    from lancewood.repo.writable import changed_head, working_location
 
     location = None if branch is None else working_location(context, branch, pin)
     if branch is None or location is None:
@@ -143,7 +143,7 @@ def _elsewhere(context: RepoContext, names: Collection[str]) -> dict[str, tuple[
 def _is_unwritten(context: RepoContext, name: str) -> bool:
     from lancewood.engine.location import Location
     from lancewood.engine.snapshot import load_snapshot
-    from lancewood.repo.writing.abandoned import is_free
+    from lancewood.repo.writable import is_free
 
     try:
         return is_free(load_snapshot(Location(context.store_at(own_table_uri(name)))))
@@ -179,7 +179,7 @@ def standing_tables(context: RepoContext) -> TableTree:
     """HEAD's tables, with new pins for those that were written since."""
     from lancewood.catalog.opening import pin_of
     from lancewood.engine.snapshot import load_snapshot
-    from lancewood.repo.writing.writable import working_location
+    from lancewood.repo.writable import working_location
 
     status = find_status(context)
     changes: dict[str, Pin | None] = {}

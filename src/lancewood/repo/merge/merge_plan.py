@@ -42,8 +42,7 @@ from lancewood.repo.context import RepoContext
 from lancewood.repo.landing import pinned_state, same_table
 from lancewood.repo.moving import out_of_place, uncommitted
 from lancewood.repo.outcome import Refusals, TableDone
-from lancewood.repo.writing.abandoned import abandoned_head
-from lancewood.repo.writing.writable import working_location
+from lancewood.repo.writable import abandoned_head, working_location
 from lancewood.table.table import Table
 
 _DEEPEST = 100

@@ -64,8 +64,7 @@ from lancewood.repo.merge.uniting import (
 from lancewood.repo.moving import BranchMove
 from lancewood.repo.notes import note_merges
 from lancewood.repo.outcome import Committed, Refusals, TableDone
-from lancewood.repo.writing.abandoned import abandoned_head, abandoned_since
-from lancewood.repo.writing.writable import diverged, writable_head
+from lancewood.repo.writable import abandoned_head, abandoned_since, diverged, writable_head
 from lancewood.store.retry import BRANCH_WORK
 
 

@@ -45,8 +45,7 @@ from lancewood.repo.merge.next_state import (
 from lancewood.repo.merge.uniting import JudgedUnion, RowMerges, standing, with_merged
 from lancewood.repo.moving import out_of_place, uncommitted
 from lancewood.repo.outcome import Committed, Refusals, TableDone
-from lancewood.repo.writing.abandoned import abandoned_head, abandoned_since
-from lancewood.repo.writing.writable import writable_head
+from lancewood.repo.writable import abandoned_head, abandoned_since, writable_head
 from lancewood.store.retry import BRANCH_WORK
 
 _EXPECTED = {

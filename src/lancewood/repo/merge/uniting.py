@@ -38,7 +38,7 @@ from lancewood.repo.decisions import read_decisions
 from lancewood.repo.landing import pinned_state
 from lancewood.repo.merge.next_state import JudgedWork
 from lancewood.repo.outcome import Committed
-from lancewood.repo.writing.writable import working_location
+from lancewood.repo.writable import working_location
 
 
 @dataclass(frozen=True)

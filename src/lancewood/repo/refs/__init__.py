@@ -1,1 +1,0 @@
-"""Names that lead to commits: branches, tags, and refs that protect."""

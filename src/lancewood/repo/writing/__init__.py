@@ -1,1 +1,0 @@
-"""Where a table is written on a branch of the repository, and who may write there."""
