@@ -19,7 +19,7 @@ from tests.pylance import judged, lance
 import lancewood as lw
 from lancewood.format.refs import SPACES_DIR
 from lancewood.jobs.counts import Merged
-from lancewood.jobs.merge import plan
+from lancewood.jobs.merge import row_merge as plan
 from lancewood.model.refs import MAIN
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import Mode

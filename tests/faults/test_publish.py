@@ -104,7 +104,7 @@ def test_a_refusal_leaves_the_branch_open_or_closed_and_the_target_as_it_was(
     case: Case, mode: Mode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The conflict lands when the branch is closed already."""
-    from lancewood.jobs.publish import composing
+    from lancewood.jobs.publish import publication as composing
 
     compose = composing.Publication.compose
 

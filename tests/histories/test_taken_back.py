@@ -15,10 +15,12 @@ from tests.histories.moving_keys import RULES_OF_SIDES, MovingKeys
 
 import lancewood as lw
 from lancewood.engine.schema import merged_columns
-from lancewood.jobs.merge import column_checks, keyed, plan
-from lancewood.jobs.merge.bases import Bases
-from lancewood.jobs.merge.compared import comparing
-from lancewood.jobs.merge.meeting import Meeting
+from lancewood.jobs.merge import merged_columns as column_checks
+from lancewood.jobs.merge import row_merge as plan
+from lancewood.jobs.merge import same_key_rows as keyed
+from lancewood.jobs.merge.merge_bases import Bases
+from lancewood.jobs.merge.merged_columns import comparing
+from lancewood.jobs.merge.touched_rows import Meeting
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import Field
 from lancewood.rules.lineage import (

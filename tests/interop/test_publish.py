@@ -610,7 +610,7 @@ def test_a_dry_run_leaves_a_publishing_that_was_cut_off(
         raise lw.StorageError("the store is down")
 
     with monkeypatch.context() as patch:
-        patch.setattr("lancewood.jobs.publish.composing.Publication.compose", cut_off)
+        patch.setattr("lancewood.jobs.publish.publication.Publication.compose", cut_off)
         with pytest.raises(lw.StorageError):
             table.branches.publish("exp")
     if is_in_the_way:
@@ -705,7 +705,7 @@ def test_an_append_while_a_branch_is_published_survives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: str
 ) -> None:
     """It lands between the last look at the target and the commit."""
-    from lancewood.jobs.publish import composing
+    from lancewood.jobs.publish import publication as composing
 
     table = fresh(tmp_path)
     run(table.branches.create("exp"), WORK["append, delete there"])
@@ -735,7 +735,7 @@ def test_an_append_while_a_branch_is_published_survives(
 def test_a_conflict_that_lands_at_the_last_moment_opens_the_branch_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lancewood.jobs.publish import composing
+    from lancewood.jobs.publish import publication as composing
 
     table = fresh(tmp_path)
     branch = run(table.branches.create("exp"), WORK["append, delete there"])

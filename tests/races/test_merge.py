@@ -29,8 +29,8 @@ from lancewood.engine.versions.finding import list_versions
 from lancewood.engine.versions.history import load_transaction_of
 from lancewood.engine.write import claims
 from lancewood.format.layout import NamingScheme
-from lancewood.jobs.merge import plan
-from lancewood.jobs.publish.work import BRANCH_PROPERTY
+from lancewood.jobs.compose.next_version import BRANCH_PROPERTY
+from lancewood.jobs.merge import row_merge as plan
 from lancewood.store.base import Store
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import HeldStore

@@ -25,8 +25,8 @@ from lancewood.errors import ConflictError, IncompatibleConflictError
 from lancewood.format.layout import NamingScheme
 from lancewood.format.refs import branch_key, encode_branch
 from lancewood.jobs.job import Change, execute
+from lancewood.jobs.publish.closed_branch import reset
 from lancewood.jobs.publish.publish import BRANCH_PROPERTY, publish
-from lancewood.jobs.publish.reset import reset
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId, Version

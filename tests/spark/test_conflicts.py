@@ -62,7 +62,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> lw.Table:
 @pytest.fixture
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few rows are worth a task, as thousands are elsewhere."""
-    monkeypatch.setattr("lancewood.jobs.merge.tasks._LEAST_ROWS", 50)
+    monkeypatch.setattr("lancewood.jobs.merge.row_tasks._LEAST_ROWS", 50)
 
 
 @pytest.mark.usefixtures("small_tasks")

@@ -64,10 +64,11 @@ INNER_ROOMS = {
         "merge_into": "rows",
         "columns": "rows merge_into",
         "refs": "",
-        "publish": "merge_into refs",
+        "compose": "",
+        "publish": "compose merge_into refs",
         "diffing": "merge_into",
         "blame": "diffing merge_into",
-        "merge": "merge_into rows diffing publish",
+        "merge": "compose merge_into rows diffing",
         "upkeep": "clone",
     },
     "repo": {

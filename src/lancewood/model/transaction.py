@@ -4,7 +4,7 @@ Operations say what happened, one small class each; ``rules.conflicts`` decides 
 ``rules.apply`` what follows from it, as a patch of the manifest, and ``format.transaction`` encodes
 it. A list of operations becomes consecutive versions; ``steps`` splits it into one transaction
 each. A new operation is a class here and a member of ``Operation``, a line in each of those, and a
-place in ``rules.columns``, ``jobs.publish.preparing`` and ``spark.streaming.history``, which say
+place in ``rules.columns``, ``jobs.publish.branch_work`` and ``spark.streaming.history``, which say
 what it means for columns, for the work on a branch, and for a stream.
 """
 

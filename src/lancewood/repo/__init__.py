@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from lancewood.repo.inspect.comparing import Shown, TableChange
     from lancewood.repo.inspect.status import State, Status, TableStatus
     from lancewood.repo.inspect.view import View
-    from lancewood.repo.merge.merge_plan import check_nothing_beside
+    from lancewood.repo.merge.plan import check_nothing_beside
     from lancewood.repo.outcome import Committed, Divergence, NotLandedWarning, TableDone, TakenIn
     from lancewood.repo.refs import Branches, Marks, Tags
     from lancewood.repo.repository import Repository
@@ -80,7 +80,7 @@ _NAMES = {
     "lancewood.git.refs": "Head",
     "lancewood.git.history": "graph_lines",
     "lancewood.model.refs": "MAIN",
-    "lancewood.repo.merge.merge_plan": "check_nothing_beside",
+    "lancewood.repo.merge.plan": "check_nothing_beside",
     "lancewood.repo.commit.swapping": "FilesBeside swap",
     "lancewood.repo.commit.transaction": "Transaction",
     "lancewood.repo.context": "ID RepoContext SECTION",

@@ -351,7 +351,7 @@ def _restore(context: RepoContext, pin: Pin, pending: PendingMove, uuid: str) ->
 
 def _begin_anew(context: RepoContext, branch: str, pin: Pin, pending: PendingMove) -> None:
     from lancewood.engine.snapshot import branch_location, load_snapshot, main_location
-    from lancewood.jobs.publish.reset import begin_anew
+    from lancewood.jobs.publish.closed_branch import begin_anew
 
     source = landed_version(context, pin)
     if source is None:

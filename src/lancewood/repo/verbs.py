@@ -14,13 +14,13 @@ from lancewood.repo.context import RepoContext
 
 if TYPE_CHECKING:
     from lancewood.jobs.merge.decisions import Decision
-    from lancewood.jobs.merge.plan import Detect
-    from lancewood.jobs.merge.resolving import Resolve
+    from lancewood.jobs.merge.resolve import Resolve
+    from lancewood.jobs.merge.row_merge import Detect
     from lancewood.jobs.runner import Runner
     from lancewood.repo.commit.swapping import FilesBeside
     from lancewood.repo.fsck import FsckReport
     from lancewood.repo.gc.needed import GcReport
-    from lancewood.repo.merge.uniting import RowMerges
+    from lancewood.repo.merge.next_state import RowMerges
     from lancewood.repo.outcome import Committed
     from lancewood.table.naming import Conflicts
 
@@ -75,7 +75,7 @@ class BringingVerbs:
         RetryableConflictError.
         """
         from lancewood.repo.identity import author_of, checked_message
-        from lancewood.repo.merge.merging import merge
+        from lancewood.repo.merge.merge import merge
 
         context = self._context
         return merge(
@@ -111,8 +111,8 @@ class BringingVerbs:
         Raises NotFoundError for a table that neither side has.
         """
         from lancewood.engine.base import check_choice
-        from lancewood.repo.merge.merging import find_unitings
-        from lancewood.repo.merge.reverting import find_redone
+        from lancewood.repo.merge.merge import find_unitings
+        from lancewood.repo.merge.revert_pick import find_redone
         from lancewood.table.naming import Conflicts
 
         context, into = self._context, self._context.branch(branch)
@@ -146,10 +146,10 @@ class BringingVerbs:
         next merge of that name, and go with it. A decision on a row that has changed since decides
         nothing.
         """
-        from lancewood.jobs.merge.resolving import Resolve
+        from lancewood.jobs.merge.resolve import Resolve
         from lancewood.repo.decisions import add_decision
         from lancewood.repo.identity import author_of
-        from lancewood.repo.merge.uniting import checked_decision
+        from lancewood.repo.merge.next_state import checked_decision
 
         context = self._context
         into, by = context.branch(branch), author_of(context.git, author)
@@ -162,7 +162,7 @@ class BringingVerbs:
     def _matching(self, name: str, table: str, given: Resolve, where: str, into: str) -> Resolve:
         """A side for the conflicts of a table that match."""
         from lancewood.jobs.merge.decisions import Decision
-        from lancewood.jobs.merge.resolving import Resolve
+        from lancewood.jobs.merge.resolve import Resolve
 
         if given.rows is None or Decision.of(given).rules != {"rows": given.rows}:
             raise InvalidInputError("where goes with a side alone: 'ours', 'theirs' or 'base'")
@@ -231,7 +231,7 @@ class BringingVerbs:
         nothing.
         """
         from lancewood.repo.identity import author_of
-        from lancewood.repo.merge.reverting import revert
+        from lancewood.repo.merge.revert_pick import revert
 
         context = self._context
         by = author_of(context.git, author)
@@ -256,7 +256,7 @@ class BringingVerbs:
         and ``detect``. Author and message are the commit's. ``dry_run`` plans, and writes nothing.
         """
         from lancewood.repo.identity import author_of
-        from lancewood.repo.merge.reverting import cherry_pick
+        from lancewood.repo.merge.revert_pick import cherry_pick
 
         context = self._context
         by = author_of(context.git)
@@ -267,9 +267,9 @@ class BringingVerbs:
 
 def _row_merges(resolve: Any, detect: Detect, runner: Runner | None) -> RowMerges:
     from lancewood.engine.base import check_choice
-    from lancewood.jobs.merge.plan import Detect
-    from lancewood.jobs.merge.resolving import Resolve
-    from lancewood.repo.merge.uniting import RowMerges
+    from lancewood.jobs.merge.resolve import Resolve
+    from lancewood.jobs.merge.row_merge import Detect
+    from lancewood.repo.merge.next_state import RowMerges
     from lancewood.table.handle import runner_or_threads
 
     check_choice("detect", detect, Detect)

@@ -201,8 +201,7 @@ def own_head(
     left is not. Two processes may write to it for the first time at once: a branch only begins anew
     right after the version that was seen, and while the repository's branch has not moved.
     """
-    from lancewood.jobs.publish.closing import mend_record
-    from lancewood.jobs.publish.reset import begin_anew
+    from lancewood.jobs.publish.closed_branch import begin_anew, mend_record
     from lancewood.jobs.refs.creation import create_branch
     from lancewood.jobs.refs.records import is_leaving
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         stale_note,
     )
     from lancewood.jobs.index.listing import IndexInfo
-    from lancewood.jobs.merge.resolving import Resolve
+    from lancewood.jobs.merge.resolve import Resolve
     from lancewood.jobs.merge_into.source import Choices, Matched, NotMatched, NotMatchedBySource
     from lancewood.jobs.relocate import RelocationReport
     from lancewood.jobs.runner import LocalRunner, Runner
@@ -230,7 +230,7 @@ _NAMES = {
     "lancewood.jobs.merge_into.source": "Choices Matched NotMatched NotMatchedBySource",
     "lancewood.jobs.relocate": "RelocationReport",
     "lancewood.jobs.runner": "LocalRunner Runner",
-    "lancewood.jobs.merge.resolving": "Resolve",
+    "lancewood.jobs.merge.resolve": "Resolve",
     "lancewood.jobs.upkeep.cleanup": "CleanupReport",
     "lancewood.jobs.upkeep.problems": "Problem RepairReport",
     "lancewood.jobs.upkeep.retention": "COMMITTING IN_FLIGHT",

@@ -172,7 +172,7 @@ def _check_comparable(*versions: Snapshot) -> None:
 def files_added(before: Handle, after: Handle) -> tuple[int, int]:
     """The number of data files that only the second version has, and their bytes as far as they
     are recorded. Compares two manifests, and reads nothing else."""
-    from lancewood.jobs.publish.work import find_net
+    from lancewood.jobs.publish.branch_work import find_net
 
     net = find_net(before._snapshot.manifest, after._snapshot.manifest)
     known = {file.path for each in net.changed for file in each.then.files}

@@ -15,7 +15,7 @@ from lancewood.table.scan import Rows
 
 if TYPE_CHECKING:
     from lancewood.engine.snapshot import At, Snapshot
-    from lancewood.jobs.merge.plan import Uniting
+    from lancewood.jobs.merge.row_merge import Uniting
     from lancewood.jobs.runner import Runner
 
 H = TypeVar("H", bound=Handle)
@@ -167,7 +167,7 @@ class Branches(ByName[Branch], Generic[H]):
         ``"tables"`` every table. The branch that is merged stays as it is, and can be written to.
         """
         from lancewood.jobs.job import CommitOptions
-        from lancewood.jobs.merge.unite import BranchMerge
+        from lancewood.jobs.merge.merge_branch import BranchMerge
 
         asked = BranchMerge.asked(self._snapshot, name, into, resolve, detect)
         options = CommitOptions.of(message, properties)
@@ -187,7 +187,7 @@ class Branches(ByName[Branch], Generic[H]):
         With ``resolve`` those that its rules leave. Decide them by ``_conflict``, and give them to
         ``merge(resolve=)``.
         """
-        from lancewood.jobs.merge.unite import BranchMerge
+        from lancewood.jobs.merge.merge_branch import BranchMerge
 
         asked = BranchMerge.asked(self._snapshot, name, into, resolve, detect)
         return Conflicts(asked.uniting() or asked.nothing())
@@ -198,7 +198,7 @@ class Branches(ByName[Branch], Generic[H]):
         Older versions of the branch and tags on them stay. Refuses a branch with unpublished work,
         unless ``force`` discards it.
         """
-        from lancewood.jobs.publish.reset import reset
+        from lancewood.jobs.publish.closed_branch import reset
 
         return self._handle(reset(self._snapshot, name, at, force=force))
 

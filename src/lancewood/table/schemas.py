@@ -38,7 +38,8 @@ def check_key(schema: pa.Schema, on: str | Sequence[str] | None) -> None:
 
 def check_rules(schema: pa.Schema, resolve: object) -> None:
     """Raise InvalidInputError for what cannot decide conflicts of a table with these columns."""
-    from lancewood.jobs.merge.resolving import Resolve, Rules
+    from lancewood.jobs.merge.compiled_rules import Rules
+    from lancewood.jobs.merge.resolve import Resolve
 
     known = schema_from_arrow(schema)
     opaque = {each.name for each in known.fields if each.is_blob}

@@ -20,7 +20,7 @@ from lancewood.cli.output import Output
 from lancewood.cli.showing import ShownConflicts, show_columns
 from lancewood.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lancewood.files.formats import FileFormat
-from lancewood.jobs.merge.resolving import Resolve
+from lancewood.jobs.merge.resolve import Resolve
 from lancewood.table import Conflicts
 
 PHOTO = pa.struct([("id", pa.int64()), ("label", pa.string()), ("seen", pa.timestamp("us"))])

@@ -20,7 +20,7 @@ from lancewood.errors import (
 )
 from lancewood.jobs.refs.creation import create_branch
 from lancewood.repo.commit.transaction import Transaction
-from lancewood.repo.merge import merging
+from lancewood.repo.merge import merge as merging
 from lancewood.repo.outcome import NotLandedWarning, TableDone, TakenIn
 
 pytestmark = pytest.mark.usefixtures("unsynced")

@@ -171,7 +171,7 @@ def test_a_faster_commit_to_the_same_table_is_not_taken_back_with_it(
             append(lw.Repository.open(repo.path), "main", 5)
         return staged
 
-    monkeypatch.setattr("lancewood.repo.merge.reverting.restored", restored)
+    monkeypatch.setattr("lancewood.repo.merge.revert_pick.restored", restored)
     assert repo.revert("HEAD").done == (("photos", TableDone.MERGED),)
     assert seen(repo) == standing(repo) == [1, 2, 3, 5]
 
@@ -188,7 +188,7 @@ def test_a_faster_commit_to_another_table_is_no_hindrance(
             append(lw.Repository.open(repo.path), "main", 5, table="labels")
         return staged
 
-    monkeypatch.setattr("lancewood.repo.merge.reverting.restored", restored)
+    monkeypatch.setattr("lancewood.repo.merge.revert_pick.restored", restored)
     repo.revert("HEAD")
     assert seen(repo) == standing(repo) == [1, 2, 3]
     assert seen(repo, table="labels") == [1, 2, 3, 5]

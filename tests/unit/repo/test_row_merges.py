@@ -370,7 +370,7 @@ def test_a_merge_of_rows_meets_a_writer_from_outside(
 ) -> None:
     update(repo, "exp", "id = 1", name="'gull'")
     update(repo, "main", "id = 1", seen="7")
-    from lancewood.repo.merge import merging
+    from lancewood.repo.merge import merge as merging
 
     real, is_first = merging._Merging._committed, [True]
 

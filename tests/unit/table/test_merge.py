@@ -25,7 +25,7 @@ from tests.merging import (
 
 import lancewood as lw
 from lancewood.jobs.counts import Merged
-from lancewood.jobs.merge import unite
+from lancewood.jobs.merge import merge_branch as unite
 
 NEW, OTHER = (4, 40, "n"), (4, 41, "n")
 KEY: dict[str, Any] = {"key": True, "nullable": False}

@@ -15,7 +15,7 @@ from tests.counted import counts_of
 import lancewood as lw
 from lancewood.engine.location import deletion_key
 from lancewood.engine.write import claims
-from lancewood.jobs.merge import unite
+from lancewood.jobs.merge import merge_branch as unite
 from lancewood.model.lines import line_of, space_of
 
 pytestmark = pytest.mark.usefixtures("pages_decoded_here")

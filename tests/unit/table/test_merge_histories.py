@@ -26,7 +26,8 @@ from tests.pylance import lance
 import lancewood as lw
 from lancewood.engine.snapshot import merge_bases
 from lancewood.jobs.counts import Merged
-from lancewood.jobs.merge import bases, unite
+from lancewood.jobs.merge import merge_bases as bases_module
+from lancewood.jobs.merge import merge_branch as unite
 
 KEY: dict[str, Any] = {"key": True, "nullable": False}
 NEW = (4, 40, "n")
@@ -511,7 +512,7 @@ def test_where_too_many_states_are_below_crosswise_merges_a_row_that_differs_is_
 ) -> None:
     """Over a base that is only assumed, one of these changes would be lost without a word."""
     scene = merged_in_rounds(tmp_path, 2, 4, "{} % 2")
-    monkeypatch.setattr(bases, "_MOST_STATES", 4)
+    monkeypatch.setattr(bases_module, "_MOST_STATES", 4)
     scene.on("b0").update({"a": "1"})
     assert scene.conflicts("b0", "b1") == [("update/update", "a")] * 2
     scene.merge("b0", into="b1", resolve="theirs")

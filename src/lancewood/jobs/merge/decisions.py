@@ -21,9 +21,8 @@ import pyarrow as pa
 from lancewood.errors import InvalidInputError
 from lancewood.files.text_forms import check_in_range, from_json, plain_batch
 from lancewood.jobs.merge.conflicts import CONFLICT
-from lancewood.jobs.merge.decided_columns import TAKE, named_value, told_apart, value_columns
-from lancewood.jobs.merge.plan import Uniting
-from lancewood.jobs.merge.resolving import Resolve
+from lancewood.jobs.merge.resolve import TAKE, Resolve, named_value, told_apart, value_columns
+from lancewood.jobs.merge.row_merge import Uniting
 
 _RULES, _ROWS, _VALUES = "rules", "rows", "values"
 _RULE_NAMES = tuple(each.name for each in fields(Resolve) if each.name != "decisions")

@@ -1,8 +1,8 @@
-"""Bringing the work on a branch to the branch it came from, as one commit.
+"""Bringing the operations of a branch to the branch it came from, as one commit, exactly once.
 
-``publish`` closes the branch (``closing``), collects its ``work`` and prepares it (``preparing``):
-``judging`` compares it with what happened on the target, ``same_keys`` finds equal primary keys,
-``copies`` brings files over. ``composing`` then builds the version for whatever is newest by then,
-of ``fragments`` and numbers that ``placing`` gives. ``reset`` begins a branch again. A merge of a
-repository uses ``work``, ``preparing`` and ``composing`` in the same way.
+``publish`` closes the branch (``closed_branch``, which also begins it again), collects its
+``branch_work`` and makes a ``Publication`` of it (``prepare``): ``operation_judge`` compares it
+with what happened on the target. ``publication`` then builds the version for whatever is newest by
+then, of ``fragments`` as they stand on the target. A merge of a repository uses ``branch_work``,
+``prepare`` and ``publication`` in the same way.
 """

@@ -1,4 +1,8 @@
-"""A fragment of the branch as it stands on the target.
+"""Fragments of a branch as they stand on its target: their numbers, and what they hold.
+
+If the target has handed out ids since the fork, everything created on the branch moves behind them,
+all by the same distance. Ids from before the fork are the same on both sides, and so are row ids
+that the branch handed out from a space of its own: those stay.
 
 Where the target left a fragment as it was at the fork, the branch's takes its place. Where it did
 not, what the branch changed is put into the target's, and nothing is pasted over. Deletion files
@@ -8,8 +12,8 @@ written here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -21,17 +25,147 @@ from lancewood.engine.location import Location, load_deletions
 from lancewood.engine.rows import open_fragment
 from lancewood.engine.schema import project
 from lancewood.engine.snapshot import Snapshot
-from lancewood.errors import RetryableConflictError
+from lancewood.errors import RetryableConflictError, UnsupportedError
+from lancewood.jobs.compose.base_paths import Own, Spots, TargetBases
+from lancewood.jobs.compose.files import Copies
 from lancewood.jobs.merge_into.keys import key_of, primary_key, shown_key
-from lancewood.jobs.publish.copies import Copies
-from lancewood.jobs.publish.judging import Judge, rewritten_rows
-from lancewood.jobs.publish.placing import Numbering, Own, Spots, TargetBases
-from lancewood.jobs.publish.work import Changed, Work
-from lancewood.model.fragment import DataFile, DeletionFile, Fragment
-from lancewood.model.ids import BaseId, FieldId, FragmentId
-from lancewood.model.manifest import Manifest
+from lancewood.jobs.publish.branch_work import Changed, Work
+from lancewood.jobs.publish.operation_judge import Judge, rewritten_rows
+from lancewood.model.fragment import DataFile, DeletionFile, Fragment, Lineage
+from lancewood.model.ids import BaseId, FieldId, FragmentId, Version
+from lancewood.model.manifest import Manifest, ManifestHead
 from lancewood.model.rowids import FIRST_VERSION, RowVersions
+from lancewood.proto import table_pb2
 from lancewood.rules.moves import same_elsewhere
+from lancewood.rules.numbering import check_fragment_id, check_space, next_fragment_id
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """How numbers that the branch handed out change on the target."""
+
+    first: ManifestHead
+    """The branch as it began: its marks divide common ids from the branch's own."""
+    head: ManifestHead
+    added: tuple[FragmentId, ...]
+    """New fragments of the branch that still exist."""
+    fragment_shift: int
+    row_shift: int
+    fork: Version
+    version: Version
+    """The version that the work becomes."""
+    row_mark: int
+    """The mark of row ids after the work."""
+    strays: dict[FragmentId, FragmentId] = field(default_factory=dict)
+    """New fragments under ids that were reserved before the fork."""
+    _stamped: dict[bytes, bytes] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_shifted(self) -> bool:
+        """Whether anything created on the branch gets another id."""
+        return bool(self.fragment_shift or self.row_shift)
+
+    @property
+    def max_fragment_id(self) -> int | None:
+        """The mark of fragment ids after the work; None if the branch handed out none."""
+        last = next_fragment_id(self.head) - 1
+        if last < next_fragment_id(self.first) and not self.strays:
+            return None
+        return check_fragment_id(max(last + self.fragment_shift, *self.strays.values(), 0))
+
+    @property
+    def next_row_id(self) -> int | None:
+        """The mark of row ids after the work; None on a table without row ids."""
+        return self.row_mark if self.head.has_stable_row_ids else None
+
+    def fragment_id(self, number: FragmentId) -> FragmentId:
+        """The id of a new fragment of the branch on the target."""
+        if number in self.strays:
+            return self.strays[number]
+        return FragmentId(number + self.fragment_shift)
+
+    def covered(self, fragments: BitMap) -> BitMap:
+        """Ids on the target for fragments that an index covers, without removed ones, whose ids may
+        mean others there."""
+        if not self.fragment_shift:
+            return fragments
+        born = set(self.added)
+        known = next_fragment_id(self.first)
+        return BitMap(
+            self.fragment_id(FragmentId(each)) if each in born else each
+            for each in fragments
+            if each in born or each < known
+        )
+
+    def lineage(self, fragment: Fragment) -> Fragment:
+        """The fragment with the row ids and versions of the target."""
+        if not self.head.has_stable_row_ids:
+            return fragment
+        ids = fragment.row_ids if self.row_shift else None
+        message = table_pb2.DataFragment()
+        message.CopyFrom(fragment.message)
+        if ids is not None:
+            moved = ids.shifted(self.first.next_row_id, self.row_shift)
+            message.inline_row_ids = moved.encode()
+        created = self._restamped(fragment, "created_at_versions")
+        if created is not None:
+            message.inline_created_at_versions = created
+        updated = self._restamped(fragment, "last_updated_at_versions")
+        if updated is not None:
+            message.inline_last_updated_at_versions = updated
+        return Fragment(message)
+
+    def _restamped(self, fragment: Fragment, what: Lineage) -> bytes | None:
+        """The new versions of the rows, cached: fragments of one write share the same bytes."""
+        known = fragment.lineage(what)
+        if known is None:
+            return None
+        if not isinstance(known, bytes):
+            raise UnsupportedError(
+                f"fragment {fragment.id} keeps its {what.replace('_', ' ')} outside the manifest, "
+                "and cannot be published",
+                fragment=fragment.id,
+            )
+        if known not in self._stamped:
+            versions = RowVersions.decode(known, fragment.check_length)
+            self._stamped[known] = versions.restamp(self.fork, self.version).encode()
+        return self._stamped[known]
+
+
+def number_work(
+    first: ManifestHead,
+    head: ManifestHead,
+    added: Iterable[Fragment],
+    newest: ManifestHead,
+    fork: Version,
+    least_shift: int = 0,
+    row_mark: int | None = None,
+) -> Numbering:
+    """The numbering on ``newest``; fragments move by at least ``least_shift``, unless the target
+    handed out no id. ``row_mark`` is where the target goes on if row ids stay; None if they are the
+    same as the target's, and move."""
+    row_shift = 0
+    if row_mark is None:
+        row_shift = newest.next_row_id - first.next_row_id
+        row_mark = head.next_row_id + row_shift
+        check_space(newest.next_row_id, row_mark)
+    shift = next_fragment_id(newest) - next_fragment_id(first)
+    shift = max(shift, least_shift) if shift else 0
+    born = tuple(each.id for each in added)
+    strays = [each for each in born if each < next_fragment_id(first)] if shift else []
+    free = next_fragment_id(head) + shift
+    return Numbering(
+        first,
+        head,
+        born,
+        shift,
+        row_shift,
+        fork,
+        Version(newest.version + 1),
+        row_mark,
+        {each: FragmentId(free + at) for at, each in enumerate(strays)},
+    )
+
 
 _Places: TypeAlias = Mapping[FieldId, tuple[str, int]]
 

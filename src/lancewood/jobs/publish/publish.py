@@ -36,9 +36,11 @@ from lancewood.errors import (
     RetryableConflictError,
 )
 from lancewood.format.refs import encode_tag, tag_key
+from lancewood.jobs.compose.next_version import BRANCH_PROPERTY, BRANCH_VERSION_PROPERTY
 from lancewood.jobs.counts import Published
 from lancewood.jobs.job import CommitOptions
-from lancewood.jobs.publish.closing import (
+from lancewood.jobs.publish.branch_work import Work, load_work
+from lancewood.jobs.publish.closed_branch import (
     check_nothing_is_late,
     close,
     find_closing,
@@ -47,9 +49,8 @@ from lancewood.jobs.publish.closing import (
     note_landed,
     reopen,
 )
-from lancewood.jobs.publish.composing import Publication
-from lancewood.jobs.publish.preparing import LandedError, prepare, publishing
-from lancewood.jobs.publish.work import BRANCH_PROPERTY, BRANCH_VERSION_PROPERTY, Work, load_work
+from lancewood.jobs.publish.prepare import LandedError, prepare, publishing
+from lancewood.jobs.publish.publication import Publication
 from lancewood.jobs.refs.tags import PUBLISH_GUARD
 from lancewood.jobs.runner import Runner
 from lancewood.model.ids import Version

@@ -56,8 +56,8 @@ from lancewood.errors import (
 )
 from lancewood.git.names import HEADS, below
 from lancewood.git.objects import Signature
-from lancewood.jobs.publish import reset
-from lancewood.jobs.publish.work import load_work
+from lancewood.jobs.publish import closed_branch
+from lancewood.jobs.publish.branch_work import load_work
 from lancewood.model.lines import has_own_ids
 from lancewood.model.refs import MAIN, BranchName, called
 from lancewood.model.table_config import (
@@ -380,7 +380,7 @@ def _begun_anew(table: Table) -> Table:
     source = load_snapshot(branch_location(main, work.parent), version=work.fork)
     wanted = BranchName.found(work.branch)
     own_ids = has_own_ids(head.manifest)
-    return Table(reset.begin_anew(main, source, head, wanted, own_ids=own_ids))
+    return Table(closed_branch.begin_anew(main, source, head, wanted, own_ids=own_ids))
 
 
 def _beginning(context: RepoContext, branch: str, name: str, pin: Pin) -> Snapshot:

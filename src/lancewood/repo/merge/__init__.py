@@ -1,1 +1,2 @@
-"""Bringing what commits did to a branch: merge, revert, cherry-pick."""
+"""Bringing what commits did to a branch: ``merge``, and ``revert_pick``, by ``plan`` and the states
+of tables in ``next_state``."""

@@ -1,27 +1,325 @@
-"""A table's next state, made from an older version, from the work on another branch, or from a part
-of that work.
+"""The next state of a table in a repository: an older version, the work on another branch or a part
+of it, or what both sides changed merged by rows.
 
-Each function gives a stage on the newest version of the branch, which a transaction then commits.
-A stage can only follow the version it was made for or, for the work of a branch, one that it was
+Each way ends in a stage on the newest version of the branch, which a transaction then commits. A
+stage can only follow the version it was made for or, for the work of a branch, one that it was
 judged against as well.
+
+The bases of a merge by rows are those of the commits, not of the tables: what a commit took back
+stays taken back, whatever versions the table has. Rows can be told apart by their ids if these are
+stable and if every branch involved hands out its own; tables where they cannot are refused.
 """
 
 from __future__ import annotations
 
 import uuid as uuids
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
 
 from lancewood.engine.commit import CommitPolicy, commit
 from lancewood.engine.location import Location
-from lancewood.engine.snapshot import Snapshot, load_snapshot, same_indices
+from lancewood.engine.snapshot import (
+    Snapshot,
+    has_settled_ids,
+    load_snapshot,
+    same_indices,
+)
 from lancewood.engine.staging import Stage
+from lancewood.errors import InvalidInputError, LancewoodError, MergeConflictError
 from lancewood.format.manifest import content_digest
-from lancewood.jobs.publish.composing import Publication
-from lancewood.jobs.publish.preparing import prepare, prepare_again, publishing
-from lancewood.jobs.publish.work import Work
-from lancewood.jobs.runner import LocalRunner
+from lancewood.git.history import merge_bases
+from lancewood.git.text_merge import Favor
+from lancewood.git.values import Hash
+from lancewood.jobs.diffing.plan import nothing_before
+from lancewood.jobs.merge.decisions import Decision, decided
+from lancewood.jobs.merge.merge_bases import Bases
+from lancewood.jobs.merge.merge_branch import united_config
+from lancewood.jobs.merge.merged_version import Union
+from lancewood.jobs.merge.resolve import EACH, Resolve, decided_names, told_apart, value_columns
+from lancewood.jobs.merge.row_merge import Detect, Preparing, Uniting
+from lancewood.jobs.publish.branch_work import Work
+from lancewood.jobs.publish.prepare import prepare, prepare_again, publishing
+from lancewood.jobs.publish.publication import Publication
+from lancewood.jobs.runner import LocalRunner, Runner
 from lancewood.model.ids import Version
-from lancewood.repo.landing import restoring
+from lancewood.model.transaction import HeadChanges, Transaction
+from lancewood.repo.context import RepoContext
+from lancewood.repo.decisions import read_decisions
+from lancewood.repo.landing import pinned_state, restoring
+from lancewood.repo.outcome import Committed
+from lancewood.repo.writable import working_location
+
+
+@dataclass(frozen=True)
+class RowMerges:
+    """How rows are merged that both sides changed."""
+
+    resolve: Resolve = field(default_factory=Resolve)
+    detect: Detect = "cells"
+    runner: Runner = field(default_factory=LocalRunner)
+    decisions: Mapping[str, Sequence[Decision]] = field(default_factory=dict)
+    """Decisions that were made before, by table."""
+    by_table: Mapping[str, Resolve] = field(default_factory=dict)
+    """Rules of tables for which ``resolve`` does not count."""
+    fitted: dict[str, Resolve] = field(default_factory=dict)
+    """What of ``resolve`` is about columns that other tables have; filled in by ``uniting``."""
+    used: dict[str, set[str]] = field(default_factory=dict)
+    """The conflicts of each table on which there were decisions; filled in by ``judge``."""
+    left_out: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The indices of each table that theirs built, and that stay there; filled in by ``judge``."""
+
+    def resolve_of(self, table: str) -> Resolve:
+        """What decides conflicts of a table."""
+        return self.by_table.get(table, self.resolve)
+
+    def with_decisions(self, context: RepoContext, kept: Hash | None) -> RowMerges:
+        """Add the decisions that the commit ``kept`` keeps, if there is one."""
+        if kept is None:
+            return self
+        return replace(self, decisions=read_decisions(context.git.objects, kept))
+
+    @property
+    def favor(self) -> Favor | None:
+        """The side that counts in files, too."""
+        side = self.resolve.rows
+        return None if side == "base" else side
+
+    def check_table(self, table: str) -> None:
+        """Raise MergeConflictError for a table that both sides changed, if that is a conflict and
+        nobody said which side is taken."""
+        sides = (each.rules.get("rows") for each in self.decisions.get(table, ()))
+        if self.detect == "tables" and not any((self.resolve_of(table).rows, *sides)):
+            raise MergeConflictError(
+                "both sides changed it, and detect='tables' makes that a conflict", conflicts=1
+            )
+
+    def uniting(
+        self,
+        table: str,
+        base: Bases[Snapshot],
+        ours: Snapshot,
+        theirs: Snapshot,
+    ) -> Uniting | None:
+        """A merge of two states; None if their rows cannot be told apart."""
+        if not all(map(_has_ids, (*base.all, ours, theirs))):
+            return None
+        if table not in self.by_table:
+            self.fitted[table] = _fitting(self.resolve, base.first, ours, theirs)
+        resolve = self.by_table.get(table) or self.fitted[table]
+        found = Uniting(base, ours, theirs, resolve, self.detect, table)
+        return decided(found, self.decisions.get(table, ()))
+
+    @property
+    def stale(self) -> int:
+        """How many decisions are on conflicts that are not there, once all tables are judged."""
+        given = (decided_names(each) for each in (self.resolve, *self.by_table.values()))
+        kept = (self._kept(table) for table in self.decisions)
+        return len(frozenset().union(*given, *kept).difference(*self.used.values()))
+
+    def stale_of(self, table: str) -> int:
+        """Number of decisions kept for a table whose conflicts are not there."""
+        return len(self._kept(table) - self.used.get(table, set()))
+
+    def _kept(self, table: str) -> set[str]:
+        return {row.conflict for each in self.decisions.get(table, ()) for row in each.rows}
+
+    def check_columns(self, refused: str) -> None:
+        """Raise InvalidInputError for rules and values about columns that no table has which is
+        merged by rows; ``refused`` is what cannot be done."""
+        known = {name for each in self.fitted.values() for name in _named(each)}
+        missing = ", ".join(map(repr, sorted(_named(self.resolve) - known)))
+        if self.fitted and missing:
+            raise InvalidInputError(
+                f"{refused}, and nothing has changed. resolve names {missing}, which is no column "
+                f"of a table that is merged by rows: looked at {', '.join(sorted(self.fitted))}",
+                tables=sorted(self.fitted),
+            )
+
+    def judge(self, uniting: Uniting, *, dry_run: bool, is_merge: bool) -> JudgedUnion | None:
+        """The merge, prepared; None if it changes nothing. ``is_merge``: ours holds all of theirs
+        afterwards. Raises MergeConflictError, and what planning the version after ours raises."""
+        ours = uniting.ours.manifest
+        preparing = Preparing(uniting, self.runner, writes=not dry_run)
+        found = preparing.gathered
+        self.used[uniting.table] = found.used
+        self.left_out[uniting.table] = preparing.left_out_indices
+        union = preparing.union({})
+        if union.head == HeadChanges() and not found.changes_rows:
+            preparing.discard()
+            return None
+        if is_merge:
+            config = dict(ours.config if union.head.config is None else union.head.config)
+            union.head = replace(union.head, config=config | united_config(ours, uniting.theirs))
+        try:
+            union.plan(ours)
+        except LancewoodError:
+            preparing.discard()
+            raise
+        return JudgedUnion(uniting.ours, union, preparing)
+
+
+@dataclass
+class JudgedUnion:
+    """A merge without conflicts that nothing decides. Its rows are written, and nothing names
+    them yet."""
+
+    head: Snapshot
+    union: Union
+    preparing: Preparing
+
+    def stage(self, message: str) -> Stage:
+        """The version after ours."""
+        stage = Stage(self.head, message=message)
+        operation = self.union.plan(self.head.manifest).operation
+        told = self.union.properties
+        version = self.head.manifest.version
+        stage.compose(Transaction(version, str(uuids.uuid4()), (operation,), told), self.union)
+        return stage
+
+    def discard(self) -> None:
+        """Remove what was written."""
+        self.preparing.discard()
+
+
+def with_merged(
+    made: Committed, name: str, judged: Mapping[str, object], rows: RowMerges
+) -> Committed:
+    """What was done, and what became of the rows of tables that were merged by rows."""
+    found = (
+        (
+            table,
+            replace(
+                each.preparing.told(
+                    name,
+                    each.union.brought,
+                    each.union.uncovered_indices,
+                    dry_run=made.is_dry_run,
+                ),
+                stale=rows.stale_of(table),
+            ),
+        )
+        for table, each in sorted(judged.items())
+        if isinstance(each, JudgedUnion)
+    )
+    published = {
+        table: each.publication.left_out
+        for table, each in judged.items()
+        if isinstance(each, JudgedWork)
+    }
+    left_out = sorted({**rows.left_out, **published}.items())
+    return replace(
+        made,
+        merged=tuple(found),
+        left_out_indices=tuple((table, names) for table, names in left_out if names),
+        stale=rows.stale,
+    )
+
+
+def load_bases(context: RepoContext, commits: Sequence[Hash], name: str) -> Bases[Snapshot] | None:
+    """A table as commits have it, and what is below them if there are several; None if one of them
+    does not have the table.
+
+    Raises NotFoundError for a state that is gone.
+    """
+
+    def distinct(found: Iterable[Hash]) -> list[Hash | None]:
+        """Commits with different states of the table; none if one of them does not have it."""
+        known: dict[Hash | None, Hash | None] = {}
+        for each in found:
+            known.setdefault(context.tree(each).blob_hash(name), each)
+        return [] if None in known else [*known.values()]
+
+    def below(one: Hash | None, other: Hash | None) -> list[Hash | None]:
+        assert one is not None, "what is not there has nothing beside it"
+        assert other is not None, "what is not there has nothing beside it"
+        return distinct(merge_bases(context.git.objects, one, other))
+
+    found = distinct(commits)
+    if not found:
+        return None
+    states = dict[Hash | None, Snapshot]()
+
+    def state(commit: Hash | None) -> Snapshot:
+        """The table as a commit has it; the same object for commits that have the same."""
+        if commit is None:
+            return nothing_before(state(found[0]))
+        pinned = context.tree(commit).blob_hash(name)
+        if pinned not in states:
+            states[pinned] = pinned_state(context, context.tree(commit).pin(name))
+        return states[pinned]
+
+    return Bases.of(found, below, lambda _: None, lambda commit: commit).each(state)
+
+
+def standing(context: RepoContext, branch: str, name: str, tip: Hash | None) -> Snapshot:
+    """A table as a branch has it now; nothing lands, and no branch of the table is made."""
+    pin = context.tree(tip).pin(name)
+    location = working_location(context, branch, pin)
+    if location is None or pin.landing is not None:
+        return pinned_state(context, pin)
+    return load_snapshot(location)
+
+
+def checked_decision(
+    context: RepoContext, into: str, name: str, table: str, resolve: Resolve
+) -> Decision:
+    """What is decided about a table, to be kept. Raises NotFoundError for a table, and
+    InvalidInputError for columns, that neither the branch nor what is merged into it has: nothing
+    can be decided about them."""
+    tip, theirs = context.tip(into), context.commit(name)
+    context.check_table(table, tip, theirs)
+    states = []
+    if context.tree(tip).find(table) is not None:
+        states.append(standing(context, into, table, tip))
+    pin = context.tree(theirs).find(table)
+    if pin is not None:
+        states.append(pinned_state(context, pin))
+    known = {each.name: each for state in reversed(states) for each in state.arrow_schema}
+    if resolve.decisions is not None:
+        decisions = told_apart(resolve.decisions, pa.schema([*known.values()]))
+        resolve = replace(resolve, decisions=decisions)
+    missing = [repr(each) for each in sorted(_named(resolve)) if not _is_in(each, known)]
+    if missing:
+        raise InvalidInputError(
+            f"nothing is kept: the decision names {', '.join(missing)}, which is no column of "
+            f"table {table!r}: they are {', '.join(sorted(known))}",
+            table=table,
+        )
+    return Decision.of(resolve)
+
+
+def _fitting(resolve: Resolve, base: Snapshot, ours: Snapshot, theirs: Snapshot) -> Resolve:
+    """Drop from ``resolve`` rules and values for columns that the merged table does not have: those
+    that neither side has, or that one of them took away."""
+    old, here, there = ({*each.schema.by_name} for each in (base, ours, theirs))
+    merged, known = (here & there) | ((here ^ there) - old), old | here | there
+    columns = {name: rule for name, rule in resolve.columns.items() if name in {EACH, *merged}}
+    decisions, schema = resolve.decisions, resolve.schema
+    if decisions is not None:
+        given = value_columns(decisions).items()
+        others = [column for name, column in given if name not in merged]
+        decisions = decisions.drop_columns(others)
+    if isinstance(schema, Mapping):
+        schema = {name: each for name, each in schema.items() if _is_in(name, known)}
+    return replace(resolve, columns=columns, decisions=decisions, schema=schema)
+
+
+def _named(resolve: Resolve) -> set[str]:
+    """The columns that rules and values are about."""
+    values = () if resolve.decisions is None else value_columns(resolve.decisions)
+    schema = resolve.schema if isinstance(resolve.schema, Mapping) else ()
+    return {*resolve.columns, *values, *schema} - {EACH, ""}
+
+
+def _is_in(name: str, columns: Iterable[str]) -> bool:
+    """Whether a decision about the schema is about one of these columns, a field of it, or all."""
+    return name in ("", EACH) or any(f"{name}.".startswith(f"{each}.") for each in columns)
+
+
+def _has_ids(state: Snapshot) -> bool:
+    return state.manifest.has_stable_row_ids and has_settled_ids(state)
 
 
 def restored(head: Snapshot, source: Snapshot, message: str) -> Stage:

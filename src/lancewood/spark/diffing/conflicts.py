@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from lancewood.external.base import ManifestStore
-from lancewood.jobs.merge.plan import Uniting
-from lancewood.jobs.merge.tasks import UnitingShape, conflict_batches
-from lancewood.jobs.merge.unite import BranchMerge
+from lancewood.jobs.merge.merge_branch import BranchMerge
+from lancewood.jobs.merge.row_merge import Uniting
+from lancewood.jobs.merge.row_tasks import UnitingShape, conflict_batches
 from lancewood.spark.diffing.diff import check_reachable
 from lancewood.spark.diffing.work import explained
 from lancewood.spark.reading.task import pack, sized, unpack

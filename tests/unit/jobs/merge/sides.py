@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from lancewood.jobs.merge.conflicts import SideRows, Sides
-from lancewood.jobs.merge.deciding import Decided, Fate
-from lancewood.jobs.merge.resolving import Resolve
+from lancewood.jobs.merge.resolve import Resolve
+from lancewood.jobs.merge.row_resolver import Decided, Fate
 
 Row: TypeAlias = Mapping[str, Any] | None
 Three: TypeAlias = tuple[Row, Row, Row]

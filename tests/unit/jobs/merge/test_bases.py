@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from lancewood.jobs.merge.bases import Bases
+from lancewood.jobs.merge.merge_bases import Bases
 
 BELOW = {("b", "c"): ["d", "e"], ("d", "e"): ["f"], ("b", "x"): []}
 

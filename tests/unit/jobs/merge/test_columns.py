@@ -17,7 +17,7 @@ import pytest
 import lancewood as lw
 from lancewood.errors import InvalidInputError
 from lancewood.format.schema import decode_schema
-from lancewood.jobs.merge.columns import UnitedColumns, unite_columns
+from lancewood.jobs.merge.merged_columns import UnitedColumns, unite_columns
 from lancewood.rules.lineage import is_held
 from lancewood.rules.uniting_columns import SchemaConflict, SchemaDecisions
 

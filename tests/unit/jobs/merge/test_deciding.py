@@ -16,8 +16,8 @@ from tests.unit.jobs.merge.sides import Row, Three, merged, results, same_result
 
 from lancewood.engine.rows import Ids
 from lancewood.jobs.merge.conflicts import OpaqueCells, SideRows, Sides
-from lancewood.jobs.merge.deciding import Decided, Deciding, Fate
-from lancewood.jobs.merge.resolving import Resolve
+from lancewood.jobs.merge.resolve import Resolve
+from lancewood.jobs.merge.row_resolver import Decided, Deciding, Fate
 
 BIRDS = pa.schema([("id", pa.int64()), ("name", pa.string()), ("seen", pa.int64())])
 NAN = float("nan")

@@ -12,7 +12,7 @@ import pytest
 
 from lancewood.errors import InvalidInputError
 from lancewood.jobs.merge.decisions import Decision, united_rows, united_rules
-from lancewood.jobs.merge.resolving import Resolve
+from lancewood.jobs.merge.resolve import Resolve
 
 VALUES: dict[str, tuple[Any, pa.DataType]] = {
     "long": (2**63 - 1, pa.int64()),

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 
 import lancewood as lw
-from lancewood.jobs.merge.tasks import UnitingPortion, conflict_batches
-from lancewood.jobs.merge.unite import BranchMerge
+from lancewood.jobs.merge.merge_branch import BranchMerge
+from lancewood.jobs.merge.row_tasks import UnitingPortion, conflict_batches
 
 
 def sent(path: Path, fragments: int) -> tuple[bytes, list[bytes]]:

@@ -12,8 +12,8 @@ from tests.unit.jobs.merge.sides import Row, Three, results, sides_of
 
 import lancewood as lw
 from lancewood.errors import InvalidInputError
-from lancewood.jobs.merge.deciding import Decided, Deciding, Fate
-from lancewood.jobs.merge.resolving import Resolve, decided_names
+from lancewood.jobs.merge.resolve import Resolve, decided_names
+from lancewood.jobs.merge.row_resolver import Decided, Deciding, Fate
 
 BIRDS = pa.schema(
     [

@@ -68,7 +68,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         numbers.append(fragment.id)
         return open_fragment(snapshot, fragment, wanted)
 
-    monkeypatch.setattr("lancewood.jobs.publish.external_blobs.open_fragment", noted)
+    monkeypatch.setattr("lancewood.jobs.compose.base_paths.open_fragment", noted)
     return numbers
 
 

@@ -9,15 +9,8 @@ import pytest
 
 import lancewood as lw
 from lancewood.errors import ConflictError
-from lancewood.jobs.publish.work import (
-    BRANCH_PROPERTY,
-    BRANCH_VERSION_PROPERTY,
-    HELD_PROPERTY,
-    Held,
-    encode_held,
-    held_in,
-    in_common,
-)
+from lancewood.jobs.compose.next_version import BRANCH_PROPERTY, BRANCH_VERSION_PROPERTY
+from lancewood.jobs.publish.branch_work import HELD_PROPERTY, Held, encode_held, held_in, in_common
 from lancewood.model.ids import Version
 from lancewood.model.transaction import ReserveFragments, Transaction
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pyroaring import BitMap
 
-from lancewood.jobs.publish.placing import Numbering, number_work
+from lancewood.jobs.publish.fragments import Numbering, number_work
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId, Version
 from lancewood.model.manifest import FLAG_STABLE_ROW_IDS, ManifestHead

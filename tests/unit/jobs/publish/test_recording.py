@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lancewood.format.manifest import empty_manifest
-from lancewood.jobs.publish.placing import Effect, recorded_as
+from lancewood.jobs.compose.next_version import Effect, recorded_as
 from lancewood.model.fragment import DataFile, DeletionFile, Fragment
 from lancewood.model.ids import FieldId, FragmentId
 from lancewood.model.index import Index

@@ -13,8 +13,8 @@ import pytest
 
 import lancewood as lw
 from lancewood.errors import ConflictError, IncompatibleConflictError
-from lancewood.jobs.publish import same_keys
-from lancewood.jobs.publish.closing import close
+from lancewood.jobs.publish import publication
+from lancewood.jobs.publish.closed_branch import close
 
 Change = Callable[[lw.Table], lw.Table]
 KEY = {"lance-schema:unenforced-primary-key": "true"}
@@ -41,13 +41,13 @@ def table(tmp_path: Path) -> lw.Table:
 def compared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The sides of which keys are read."""
     seen: list[str] = []
-    check = same_keys.check_keys
+    check = publication.check_keys
 
     def noted(mine: Any, theirs: Any, runner: Any) -> None:
         seen.append(f"{mine.row_count} {theirs.row_count}")
         check(mine, theirs, runner)
 
-    monkeypatch.setattr("lancewood.jobs.publish.composing.check_keys", noted)
+    monkeypatch.setattr("lancewood.jobs.publish.publication.check_keys", noted)
     return seen
 
 
@@ -164,8 +164,8 @@ def test_without_stable_row_ids_new_fragments_are_compared(tmp_path: Path) -> No
 def test_more_keys_than_are_held_at_once_are_compared_in_portions(
     table: lw.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(same_keys, "_MOST_KEYS", 3)
-    monkeypatch.setattr(same_keys, "_KEYS_IN_A_TASK", 2)
+    monkeypatch.setattr(publication, "_MOST_KEYS", 3)
+    monkeypatch.setattr(publication, "_KEYS_IN_A_TASK", 2)
     many = [append(each, each + 100) for each in range(20, 30)]
     with pytest.raises(IncompatibleConflictError, match="id = 129"):
         meet(table, many, [append(*range(200, 240)), append(129)])

@@ -35,6 +35,8 @@ from lancewood.store.base import Store
 from lancewood.store.transfer import link_or_copy
 
 _MOST_IN_A_TASK = 500
+
+
 _AT_ONCE = 8
 """Files that a task brings at once: most of the time is spent waiting."""
 

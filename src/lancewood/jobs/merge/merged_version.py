@@ -22,19 +22,18 @@ from lancewood.engine.location import load_deletions
 from lancewood.engine.rows import Ids, RowFacts
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import RetryableConflictError, UnsupportedError
-from lancewood.jobs.merge.gathering import Gathered, Moved
-from lancewood.jobs.merge.meeting import Graft, Placed
-from lancewood.jobs.publish.copies import Copies
-from lancewood.jobs.publish.external_blobs import ExternalBlobs
-from lancewood.jobs.publish.placing import (
-    Effect,
+from lancewood.jobs.compose.base_paths import (
     Elsewhere,
+    ExternalBlobs,
     Own,
     Spot,
     Spots,
     TargetBases,
-    recorded_as,
 )
+from lancewood.jobs.compose.files import Copies
+from lancewood.jobs.compose.next_version import Effect, recorded_as
+from lancewood.jobs.merge.row_fates import Gathered, Moved
+from lancewood.jobs.merge.touched_rows import Graft, Placed
 from lancewood.jobs.runner import Runner
 from lancewood.model.bitmap import numbers_in
 from lancewood.model.fragment import TOMBSTONE, DataFile, Fragment

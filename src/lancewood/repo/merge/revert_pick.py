@@ -26,9 +26,9 @@ from lancewood.errors import (
 )
 from lancewood.git.objects import Commit, Signature
 from lancewood.git.values import Hash
-from lancewood.jobs.merge.bases import Bases
-from lancewood.jobs.merge.plan import Uniting
-from lancewood.jobs.publish.work import load_part, load_work, load_work_onto
+from lancewood.jobs.merge.merge_bases import Bases
+from lancewood.jobs.merge.row_merge import Uniting
+from lancewood.jobs.publish.branch_work import load_part, load_work, load_work_onto
 from lancewood.model.refs import called
 from lancewood.repo.commit.swapping import FileChange
 from lancewood.repo.commit.transaction import Transaction
@@ -37,12 +37,15 @@ from lancewood.repo.identity import revert_message
 from lancewood.repo.inspect.comparing import changed_tables
 from lancewood.repo.landing import catch_up, landed_version, pinned_state, same_table
 from lancewood.repo.merge.next_state import (
+    JudgedUnion,
+    RowMerges,
     clear,
     judge_published,
     judge_repeated,
     restored,
+    standing,
+    with_merged,
 )
-from lancewood.repo.merge.uniting import JudgedUnion, RowMerges, standing, with_merged
 from lancewood.repo.moving import out_of_place, uncommitted
 from lancewood.repo.outcome import Committed, Refusals, TableDone
 from lancewood.repo.writable import abandoned_head, abandoned_since, writable_head

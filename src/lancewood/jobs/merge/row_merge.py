@@ -1,7 +1,7 @@
 """A merge of two states of a table: its columns, its conflicts, and what is to be committed.
 
     1  three schemas become one
-    2  which rows theirs changed, and which of those ours may have changed too (``meeting``)
+    2  which rows theirs changed, and which of those ours may have changed too (``touched_rows``)
     3  tasks decide the latter cell by cell, and write the merged ones
     4  fragments of theirs come by reference; rows of ours that are replaced are hidden
 
@@ -25,26 +25,23 @@ from lancewood.engine.rows import distinct
 from lancewood.engine.snapshot import Snapshot, common_version, main_location
 from lancewood.engine.write import claim_space, owns_its_space
 from lancewood.errors import IncompatibleConflictError
+from lancewood.jobs.compose.files import Copies
+from lancewood.jobs.compose.next_version import open_config
 from lancewood.jobs.counts import Merged
 from lancewood.jobs.job import TASKS_PER_SLOT, gather, shares
-from lancewood.jobs.merge.bases import Bases
-from lancewood.jobs.merge.column_checks import checked_columns
-from lancewood.jobs.merge.columns import (
+from lancewood.jobs.merge.conflicts import Left
+from lancewood.jobs.merge.merge_bases import Bases
+from lancewood.jobs.merge.merged_columns import (
     UnitedColumns,
+    checked_columns,
     combined,
     names_in_bases,
     with_columns_first,
 )
-from lancewood.jobs.merge.composing import Union, settings
-from lancewood.jobs.merge.conflicts import Left
-from lancewood.jobs.merge.decided_columns import value_columns
-from lancewood.jobs.merge.gathering import Gathered, Moved, WrittenRows
-from lancewood.jobs.merge.grafting import with_grafts
-from lancewood.jobs.merge.keyed import KeyColumns, paired_by_key, without_inserted
-from lancewood.jobs.merge.meeting import NOWHERE, Meeting, Met, MetRows, Placed
-from lancewood.jobs.merge.resolving import Resolve, decided_names
-from lancewood.jobs.merge.result_keys import shared_keys
-from lancewood.jobs.merge.tasks import (
+from lancewood.jobs.merge.merged_version import Union, settings
+from lancewood.jobs.merge.resolve import Resolve, decided_names, value_columns
+from lancewood.jobs.merge.row_fates import Gathered, Moved, WrittenRows
+from lancewood.jobs.merge.row_tasks import (
     LOSERS,
     UnitedPortion,
     UnitingPortion,
@@ -55,9 +52,14 @@ from lancewood.jobs.merge.tasks import (
     unite_portion,
     used_decisions,
 )
+from lancewood.jobs.merge.same_key_rows import (
+    KeyColumns,
+    paired_by_key,
+    shared_keys,
+    without_inserted,
+)
+from lancewood.jobs.merge.touched_rows import NOWHERE, Meeting, Met, MetRows, Placed, with_grafts
 from lancewood.jobs.merge_into.keys import key_of, primary_key
-from lancewood.jobs.publish.copies import Copies
-from lancewood.jobs.publish.work import open_config
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
@@ -71,8 +73,12 @@ from lancewood.rules.three_way import favoured_map
 from lancewood.rules.uniting_columns import UnitedColumn
 
 Detect: TypeAlias = Literal["cells", "rows", "tables"]
+
+
 _FEW_ROWS = 10_000
 """A fragment with fewer rows comes as a whole, however few of them are taken."""
+
+
 _MOST_IN_A_TASK = 100
 
 

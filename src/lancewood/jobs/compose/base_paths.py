@@ -1,36 +1,176 @@
-"""Base paths that external blobs name from inside data files.
+"""Base paths of a version that takes over files of another root: where base ids lead, and which the
+next version declares.
 
-A blob of the second layout that was left where it was is found by the id of a base path and a path
-below it, both in the data file. A table that takes the file over reads the same bytes only if its
-manifest gives that id to the same place. Where it gives the id to nothing, it gets the base path
-under the very id. Where it gives it to another place, the file cannot be taken over as it is.
-Descriptors are read only if the base paths of both sides leave a doubt.
+Base ids of two roots are unrelated, so places are compared by their uris; those unknown to the
+target are added. A blob of the second layout that was left where it was is found by the id of a
+base path and a path below it, both inside the data file. A table that takes the file over reads the
+same bytes only if its manifest gives that id to the same place. Where it gives the id to nothing,
+it gets the base path under the very id. Where it gives it to another place, the file cannot be
+taken over as it is. Descriptors are read only if the base paths of both sides leave a doubt.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from functools import partial
+from enum import Enum
+from functools import cached_property, partial
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from lancewood.engine.base import WORKERS, in_order
-from lancewood.engine.location import load_deletions, uri_of_base
+from lancewood.engine.location import Location, load_deletions, uri_of_base
 from lancewood.engine.rows import external_blobs, open_fragment
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import UnsupportedError
-from lancewood.jobs.publish.placing import TargetBases
+from lancewood.format.layout import find_base
 from lancewood.model.bitmap import numbers_in
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import BaseId, FieldId, FragmentId
-from lancewood.model.manifest import Manifest
+from lancewood.model.manifest import Manifest, ManifestHead
 from lancewood.model.schema import Field, Schema
+from lancewood.proto import table_pb2
+
+
+class Own(Enum):
+    """Places that need no base path."""
+
+    TARGET = "target"
+    BRANCH = "branch"
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A place that is neither the target's root nor the branch's."""
+
+    uri: str
+    is_dataset_root: bool
+    base: table_pb2.BasePath
+
+
+Spot: TypeAlias = Own | Elsewhere
+
+
+@dataclass(frozen=True)
+class Spots:
+    """Where the base paths of a branch lead, as seen from its target."""
+
+    head: Snapshot
+    target: Location
+    passed: frozenset[str] = frozenset()
+    """Roots of other branches in between, which are treated like the branch's own."""
+
+    @cached_property
+    def _known(self) -> dict[BaseId, Spot]:
+        self.head.location.settle(self.head.manifest)
+        return {}
+
+    def of(self, base_id: BaseId | None) -> Spot:
+        """The place of a base id of the branch; None is the branch's root."""
+        if base_id is None:
+            return Own.BRANCH
+        if base_id not in self._known:
+            base = find_base(self.head.manifest.base_paths, base_id)
+            self._known[base_id] = self._look(base)
+        return self._known[base_id]
+
+    def _look(self, base: table_pb2.BasePath) -> Spot:
+        uri = self.head.location.base_store(base).uri
+        if base.is_dataset_root and uri == self.target.uri:
+            return Own.TARGET
+        if base.is_dataset_root and (uri == self.head.location.uri or uri in self.passed):
+            return Own.BRANCH
+        return Elsewhere(uri, base.is_dataset_root, base)
+
+
+class TargetBases:
+    """The base paths of the target's next version."""
+
+    def __init__(self, target: Location, newest: ManifestHead) -> None:
+        self._target = target
+        self._bases = list(newest.base_paths)
+        self._old = len(self._bases)
+        self._ids: dict[tuple[str, bool], BaseId] = {}
+        self.is_referring = False
+        """Whether another root of the same table is referred to."""
+        target.settle(newest)
+
+    @property
+    def target_uri(self) -> str:
+        return self._target.uri
+
+    @property
+    def added(self) -> tuple[table_pb2.BasePath, ...]:
+        return tuple(self._bases[self._old :])
+
+    @property
+    def changed(self) -> tuple[table_pb2.BasePath, ...] | None:
+        """All base paths; None if none was added."""
+        return tuple(self._bases) if self.added else None
+
+    def id_of(self, spot: Elsewhere) -> BaseId:
+        """The id of a place, which is declared if necessary."""
+        return self._declared(spot.uri, spot.is_dataset_root, spot.base)
+
+    def id_of_root(self, uri: str, name: str) -> BaseId:
+        """The id of another root of the same table."""
+        self.is_referring = True
+        base = table_pb2.BasePath(path=uri, is_dataset_root=True, name=name)
+        return self._declared(uri, True, base)
+
+    def uri_of(self, base_id: BaseId) -> str | None:
+        """Where a base id leads; None if the target does not declare it."""
+        for each in self._bases:
+            if each.id == base_id:
+                return uri_of_base(self._target, each)
+        return None
+
+    def declare_as(self, base_id: BaseId, uri: str, base: table_pb2.BasePath) -> bool:
+        """Give a place this very id, even if it has another one too; False if the id leads to
+        another place."""
+        there = self.uri_of(base_id)
+        if there is None:
+            self._add(uri, base, base_id)
+        return there is None or there == uri
+
+    def declare(self, spot: Spot) -> None:
+        if isinstance(spot, Elsewhere):
+            self.id_of(spot)
+
+    def _declared(self, uri: str, is_dataset_root: bool, base: table_pb2.BasePath) -> BaseId:
+        key = uri, is_dataset_root
+        if key not in self._ids:
+            found = self._find(*key)
+            self._ids[key] = self._add(uri, base, self._free_id()) if found is None else found
+        return self._ids[key]
+
+    def _find(self, uri: str, is_dataset_root: bool) -> BaseId | None:
+        for each in self._bases:
+            is_alike = each.is_dataset_root == is_dataset_root
+            if is_alike and self._target.base_store(each).uri == uri:
+                return BaseId(each.id)
+        return None
+
+    def _free_id(self) -> BaseId:
+        return BaseId(max((each.id for each in self._bases), default=0) + 1)
+
+    def _add(self, uri: str, base: table_pb2.BasePath, base_id: BaseId) -> BaseId:
+        new = table_pb2.BasePath()
+        new.CopyFrom(base)
+        new.id = base_id
+        new.path = uri
+        if base.HasField("name") and base.name in {each.name for each in self._bases}:
+            new.ClearField("name")
+        self._bases.append(new)
+        return base_id
+
 
 _BasesByColumn: TypeAlias = Mapping[str, Set[BaseId]]
 """The base paths that external blobs name, by column."""
+
+
 _FIRST_VERSION = (2, 2)
 """The first version of data files that holds blobs of the second layout."""
 

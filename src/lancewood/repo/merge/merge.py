@@ -31,8 +31,8 @@ from lancewood.errors import (
 from lancewood.git.history import is_ancestor, merge_bases
 from lancewood.git.objects import Signature
 from lancewood.git.values import Hash
-from lancewood.jobs.merge.plan import Uniting
-from lancewood.jobs.publish.work import Work
+from lancewood.jobs.merge.row_merge import Uniting
+from lancewood.jobs.publish.branch_work import Work
 from lancewood.model.refs import MAIN
 from lancewood.repo.commit.swapping import FileChange, FilesBeside
 from lancewood.repo.commit.transaction import Pending, Transaction
@@ -40,26 +40,24 @@ from lancewood.repo.context import RepoContext
 from lancewood.repo.decisions import decisions_ref, forget_decisions
 from lancewood.repo.identity import author_of, merge_message
 from lancewood.repo.landing import catch_up, land_rest, landed_version, pinned_state
-from lancewood.repo.merge.merge_plan import (
+from lancewood.repo.merge.next_state import (
+    JudgedUnion,
+    JudgedWork,
+    RowMerges,
+    clear,
+    judge_published,
+    load_bases,
+    restored,
+    standing,
+    with_merged,
+)
+from lancewood.repo.merge.plan import (
     MADE_TWICE,
     MergePlan,
     TableMerge,
     check_only_committed,
     find_work,
     writes_over,
-)
-from lancewood.repo.merge.next_state import (
-    JudgedWork,
-    clear,
-    judge_published,
-    restored,
-)
-from lancewood.repo.merge.uniting import (
-    JudgedUnion,
-    RowMerges,
-    load_bases,
-    standing,
-    with_merged,
 )
 from lancewood.repo.moving import BranchMove
 from lancewood.repo.notes import note_merges

@@ -1,50 +1,48 @@
-"""How conflicts of a merge are decided: what a caller says, checked here and against a schema.
+"""How conflicts of a merge are decided: what a caller says, checked here.
 
 The first that decides counts: decisions on single conflicts, rules for columns, the winner of a
 row, what becomes of rows that one side deleted, and what is left. Knows no rows of a table yet.
+
+Decisions may carry along all that a list of conflicts shows: ``_kind``, ``_rowid``, ``_columns``,
+``key`` and the three sides, which are structs, or in CSV a column for each field, as
+``ours.label``. A column of the table may have one of these names. What is in the column then tells
+the two apart, and what could be either is refused. ``merged.base`` always is a value for ``base``:
+no column of a table has a dot in its name.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, Literal, TypeAlias, cast
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
-from lancewood.data.differing import Mask
 from lancewood.engine.base import as_reader, check_choice
-from lancewood.engine.rows import Ints
 from lancewood.errors import InvalidInputError
-from lancewood.expr import Predicate, parse_expression, parse_predicate
-from lancewood.jobs.merge.cell_rules import (
-    CellRule,
-    check_cells_named,
-    compiled,
-    given_as,
-    needed,
-    speaking,
-)
-from lancewood.jobs.merge.conflicts import CONFLICT, SIDES, Sides
-from lancewood.jobs.merge.decided_columns import (
-    TAKE,
-    names_decided,
-    that_decide,
-    told_apart,
-    value_columns,
-    without_listing,
-)
+from lancewood.jobs.merge.conflicts import COLUMNS, CONFLICT, KEY, KIND, KINDS, SIDES
+from lancewood.model.schema import ROW_ID
 
 Side: TypeAlias = Literal["ours", "theirs", "base"]
+
+
 Deletes: TypeAlias = Literal["win", "lose"]
+
+
 ColumnChoice: TypeAlias = Literal["ours", "theirs", "drop", "keep"]
 
+
 EACH = "*"
+
+
 DELETE = "delete"
-_TAKES = (*SIDES, DELETE)
+
+
+TAKES = (*SIDES, DELETE)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -157,7 +155,7 @@ def _as_decisions(data: Any) -> pa.Table:
         at = found.schema.get_field_index(name)
         found = found.set_column(at, name, _as_text(name, found.column(name)))
     _check_conflicts(found.column(CONFLICT))
-    _check_takes(found)
+    check_takes(found)
     _ = value_columns(found)
     return that_decide(found)
 
@@ -214,15 +212,15 @@ def _check_conflicts(names: Any) -> None:
         )
 
 
-def _check_takes(decisions: pa.Table) -> None:
+def check_takes(decisions: pa.Table) -> None:
     if TAKE not in decisions.schema.names:
         return
     takes = decisions.column(TAKE)
-    known = pc.or_(pc.is_in(takes, pa.array(_TAKES)), pc.is_null(takes))
+    known = pc.or_(pc.is_in(takes, pa.array(TAKES)), pc.is_null(takes))
     bad = decisions.filter(pc.invert(known))
     if bad.num_rows:
         raise InvalidInputError(
-            f"take is one of {', '.join(map(repr, _TAKES))}, got "
+            f"take is one of {', '.join(map(repr, TAKES))}, got "
             f"{bad.column(TAKE)[0].as_py()!r} for conflict {bad.column(CONFLICT)[0].as_py()!r}"
         )
     deleted = decisions.filter(pc.fill_null(pc.equal(takes, DELETE), False))
@@ -241,145 +239,185 @@ def decided_names(resolve: Resolve) -> frozenset[str]:
     return frozenset() if resolve.decisions is None else names_decided(resolve.decisions)
 
 
-@dataclass(frozen=True, eq=False)
-class Found:
-    """The decisions on some conflicts."""
-
-    names: list[str]
-    """The conflicts that are decided."""
-    takes: tuple[tuple[str, Mask], ...]
-    """Conflicts that each word of ``take`` decides."""
-    values: Mapping[str, pa.Array]
-    """Given values by column, one for each conflict; null where none is given."""
+TAKE = "take"
 
 
-class Rules:
-    """What a ``Resolve`` says, compiled for the columns of one table.
+_VALUE = "merged"
 
-    Raises InvalidInputError for columns that are not there, and for SQL that is wrong or whose
-    values can never be stored in their column. ``opaque`` columns can be given sides only; SQL for
-    ``"*"`` passes them over.
-    """
 
-    def __init__(self, resolve: Resolve, values: pa.Schema, opaque: Collection[str] = ()) -> None:
-        self._values, self._opaque = values, frozenset(opaque)
-        self._sides = pa.schema([(each, pa.struct(list(values))) for each in SIDES])
-        self.columns = self._column_rules(resolve.columns)
-        self.winner = None if resolve.winner is None else self._winner(resolve.winner)
-        self._decisions = None
-        if resolve.decisions is not None:
-            self._decisions = self._fitted(resolve.decisions)
+_WHOLE = (KEY, *SIDES)
+"""Shown as structs, or field by field."""
 
-    @property
-    def has_decisions(self) -> bool:
-        """Whether there are decisions on single conflicts."""
-        return self._decisions is not None
 
-    def decisions_on(self, names: pa.Array) -> Found:
-        """What is decided about conflicts of these names."""
-        assert self._decisions is not None
-        known = self._decisions
-        index = pc.index_in(names, value_set=known.column(CONFLICT).combine_chunks())
-        chosen = known.take(index).combine_chunks()
-        takes = []
-        if TAKE in known.schema.names:
-            said = chosen.column(TAKE)
-            takes = [(each, _mask(pc.fill_null(pc.equal(said, each), False))) for each in _TAKES]
-        given = value_columns(known).items()
-        values = {name: _one(chosen.column(column)) for name, column in given}
-        return Found(names.filter(index.is_valid()).to_pylist(), tuple(takes), values)
+_SHOWN = (KIND, ROW_ID, COLUMNS, *_WHOLE)
 
-    def wins(self, sides: Sides, rows: Ints) -> Mask:
-        """Whether theirs wins, for some of the rows."""
-        assert self.winner is not None
-        return _mask(self.winner.mask(needed(self.winner, sides, rows)))
 
-    def _column_rules(self, given: Mapping[str, str]) -> dict[str, str | CellRule]:
-        """The rule for each column that has one: a side, or what is computed."""
-        for name in given:
-            if name != EACH:
-                self._check_column(name, "columns")
-        found: dict[str, str | CellRule] = {}
-        for name in (*self._values.names, *sorted(self._opaque)):
-            own = given.get(name)
-            text = given.get(EACH) if own is None else own
-            if text is None:
-                continue
-            if text in SIDES:
-                found[name] = text
-            elif name not in self._opaque:
-                found[name] = self._cell_rule(name, text, is_each=own is None)
-            elif own is not None:
-                raise InvalidInputError(
-                    f"column {name!r} holds blobs, which are not computed: its rule is 'ours', "
-                    f"'theirs' or 'base', got {text!r}",
-                    column=name,
-                )
-        return found
+def named_value(column: str) -> str:
+    """The name of a column of decisions that certainly gives values to ``column``."""
+    return f"{_VALUE}.{column}" if column in (CONFLICT, TAKE, *_SHOWN) else column
 
-    def _cell_rule(self, name: str, text: str, *, is_each: bool) -> CellRule:
-        field = self._values.field(name)
-        known = pa.schema([(each, field.type) for each in SIDES]) if is_each else self._sides
-        said = f"the rule {EACH!r} for column {name!r}" if is_each else f"the rule for {name!r}"
-        way_out = f"; give {name!r} a rule of its own" if is_each else ""
-        try:
-            expression = parse_expression(text, known)
-            if not is_each:
-                check_cells_named(expression, name)
-            return compiled(name, expression, field, is_each)
-        except InvalidInputError as cause:
+
+def value_columns(decisions: pa.Table) -> dict[str, str]:
+    """The columns of decisions that certainly give values, by the table's columns that they are
+    for."""
+    found: dict[str, str] = {}
+    for name in decisions.schema.names:
+        if name in (CONFLICT, TAKE, *_SHOWN):
+            continue
+        column = name.removeprefix(f"{_VALUE}.")
+        if column in found:
             raise InvalidInputError(
-                f"{said}: {speaking(cause, name)}{way_out}", **{**cause.facts, "column": name}
-            ) from cause
-
-    def _winner(self, text: str) -> Predicate:
-        try:
-            predicate = parse_predicate(text, self._sides)
-            check_cells_named(predicate, "x")
-        except InvalidInputError as cause:
-            raise InvalidInputError(f"winner: {speaking(cause, 'x')}", **cause.facts) from cause
-        return predicate
-
-    def _check_column(self, name: str, of: str) -> None:
-        if name not in self._values.names and name not in self._opaque:
-            names = ", ".join((*self._values.names, *sorted(self._opaque)))
-            raise InvalidInputError(
-                f"{of} of resolve names {name!r}, which is no column of the merged table: they "
-                f"are {names}",
-                column=name,
+                f"decisions give values for {column!r} twice, as {found[column]!r} and {name!r}",
+                column=column,
             )
-
-    def _fitted(self, decisions: pa.Table) -> pa.Table:
-        """The decisions, with values as the columns have them."""
-        opaque = [pa.field(each, pa.large_binary()) for each in sorted(self._opaque)]
-        decisions = told_apart(decisions, pa.schema([*self._values, *opaque]))
-        _check_takes(decisions)
-        for name, given in value_columns(decisions).items():
-            self._check_column(name, "decisions")
-            if name in self._opaque:
-                raise InvalidInputError(
-                    f"decisions give values for {name!r}, which holds blobs; take a side",
-                    column=name,
-                )
-            target = self._values.field(name).type
-            column = _one(decisions.column(given))
-            try:
-                made = given_as(column, target)
-            except InvalidInputError as cause:
-                raise InvalidInputError(
-                    f"decisions: column {name!r}: {cause.message}", column=name
-                ) from cause
-            at = decisions.schema.get_field_index(given)
-            decisions = decisions.set_column(at, pa.field(given, target), made)
-        return decisions
+        found[column] = name
+    return found
 
 
-def _one(column: Any) -> Any:
-    """A column as one array."""
-    if not isinstance(column, pa.ChunkedArray):
-        return column
-    return pa.concat_arrays([pa.nulls(0, column.type), *column.chunks])
+def without_listing(decisions: pa.Table) -> pa.Table:
+    """Decisions without the columns that show conflicts for certain, whatever the table is called:
+    ``ours.label`` and the like, and, where a whole list of conflicts came along, its columns."""
+    fields = [each.partition(".") for each in decisions.schema.names]
+    flat = [f"{whole}.{field}" for whole, dot, field in fields if dot and whole in _WHOLE]
+    listed = _listed_columns(decisions)
+    whole = [
+        name
+        for name in (() if listed is None else _present(decisions))
+        if _looks_shown(name, decisions.column(name), listed) <= {True}
+    ]
+    return decisions.drop_columns([*flat, *whole])
 
 
-def _mask(array: Any) -> Mask:
-    return np.asarray(_one(array).to_numpy(zero_copy_only=False), np.bool_)
+def told_apart(decisions: pa.Table, columns: pa.Schema) -> pa.Table:
+    """Decisions in which all columns but ``_conflict`` and ``take`` give values; ``columns`` are
+    those of the merged table.
+
+    Raises InvalidInputError for a column that may show the conflicts as well as give values.
+    """
+    for name in _present(decisions):
+        at = decisions.schema.get_field_index(name)
+        if name in columns.names and _gives_values(name, decisions.column(name), columns):
+            names = decisions.schema.names
+            decisions = decisions.rename_columns([*names[:at], named_value(name), *names[at + 1 :]])
+        else:
+            decisions = decisions.remove_column(at)
+    return that_decide(decisions)
+
+
+def that_decide(decisions: pa.Table) -> pa.Table:
+    """The rows with a side or a value."""
+    return decisions.filter(_any_valid(decisions, decisions.schema.names, len(decisions)))
+
+
+def names_decided(decisions: pa.Table) -> frozenset[str]:
+    """The conflicts that are decided, before it is known which columns the table has."""
+    certain = [
+        name
+        for name in _present(decisions)
+        if _looks_shown(name, decisions.column(name), None) == {False}
+    ]
+    certain += [TAKE] if TAKE in decisions.schema.names else []
+    names = [*certain, *value_columns(decisions).values()]
+    found = decisions.filter(_any_valid(decisions, names, len(decisions)))
+    return frozenset(found.column(CONFLICT).to_pylist())
+
+
+def _any_valid(decisions: pa.Table, names: Iterable[str], rows: int) -> Any:
+    valid = [decisions.column(name).is_valid() for name in names if name != CONFLICT]
+    return reduce(pc.or_, valid) if valid else pa.repeat(False, rows)
+
+
+def _present(decisions: pa.Table) -> list[str]:
+    return [name for name in _SHOWN if name in decisions.schema.names]
+
+
+def _listed_columns(decisions: pa.Table) -> set[str] | None:
+    """The columns of the table as a whole list of conflicts has them, alike on all sides; None if
+    it did not come along."""
+    names = decisions.schema.names
+    if KIND not in names or COLUMNS not in names:
+        return None
+    found = set[str]()
+    for side in SIDES:
+        flat = {each.removeprefix(f"{side}.") for each in names if each.startswith(f"{side}.")}
+        if not flat and side in names:
+            kind = decisions.schema.field(side).type
+            if pt.is_null(kind):  # no row has this side
+                continue
+            flat = {each.name for each in kind} if pt.is_struct(kind) else set()
+        if not flat or flat != (found or flat):
+            return None
+        found = flat
+    return found
+
+
+def _gives_values(name: str, column: Any, columns: pa.Schema) -> bool:
+    """Whether values are given to the table's column of that name; raises InvalidInputError if the
+    conflicts may be shown as well."""
+    looks = _looks_shown(name, column, columns.names)
+    if True not in looks:
+        return True
+    if looks == {True} and not _may_hold(columns.field(name).type, column.type):
+        return False
+    raise InvalidInputError(
+        f"column {name!r} of the decisions may be what conflicts are shown with, or values for the "
+        f"column {name!r} of the table: write values as {named_value(name)!r}, and leave "
+        f"{name!r} out, or as it was shown",
+        column=name,
+    )
+
+
+def _may_hold(target: pa.DataType, given: pa.DataType) -> bool:
+    """Whether a column may get values of a type that conflicts are shown with."""
+    target, given = _plain(target), _plain(given)
+    is_nested = pt.is_nested(target)
+    if pt.is_struct(given):
+        return bool(pt.is_struct(target))
+    if _is_text(given):  # a nested value may be written as JSON
+        return bool(is_nested or _is_text(target))
+    return bool(is_nested and pt.is_nested(given))
+
+
+def _looks_shown(name: str, column: Any, columns: Collection[str] | None) -> set[bool]:
+    """Whether the values in a column are as conflicts are shown with: for some, for others, or
+    both. ``columns`` are those of the table; None stands for any."""
+    if pt.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    column = column.drop_null()
+    if not len(column):
+        return set()
+    if name == ROW_ID:
+        return {True}
+    if name in _WHOLE and pt.is_struct(kind):
+        return {_are_columns((each.name for each in kind), columns)}
+    if name == COLUMNS and pt.is_list(kind):
+        parts = pc.list_flatten(column)
+        return {_are_columns(parts.to_pylist(), columns) if _is_text(parts.type) else False}
+    if not _is_text(kind):
+        return {False}
+    return {_is_shown_text(name, text, columns) for text in pc.unique(column).to_pylist()}
+
+
+def _is_shown_text(name: str, text: str, columns: Collection[str] | None) -> bool:
+    if name == KIND:
+        return text in KINDS
+    if name == COLUMNS:
+        return _are_columns(text.split(", ") if text else (), columns)
+    is_object = text.startswith("{") and text.endswith("}")
+    return is_object and (columns is None or any(each in text for each in columns))
+
+
+def _are_columns(names: Iterable[str | None], columns: Collection[str] | None) -> bool:
+    """Whether these are columns of the table, or fields in them as a key may have them."""
+    if columns is None:
+        return True
+    return all(each is not None and each.partition(".")[0] in columns for each in names)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pt.is_dictionary(kind) else kind
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind))

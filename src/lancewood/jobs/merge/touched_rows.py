@@ -1,9 +1,12 @@
-"""Which rows of three states meet: those that theirs changed since the base, and what ours made of
-the same ones.
+"""Which rows theirs changed since the base, and what ours made of the same rows.
 
 Only what theirs changed is looked at. Where ours left a row alone, theirs is taken without a look
 at its values; so it goes where theirs deleted one. Rows that both may have changed are read by
 tasks, at all three places. Reads deletion files and sequences, never a column.
+
+Where both sides have the same rows of the base in one fragment, and wrote different columns of it
+anew, the files of both go together without reading a row: a graft. That is how two sides meet that
+each add a column.
 
 After criss-cross merges there are several bases. Rows that differ between them are read as well, at
 every base, because none of the bases alone says what they were.
@@ -12,7 +15,7 @@ every base, because none of the bases alone says what they were.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -27,20 +30,29 @@ from lancewood.engine.comparing import (
     Comparison,
     IdRange,
     Part,
+    Places,
     State,
     id_ranges,
 )
 from lancewood.engine.rows import Ids, Ints, LiveRows, RowFacts, cut_at, distinct
 from lancewood.engine.snapshot import Snapshot
-from lancewood.jobs.merge.compared import changes_rows, comparing
+from lancewood.jobs.merge.merged_columns import changes_rows, comparing, is_new
 from lancewood.model.ids import FieldId, FragmentId
 from lancewood.model.segments import expand
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
+
+
 _Chosen: TypeAlias = npt.NDArray[Any] | slice
+
+
 _KEPT, _INSERTED, _DELETED, _DOUBTFUL = range(4)
 """What a side made of a row, as far as it is known without its values."""
+
+
 _NO_IDS: Ids = np.empty(0, np.uint64)
+
+
 NOWHERE = -1
 """The fragment of a row that a state does not have."""
 
@@ -191,7 +203,7 @@ class Met:
     settled: int = 0
     """Number of pairs with one key that were decided; rows that lost it are in ``asked``."""
     grafts: tuple[Graft, ...] = ()
-    """Fragments of ours that get columns of theirs; see ``grafting``."""
+    """Fragments of ours that get columns of theirs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -446,3 +458,75 @@ def _placed(rows: LiveRows, at: Ints, firsts: Ids) -> Placed:
     """Where stretches begin that lie within those at these positions."""
     skipped = (firsts - rows.firsts[at]).astype(np.int64)
     return Placed(rows.fragments[at], rows.offsets[at] + skipped)
+
+
+_Column: TypeAlias = tuple[bool, int | str]
+
+
+def with_grafts(met: Met, *, by_rows: bool) -> Met:
+    """Move rows of ``both`` that need not be read into ``grafts``. If both sides may not change one
+    row (``by_rows``), only those to which a side did no more than add columns."""
+    theirs, ours = met.both_in
+    chosen = np.flatnonzero((theirs != NOWHERE) & (ours != NOWHERE))
+    if not len(chosen):
+        return met
+    both, count = met.both, len(met.sides[1].doubts)
+    pairs = theirs[chosen] * count + ours[chosen]
+    together = [
+        pair
+        for pair in distinct(pairs).tolist()
+        if _go_together(met, *divmod(pair, count), by_rows=by_rows)
+    ]
+    chosen = chosen[np.isin(pairs, together)]
+    is_aligned = both.theirs.offsets[chosen] == both.ours.offsets[chosen]
+    grafts, rows = list[Graft](), list[Ints]()
+    for graft, at in _grafts(met, chosen[is_aligned]):
+        grafts.append(graft)
+        rows.append(at)
+    if not grafts:
+        return met
+    left = np.ones(len(both), np.bool_)
+    left[np.concatenate(rows)] = False
+    return replace(
+        met,
+        both=both.at(left),
+        both_in=(theirs[left], ours[left]),
+        grafts=tuple(grafts),
+    )
+
+
+def _go_together(met: Met, theirs: int, ours: int, *, by_rows: bool) -> bool:
+    """Whether two doubts have no column in common."""
+    there, here = met.sides[0].doubts[theirs].columns, met.sides[1].doubts[ours].columns
+    if by_rows and not (all(map(is_new, there)) or all(map(is_new, here))):
+        return False
+    return {*map(_column, there)}.isdisjoint(map(_column, here))
+
+
+def _column(pair: ColumnPair) -> _Column:
+    return (True, pair.name) if is_new(pair) else (False, pair.before.id)
+
+
+def _grafts(met: Met, chosen: Ints) -> Iterator[tuple[Graft, Ints]]:
+    """The fragments of ours of which all rows that stay are among the chosen stretches."""
+    rows, (there, here) = met.both.at(chosen), met.states[:2]
+    touched = _rows_in(len(here.parts), (met.both, met.taken, met.gone))
+    for number, at in Places(*rows.ours).by_part():
+        sources = distinct(rows.theirs.parts[at])
+        doubts = distinct(met.both_in[0][chosen[at]])
+        ours, theirs = here.parts[number], there.parts[int(sources[0])]
+        live = ours.fragment.physical_rows - len(ours.facts.deleted)
+        is_whole = len(sources) == len(doubts) == 1 and touched[number] == live
+        if is_whole and ours.facts.row_ids == theirs.facts.row_ids:
+            columns = met.sides[0].doubts[int(doubts[0])].columns
+            count, changes = int(rows.counts[at].sum()), changes_rows(columns, here.snapshot)
+            yield Graft(ours.fragment.id, theirs.fragment.id, columns, count, changes), chosen[at]
+
+
+def _rows_in(parts: int, groups: Iterable[MetRows]) -> Ints:
+    """How many rows of each fragment of ours theirs touched: those that are not grafted leave."""
+    found = np.zeros(parts, np.int64)
+    for each in groups:
+        there = each.ours.there
+        np.add.at(found, each.ours.parts[there], each.counts[there])
+    return found

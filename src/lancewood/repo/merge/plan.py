@@ -33,7 +33,7 @@ from lancewood.engine.snapshot import (
 from lancewood.engine.versions import load_branch, versions_since
 from lancewood.errors import IncompatibleConflictError, LancewoodError, RetryableConflictError
 from lancewood.format.manifest import content_digest
-from lancewood.jobs.publish.work import Held, Work, load_work, load_work_onto
+from lancewood.jobs.publish.branch_work import Held, Work, load_work, load_work_onto
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.manifest import Manifest
 from lancewood.model.refs import BranchName, called
@@ -46,10 +46,14 @@ from lancewood.repo.writable import abandoned_head, working_location
 from lancewood.table.table import Table
 
 _DEEPEST = 100
+
+
 _CROSSED = (
     "the two were merged crosswise before, and which side took back what cannot be told; make a "
     "fresh branch of one side, and write there again what the other changed"
 )
+
+
 MADE_TWICE = (
     "both sides made a table of this name since they parted, and the two do not go together; "
     "remove() it on one side, and merge again"

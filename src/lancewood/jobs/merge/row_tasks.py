@@ -26,7 +26,6 @@ from lancewood.engine.schema import Path
 from lancewood.engine.snapshot import Snapshot
 from lancewood.format.schema import to_arrow_schema
 from lancewood.jobs.diffing.portions import Sending, SentFragments
-from lancewood.jobs.merge.bases import Bases
 from lancewood.jobs.merge.conflicts import (
     COLUMNS,
     KIND,
@@ -36,11 +35,12 @@ from lancewood.jobs.merge.conflicts import (
     SideRows,
     Sides,
 )
-from lancewood.jobs.merge.deciding import Decided, Deciding, Fate
-from lancewood.jobs.merge.meeting import Met, MetRows, Placed
-from lancewood.jobs.merge.resolving import Resolve
-from lancewood.jobs.merge.result_keys import ResultKeys, result_keys
-from lancewood.jobs.merge.sides import ReadRows, SideReader, fitting, opaque_cells, with_blobs
+from lancewood.jobs.merge.merge_bases import Bases
+from lancewood.jobs.merge.resolve import Resolve
+from lancewood.jobs.merge.row_resolver import Decided, Deciding, Fate
+from lancewood.jobs.merge.same_key_rows import ResultKeys, result_keys
+from lancewood.jobs.merge.side_rows import ReadRows, SideReader, fitting, opaque_cells, with_blobs
+from lancewood.jobs.merge.touched_rows import Met, MetRows, Placed
 from lancewood.jobs.merge_into.keys import Key
 from lancewood.jobs.rows.matching import MovingRows, read_moving, write_moved
 from lancewood.model.fragment import Fragment
@@ -49,6 +49,8 @@ from lancewood.model.segments import expand
 
 _MOST_STRETCHES = 1 << 16
 """Number of stretches in a portion: its message stays small however scattered the rows are."""
+
+
 _LEAST_ROWS = 8_192
 """Fewer rows are not worth a task of their own."""
 

@@ -31,14 +31,14 @@ from lancewood.errors import (
     RetryableConflictError,
     UnsupportedError,
 )
+from lancewood.jobs.compose.next_version import BRANCH_PROPERTY, BRANCH_VERSION_PROPERTY
 from lancewood.jobs.counts import Merged
 from lancewood.jobs.diffing.plan import nothing_before
 from lancewood.jobs.job import CommitOptions
-from lancewood.jobs.merge.bases import Bases
-from lancewood.jobs.merge.composing import Union
-from lancewood.jobs.merge.plan import Detect, Preparing, Uniting, state_name
-from lancewood.jobs.merge.resolving import Resolve
-from lancewood.jobs.publish.work import BRANCH_PROPERTY, BRANCH_VERSION_PROPERTY
+from lancewood.jobs.merge.merge_bases import Bases
+from lancewood.jobs.merge.merged_version import Union
+from lancewood.jobs.merge.resolve import Resolve
+from lancewood.jobs.merge.row_merge import Detect, Preparing, Uniting, state_name
 from lancewood.jobs.runner import Runner
 from lancewood.model.ids import Version
 from lancewood.model.lines import (

@@ -20,10 +20,12 @@ from lancewood.engine.comparing import BlobCells, Places, RowReader, State, cast
 from lancewood.engine.rows import Ints
 from lancewood.errors import MergeConflictError, UnsupportedError
 from lancewood.jobs.merge.conflicts import OpaqueCells, SideRows
-from lancewood.jobs.merge.meeting import Placed
+from lancewood.jobs.merge.touched_rows import Placed
 from lancewood.model.schema import Field
 
 _Codes: TypeAlias = npt.NDArray[np.int8]
+
+
 _MOST_BYTES = 32 << 20
 """Number of bytes of blobs in one batch at most, unless a single row has more."""
 

@@ -17,9 +17,9 @@ from pyroaring import BitMap
 
 from lancewood.engine.comparing import State
 from lancewood.engine.rows import Ints
-from lancewood.jobs.merge.deciding import Fate
-from lancewood.jobs.merge.meeting import NOWHERE, Graft, Met, MetRows, Placed
-from lancewood.jobs.merge.tasks import UnitedPortion, expanded
+from lancewood.jobs.merge.row_resolver import Fate
+from lancewood.jobs.merge.row_tasks import UnitedPortion, expanded
+from lancewood.jobs.merge.touched_rows import NOWHERE, Graft, Met, MetRows, Placed
 from lancewood.model.bitmap import bitmap_of
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId

@@ -2,10 +2,6 @@
 
 If the target restored a version from since the fork, what it took back counts as not having
 happened. Nothing is written: publishing commits the result (``publish``), a repository stages it.
-
-A version that adds or casts columns marks every row as changed. On the branch its transaction says
-so, but after publishing there is one transaction for everything. So if such versions came together
-with others, rows keep their mark from the fork unless their values really differ.
 """
 
 from __future__ import annotations
@@ -14,9 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from lancewood.engine.changes import RowChanges, find_changes
 from lancewood.engine.location import Location, default_file_root
 from lancewood.engine.rows import LiveRows, RowFacts, distinct, stretches_of
 from lancewood.engine.schema import related_columns
@@ -29,45 +23,34 @@ from lancewood.engine.versions import (
 )
 from lancewood.errors import FormatError, IncompatibleConflictError, NotFoundError
 from lancewood.format.manifest import content_digest
-from lancewood.jobs.publish.composing import Publication
-from lancewood.jobs.publish.copies import Copies
-from lancewood.jobs.publish.work import (
-    BRANCH_PROPERTY,
-    BRANCH_VERSION_PROPERTY,
+from lancewood.jobs.compose.files import Copies
+from lancewood.jobs.compose.next_version import BRANCH_PROPERTY, BRANCH_VERSION_PROPERTY
+from lancewood.jobs.publish.branch_work import (
     HELD_PROPERTY,
     Net,
     Work,
     check_restored,
     encode_held,
+    exact_marks,
     find_net,
+    has_exact_marks,
     is_head_same,
-    updated_at,
+    needs_exact_marks,
 )
+from lancewood.jobs.publish.publication import Publication
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
-from lancewood.model.ids import FragmentId, Version, is_detached
+from lancewood.model.ids import Version, is_detached
 from lancewood.model.lines import has_own_ids, held_by, line_of
 from lancewood.model.refs import called
-from lancewood.model.rowids import RowVersions
 from lancewood.model.transaction import (
     MARKS_PROPERTY,
-    Append,
-    CreateIndex,
-    Delete,
-    Merge,
-    Project,
-    ReserveFragments,
     Restore,
     Transaction,
-    UpdateBases,
-    UpdateConfig,
 )
 from lancewood.rules.features import check_open
 from lancewood.rules.lineage import recorded
 from lancewood.rules.three_way import same_fields
-
-_MARK_NOTHING_ELSE = (Append, Delete, CreateIndex, ReserveFragments, UpdateConfig, UpdateBases)
-"""Together with these, a single Merge is understood from its fragments, as on any table."""
 
 
 class LandedError(Exception):
@@ -280,62 +263,3 @@ def _taken_back(newest: Snapshot, seen: _Seen, fork: Version) -> Version | None:
         now
     )
     return version if is_same else None
-
-
-def needs_exact_marks(work: Work) -> bool:
-    """Whether the branch's marks would wrongly say that rows changed."""
-    if not work.head.manifest.has_stable_row_ids:
-        return False
-    kinds = [type(each.operation) for each in work.steps]
-    merges = kinds.count(Merge)
-    return merges > 1 or (
-        merges == 1 and any(each not in (Merge, *_MARK_NOTHING_ELSE) for each in kinds)
-    )
-
-
-def has_exact_marks(work: Work) -> bool:
-    """Whether the marks are right although the work may be recorded as a Merge: they were made
-    exact, or the schema changed without a Merge, which marks nothing."""
-    kinds = {type(each.operation) for each in work.steps}
-    return needs_exact_marks(work) or (Project in kinds and Merge not in kinds)
-
-
-def exact_marks(work: Work, net: Net) -> dict[FragmentId, RowVersions]:
-    """The versions that really changed rows last, for each new or changed fragment."""
-    changes = find_changes(work.first, work.head)
-    real = _real_rows(changes)
-    found = {}
-    for each in (*net.added, *(pair.now for pair in net.changed)):
-        found[each.id] = _marks(each, real.get(each.id), changes.since.rows, work.fork)
-    then = {pair.now.id: pair.then for pair in net.changed}
-    seen = {each.id for each in changes.until.fragments}
-    for number, before in then.items():
-        if number not in seen:  # the same rows with the same values
-            found[number] = updated_at(before)
-    return found
-
-
-def _real_rows(changes: RowChanges) -> dict[FragmentId, npt.NDArray[np.int64]]:
-    """The offsets of inserted and really changed rows, by fragment."""
-    found: dict[FragmentId, npt.NDArray[np.int64]] = {}
-    for part in (changes.inserted, changes.updated):
-        for at, offsets in part.by_fragment():
-            number = changes.until.fragments[at].id
-            known = found.get(number, np.empty(0, np.int64))
-            found[number] = np.concatenate((known, offsets))
-    return found
-
-
-def _marks(
-    fragment: Fragment, real: npt.NDArray[np.int64] | None, before: LiveRows, fork: int
-) -> RowVersions:
-    marks = updated_at(fragment).to_numpy().copy()
-    doubtful = marks > np.uint64(fork)
-    if real is not None:
-        doubtful[real] = False
-    ids = fragment.row_ids
-    assert ids is not None, "asked of a table without stable row ids"
-    offsets = np.flatnonzero(doubtful)
-    at = before.find(ids.values_at(offsets))
-    marks[offsets[at >= 0]] = before.updated[at[at >= 0]]
-    return RowVersions.from_values(marks)

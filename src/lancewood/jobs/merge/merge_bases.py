@@ -14,7 +14,11 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+
+
 U = TypeVar("U")
+
+
 _MOST_STATES = 128
 """Number of states from which on no more is looked for below bases."""
 

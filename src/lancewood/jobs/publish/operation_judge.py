@@ -12,7 +12,14 @@ from pyroaring import BitMap
 
 from lancewood.errors import ConflictError, IncompatibleConflictError, RetryableConflictError
 from lancewood.jobs.merge_into.keys import primary_key
-from lancewood.jobs.publish.work import BranchStep, Held, Work, held_in, in_common, only_marks
+from lancewood.jobs.publish.branch_work import (
+    BranchStep,
+    Held,
+    Work,
+    held_in,
+    in_common,
+    only_marks,
+)
 from lancewood.model.ids import FieldId, FragmentId, Version
 from lancewood.model.refs import called
 from lancewood.model.transaction import (

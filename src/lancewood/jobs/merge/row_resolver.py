@@ -23,7 +23,7 @@ from lancewood.data.differing import Mask, differing
 from lancewood.engine.rows import Ints, nameless
 from lancewood.engine.schema import Path
 from lancewood.errors import InvalidInputError
-from lancewood.jobs.merge.cell_rules import CellRule, GivenCells
+from lancewood.jobs.merge.compiled_rules import CellRule, GivenCells, Rules
 from lancewood.jobs.merge.conflicts import (
     DELETE_UPDATE,
     INSERT_INSERT,
@@ -37,13 +37,18 @@ from lancewood.jobs.merge.conflicts import (
     Sides,
     named_cells,
 )
-from lancewood.jobs.merge.resolving import DELETE, Resolve, Rules
+from lancewood.jobs.merge.resolve import DELETE, Resolve
 from lancewood.model.schema import ROW_ID
 
 Codes: TypeAlias = npt.NDArray[np.int8]
 
+
 _KINDS = pa.array([None, UPDATE_UPDATE, UPDATE_DELETE, DELETE_UPDATE, INSERT_INSERT])
+
+
 _FREE, _UPDATED, _DELETED_THERE, _DELETED_HERE, _INSERTED = range(5)
+
+
 _FROM_BASE, _FROM_OURS, _FROM_THEIRS, _GIVEN = range(len(SIDES) + 1)
 """Where a cell comes from: a side, or after those the values that were given for it."""
 

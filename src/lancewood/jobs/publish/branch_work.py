@@ -7,6 +7,10 @@ bytes; only those that differ are decoded.
 
 Publishing the same work twice would double rows, and no rule about operations can see that. So a
 version records which work it holds, as ranges of versions of branches, and is checked for it.
+
+A version that adds or casts columns marks every row as changed. On the branch its transaction says
+so, but after publishing there is one transaction for everything. So if such versions came together
+with others, rows keep their mark from the fork unless their values really differ.
 """
 
 from __future__ import annotations
@@ -15,8 +19,16 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
+
+from lancewood.engine.changes import RowChanges, find_changes
+from lancewood.engine.rows import LiveRows
 from lancewood.engine.snapshot import Snapshot, branch_location, load_snapshot, main_location
-from lancewood.engine.versions import load_manifest, load_transaction_of
+from lancewood.engine.versions import (
+    load_manifest,
+    load_transaction_of,
+)
 from lancewood.engine.write import owns_its_space
 from lancewood.errors import (
     IncompatibleConflictError,
@@ -24,35 +36,41 @@ from lancewood.errors import (
     NotFoundError,
     UnsupportedError,
 )
+from lancewood.jobs.compose.next_version import (
+    BRANCH_PROPERTY,
+    BRANCH_VERSION_PROPERTY,
+    MARKS,
+    open_config,
+)
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId, Version, is_detached
-from lancewood.model.lines import LINE_KEY, MERGED_KEY, has_own_ids
+from lancewood.model.lines import has_own_ids
 from lancewood.model.manifest import Manifest, ManifestHead, decode_fragment
 from lancewood.model.refs import MAIN, BranchName, called
 from lancewood.model.rowids import FIRST_VERSION, RowVersions
-from lancewood.model.table_config import EXCLUSIVE_KEY, MANIFEST_STORE_KEY, PUBLISHED_KEY, RESET_KEY
 from lancewood.model.transaction import (
+    Append,
     Clone,
+    CreateIndex,
+    Delete,
+    Merge,
     MissingTransaction,
     Operation,
+    Project,
+    ReserveFragments,
     Restore,
     Transaction,
     UnknownOperation,
+    UpdateBases,
     UpdateConfig,
 )
 from lancewood.rules.three_way import same_fields
 
-BRANCH_PROPERTY = "lancewood.branch"
-BRANCH_VERSION_PROPERTY = "lancewood.branch_version"
-"""Where the work of a version of the target comes from, for people."""
 HELD_PROPERTY = "lancewood.holds"
 """All work that a version holds, for later checks: ``exp:5-7@0b1c… dev:9-12``."""
+
+
 _is_range = re.compile(r"([^\s:]+):(\d{1,20})-(\d{1,20})(?:@(\S+))?").fullmatch
-MARKS = frozenset(
-    {PUBLISHED_KEY, RESET_KEY, EXCLUSIVE_KEY, MANIFEST_STORE_KEY, LINE_KEY, MERGED_KEY}
-)
-"""Configuration keys of the branch alone: who may write to it, where it was reset, and what it
-holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,6 +403,64 @@ def is_head_same(first: ManifestHead, head: ManifestHead) -> bool:
     )
 
 
-def open_config(head: ManifestHead) -> dict[str, str]:
-    """The configuration without the marks, which belong to the branch alone."""
-    return {key: value for key, value in head.config.items() if key not in MARKS}
+_MARK_NOTHING_ELSE = (Append, Delete, CreateIndex, ReserveFragments, UpdateConfig, UpdateBases)
+"""Together with these, a single Merge is understood from its fragments, as on any table."""
+
+
+def needs_exact_marks(work: Work) -> bool:
+    """Whether the branch's marks would wrongly say that rows changed."""
+    if not work.head.manifest.has_stable_row_ids:
+        return False
+    kinds = [type(each.operation) for each in work.steps]
+    merges = kinds.count(Merge)
+    return merges > 1 or (
+        merges == 1 and any(each not in (Merge, *_MARK_NOTHING_ELSE) for each in kinds)
+    )
+
+
+def has_exact_marks(work: Work) -> bool:
+    """Whether the marks are right although the work may be recorded as a Merge: they were made
+    exact, or the schema changed without a Merge, which marks nothing."""
+    kinds = {type(each.operation) for each in work.steps}
+    return needs_exact_marks(work) or (Project in kinds and Merge not in kinds)
+
+
+def exact_marks(work: Work, net: Net) -> dict[FragmentId, RowVersions]:
+    """The versions that really changed rows last, for each new or changed fragment."""
+    changes = find_changes(work.first, work.head)
+    real = _real_rows(changes)
+    found = {}
+    for each in (*net.added, *(pair.now for pair in net.changed)):
+        found[each.id] = _marks(each, real.get(each.id), changes.since.rows, work.fork)
+    then = {pair.now.id: pair.then for pair in net.changed}
+    seen = {each.id for each in changes.until.fragments}
+    for number, before in then.items():
+        if number not in seen:  # the same rows with the same values
+            found[number] = updated_at(before)
+    return found
+
+
+def _real_rows(changes: RowChanges) -> dict[FragmentId, npt.NDArray[np.int64]]:
+    """The offsets of inserted and really changed rows, by fragment."""
+    found: dict[FragmentId, npt.NDArray[np.int64]] = {}
+    for part in (changes.inserted, changes.updated):
+        for at, offsets in part.by_fragment():
+            number = changes.until.fragments[at].id
+            known = found.get(number, np.empty(0, np.int64))
+            found[number] = np.concatenate((known, offsets))
+    return found
+
+
+def _marks(
+    fragment: Fragment, real: npt.NDArray[np.int64] | None, before: LiveRows, fork: int
+) -> RowVersions:
+    marks = updated_at(fragment).to_numpy().copy()
+    doubtful = marks > np.uint64(fork)
+    if real is not None:
+        doubtful[real] = False
+    ids = fragment.row_ids
+    assert ids is not None, "asked of a table without stable row ids"
+    offsets = np.flatnonzero(doubtful)
+    at = before.find(ids.values_at(offsets))
+    marks[offsets[at >= 0]] = before.updated[at[at >= 0]]
+    return RowVersions.from_values(marks)
