@@ -38,13 +38,11 @@ from lancewood.engine.rows import plan_scan
 from lancewood.spark import read
 from lancewood.spark.abilities import SOURCES, release_here, release_of
 from lancewood.spark.columnar import door, why_closed
-from lancewood.spark.columnar.door import SETTING, VARIABLE
-from lancewood.spark.columnar.planned import PythonCommand
-from lancewood.spark.columnar.slow_way import LINE
+from lancewood.spark.columnar.door import LINE, SETTING, VARIABLE
+from lancewood.spark.columnar.protocol import PythonCommand
 from lancewood.spark.java import find_java
 from lancewood.spark.reading import plan as planning
-from lancewood.spark.reading.columnar_read import columnar_read
-from lancewood.spark.reading.plan import plan_read
+from lancewood.spark.reading.plan import columnar_read, plan_read
 
 pytestmark = [
     pytest.mark.spark,
@@ -569,11 +567,11 @@ def test_a_plan_that_java_does_not_understand_keeps_no_worker(
 
 
 UNREADABLE = """
-from lancewood.spark.columnar import planned
+from lancewood.spark.columnar import protocol
 
-encode = planned.PlannedRead.encode
-planned.PlannedRead.encode = lambda read, python: encode(
-    planned.PlannedRead(**{**read.__dict__, "schema": "no JSON"}), python
+encode = protocol.PlannedRead.encode
+protocol.PlannedRead.encode = lambda read, python: encode(
+    protocol.PlannedRead(**{**read.__dict__, "schema": "no JSON"}), python
 )
 """
 

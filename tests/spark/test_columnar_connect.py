@@ -21,9 +21,8 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from lancewood.spark import read
 from lancewood.spark.columnar import jar, why_closed
-from lancewood.spark.columnar.door import SETTING, VARIABLE
-from lancewood.spark.columnar.over_connect import _first_read
-from lancewood.spark.columnar.planned import SOURCE, PythonCommand
+from lancewood.spark.columnar.door import SETTING, VARIABLE, _first_read
+from lancewood.spark.columnar.protocol import SOURCE, PythonCommand
 
 pytestmark = [
     pytest.mark.spark,

@@ -10,7 +10,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.spark import metadata
-from lancewood.spark.source.metadata_tables import METADATA_SCHEMAS
+from lancewood.spark.source.metadata import METADATA_SCHEMAS
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 

@@ -106,7 +106,7 @@ def test_a_commit_that_spark_did_not_learn_of_is_not_made_twice(spark: Any, tmp_
 def crashing_source(flag: str) -> Any:
     """``format("lance")`` whose commits raise after they landed, as long as a file is there."""
     from lancewood.spark.source.lance_source import LanceSource
-    from lancewood.spark.source.stream_writer import LanceStreamWriter
+    from lancewood.spark.source.streams import LanceStreamWriter
 
     class CrashingWriter(LanceStreamWriter):  # type: ignore[misc]
         def commit(self, messages: Any, batchId: int) -> None:

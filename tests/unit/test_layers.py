@@ -88,7 +88,7 @@ INNER_ROOMS = {
         "merge_into": "reading running types writing",
         "diffing": "reading merge_into types",
         "streaming": "reading types",
-        "source": "columnar reading streaming types writing",
+        "source": "columnar reading running streaming types writing",
         "dialect": "columns diffing merge_into reading running types writing",
     },
     "items": {"plain": "", "spark": "plain"},

@@ -40,7 +40,7 @@ from lancewood.external.base import ManifestStore
 from lancewood.jobs.job import pack_fragments
 from lancewood.model.fragment import Fragment
 from lancewood.model.manifest import Manifest
-from lancewood.spark.opening import opened
+from lancewood.spark.reading.read import opened
 from lancewood.spark.reading.task import sized
 from lancewood.spark.runner import SparkRunner
 from lancewood.spark.tasks import check_running, keep_loaded

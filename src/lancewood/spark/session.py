@@ -1,7 +1,13 @@
-"""A Spark session that works from pip alone: with a Java, with this Python, and quietly.
+"""A Spark session that works from pip alone: with a Java, with this Python, quietly, and keeping
+secrets.
 
 Knows which settings Lancewood advises, and what a client of Spark Connect may set. Knows nothing
 of tables, and does not stop a session: that is its owner's to do.
+
+Spark writes options of sources into plans and event logs, over Connect whole requests, and its
+settings, too. It hides a value by a pattern for names, and for whole texts by one that finds what
+is to be cut out. Spark tries a pattern for names on values as well, so ours has whole words only:
+``/data/monkeys.lance`` is to be seen. Java understands these patterns as Python does.
 """
 
 from __future__ import annotations
@@ -12,7 +18,7 @@ import socket
 import subprocess
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
@@ -21,13 +27,36 @@ from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.spark.abilities import BOUNDED_BATCHES, CONNECT, release_here, require
 from lancewood.spark.columnar import prepare
 from lancewood.spark.java import find_java
-from lancewood.spark.redaction import OF_SETTINGS, hide_secrets
 from lancewood.spark.tasks import is_connect
 from lancewood.spark.writing.work import ADVISED_BYTES, BYTES, ROWS
+from lancewood.store.options import SECRET_WORDS
 from lancewood.version import how_to_install
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_JSON_OPTIONS = ("basestorageoptions", "manifeststore")
+"""Options of ``format("lance")`` whose values may have secrets inside."""
+_WORDS = rf"(?:{'|'.join((*SECRET_WORDS, *_JSON_OPTIONS))})s?(?![a-z-])"
+NAMES = rf"(?i:(?<![a-z]){_WORDS})"
+"""Finds the name of a secret, whatever stands before it: ``storage.account_key``."""
+_SAID = r"""[\w.-]*[\\`"']{0,4}\s*(?:value:|[=:]|->)?\s*\\*"""
+_QUOTED = r"""(?:"[^"\\]*(?:\\.[^"\\]*)*|'[^'\\]*(?:\\[^'][^'\\]*)*)"""
+TEXTS = rf'(?i:(?<![a-z])(?!key: "){_WORDS}{_SAID}{_QUOTED})'
+"""Finds such a name with its value, in the text of a request or of SQL: ``key: "account_key" value:
+"…"``, ``account_key '…'``. What a request calls ``key`` is the name that follows."""
+OF_SETTINGS = f"(?i:secret|password|token|access[.]?key)|{NAMES}"
+"""For ``spark.redaction.regex``: what Spark hides anyway, and ours."""
+_OF_SQL = {"spark.sql.redaction.options.regex": NAMES, "spark.sql.redaction.string.regex": TEXTS}
+
+
+def hide_secrets(running: Any, given: Container[str]) -> None:
+    """Have a session hide them besides what it hides already; a pattern that is ``given`` stays."""
+    for name, pattern in _OF_SQL.items():
+        found = running.conf.get(name, None)
+        if name not in given and pattern not in (found or ""):
+            running.conf.set(name, f"{found}|{pattern}" if found else pattern)
+
 
 Setting: TypeAlias = str | int | float | bool
 

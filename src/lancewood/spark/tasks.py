@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from lancewood.errors import InvalidInputError
 from lancewood.spark.abilities import ARROW_FRAMES, PLACING, release_here, release_of
-from lancewood.spark.sentence_first import sentence_first
+from lancewood.spark.running.failures import sentence_first
 from lancewood.spark.types import handed_over
 
 if TYPE_CHECKING:

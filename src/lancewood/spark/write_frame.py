@@ -32,7 +32,7 @@ from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.merge_into.source import Choices, Matched, NotMatched, NotMatchedBySource
 from lancewood.jobs.rows.updating import Rewriting
 from lancewood.spark.merge_into.merge import FrameMerge
-from lancewood.spark.opening import snapshot_in
+from lancewood.spark.reading.read import snapshot_in
 from lancewood.spark.runner import runner
 from lancewood.spark.writing.job import WriteJob
 from lancewood.spark.writing.work import (

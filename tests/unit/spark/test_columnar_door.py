@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lancewood.spark.columnar import over_connect
+from lancewood.spark.columnar import door
 from lancewood.spark.columnar.door import SETTING, VARIABLE, prepare, why_closed
 from lancewood.spark.columnar.jar import ClosedError
 
@@ -53,4 +53,4 @@ def test_an_untried_system_has_one_only_if_it_is_asked_for(monkeypatch: pytest.M
 
 def test_a_client_without_the_classes_of_its_server_has_none() -> None:
     with pytest.raises(ClosedError, match=r"no Spark 9\.9\.9 .*to compile"):
-        over_connect._jar("9.9.9")
+        door._jar_over_connect("9.9.9")

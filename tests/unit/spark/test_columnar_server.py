@@ -15,7 +15,7 @@ import pytest
 
 from lancewood.spark.columnar import protocol
 from lancewood.spark.columnar.jar import mark
-from lancewood.spark.columnar.server import READY, SECRET
+from lancewood.spark.worker_server import READY, SECRET
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 

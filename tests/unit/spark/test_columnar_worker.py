@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from lancewood.errors import NotFoundError
-from lancewood.spark.columnar import memory, protocol
+from lancewood.spark.columnar import protocol, worker
 from lancewood.spark.columnar.worker import Worker
 
 SCHEMA = pa.schema([pa.field("n", pa.int64())])
@@ -166,7 +166,7 @@ def test_a_batch_of_which_two_cannot_be_mapped_is_mapped_alone(
     java: Java, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     java.to_offers = protocol.MAPPED
-    monkeypatch.setattr(memory, "_MOST", most := 12 << 20)
+    monkeypatch.setattr(worker, "_MOST", most := 12 << 20)
     work, rows = pickle.dumps(Rows(7)), [b"1", b"1000000", b"1200000", b"2", b"3"]
     answer = java.read(work, *rows)
     assert (len(answer.numbers), answer.error) == (sum(map(int, rows)), None)

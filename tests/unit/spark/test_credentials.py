@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
-from lancewood.spark.source.credentials import credentials_file, with_credentials
-from lancewood.spark.source.options import SourceOptions, parse_options
+from lancewood.spark.source.options import (
+    SourceOptions,
+    credentials_file,
+    parse_options,
+    with_credentials,
+)
 
 SETS = """
 [lake]

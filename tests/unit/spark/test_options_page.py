@@ -28,7 +28,7 @@ from lancewood.spark import (
 )
 from lancewood.spark.session import ADVISED, ADVISED_LOCALLY
 from lancewood.spark.source import options as source
-from lancewood.spark.source.metadata_tables import METADATA_SCHEMAS
+from lancewood.spark.source.metadata import METADATA_SCHEMAS
 from lancewood.spark.source.options import SourceOptions, parse_options
 from lancewood.spark.streaming.options import StreamOptions
 from lancewood.spark.types import spark_schema

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lancewood.spark.redaction import NAMES, OF_SETTINGS, TEXTS, hide_secrets
+from lancewood.spark.session import NAMES, OF_SETTINGS, TEXTS, hide_secrets
 from lancewood.store.options import is_secret
 
 KNOWN = (

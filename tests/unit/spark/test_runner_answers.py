@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
+from lancewood.spark.runner import _Delivery, _Letters, post
 from lancewood.spark.running import answers
 from lancewood.spark.running.answers import (
     Shared,
@@ -20,7 +21,6 @@ from lancewood.spark.running.answers import (
     dumps,
     result_of,
 )
-from lancewood.spark.running.arriving import _Delivery, _Letters, post
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 

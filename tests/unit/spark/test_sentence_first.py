@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from lancewood.errors import LancewoodError, NotFoundError, StorageError
-from lancewood.spark.running.failures import our_error
-from lancewood.spark.sentence_first import sentence_first, telling_sentence_first
+from lancewood.spark.running.failures import our_error, sentence_first, telling_sentence_first
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 

@@ -14,7 +14,7 @@ import lancewood as lw
 from lancewood.errors import FormatError, InvalidInputError
 from lancewood.proto import table_pb2
 from lancewood.spark.source import metadata
-from lancewood.spark.source.metadata_tables import METADATA_SCHEMAS
+from lancewood.spark.source.metadata import METADATA_SCHEMAS
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lancewood.errors import InvalidInputError
 from lancewood.model.ids import Version
-from lancewood.spark.streaming.offsets import Offset, Origin, beginning, decode_offset
+from lancewood.spark.streaming.history import Offset, Origin, beginning, decode_offset
 from lancewood.spark.streaming.options import OnChange, StreamOptions
 
 GOOD = {"version": 12, "index": 3, "after": "ab-c", "origin": 7, "whole": True}

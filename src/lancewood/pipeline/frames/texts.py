@@ -41,7 +41,7 @@ from lancewood.pipeline.frames.line_records import (
 )
 from lancewood.pipeline.frames.refusals import spark_errors
 from lancewood.spark.tasks import is_connect
-from lancewood.spark.types.new_table import arrow_schema
+from lancewood.spark.types.schemas import arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -32,7 +32,7 @@ from lancewood.pipeline.report.facts import Listener, Silence, TargetFacts
 from lancewood.spark.columns.fill import fill_columns
 from lancewood.spark.runner import SparkRunner
 from lancewood.spark.types import spark_schema
-from lancewood.spark.types.new_table import arrow_schema
+from lancewood.spark.types.schemas import arrow_schema
 from lancewood.spark.write_frame import write
 from lancewood.spark.writing.work import Written
 from lancewood.table import files_added

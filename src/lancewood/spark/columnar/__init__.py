@@ -6,9 +6,14 @@ batches over. Reads no table: what a worker does for a request is given to it.
 
 from __future__ import annotations
 
-from lancewood.spark.columnar.door import planned_frame, prepare, why_closed, why_not_tried
-from lancewood.spark.columnar.planned import ColumnReference, PlannedRead
-from lancewood.spark.columnar.slow_way import say_once
+from lancewood.spark.columnar.door import (
+    planned_frame,
+    prepare,
+    say_once,
+    why_closed,
+    why_not_tried,
+)
+from lancewood.spark.columnar.protocol import ColumnReference, PlannedRead
 
 __all__ = [
     "ColumnReference",

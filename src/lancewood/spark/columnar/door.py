@@ -2,25 +2,50 @@
 
 The jar is brought into a session once: where its classes are looked up on the driver, and to the
 executors. Where that cannot be done there is no door, and the reason is kept for people to read.
-A session of Spark Connect is another matter: see ``over_connect``.
+
+The Spark of a session of Spark Connect may be on another machine. The jar goes there as an artifact
+of the session, and so does each plan: a plan has storage options inside, is pickled, and a server
+may write requests down, which name it by its SHA-256 alone. The server keeps plans until the
+session ends. Which Python reads is the server's to say: a plan has nothing of this machine but
+where the table is. The jar is compiled here, by the Spark that is installed here, if that is the
+server's release. A first read of one row, of no table, goes all the way before anybody relies on
+the door.
+
+A session that Lancewood has never been asked about has no door: Spark finds the source in Python by
+itself, and plans its reads in processes that cannot bring Java classes to the driver. They say so
+in one line, once for each Spark, and what they print goes to the console of the driver. That it has
+been said, or need not be, is a file in the folder that Spark removes with its context: planning
+processes come and go, and know nothing of each other.
 """
 
 from __future__ import annotations
 
 import os
+import pickle
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
-from lancewood.spark.columnar.jar import ClosedError, compiled, jar_path, keep_jar, kept_jar
-from lancewood.spark.columnar.over_connect import frame_over_connect, open_over_connect
-from lancewood.spark.columnar.planned import SOURCE, PlannedRead, PythonCommand
-from lancewood.spark.columnar.slow_way import leave_mark
+import pyarrow as pa
+
+from lancewood.spark.columnar.jar import (
+    ClosedError,
+    compiled,
+    installed_jars,
+    jar_path,
+    java_with,
+    keep_jar,
+    kept_for,
+    kept_jar,
+)
+from lancewood.spark.columnar.protocol import SOURCE, PlannedRead, PythonCommand
+from lancewood.spark.java import look_for_java
 from lancewood.spark.tasks import is_connect
 
 if TYPE_CHECKING:
@@ -176,3 +201,107 @@ def _attach(spark: SparkSession, jar: Path) -> None:
 def python_of(context: Any) -> PythonCommand:
     """The Python of a session's workers."""
     return PythonCommand(context.pythonExec, dict(context.environment), context._python_includes)
+
+
+_SCHEMA = (
+    '{"type":"struct","fields":[{"name":"platform","type":"string","nullable":true,"metadata":{}}]}'
+)
+
+
+def frame_over_connect(spark: SparkSession, planned: PlannedRead) -> DataFrame:
+    """A planned read as a frame of a session with the door."""
+    client: Any = spark.client
+    digest = client.cache_artifact(planned.encode(PythonCommand()))
+    return spark.read.format(SOURCE).option("digest", digest).load()
+
+
+def open_over_connect(spark: SparkSession) -> str:
+    """Bring the door to a session, and give the system that its workers run on.
+
+    Raises ClosedError, and what Spark raises where something does not do there.
+    """
+    spark.addArtifacts(str(_jar_over_connect(spark.version)))
+    (answer,) = frame_over_connect(spark, _first_read()).collect()
+    return str(answer.platform)
+
+
+def _jar_over_connect(release: str) -> Path:
+    kept = kept_for(release, os.environ)
+    if kept is not None:
+        return kept
+    jars = installed_jars(release, os.environ)
+    java = look_for_java(os.environ, [])
+    if jars is None or java is None:
+        lacking = "Java" if jars is not None else f"Spark {release} (the package pyspark has it)"
+        raise ClosedError(
+            f"this machine has no {lacking} to compile its source for the server with"
+        )
+    with java_with(jars, java.executable) as gateway:
+        version = str(gateway.jvm.java.lang.System.getProperty("java.version"))
+        try:
+            classes = compiled(gateway)
+        except Exception as refused:  # its text is Java's, which ends below
+            told = str(refused).partition("\n\tat ")[0]
+            raise ClosedError(f"Spark {release} does not compile it: {told}") from None
+    return keep_jar(jar_path(release, version, os.environ), classes)
+
+
+class _Greeting:
+    """Work that reads nothing: one row, with the system that it is done on."""
+
+    reading = SimpleNamespace(schema=pa.schema({"platform": pa.string()}))
+
+    def narrowed(self, names: Sequence[str], where: str | None, limit: int | None) -> _Greeting:
+        return self
+
+    def portion(self, message: bytes) -> SimpleNamespace:
+        return SimpleNamespace(fragments=())
+
+    def rows(self, portion: SimpleNamespace) -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch([[sys.platform]], schema=self.reading.schema)
+
+
+def _first_read() -> PlannedRead:
+    return PlannedRead(
+        name="the columnar door",
+        schema=_SCHEMA,
+        work=pickle.dumps(_Greeting()),
+        messages=[b""],
+        rows=1,
+        is_counted=False,
+        pruned=0,
+        slots=1,
+        worthwhile=1,
+        most_condition=0,
+        widths={},
+        needed=(),
+        references={},
+    )
+
+
+_MARK = ".lancewood-columnar"
+LINE = (
+    'lancewood: format("lance") hands rows over one by one in this Spark session; call '
+    "lancewood.spark.session() once after the session is made, and reads go by columns, several "
+    "times as fast (LANCEWOOD_SPARK_COLUMNAR=0 in the environment keeps this line away)"
+)
+
+
+def say_once() -> None:
+    """Where Spark plans a read in Python: print the line, unless a mark says that it was said, or
+    that the session was asked whether it has the door. Elsewhere nothing is said."""
+    from pyspark import SparkFiles
+
+    folder = SparkFiles._root_directory if SparkFiles._is_running_on_worker else None
+    if folder is not None and leave_mark(folder):
+        print(LINE, file=sys.stderr, flush=True)
+
+
+def leave_mark(folder: str) -> bool:
+    """Leave it in the folder for files of a driver. False if there is one, or none can be left:
+    then there might be a line for every read."""
+    try:
+        with open(os.path.join(folder, _MARK), "x"):
+            return True
+    except OSError:
+        return False

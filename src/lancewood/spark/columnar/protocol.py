@@ -1,12 +1,17 @@
-"""The words between Java and a worker, and how numbers, texts and bytes travel; ``Protocol.java``
-has the same."""
+"""What Java and a worker say to each other: the words, how numbers, texts and bytes travel, and a
+planned read; ``Protocol.java`` and ``PlannedRead.java`` have the same.
+
+Everything that tasks need of a table is inside of the ``work`` and messages of a planned read,
+pickled, storage options included. Java looks into neither.
+"""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, BinaryIO
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, NamedTuple
 
 READ, PLAN = 1, 2
 """Requests."""
@@ -112,3 +117,88 @@ def many(values: Sequence[bytes]) -> bytes:
 def numbers(values: Mapping[str, float]) -> bytes:
     found = (text(name) + struct.pack(">d", value) for name, value in values.items())
     return integer(len(values)) + b"".join(found)
+
+
+SOURCE = "io.lancewood.spark.PlannedSource"
+"""The class that makes a frame of a planned read."""
+_SEPARATOR = "\n"
+
+
+class ColumnReference(NamedTuple):
+    """What a condition calls a column, or a field below one."""
+
+    sql: str
+    is_comparable: bool
+    """Whether values are compared with constants as Spark does; else they are null or not."""
+
+
+@dataclass(frozen=True)
+class PythonCommand:
+    """The Python of the workers. Without an executable it is the one that Spark takes itself."""
+
+    executable: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    includes: Sequence[str] = ()
+    """Names of files that were shipped to be imported."""
+
+    def encode(self) -> bytes:
+        return (
+            text(self.executable)
+            + texts(list(self.environment))
+            + texts(list(self.environment.values()))
+            + texts(self.includes)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedRead:
+    """One version of a table, cut into tasks."""
+
+    name: str
+    schema: str
+    """The type of its rows, as Spark's JSON."""
+    work: bytes = field(repr=False)
+    messages: Sequence[bytes] = field(repr=False)
+    rows: int | None
+    """The rows of all messages before any filter; None if unknown."""
+    is_counted: bool
+    """Whether ``rows`` is exactly the number of rows that come out."""
+    pruned: int
+    """The fragments that no message has, because none of their rows meets the condition."""
+    slots: int
+    worthwhile: int
+    """Bytes that make a task worth starting."""
+    most_condition: int
+    """Characters that Spark's conditions may have."""
+    widths: Mapping[str, float]
+    """Estimated bytes of each column in a row."""
+    needed: Sequence[str]
+    """The columns that are read whatever Spark selects."""
+    references: Mapping[tuple[str, ...], ColumnReference]
+    """The columns and fields that conditions may name."""
+
+    def encode(self, python: PythonCommand) -> bytes:
+        named = {_SEPARATOR.join(each): found for each, found in self.references.items()}
+        references = (
+            text(path) + text(found.sql) + flag(found.is_comparable)
+            for path, found in named.items()
+        )
+        return b"".join(
+            (
+                text(self.name),
+                text(self.schema),
+                some_bytes(self.work),
+                many(self.messages),
+                long(-1 if self.rows is None else self.rows),
+                flag(self.is_counted and self.rows is not None),
+                long(self.pruned),
+                integer(self.slots),
+                long(self.worthwhile),
+                integer(self.most_condition),
+                python.encode(),
+                numbers(self.widths),
+                texts(self.needed),
+                integer(len(named)),
+                *references,
+            )
+        )

@@ -50,9 +50,8 @@ from lancewood.spark.columns.expressions import (
     hidden_fields,
 )
 from lancewood.spark.reading.task import sized
-from lancewood.spark.runner import SparkRunner
+from lancewood.spark.runner import Answering, SparkRunner
 from lancewood.spark.running.answers import Shared, answered, as_rows, dumps, loads
-from lancewood.spark.running.arriving import Answering
 from lancewood.spark.tasks import Spread, keep_loaded, messages_of
 from lancewood.spark.types import Reading, Writing
 from lancewood.spark.writing.work import (

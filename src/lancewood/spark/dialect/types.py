@@ -13,7 +13,7 @@ import pyarrow as pa
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.spark.dialect.settings import Settings
 from lancewood.spark.dialect.text import parse_fragment
-from lancewood.spark.kinds import (
+from lancewood.spark.types.schemas import (
     BIGINT,
     BINARY,
     BOOLEAN,

@@ -22,9 +22,8 @@ from lancewood.jobs.merge_into.keys import Key
 from lancewood.spark.merge_into.keys import ADDRESSES, code_names, coded_ddl
 from lancewood.spark.merge_into.planning import ChangeTasks
 from lancewood.spark.merge_into.task_rows import SOURCE, TARGET, TaskRows, answer_with_rows
-from lancewood.spark.runner import last_attempt
+from lancewood.spark.runner import Arriving, all_in_order, last_attempt
 from lancewood.spark.running.answers import Shared
-from lancewood.spark.running.arriving import Arriving, all_in_order
 from lancewood.spark.running.failures import as_our_error
 from lancewood.spark.tasks import MESSAGE, TASK, arrow_of, frame_of, placed, slots, spread
 

@@ -9,11 +9,16 @@ plan for 100,000 fragments of one file each takes 3 MB.
 Tasks are cut by the estimated width of a row in memory, of the columns that are read. Types give
 most of it; of texts, bytes and lists the statistics of a data file tell what they take. A cut is a
 number of fragments: 3.5 is the middle of the fourth.
+
+The columnar door takes a plan with what Spark may push into it. Spark's conditions are only about
+columns of which our SQL and Spark think alike: plain values, and not those that have another form
+in Spark, such as bfloat16, nor bytes and times.
 """
 
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,17 +27,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.types as pt
 
 from lancewood.data.wanted import is_fixed_width, value_width
 from lancewood.engine.rows import RowFacts, ScanPlan, ScanRequest, column_widths
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import FormatError, InvalidInputError, LancewoodError, UnsupportedError
+from lancewood.expr import MAX_LENGTH
 from lancewood.jobs.job import TASKS_PER_SLOT
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.manifest import decode_fragment
-from lancewood.model.schema import ROW_ADDRESS, SYSTEM_COLUMNS
+from lancewood.model.schema import EXTENSION_NAME, ROW_ADDRESS, SYSTEM_COLUMNS
 from lancewood.model.segments import MAX_ROWS
+from lancewood.spark.columnar import ColumnReference, PlannedRead
 from lancewood.spark.reading.task import ReadWork, TablePortion
 from lancewood.spark.types import Reading
 
@@ -364,3 +373,70 @@ def _with_small_messages(cuts: Floats, held: Ints) -> Floats:
             at = max(at + 1, full)
             more.append(at)
     return np.union1d(cuts, np.array(more, float))
+
+
+_COMPARED = (
+    pt.is_boolean,
+    pt.is_integer,
+    pt.is_floating,
+    pt.is_decimal128,
+    pt.is_string,
+    pt.is_large_string,
+    pt.is_date32,
+    pt.is_timestamp,
+)
+_ROOM = 1_000
+"""Characters that joining conditions takes."""
+
+
+def columnar_read(plan: ReadPlan, scan: ScanPlan, slots: int) -> PlannedRead:
+    """What the door needs to know of a plan, for a Spark that runs ``slots`` tasks at once."""
+    rows = plan.rows
+    own = scan.request.where or ""
+    return PlannedRead(
+        name=plan.work.name,
+        schema=plan.spark.json(),
+        work=pickle.dumps(plan.work),
+        messages=plan.messages,
+        rows=rows,
+        is_counted=scan.predicate is None and plan.limit is None,
+        pruned=plan.pruned,
+        slots=slots,
+        worthwhile=LEAST,
+        most_condition=max(0, MAX_LENGTH - _ROOM - len(own)),
+        widths={} if rows is None else column_bytes(scan, rows),
+        needed=_needed(scan),
+        references=dict(_references(scan)),
+    )
+
+
+def _needed(scan: ScanPlan) -> list[str]:
+    """The columns that the filter and the expressions of the reader read."""
+    named = [*scan.projection.computed.items(), ("", scan.predicate)]
+    asked = [each for name, each in named if each is not None and each.column != (name,)]
+    return list(dict.fromkeys(column for each in asked for column in each.columns))
+
+
+def _references(scan: ScanPlan) -> Iterator[tuple[tuple[str, ...], ColumnReference]]:
+    computed = scan.request.columns if isinstance(scan.request.columns, Mapping) else None
+    for each in scan.schema:
+        if computed is None or computed[each.name] == each.name:
+            yield from _below(each, (), "")
+
+
+def _below(
+    field: pa.Field, above: tuple[str, ...], prefix: str
+) -> Iterator[tuple[tuple[str, ...], ColumnReference]]:
+    is_extended = EXTENSION_NAME.encode() in (field.metadata or {})
+    if is_extended or isinstance(field.type, pa.BaseExtensionType) or "\n" in field.name:
+        return
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    path, sql = (*above, field.name), prefix + _quoted(field.name)
+    yield path, ColumnReference(sql, any(each(kind) for each in _COMPARED))
+    if pa.types.is_struct(field.type):
+        for each in field.type:
+            yield from _below(each, path, f"{sql}.")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -2,6 +2,8 @@
 
 The version is found and the tasks are planned when the DataFrame is made; what others commit later
 does not change it. Knows sessions and nothing of how rows are read: that is ``plan`` and ``task``.
+A table may be handed over open, instead of a uri: a state of a transaction, or a handle on a
+branch.
 """
 
 from __future__ import annotations
@@ -19,9 +21,7 @@ from lancewood.engine.snapshot import At, Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.external.base import ManifestStore
 from lancewood.spark.columnar import planned_frame, why_closed
-from lancewood.spark.opening import opened
-from lancewood.spark.reading.columnar_read import columnar_read
-from lancewood.spark.reading.plan import ReadPlan, plan_read
+from lancewood.spark.reading.plan import ReadPlan, columnar_read, plan_read
 from lancewood.spark.reading.task import (
     COUNT_SCHEMA,
     MARK_SCHEMA,
@@ -30,6 +30,7 @@ from lancewood.spark.reading.task import (
     read_tasks,
 )
 from lancewood.spark.tasks import slots, spread
+from lancewood.table.by_uri import open as open_table
 from lancewood.table.table import Table
 
 if TYPE_CHECKING:
@@ -189,3 +190,29 @@ def count(
     work.__name__ = plan.work.name
     counted = spread(spark, plan.messages).mapInArrow(work, COUNT_SCHEMA)
     return sum(each.rows for each in counted.collect())
+
+
+def opened(uri: str | os.PathLike[str] | Table, how: Mapping[str, Any]) -> Snapshot:
+    """The version that is asked for, or that a handle is on; raises what either raises."""
+    given = snapshot_in(uri, **how)
+    if given is not None:
+        return given
+    assert not isinstance(uri, Table)
+    return open_table(uri, **how)._snapshot
+
+
+def snapshot_in(given: Any, **how: Any) -> Snapshot | None:
+    """The version that a handle is on; None for a uri.
+
+    ``how`` are the arguments that say how a table is opened. Raises InvalidInputError for one that
+    comes with a handle, where it would do nothing.
+    """
+    if not isinstance(given, Table):
+        return None
+    for name, value in how.items():
+        if value is not None and value is not False:
+            raise InvalidInputError(
+                f"{name}= says how a table is opened, and this one is open already: leave it out, "
+                "or give the uri"
+            )
+    return given._snapshot

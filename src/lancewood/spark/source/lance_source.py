@@ -34,12 +34,15 @@ from lancewood.spark.abilities import LIMITED_STREAMS, release_here, require
 from lancewood.spark.columnar import say_once, why_not_tried
 from lancewood.spark.reading.plan import MOST, plan_read
 from lancewood.spark.reading.task import narrowed_request
-from lancewood.spark.source import stream_reader as readers
-from lancewood.spark.source import stream_writer as writers
-from lancewood.spark.source.credentials import with_credentials
-from lancewood.spark.source.metadata import plan_metadata
-from lancewood.spark.source.metadata_tables import METADATA_SCHEMAS, check_kind
-from lancewood.spark.source.options import SourceOptions, Use, check_use, parse_options
+from lancewood.spark.source import streams
+from lancewood.spark.source.metadata import METADATA_SCHEMAS, check_kind, plan_metadata
+from lancewood.spark.source.options import (
+    SourceOptions,
+    Use,
+    check_use,
+    parse_options,
+    with_credentials,
+)
 from lancewood.spark.source.shape import BatchShape, check_names, shape_of, spark_class
 from lancewood.spark.streaming.fitting import StreamColumns, stream_schema
 from lancewood.spark.streaming.options import (
@@ -189,7 +192,7 @@ class TableSource:
         """A sink; each batch is planned before its rows are written."""
         check_use(self._asked, Use.WRITE_STREAM)
         plan = partial(self._plan_write, schema, overwrite, is_in_stream=True)
-        writer = writers.LanceStreamWriter(plan, self._asked.app)
+        writer = streams.LanceStreamWriter(plan, self._asked.app)
         # Where a batch is planned the source is made anew; a copy only commits.
         if not self._is_copy:
             writer.prepare()
@@ -337,8 +340,8 @@ def _narrowed(scan: ScanPlan, schema: StructType) -> ScanPlan:
 def _stream_reader() -> Any:
     """The class of readers that this Spark knows how to ask."""
     if LIMITED_STREAMS.is_in(release_here()):
-        return readers.LanceStreamReader
-    return readers.UnlimitedStreamReader
+        return streams.LanceStreamReader
+    return streams.UnlimitedStreamReader
 
 
 def _stream_columns(asked: SourceOptions, options: StreamOptions) -> StreamColumns:

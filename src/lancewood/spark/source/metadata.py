@@ -1,9 +1,18 @@
 """Tables about a table as DataFrames: planned on the driver, their rows made by tasks.
 
+``versions``: one of the branch in each row, newest first, up to the one that is read.
+``transactions``: what made each of these versions, in the same order.
+``fragments`` and ``files``: those of the version that is read, files of deletions included.
+``indices``: the segments of its indices.
+``refs``: branches and tags, as they are when Spark runs: refs have no versions. A branch's
+``branch`` and ``version`` are those that it was made from, a tag's those that it names.
+
+What a writer did not record is null, so is the size of a deletion file. ``damage`` and ``missing``
+say why the rest of a row is null. ``base`` is the id of a base path; null is the table's own root.
+
 The driver lists names and cuts the undecoded bytes of fragments into slices; it decodes none and
 opens no other version. Tasks open manifests, transactions and refs where a row needs them, but no
-data or deletion files. Rows are dictionaries that fit the schemas in ``metadata_tables``.
-``metadata`` and ``format("lance")`` use the same plan.
+data or deletion files. ``metadata`` and ``format("lance")`` use the same plan.
 """
 
 from __future__ import annotations
@@ -15,7 +24,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 import pyarrow as pa
 
@@ -27,7 +36,7 @@ from lancewood.engine.versions import (
     load_transaction_of,
     read_refs,
 )
-from lancewood.errors import FormatError
+from lancewood.errors import FormatError, InvalidInputError
 from lancewood.external.base import ManifestStore
 from lancewood.format.deletion import deletion_file_name
 from lancewood.format.refs import BRANCHES_DIR, TAGS_DIR, ref_name
@@ -40,13 +49,97 @@ from lancewood.model.schema import Field
 from lancewood.model.transaction import MissingTransaction, UnknownOperation, operation_name
 from lancewood.proto import table_pb2
 from lancewood.spark.reading.task import TablePortion
-from lancewood.spark.source.metadata_tables import METADATA_SCHEMAS, MetadataKind, check_kind
 from lancewood.spark.tasks import messages_of, spread
 from lancewood.spark.types import Reading
 from lancewood.table.by_uri import open as open_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+MetadataKind: TypeAlias = Literal[
+    "versions", "fragments", "files", "refs", "transactions", "indices"
+]
+
+_TEXTS = pa.map_(pa.string(), pa.string())
+_MOMENT = pa.timestamp("us", "UTC")
+
+
+def _columns(**columns: pa.DataType) -> pa.Schema:
+    """Columns that may be null, but for the first."""
+    first = next(iter(columns))
+    return pa.schema([pa.field(each, kind, each != first) for each, kind in columns.items()])
+
+
+METADATA_SCHEMAS: dict[str, pa.Schema] = {
+    "versions": _columns(
+        version=pa.int64(),
+        timestamp=_MOMENT,
+        operation=pa.string(),
+        rows=pa.int64(),
+        message=pa.string(),
+        properties=_TEXTS,
+        damage=pa.string(),
+    ),
+    "transactions": _columns(
+        version=pa.int64(),
+        uuid=pa.string(),
+        read_version=pa.int64(),
+        operation=pa.string(),
+        message=pa.string(),
+        properties=_TEXTS,
+        missing=pa.string(),
+    ),
+    "fragments": _columns(
+        fragment=pa.int64(),
+        rows=pa.int64(),
+        physical_rows=pa.int64(),
+        deleted_rows=pa.int64(),
+        data_files=pa.int64(),
+        bytes=pa.int64(),
+        deletion_file=pa.string(),
+    ),
+    "files": _columns(
+        fragment=pa.int64(),
+        kind=pa.string(),
+        uri=pa.string(),
+        path=pa.string(),
+        base=pa.int64(),
+        rows=pa.int64(),
+        bytes=pa.int64(),
+        file_version=pa.string(),
+        fields=pa.list_(pa.int32()),
+    ),
+    "refs": _columns(
+        kind=pa.string(),
+        name=pa.string(),
+        branch=pa.string(),
+        version=pa.int64(),
+        created_at=_MOMENT,
+        updated_at=_MOMENT,
+        metadata=_TEXTS,
+        damage=pa.string(),
+    ),
+    "indices": _columns(
+        name=pa.string(),
+        kind=pa.string(),
+        columns=pa.list_(pa.string()),
+        uuid=pa.string(),
+        version=pa.int64(),
+        fragments=pa.int64(),
+        base=pa.int64(),
+    ),
+}
+"""The columns of each table, in order."""
+
+
+def check_kind(kind: str) -> MetadataKind:
+    """The table that is meant; raises InvalidInputError for one that there is not."""
+    found = kind.strip().lower() if isinstance(kind, str) else kind
+    if found not in get_args(MetadataKind):
+        tables = ", ".join(map(repr, get_args(MetadataKind)))
+        raise InvalidInputError(f"metadata is one of {tables}, got {kind!r}")
+    return cast(MetadataKind, found)
+
 
 Row: TypeAlias = dict[str, Any]
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError, UnsupportedError
-from lancewood.spark.sentence_first import telling_sentence_first
+from lancewood.spark.running.failures import telling_sentence_first
 from lancewood.spark.types import handed_over
 from lancewood.version import how_to_install
 

@@ -25,10 +25,9 @@ from lancewood.model.ids import Version
 from lancewood.model.manifest import decode_fragment, peek_fragment_id
 from lancewood.model.transaction import Delete, Merge, Overwrite, Restore
 from lancewood.spark.streaming.fitting import StreamFitting
-from lancewood.spark.streaming.history import History, VersionKind, VersionStep
-from lancewood.spark.streaming.offsets import Offset
+from lancewood.spark.streaming.history import History, Offset, VersionKind, VersionStep
 from lancewood.spark.streaming.options import OnChange
-from lancewood.spark.streaming.portions import FragmentRows, PickedRows, RowChange, StreamRows
+from lancewood.spark.streaming.task import FragmentRows, PickedRows, RowChange, StreamRows
 
 _MOST_KEPT = 8
 _APPENDING = (VersionKind.APPEND, VersionKind.STILL)

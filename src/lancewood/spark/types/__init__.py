@@ -6,8 +6,8 @@ file and needs no running Spark. Importing this does not load pyspark.
 
 from __future__ import annotations
 
-from lancewood.spark.types.new_table import handed_over, leaf_type
 from lancewood.spark.types.reading import Reading, spark_schema
+from lancewood.spark.types.schemas import handed_over, leaf_type
 from lancewood.spark.types.writing import Writing, kept_columns, named_columns
 
 __all__ = [

@@ -16,7 +16,8 @@ from lancewood.format.logical_type import BFLOAT16
 from lancewood.format.schema import RESERVED_NAMES
 from lancewood.model.schema import EXTENSION_NAME
 from lancewood.spark.abilities import TIMES, release_here, require
-from lancewood.spark.types.leaves import (
+from lancewood.spark.types.converters import (
+    ColumnPath,
     Converter,
     Decoded,
     FromBfloat16,
@@ -27,8 +28,7 @@ from lancewood.spark.types.leaves import (
     Unchanged,
     is_list,
 )
-from lancewood.spark.types.new_table import to_spark_metadata
-from lancewood.spark.types.refusal import ColumnPath
+from lancewood.spark.types.schemas import to_spark_metadata
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -19,8 +19,9 @@ from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.format.logical_type import BFLOAT16
 from lancewood.format.schema import RESERVED_NAMES, schema_from_arrow, to_arrow_schema
 from lancewood.model.schema import EXTENSION_NAME
-from lancewood.spark.types.leaves import (
+from lancewood.spark.types.converters import (
     BFLOAT16_STORAGE,
+    ColumnPath,
     Converter,
     Encoded,
     FixedSizeLists,
@@ -35,9 +36,8 @@ from lancewood.spark.types.leaves import (
     is_list,
     with_offsets,
 )
-from lancewood.spark.types.new_table import arrow_schema, handed_over, leaf_type, way_out
 from lancewood.spark.types.reading import spark_schema
-from lancewood.spark.types.refusal import ColumnPath
+from lancewood.spark.types.schemas import arrow_schema, handed_over, leaf_type, way_out
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
