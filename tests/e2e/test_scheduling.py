@@ -23,9 +23,9 @@ import pytest
 from tests.e2e.test_docs import FENCE, FILE, ROOT
 from typer.testing import CliRunner
 
+from lancewood.cli.commands.pipeline import _NOT_PUBLISHED
 from lancewood.cli.failing import ExitCode
 from lancewood.cli.main import app
-from lancewood.cli.pipeline.run import _NOT_PUBLISHED
 from lancewood.pipeline.report.facts import Ending
 
 PAGE = (ROOT / "docs" / "scheduling.md").read_text()

@@ -101,7 +101,7 @@ INNER_ROOMS = {
         "running": "definition frames loading checks report",
         "streaming": "definition frames loading report running",
     },
-    "cli": {"commands": "repository", "repository": "", "pipeline": "repository"},
+    "cli": {"commands": ""},
 }
 """Rooms inside of a room, and which of the others each may import; the modules beside them may be
 imported by all."""
@@ -120,8 +120,7 @@ LOADED_BY_CALLS = {("table", "jobs")}
 """A verb of a table loads its job when it is called: opening a table loads none of them."""
 LOAD_LATE = {
     *("catalog/membership.py", "catalog/opening.py"),
-    *("cli/diff_options.py", "cli/file_options.py", "cli/repository/showing.py"),
-    *("cli/showing.py", "engine/base/arrow_input.py", "engine/location/location.py"),
+    *("cli/file_options.py", "engine/base/arrow_input.py", "engine/location/location.py"),
     "engine/snapshot/access.py",
     *("engine/snapshot/snapshot.py", "engine/staging/landing.py", "engine/staging/steps.py"),
     *("git/repository.py", "jobs/upkeep/retention.py", "model/lines.py", "query/names.py"),

@@ -113,83 +113,81 @@ STARTED_AT: ContextVar[str | None] = ContextVar("started_at", default=None)
 """The uri of a repository in a bucket, if ``-C`` was given one."""
 
 VERBS: dict[str, CommandEntry] = {
-    "init": CommandEntry("repository.commits:init_command", "Make an empty repository."),
+    "init": CommandEntry("commands.commits:init_command", "Make an empty repository."),
     "add": CommandEntry(
-        "repository.tables:add_command",
+        "commands.commits:add_command",
         "Take tables into the repository, as one commit: all of them, or none.",
     ),
     "remove": CommandEntry(
-        "repository.tables:remove_command", "Take a table out of the repository, as a commit."
+        "commands.commits:remove_command", "Take a table out of the repository, as a commit."
     ),
     "tables": CommandEntry(
-        "repository.tables:tables_command", "List the tables of a commit, and where each is read."
+        "commands.commits:tables_command", "List the tables of a commit, and where each is read."
     ),
     "prepare": CommandEntry(
-        "repository.tables:prepare_command",
+        "commands.commits:prepare_command",
         "Make tables ready to be written on the current branch, and say where.",
     ),
     "status": CommandEntry(
-        "repository.looking:status_command", "Show which tables differ from the current commit."
+        "commands.looking:status_command", "Show which tables differ from the current commit."
     ),
     "commit": CommandEntry(
-        "repository.commits:commit_command",
+        "commands.commits:commit_command",
         "Record all tables of the branch as they stand at one moment.",
     ),
     "snapshot": CommandEntry(
-        "repository.commits:snapshot_command", "Record the files of a directory as a commit."
+        "commands.commits:snapshot_command", "Record the files of a directory as a commit."
     ),
-    "log": CommandEntry("repository.looking:log_command", "Show commits, newest first."),
+    "log": CommandEntry("commands.looking:log_command", "Show commits, newest first."),
     "show": CommandEntry(
-        "repository.looking:show_command",
+        "commands.looking:show_command",
         "Show a commit and the tables it changed, against its first parent.",
     ),
     "diff": CommandEntry(
-        "repository.diffing:diff_command",
+        "commands.comparing:diff_command",
         "Show which tables differ between two commits, and with --rows which rows and cells.",
     ),
     "blame": CommandEntry(
-        "repository.diffing:blame_command",
+        "commands.comparing:blame_command",
         "Show which commit brought each row or cell.",
     ),
-    "branch": CommandEntry("repository.refs:branch_command", "List, make or delete branches."),
-    "switch": CommandEntry(
-        "repository.refs:switch_command", "Make another branch the current one."
-    ),
-    "tag": CommandEntry("repository.refs:tag_command", "List, make or delete tags."),
+    "branch": CommandEntry("commands.refs:branch_command", "List, make or delete branches."),
+    "switch": CommandEntry("commands.refs:switch_command", "Make another branch the current one."),
+    "tag": CommandEntry("commands.refs:tag_command", "List, make or delete tags."),
     "merge": CommandEntry(
-        "repository.moving:merge_command", "Bring the work of a branch into the current one."
+        "commands.merging:merge_command", "Bring the work of a branch into the current one."
     ),
     "conflicts": CommandEntry(
-        "repository.deciding:conflicts_command",
+        "commands.merging:conflicts_command",
         "Show the rows that a merge, a cherry-pick or a revert would leave to decide.",
     ),
     "resolve": CommandEntry(
-        "repository.deciding:resolve_command",
+        "commands.merging:resolve_command",
         "Decide conflicts of a merge, and keep that until it is done.",
     ),
     "revert": CommandEntry(
-        "repository.moving:revert_command", "Take back what a commit did, as a new commit."
+        "commands.merging:revert_command", "Take back what a commit did, as a new commit."
     ),
     "reset": CommandEntry(
-        "repository.moving:reset_command", "Put the branch and its tables back to a commit."
+        "commands.merging:reset_command", "Put the branch and its tables back to a commit."
     ),
     "cherry-pick": CommandEntry(
-        "repository.moving:cherry_pick_command", "Do again what a commit did, as a new commit."
+        "commands.merging:cherry_pick_command", "Do again what a commit did, as a new commit."
     ),
     "reflog": CommandEntry(
-        "repository.looking:reflog_command", "Show every move of HEAD or of a branch, newest first."
+        "commands.looking:reflog_command", "Show every move of HEAD or of a branch, newest first."
     ),
     "protect": CommandEntry(
-        "repository.tables:protect_command",
+        "commands.commits:protect_command",
         "Keep what a commit pins from every cleanup, pylance's too.",
     ),
     "exclusive": CommandEntry(
-        "repository.tables:exclusive_command",
+        "commands.commits:exclusive_command",
         "Keep the tables for transactions of the repository, or open them to every writer.",
     ),
-    "gc": CommandEntry("repository.upkeep:gc_command", "Remove what no commit needs any more."),
+    "gc": CommandEntry("commands.checking:gc_command", "Remove what no commit needs any more."),
     "fsck": CommandEntry(
-        "repository.upkeep:fsck_command", "Check that history and tables are whole."
+        "commands.checking:fsck_command", "Check that history and tables are whole."
     ),
 }
 KNOWN_AS = {
@@ -210,19 +208,19 @@ class TableGroup(LazyGroup):
     """The commands on one table, in the order in which people meet them."""
 
     entries: ClassVar[dict[str, CommandEntry]] = {
-        "create": CommandEntry("commands.create:create_command", "Make an empty table."),
+        "create": CommandEntry("commands.table:create_command", "Make an empty table."),
         "import": CommandEntry(
-            "commands.files:import_files_command",
+            "commands.rows:import_files_command",
             "Load files into a new or an existing table.",
         ),
         "export": CommandEntry(
-            "commands.files:export_command", "Write rows to a file or to stdout."
+            "commands.rows:export_command", "Write rows to a file or to stdout."
         ),
         "info": CommandEntry(
-            "commands.info:info_command", "Show what a table is: size, versions, flags, settings."
+            "commands.table:info_command", "Show what a table is: size, versions, flags, settings."
         ),
         "schema": CommandEntry(
-            "commands.info:schema_command", "Show columns with their ids, types and metadata."
+            "commands.table:schema_command", "Show columns with their ids, types and metadata."
         ),
         "head": CommandEntry("commands.rows:head_command", "Show the first rows."),
         "cat": CommandEntry(
@@ -239,55 +237,55 @@ class TableGroup(LazyGroup):
             "commands.changing:merge_command", "Insert, update and delete rows by key, from files."
         ),
         "add-columns": CommandEntry(
-            "commands.columns:add_columns_command",
+            "commands.changing:add_columns_command",
             "Add columns: computed, empty, or from a file.",
         ),
-        "drop-columns": CommandEntry("commands.columns:drop_columns_command", "Remove columns."),
+        "drop-columns": CommandEntry("commands.changing:drop_columns_command", "Remove columns."),
         "rename-column": CommandEntry(
-            "commands.columns:rename_column_command", "Give a column another name."
+            "commands.changing:rename_column_command", "Give a column another name."
         ),
         "cast-column": CommandEntry(
-            "commands.columns:cast_column_command", "Give a column another type."
+            "commands.changing:cast_column_command", "Give a column another type."
         ),
         "replace-columns": CommandEntry(
-            "commands.columns:replace_columns_command",
+            "commands.changing:replace_columns_command",
             "Replace the values of columns in some fragments.",
         ),
-        "versions": CommandEntry("commands.info:versions_command", "List versions, newest first."),
+        "versions": CommandEntry("commands.table:versions_command", "List versions, newest first."),
         "changes": CommandEntry(
             "commands.comparing:changes_command",
             "Show rows that were inserted, updated or deleted in between.",
         ),
         "diff": CommandEntry(
-            "commands.comparing:diff_command",
+            "commands.comparing:table_diff_command",
             "Show which rows and cells differ between two revisions.",
         ),
         "blame": CommandEntry(
-            "commands.comparing:blame_command",
+            "commands.comparing:table_blame_command",
             "Show which version wrote each row or cell.",
         ),
-        "files": CommandEntry("commands.info:files_command", "List fragments with their files."),
+        "files": CommandEntry("commands.table:files_command", "List fragments with their files."),
         "restore": CommandEntry(
             "commands.upkeep:restore_command", "Make an older version the newest again."
         ),
         "branch": CommandEntry(
             "commands.branches:branch_command", "List, make, delete, rename or reset branches."
         ),
-        "tag": CommandEntry("commands.tag:tag_command", "List, make, move or delete tags."),
+        "tag": CommandEntry("commands.branches:tag_command", "List, make, move or delete tags."),
         "publish": CommandEntry(
-            "commands.branches:publish_command",
+            "commands.merging:publish_command",
             "Bring the work on a branch to the branch it was made from.",
         ),
         "merge-branch": CommandEntry(
-            "commands.branches:merge_branch_command",
+            "commands.merging:merge_branch_command",
             "Merge the work on a branch into another one, by rows.",
         ),
         "conflicts": CommandEntry(
-            "commands.branches:conflicts_command",
+            "commands.merging:table_conflicts_command",
             "Show the rows that a merge of a branch would leave to decide.",
         ),
         "config": CommandEntry(
-            "commands.create:config_command", "Show, set or unset the table's settings."
+            "commands.table:config_command", "Show, set or unset the table's settings."
         ),
         "compact": CommandEntry(
             "commands.upkeep:compact_command", "Join small fragments and leave out deleted rows."
@@ -305,7 +303,7 @@ class TableGroup(LazyGroup):
             "groups:index_group", "Build, list, extend, optimize or drop indices."
         ),
         "index-mask": CommandEntry(
-            "commands.info:index_mask_command", "Show which rows an index may answer for."
+            "commands.table:index_mask_command", "Show which rows an index may answer for."
         ),
         "clone": CommandEntry(
             "commands.places:clone_command",
@@ -329,7 +327,7 @@ class TableGroup(LazyGroup):
             "commands.places:migrate_names_command",
             "Rename manifests from scheme V1 to V2, or finish doing so.",
         ),
-        "drop": CommandEntry("commands.create:drop_command", "Delete a table."),
+        "drop": CommandEntry("commands.table:drop_command", "Delete a table."),
     }
     known_as: ClassVar[dict[str, str]] = {
         **dict.fromkeys(("load", "append", "insert"), "import"),
@@ -360,21 +358,21 @@ class IndexGroup(LazyGroup):
 
     entries: ClassVar[dict[str, CommandEntry]] = {
         "create": CommandEntry(
-            "commands.index:create_index_command", "Build an index on a column."
+            "commands.upkeep:create_index_command", "Build an index on a column."
         ),
         "list": CommandEntry(
-            "commands.index:list_indices_command",
+            "commands.upkeep:list_indices_command",
             "List indices: column, kind, size, and how many rows each covers.",
         ),
         "extend": CommandEntry(
-            "commands.index:extend_index_command",
+            "commands.upkeep:extend_index_command",
             "Cover what an index, or every index, does not cover yet.",
         ),
         "optimize": CommandEntry(
-            "commands.index:optimize_index_command",
+            "commands.upkeep:optimize_index_command",
             "Cover everything, and leave one segment of each index.",
         ),
-        "drop": CommandEntry("commands.index:drop_index_command", "Remove an index."),
+        "drop": CommandEntry("commands.upkeep:drop_index_command", "Remove an index."),
     }
     known_as: ClassVar[dict[str, str]] = {
         **dict.fromkeys(("build", "add", "new"), "create"),
@@ -400,10 +398,16 @@ class ItemsGroup(LazyGroup):
     """The commands on all repositories below a folder."""
 
     entries: ClassVar[dict[str, CommandEntry]] = {
-        "refs": CommandEntry("items:refs_command", "List HEAD, branches and tags of every item."),
-        "log": CommandEntry("items:log_command", "Show the commits of every item, newest first."),
-        "files": CommandEntry("items:files_command", "List the files of every item at a revision."),
-        "tag": CommandEntry("items:tag_command", "Tag every item at a revision."),
+        "refs": CommandEntry(
+            "commands.items:refs_command", "List HEAD, branches and tags of every item."
+        ),
+        "log": CommandEntry(
+            "commands.items:log_command", "Show the commits of every item, newest first."
+        ),
+        "files": CommandEntry(
+            "commands.items:files_command", "List the files of every item at a revision."
+        ),
+        "tag": CommandEntry("commands.items:tag_command", "Tag every item at a revision."),
     }
     known_as: ClassVar[dict[str, str]] = {
         "history": "log",
@@ -417,7 +421,7 @@ class RepoGroup(LazyGroup):
 
     entries: ClassVar[dict[str, CommandEntry]] = {
         "import-plain": CommandEntry(
-            "items:import_plain_command",
+            "commands.items:import_plain_command",
             "Import snapshots in the plain layout of ADR-019 into a repository.",
         ),
     }
@@ -428,11 +432,15 @@ class RunsGroup(LazyGroup):
 
     entries: ClassVar[dict[str, CommandEntry]] = {
         "list": CommandEntry(
-            "pipeline.runs:list_runs_command", "List the runs of a repository, and how each stands."
+            "commands.pipeline:list_runs_command",
+            "List the runs of a repository, and how each stands.",
         ),
-        "show": CommandEntry("pipeline.runs:show_run_command", "Show one run, and what it loaded."),
+        "show": CommandEntry(
+            "commands.pipeline:show_run_command", "Show one run, and what it loaded."
+        ),
         "clean": CommandEntry(
-            "pipeline.runs:clean_runs_command", "Remove the branches of runs that nobody finished."
+            "commands.pipeline:clean_runs_command",
+            "Remove the branches of runs that nobody finished.",
         ),
     }
     known_as: ClassVar[dict[str, str]] = {

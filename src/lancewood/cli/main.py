@@ -56,7 +56,9 @@ class RootGroup(LazyGroup):
 
     entries: ClassVar[dict[str, CommandEntry]] = {
         **VERBS,
-        "run": CommandEntry("pipeline.run:run_command", "Run a pipeline: load, check, publish."),
+        "run": CommandEntry(
+            "commands.pipeline:run_command", "Run a pipeline: load, check, publish."
+        ),
         "runs": CommandEntry("groups:runs_group", "Look after the runs of pipelines."),
         "sql": CommandEntry(
             "commands.sql:sql_command", "Ask and change tables with SQL, at any revision."

@@ -24,7 +24,7 @@ import lancewood as lw
 from lancewood.cli.options import DryRun, OptionSet, StoreOptions, pairs
 from lancewood.cli.output import outcome
 from lancewood.cli.progress import task_runner
-from lancewood.cli.repository.names import TableNames, check_main_is_meant
+from lancewood.cli.repository import TableNames, check_main_is_meant
 from lancewood.errors import InvalidInputError
 from lancewood.table import (
     MAIN,

@@ -60,7 +60,7 @@ def test_create_takes_the_columns_of_a_table_by_its_uri(
         asked.append((location, options))
         raise lw.NotFoundError("no table there")
 
-    monkeypatch.setattr("lancewood.cli.commands.create.lw.open", opened)
+    monkeypatch.setattr("lancewood.cli.commands.table.lw.open", opened)
     options = ["--schema-from", "s3://b/t", "--storage-option", "region=x"]
     assert lw_run("table", "create", tmp_path / "b.lance", *options).code == 3
     assert asked == [("s3://b/t", {"storage_options": {"region": "x"}})]

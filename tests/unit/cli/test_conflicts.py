@@ -14,10 +14,16 @@ import pyarrow.parquet as pq
 import pytest
 import typer
 
-from lancewood.cli.decision_files import read_decisions
-from lancewood.cli.merge_options import Deciding, Deletes, Detect, MergeOptions
+from lancewood.cli.conflicts import (
+    Deciding,
+    Deletes,
+    Detect,
+    MergeOptions,
+    ShownConflicts,
+    read_decisions,
+    show_columns,
+)
 from lancewood.cli.output import Output
-from lancewood.cli.showing import ShownConflicts, show_columns
 from lancewood.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lancewood.files.formats import FileFormat
 from lancewood.jobs.merge.resolve import Resolve

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lancewood.cli.repository.showing import iso, moment
+from lancewood.cli.repository import iso, moment
 from lancewood.git.objects import Signature
 
 

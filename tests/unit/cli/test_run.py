@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from lancewood.cli.commands.pipeline import interruption_noted
 from lancewood.cli.failing import ExitCode
 from lancewood.cli.groups import load_command
 from lancewood.cli.main import RootGroup
-from lancewood.cli.pipeline.run import interruption_noted
 from lancewood.errors import InvalidInputError, RunFailedError
 from lancewood.pipeline.definition.model import Pipeline
 from lancewood.pipeline.report.facts import CheckFacts, Ending, Listener, RunFacts
@@ -82,7 +82,7 @@ class Runs:
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     made = Runs()
-    monkeypatch.setattr("lancewood.cli.pipeline.run.run", made)
+    monkeypatch.setattr("lancewood.cli.commands.pipeline.run", made)
     return made
 
 

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from lancewood.cli.pipeline.run import run_progress
+from lancewood.cli.commands.pipeline import run_progress
 from lancewood.pipeline.report.facts import Listener, RunFacts, Silence
 
 

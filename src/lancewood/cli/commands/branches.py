@@ -1,33 +1,25 @@
-"""``lw table branch``, ``merge-branch``, ``conflicts`` and ``publish``: other histories of a table,
-and what they bring to each other.
-"""
+"""``lw table branch`` and ``tag``: names for the versions of a table, and its other histories."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.merge_options import ConflictOptions, MergeOptions
 from lancewood.cli.options import LIST, NEW, check_fits, chosen_verb, iso, one, two
-from lancewood.cli.output import moment, paged
-from lancewood.cli.showing import in_words, note_all
+from lancewood.cli.output import Output, moment
 from lancewood.cli.tables import (
     NEWEST,
     Changing,
-    Planned,
     Revision,
-    TableOptions,
-    counts_of,
-    stands,
 )
 from lancewood.table import MAIN
 
 _DELETE, _RENAME, _RESET = "--delete", "--rename", "--reset"
-_KEYS = ("name", "parent", "parent_version", "created", "metadata")
+_BRANCH_KEYS = ("name", "parent", "parent_version", "created", "metadata")
 
 
 class BeginAt(Revision):
@@ -118,7 +110,7 @@ class _Branches:
     def show(self, pattern: str | None) -> None:
         found = options.matching(self._table.branches.list(), pattern)
         columns = ("branch", "from", "version", "created", "metadata")
-        self._change.output.listing(found, (_KEYS, _facts), (columns, _line))
+        self._change.output.listing(found, (_BRANCH_KEYS, _branch_facts), (columns, _branch_line))
 
     def make(self, name: str, metadata: Mapping[str, str]) -> None:
         version = self._table.branches.create(name, metadata=metadata).version
@@ -153,160 +145,131 @@ class _Branches:
         self._change.output.document({**document, **more}, text)
 
 
-def _facts(each: lw.Branch) -> tuple[Any, ...]:
+def _branch_facts(each: lw.Branch) -> tuple[Any, ...]:
     parent = each.parent_branch or MAIN
     return each.name, parent, each.parent_version, iso(each.created_at), dict(each.metadata)
 
 
-def _line(each: lw.Branch) -> tuple[Any, ...]:
+def _branch_line(each: lw.Branch) -> tuple[Any, ...]:
     parent, facts = each.parent_branch or MAIN, options.shown_facts(each.metadata)
     return each.name, parent, each.parent_version, moment(each.created_at), facts
 
 
-Name: TypeAlias = Annotated[
-    str, typer.Argument(metavar="BRANCH", help="The branch whose work is merged.")
-]
-Into: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--into", metavar="NAME", help="The branch that gets it; as in URI@NAME."),
-]
+_DELETE, _UPDATE = "--delete", "--update"
+_TAG_KEYS = ("name", "branch", "version", "created", "updated", "metadata")
 
 
-def merge_branch_command(
+class NamedRevision(Revision):
+    """The version that a tag is to name."""
+
+    verb = "Name"
+
+
+def tag_command(
     uri: options.Uri,
-    name: Name,
-    into: Into = None,
-    *,
-    decide: MergeOptions,
-    write: Planned,
-) -> None:
-    """Merge the work on a branch into another one, by rows.
-
-    Any branch goes into any other, as often as you like, as one version. Different rows, and
-    different cells of one row, are put together. Where both changed the same cell, or one deleted
-    what the other changed, the command ends with 16 and nothing has changed: conflicts shows them,
-    and the options decide them, the first that says something about one. The branch stays as it is.
-
-    JSON keys: uri, version, branch, dry_run, branch_version, into, bases, merged, fast_forward,
-    inserted, updated, deleted, rewritten, joined, resolved, stale, adopted_files, written_rows,
-    uncovered_indices, left_out_indices.
-    """
-    table = write.to_write(uri, is_main_meant=into is not None)
-    facts = decide.facts(lambda rules: {uri: table.branches.conflicts(name, into, resolve=rules)})
-    with write.runner() as runner:
-        after = table.branches.merge(name, into, runner=runner, **facts, **write.facts)
-    counts, target = counts_of(after, lw.Merged), after.branch or MAIN
-    text = f"{target} has all of {name} already: {stands(after)}"
-    if counts.is_new:
-        came = "as it is" if counts.is_fast_forward else in_words(counts)
-        what = f"version {counts.branch_version} of {name} into {target}: {came}"
-        text = write.outcome("merge", "merged", f"{what}; {stands(after)}")
-    write.answer(
-        after,
-        text,
-        branch=counts.branch,
-        branch_version=counts.branch_version,
-        into=target,
-        bases=list(counts.bases),
-        merged=counts.is_new,
-        fast_forward=counts.is_fast_forward,
-        inserted=counts.inserted,
-        updated=counts.updated,
-        deleted=counts.deleted,
-        rewritten=counts.rewritten,
-        joined=counts.joined,
-        resolved=counts.resolved,
-        stale=counts.stale,
-        adopted_files=counts.adopted_files,
-        written_rows=counts.written_rows,
-        uncovered_indices=list(counts.uncovered_indices),
-        left_out_indices=list(counts.left_out_indices),
-    )
-    note_all(counts.notes)
-
-
-def conflicts_command(
-    uri: options.Uri,
-    name: Name,
-    into: Into = None,
-    *,
-    asked: ConflictOptions,
-    given: TableOptions,
-) -> None:
-    """Show the rows that a merge of a branch would leave to decide.
-
-    One line for each cell that both sides changed, with its value in the base, here and on the
-    branch. Nothing is changed. With options that decide conflicts, those that are left. Columns in
-    conflict are shown instead of rows, until --schema decides them.
-
-    JSON lines with keys: _conflict, _kind, _rowid, _columns, base, ours, theirs; where there is a
-    primary key it is key, before base. Of columns column, kind, ours, theirs; with -o one document
-    with file, format, conflicts.
-    """
-    asked.check(as_json=given.json)
-    branches = given.opened(uri).branches
-    facts = asked.facts(lambda rules: {uri: branches.conflicts(name, into, resolve=rules)})
-    found = branches.conflicts(name, into, **facts)
-    with paged(given.output, is_text=asked.kind is None):
-        count = asked.show(found, given.output)
-    asked.note_stale([found], facts["resolve"])
-    asked.end([count])
-
-
-def publish_command(
-    uri: options.Uri,
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="BRANCH", help="The branch to publish; as in URI@BRANCH."),
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="The tag to make; without one, list them."),
     ] = None,
-    onto: Annotated[
-        str | None,
-        typer.Option("--onto", metavar="NAME", help="Make sure that this is the branch's parent."),
-    ] = None,
-    by_reference: Annotated[
+    update: Annotated[
+        bool, typer.Option(_UPDATE, "-u", help="Move a tag to another version.")
+    ] = False,
+    delete: Annotated[bool, typer.Option(_DELETE, "-d", help="Delete tags.")] = False,
+    force: Annotated[
         bool,
         typer.Option(
-            "--by-reference",
-            help="Leave files below the branch where they are; a tag then keeps the branch.",
+            "--force", "-f", help="Also a tag that keeps files for a clone or another branch."
         ),
     ] = False,
+    pattern: options.Pattern = None,
+    pins: Annotated[
+        bool, typer.Option("--pins", help="List also the tags that clones and publishing left.")
+    ] = False,
+    metadata: options.Metadata = None,
     *,
-    write: Planned,
+    revision: NamedRevision,
+    change: Changing,
 ) -> None:
-    """Bring the work on a branch to the branch it was made from.
+    """List, make, move or delete tags.
 
-    It becomes one version there, beside whatever others did meanwhile; where the two do not go
-    together it is refused, and nothing has changed. The branch is closed afterwards: branch --reset
-    opens it again, and branch --delete removes it. If it is cut off, run it again. --dry-run tells
-    whether it would be refused.
+    A tag names one version, by default the newest of main, and keeps it from being cleaned up. Read
+    that with --tag NAME or URI@NAME.
 
-    JSON keys: uri, version, branch, dry_run, branch_version, onto, published, fast_forward,
-    adopted_files, left_out_indices.
+    JSON lines with keys: name, branch, version, created, updated, metadata. A change is told with
+    action, uri, tag, branch and version.
     """
-    table = write.to_write(uri, is_main_meant=name is not None)
-    name = table.branch if name is None else name
-    if name is None:
-        raise typer.BadParameter("say which branch: BRANCH, or URI@BRANCH")
-    with write.runner() as runner:
-        after = table.branches.publish(
-            name, onto, adopt=not by_reference, runner=runner, **write.facts
-        )
-    counts, target = counts_of(after, lw.Published), after.branch or MAIN
-    text = f"{target} has all of {name} already: {stands(after)}"
-    if counts.is_new:
-        how = "as it is" if counts.is_fast_forward else "beside what others did"
-        what = f"version {counts.branch_version} of {name} onto {target}, {how}: {stands(after)}"
-        text = write.outcome("publish", "published", what)
-    left = list(counts.left_out_indices)
-    write.answer(
-        after,
-        text,
-        branch=counts.branch,
-        branch_version=counts.branch_version,
-        onto=target,
-        published=counts.is_new,
-        fast_forward=counts.is_fast_forward,
-        adopted_files=counts.adopted_files,
-        left_out_indices=left,
+    given = names or []
+    verb = chosen_verb({_UPDATE: update, _DELETE: delete}, given)
+    says = revision.is_past or revision.branch is not None
+    check_fits(
+        verb,
+        {
+            "--list": (pattern is not None, [LIST]),
+            "--pins": (pins, [LIST]),
+            "--metadata": (metadata is not None, [NEW]),
+            "a revision": (says, [NEW, _UPDATE]),
+            "--force": (force, [NEW, _UPDATE, _DELETE]),
+        },
     )
-    note_all(counts.notes)
+    facts = options.pairs(metadata, "--metadata")
+    tags = _Tags(change.opened(uri, revision), change.output, force=force)
+    if verb == LIST:
+        tags.show(pattern, pins=pins)
+    elif verb == NEW:
+        tags.make(one(given, NEW), facts)
+    elif verb == _UPDATE:
+        tags.update(one(given, verb))
+    else:
+        tags.delete(given)
+
+
+class _Tags:
+    """The tags of one table, and how what becomes of them is shown."""
+
+    def __init__(self, table: lw.Table, output: Output, *, force: bool) -> None:
+        self._tags = table.tags
+        self._uri = table.main_uri
+        self._output = output
+        self._force = force
+
+    def show(self, pattern: str | None, *, pins: bool) -> None:
+        found = options.matching(self._tags.list(pins=pins), pattern)
+        columns = ("tag", "branch", "version", "created", "metadata")
+        self._output.listing(found, (_TAG_KEYS, _tag_facts), (columns, _tag_line))
+
+    def make(self, name: str, metadata: Mapping[str, str]) -> None:
+        made = self._tags.create(name, metadata=metadata, force=self._force)
+        self._tell("created", name, made)
+
+    def update(self, name: str) -> None:
+        self._tell("updated", name, self._tags.update(name, force=self._force))
+
+    def delete(self, names: Sequence[str]) -> None:
+        for each in names:
+            self._tags.delete(each, force=self._force)
+            self._tell("deleted", each, None)
+
+    def _tell(self, action: str, name: str, tag: lw.Tag | None) -> None:
+        branch = None if tag is None else tag.branch or MAIN
+        version = None if tag is None else tag.version
+        document = {
+            "action": action,
+            "uri": self._uri,
+            "tag": name,
+            "branch": branch,
+            "version": version,
+        }
+        text = f"tag {name} is version {version} of {branch} in {self._uri}"
+        if tag is None:
+            text = f"deleted tag {name} of {self._uri}"
+        self._output.document(document, text)
+
+
+def _tag_facts(each: lw.Tag) -> tuple[Any, ...]:
+    created, updated = iso(each.created_at), iso(each.updated_at)
+    return each.name, each.branch or MAIN, each.version, created, updated, dict(each.metadata)
+
+
+def _tag_line(each: lw.Tag) -> tuple[Any, ...]:
+    created, facts = moment(each.created_at), options.shown_facts(each.metadata)
+    return each.name, each.branch or MAIN, each.version, created, facts

@@ -1,23 +1,28 @@
-"""``lw table cat``, ``head``, ``count`` and ``search``: reading rows, all of them, those of a
-condition, or the nearest ones.
+"""``lw table import``, ``export``, ``cat``, ``head``, ``count`` and ``search``: rows from files and
+into them, all rows, those of a condition, or the nearest ones.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
-import pyarrow as pa
 import typer
 
+import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.output import Output
-from lancewood.cli.tables import Reading
-from lancewood.errors import InvalidInputError, NotFoundError
-from lancewood.files.text_forms import plain_batch
+from lancewood.cli.file_options import FileOptions, Files, check_safe
+from lancewood.cli.output import counted, human_size, note
+from lancewood.cli.progress import progress
+from lancewood.cli.showing import print_rows
+from lancewood.cli.tables import Reading, Writing, stands
+from lancewood.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedError
+from lancewood.files.formats import FileFormat, require_format
+from lancewood.files.sinks import STDOUT, JsonLines, check_target, writing
+from lancewood.table import version_words
 
 
 def cat_command(
@@ -74,26 +79,6 @@ def count_command(uri: options.UriOrName, where: options.Where = None, *, read: 
     table = read.table(uri)
     rows = table.count_rows(where)
     read.answer(table, str(rows), rows=rows)
-
-
-class ReadableRows(Protocol):
-    """Rows that are read on demand: a scan, or the changes of a table."""
-
-    @property
-    def schema(self) -> pa.Schema: ...
-
-    def to_batches(self) -> Iterator[pa.RecordBatch]: ...
-
-
-def print_rows(rows: ReadableRows, output: Output) -> int:
-    """Print every row, and return how many there were."""
-    return output.rows(rows.schema.names, _rows(rows), cut=True)
-
-
-def _rows(rows: ReadableRows) -> Iterator[tuple[Any, ...]]:
-    for batch in rows.to_batches():
-        columns = [each.to_pylist() for each in plain_batch(batch).columns]
-        yield from zip(*columns, strict=True)
 
 
 def search_command(
@@ -202,3 +187,165 @@ def _read_vector(name: str) -> Any:
             f"--vector takes a file with a JSON list of numbers, and {name!r} holds something "
             f"else: {cause}"
         ) from cause
+
+
+class Mode(StrEnum):
+    """What becomes of the table."""
+
+    CREATE = "create"
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+
+
+def import_files_command(
+    uri: options.Uri,
+    paths: Files,
+    mode: Annotated[
+        Mode, typer.Option("--mode", help="Make a table, add to one, or replace its rows.")
+    ] = Mode.CREATE,
+    file_version: options.FileVersion = None,
+    max_rows_per_file: options.MaxRowsPerFile = None,
+    no_stable_row_ids: options.NoStableRowIds = False,
+    merge_schema: Annotated[
+        bool,
+        typer.Option(
+            "--merge-schema",
+            help="Take columns that only some files have, or the table has not: they are null "
+            "elsewhere.",
+        ),
+    ] = False,
+    *,
+    files: FileOptions,
+    write: Writing,
+) -> None:
+    """Load files into a new or an existing table.
+
+    Parquet, CSV, JSON (lines, or one array of objects) and Arrow (file or stream). All files are
+    looked into before anything is written; they make one version, or none.
+
+    JSON keys: uri, version, branch, mode, files, rows, bytes.
+    """
+    _check_mode(mode, write.branch, file_version, no_stable_row_ids)
+    stored, manifest_store = write.storage, write.manifest_store
+    if mode is Mode.CREATE and lw.exists(
+        uri, storage_options=stored, manifest_store=manifest_store
+    ):
+        if manifest_store is not None:
+            write.table(uri)  # or it was removed past it
+        raise AlreadyExistsError(
+            f"there is a table at {uri} already: use --mode append or --mode overwrite"
+        )
+    table = None if mode is Mode.CREATE else write.table(uri)
+    appended = table.schema if table is not None and mode is Mode.APPEND else None
+    sources = files.sources(paths, appended, merge_schema=merge_schema)
+    limits = {} if max_rows_per_file is None else {"max_rows_per_file": max_rows_per_file}
+    done = {"rows": 0, "bytes": 0}
+    with progress("import", total=sources.total_rows, wanted=not write.json) as advance:
+
+        def on_batch(rows: int, size: int) -> None:
+            done["rows"] += rows
+            done["bytes"] += size
+            advance(rows, size)
+
+        reader = sources.reader(on_batch)
+        more: dict[str, Any] = {**limits, **write.facts}
+        if table is None:
+            table = lw.create(
+                uri,
+                reader,
+                stable_row_ids=not no_stable_row_ids,
+                file_version=file_version,
+                **write.reached_by,
+                **more,
+            )
+        elif mode is Mode.APPEND:
+            table = table.append(reader, merge_schema=merge_schema, **more)
+        else:
+            table = table.overwrite(reader, file_version=file_version, **more)
+    count = len(sources.files)
+    text = (
+        f"imported {counted(done['rows'], 'row')} ({human_size(done['bytes'])}) from "
+        f"{counted(count, 'file')} into {stands(table)}"
+    )
+    write.answer(table, text, mode=mode.value, files=count, **done)
+
+
+def _check_mode(
+    mode: Mode, branch: str | None, file_version: str | None, no_stable_row_ids: bool
+) -> None:
+    if mode is not Mode.CREATE and no_stable_row_ids:
+        raise typer.BadParameter("--no-stable-row-ids is decided when a table is made")
+    if mode is Mode.CREATE and branch is not None:
+        raise typer.BadParameter("--branch is for --mode append and --mode overwrite")
+    if mode is Mode.APPEND and file_version is not None:
+        raise typer.BadParameter("--file-version is the table's own when rows are appended")
+
+
+def export_command(
+    uri: options.UriOrName,
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Where to write to, or - for stdout.")
+    ],
+    format: Annotated[
+        FileFormat | None,
+        typer.Option("--format", help="What to write, where the name of the file does not tell."),
+    ] = None,
+    where: options.Where = None,
+    columns: options.Columns = None,
+    limit: options.Limit = None,
+    safe: options.Safe = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    *,
+    read: Reading,
+) -> None:
+    """Write rows to a file or to stdout.
+
+    Parquet, CSV, JSON lines, Arrow. In CSV and JSON bytes are base64, times and decimals are text;
+    in CSV what is nested is JSON, with NaN, Infinity and -Infinity. JSON files have no word for
+    these: they are null there, and a note on stderr says so. The file gets its name when it is
+    complete. Columns of blobs are refused: leave them out with --columns.
+
+    A spreadsheet runs a text such as =cmd|… in a CSV file as a formula. With --safe texts and names
+    that begin with = + - @, a tab or a carriage return get an apostrophe before them, and are no
+    longer what the table holds; without it they are written as they are, for programs.
+
+    JSON keys: uri, version, file, format, rows, bytes.
+    """
+    chosen = require_format(file, format)
+    check_safe(safe, chosen)
+    check_target(file, force=force)
+    table = read.table(uri)
+    scan = table.scan(options.names(columns), where, limit=limit)
+    _check_no_blobs(scan.schema.names, table)
+    total = scan.count() if where is None else None
+    rows = size = 0
+    with (
+        progress("export", total=total, wanted=not read.json) as advance,
+        writing(file, chosen, scan.schema, force=force, safe=safe) as sink,
+    ):
+        for batch in scan.to_batches():
+            sink.write(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            advance(batch.num_rows, batch.nbytes)
+    lost = sink.rows_not_finite if isinstance(sink, JsonLines) else 0
+    if lost:
+        note(
+            f"{counted(lost, 'row')} with a number that is not finite (NaN, Infinity): it is null "
+            "in JSON, which has no word for it; CSV, Parquet and Arrow keep it"
+        )
+    if file != STDOUT:
+        exported = f"{counted(rows, 'row')} ({human_size(size)})"
+        done = f"exported {exported} of {version_words(table.version)}"
+        facts = {"file": file, "format": chosen.value, "rows": rows, "bytes": size}
+        read.answer(table, f"{done} to {file}", **facts)
+
+
+def _check_no_blobs(names: list[str], table: lw.Table) -> None:
+    for each in table.fields:
+        if each.is_blob and each.name in names:
+            others = ",".join(name for name in names if name != each.name)
+            raise UnsupportedError(
+                f"column {each.name!r} holds blobs, whose bytes are not exported; leave it out "
+                f"with --columns {others or 'NAMES'}, and read the blobs with Table.take_blobs",
+                column=each.name,
+            )

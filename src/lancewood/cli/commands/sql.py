@@ -23,11 +23,10 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.commands.rows import ReadableRows, print_rows
 from lancewood.cli.file_options import check_safe
 from lancewood.cli.output import note
-from lancewood.cli.repository.names import check_main_is_meant, find_repository, warnings_shown
-from lancewood.cli.showing import Limited
+from lancewood.cli.repository import check_main_is_meant, find_repository, warnings_shown
+from lancewood.cli.showing import Limited, ReadableRows, print_rows
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
 from lancewood.files.formats import FileFormat
 from lancewood.files.sinks import STDOUT, writing

@@ -10,10 +10,10 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from lancewood.cli.output import Output, paged
-from lancewood.cli.repository.names import InRepository
-from lancewood.cli.repository.showing import (
+from lancewood.cli.repository import (
     REVISIONS,
     Decorations,
+    InRepository,
     change_facts,
     commit_facts,
     commit_text,

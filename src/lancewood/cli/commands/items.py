@@ -15,7 +15,7 @@ import typer
 
 from lancewood.cli import options
 from lancewood.cli.output import counted, moment, size
-from lancewood.cli.repository.showing import Author, Revision, short
+from lancewood.cli.repository import Author, Revision, short
 from lancewood.errors import LancewoodError
 from lancewood.items.folder import (
     CONTENTS,

@@ -11,8 +11,7 @@ import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.options import LIST, NEW, check_fits, chosen_verb
 from lancewood.cli.output import Output, aligned
-from lancewood.cli.repository.names import InRepository
-from lancewood.cli.repository.showing import one_line, paragraphs, short, subject
+from lancewood.cli.repository import InRepository, one_line, paragraphs, short, subject
 
 _DELETE = "--delete"
 _BRANCH_KEYS = ("name", "hash", "current")

@@ -1,4 +1,9 @@
-"""The options that commands on a repository share, and how they show commits and changes.
+"""The repository that a command works in, the options of such commands, and how they show commits
+and changes.
+
+The repository is that of the current directory, or the nearest one above it. ``lw -C PATH`` starts
+at another directory, as in git; ``lw -C URI`` is a repository in a bucket and must name it exactly.
+Warnings of the repository become lines on stderr.
 
 Commits are shown in the form that git uses. Hashes are cut to twelve digits, as in every message of
 Lancewood. Texts that others wrote have their control characters escaped.
@@ -6,20 +11,149 @@ Lancewood. Texts that others wrote have their control characters escaped.
 
 from __future__ import annotations
 
+import os
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias
 
 import typer
 
-from lancewood.cli.output import cell, counted, padded, width
-from lancewood.cli.repository.names import InRepository
+import lancewood as lw
+from lancewood.cli.groups import COMMAND, STARTED_AT
+from lancewood.cli.options import StoreOptions
+from lancewood.cli.output import cell, counted, note, padded, width
+from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
+from lancewood.repo import MAIN, NotLandedWarning, first_line, is_uri, own_root, written_by_head
+from lancewood.repo import TableNames as RepositoryTableNames
 
 if TYPE_CHECKING:
     from lancewood.repo import Commit, Committed, Hash, Pin, Repository, Signature, TableChange
     from lancewood.table import Merged
+
+_PARTS = {"HEAD": os.path.isfile, "objects": os.path.isdir, "refs": os.path.isdir}
+
+
+@contextmanager
+def repository(storage: Mapping[str, str] | None = None) -> Iterator[lw.Repository]:
+    """The repository; its warnings become notes during the block. Raises NotFoundError."""
+    found = started_at() or find_repository(Path.cwd())
+    with warnings_shown():
+        yield lw.Repository.open(found, storage_options=storage)
+
+
+class InRepository(StoreOptions):
+    """The options of a command on a repository."""
+
+    def repository(self) -> AbstractContextManager[lw.Repository]:
+        return repository(self.storage)
+
+
+def find_repository(start: Path) -> Path:
+    """The nearest directory, from ``start`` upwards, that is a git repository.
+
+    Raises NotFoundError.
+    """
+    for each in (start, *start.parents):
+        if all(is_there(each / name) for name, is_there in _PARTS.items()):
+            return each
+    raise NotFoundError(
+        f"there is no repository in {start}, nor above it: lw init makes one, and lw -C PATH works "
+        "in another one",
+        path=str(start),
+    )
+
+
+def started_at() -> str | None:
+    """The uri that ``-C`` was given; None if it was a directory, or absent."""
+    return STARTED_AT.get()
+
+
+@contextmanager
+def warnings_shown() -> Iterator[None]:
+    """Show warnings of repositories as notes during the block."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", NotLandedWarning)
+        warnings.showwarning = _show_warning
+        yield
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    note(f"lw: warning: {message}")
+
+
+def repository_around(uri: str, storage_options: Mapping[str, str] | None) -> lw.Repository | None:
+    """The repository that a table is below, by the main uri of the table; None if there is none.
+
+    In a bucket only a table of the repository's own is recognised, since it says where that is.
+    """
+    root: str | Path | None = own_root(uri)
+    if root is None and not is_uri(uri):
+        with suppress(NotFoundError):
+            root = find_repository(Path(uri).resolve().parent)
+    if root is None:
+        return None
+    try:
+        return lw.Repository.open(root, storage_options=storage_options)
+    except LancewoodError:  # a git repository of another kind, or nobody may look into it
+        return None
+
+
+def check_main_is_meant(
+    uri: str, table: lw.Table, storage_options: Mapping[str, str] | None
+) -> None:
+    """Raise InvalidInputError if ``table`` is on main, the repository around it is on another
+    branch, and the commit there has the table: what is written would not be seen.
+
+    The error has both commands that could be meant, in which ``uri`` is followed by a branch.
+    """
+    if table.branch is not None:
+        return
+    main = table.main_uri if is_uri(table.main_uri) else str(Path(table.main_uri).resolve())
+    repo = repository_around(main, storage_options)
+    on = None if repo is None else written_by_head(repo, main)
+    if on is None:
+        return
+    name, branch = on
+    command = COMMAND.get()
+    prepare = "" if branch in table.branches.list() else f"lw prepare {name} and then "
+    raise InvalidInputError(
+        f"{uri} is in a repository whose HEAD is on branch {branch!r}: a write to main of the "
+        f"table would not show up there. Say which of the two is meant: {prepare}"
+        f"{command} {uri}@{branch} …, or {command} {uri}@{MAIN} …",
+        table=uri,
+        branch=branch,
+    )
+
+
+class TableNames(RepositoryTableNames):
+    """The names of tables in the repository around a table, or else around the current directory,
+    if there is one."""
+
+    def __init__(self, storage_options: Mapping[str, str] | None) -> None:
+        around = partial(repository_around, storage_options=storage_options)
+        super().__init__(partial(_around_here, storage_options), around)
+
+
+def _around_here(storage_options: Mapping[str, str] | None) -> lw.Repository | None:
+    try:
+        root = find_repository(Path.cwd())
+    except NotFoundError:
+        return None
+    return lw.Repository.open(root, storage_options=storage_options)
+
 
 REVISIONS = "a branch, a tag, a hash, HEAD~2"
 _DIGITS = 12
@@ -98,8 +232,6 @@ def short(hash: Hash | None) -> str:
 
 def subject(message: str) -> str:
     """The first line of a message."""
-    from lancewood.repo import first_line
-
     return plain(first_line(message))
 
 
@@ -226,7 +358,6 @@ def stat_lines(
 ) -> Iterator[str]:
     """Changes of tables in the form of ``git diff --stat``; nothing for none. Of tables that were
     ``merged`` by rows also what was put together, and what was decided."""
-    from lancewood.cli.showing import decided_words
 
     locations = max((width(each.name) for each in changes), default=0)
     for each in changes:
@@ -286,8 +417,6 @@ def _number(rows: int | None) -> str:
 
 
 def _location(pin: Pin) -> str:
-    from lancewood.repo import MAIN
-
     return f"{pin.branch or MAIN} {pin.exact_version}"
 
 
@@ -332,3 +461,25 @@ def taken_in_lines(done: Committed) -> Iterator[str]:
         which = f"version {first}" if first == last else f"versions {first} to {last}"
         message = "" if each.message is None else f": {subject(each.message)}"
         yield f" also contains {which} of {each.table}, written directly{message}"
+
+
+def in_words(counts: Merged) -> str:
+    """What a merge did to the rows of a table."""
+    parts = [
+        f"{counted(counts.inserted, 'row')} inserted",
+        f"{counts.updated:,} updated",
+        f"{counts.deleted:,} deleted",
+    ]
+    return ", ".join([*parts, *decided_words(counts)])
+
+
+def decided_words(counts: Merged) -> list[str]:
+    """What was put together, and what was decided; nothing for none."""
+    found = []
+    if counts.rewritten:
+        found.append(f"{counted(counts.rewritten, 'row')} with columns written in place")
+    if counts.joined:
+        found.append(f"{counts.joined:,} with cells of both")
+    if counts.resolved:
+        found.append(f"{counted(counts.resolved, 'conflict')} decided")
+    return found

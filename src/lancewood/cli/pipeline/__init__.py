@@ -1,1 +1,0 @@
-"""The commands that run pipelines, and look after their runs."""
