@@ -327,9 +327,10 @@ def test_a_query_that_is_interrupted_ends_and_leaves_the_database_whole(
 
 
 STOPPED = """
-import sys, tempfile
+import signal, sys, tempfile
 import pyarrow as pa, lancewood as lw
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` has it ignored
 table = lw.create(f"{tempfile.mkdtemp()}/t.lance", pa.table({"id": range(100_000)}))
 answer = lw.sql(sys.argv[1], tables={"t": table})
 print("asked", flush=True)
