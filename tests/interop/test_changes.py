@@ -14,7 +14,7 @@ from tests.breadth import daily
 
 import lancewood as lw
 from lancewood.jobs.counts import RowCounts
-from lancewood.table.changes import Changes
+from lancewood.table.diffs import Changes
 
 Rows = dict[int, dict[str, Any]]
 
@@ -344,9 +344,9 @@ def test_columns_in_place_that_say_their_rows_are_not_read(
     def read(*_: object) -> None:
         raise AssertionError("what transactions say need not be read")
 
-    monkeypatch.setattr("lancewood.engine.changes.unmarked.pick_rows", read)
+    monkeypatch.setattr("lancewood.jobs.diff.unmarked.pick_rows", read)
     assert table.changes(1).counts == RowCounts(updated=2)
-    monkeypatch.setattr("lancewood.engine.changes.unmarked._MOST_VERSIONS", 0)
+    monkeypatch.setattr("lancewood.jobs.diff.unmarked._MOST_VERSIONS", 0)
     with pytest.raises(AssertionError, match="need not be read"):
         table.changes(1).counts  # noqa: B018
 
@@ -354,7 +354,7 @@ def test_columns_in_place_that_say_their_rows_are_not_read(
 def test_values_decide_where_versions_are_too_far_apart_to_look_at_all(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lancewood.engine.changes.unmarked._MOST_VERSIONS", 0)
+    monkeypatch.setattr("lancewood.jobs.diff.unmarked._MOST_VERSIONS", 0)
     create(uri)
     lw.open(uri).update({"v": "-1"}, "k in (1, 3)", rewrite="columns")
     newest = update_in_place(uri, [4])

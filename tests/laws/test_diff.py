@@ -21,7 +21,7 @@ from tests.histories.model import KEY, Column, Row, State
 from tests.pylance import lance
 
 import lancewood as lw
-from lancewood.engine.comparing import ranges
+from lancewood.jobs.diff import ranges
 
 SEEDS = range(daily(3, of=60))
 STEPS = 16

@@ -57,7 +57,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> lw.Table:
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few thousand bytes are worth a task, as megabytes are elsewhere."""
     monkeypatch.setattr(cutting, "LEAST", 10_000)
-    monkeypatch.setattr("lancewood.spark.diffing.diff.OPENING", 1_000)
+    monkeypatch.setattr("lancewood.spark.diffs.diff.OPENING", 1_000)
 
 
 def plain(value: Any) -> Any:
@@ -113,7 +113,7 @@ def test_rows_are_what_pylance_says(spark: Any, table: lw.Table) -> None:
 def test_many_keys_are_paired_by_spark_as_few_are_here(
     spark: Any, table: lw.Table, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lancewood.spark.diffing.diff.MOST_KEYS", most)
+    monkeypatch.setattr("lancewood.spark.diffs.diff.MOST_KEYS", most)
     found = arrow_of(diff(spark, table.uri, "changed", on="id"))
     assert told(found) == told(table.diff("changed", table.version, on="id").to_arrow())
     assert set(found["_change"].to_pylist()) == {"deleted", "inserted", "updated"}
@@ -122,7 +122,7 @@ def test_many_keys_are_paired_by_spark_as_few_are_here(
 def test_keys_with_a_null_equal_none_and_two_of_a_kind_are_an_error(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lancewood.spark.diffing.diff.MOST_KEYS", 0)
+    monkeypatch.setattr("lancewood.spark.diffs.diff.MOST_KEYS", 0)
     data = {"a": [1, 1, None, 3], "b": ["x", "y", "x", None], "n": [1, 2, 3, 4]}
     table = lw.create(tmp_path / "t.lance", pa.table(data)).overwrite(
         pa.table({**data, "n": [1, 9, 3, 4]})

@@ -16,10 +16,8 @@ LEANS = re.compile(
 )
 """First words of a sentence whose noun stands in another text."""
 STILL_LEAN = (
-    "engine/changes",
-    "engine/comparing",
     "jobs/blame",
-    "jobs/diffing",
+    "jobs/diff",
     "query",
 )
 """Rooms whose docstrings are still to be written anew; a room that is done leaves this list."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lancewood.repo.inspect.comparing import Shown, TableChange
     from lancewood.repo.inspect.status import Status
     from lancewood.repo.inspect.view import View
-    from lancewood.table.blames import Blame
+    from lancewood.table.blame import Blame
     from lancewood.table.diffs import Diff
 
 
@@ -56,7 +56,7 @@ class LookingVerbs:
         The rest is as for ``Table.blame``. Raises NotFoundError for a table that is not there.
         """
         from lancewood.repo.inspect.blaming import blame_rows
-        from lancewood.table.blames import Blame
+        from lancewood.table.blame import Blame
 
         view = self.at(revision)
         rows = blame_rows(

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from lancewood.spark.columns.add import add_columns
     from lancewood.spark.dialect.querying import explain_sql
     from lancewood.spark.dialect.scripts import sql
-    from lancewood.spark.diffing.conflicts import conflicts
-    from lancewood.spark.diffing.diff import diff
+    from lancewood.spark.diffs.conflicts import conflicts
+    from lancewood.spark.diffs.diff import diff
     from lancewood.spark.reading.read import count, read
     from lancewood.spark.searching import search
     from lancewood.spark.source.metadata import metadata
@@ -47,8 +47,8 @@ __all__ = [
 _NAMES = {
     "lancewood.jobs.counts": "RowCounts",
     "lancewood.spark.columns.add": "add_columns",
-    "lancewood.spark.diffing.conflicts": "conflicts",
-    "lancewood.spark.diffing.diff": "diff",
+    "lancewood.spark.diffs.conflicts": "conflicts",
+    "lancewood.spark.diffs.diff": "diff",
     "lancewood.spark.dialect.querying": "explain_sql",
     "lancewood.spark.reading.read": "count read",
     "lancewood.spark.dialect.scripts": "sql",

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     )
     from lancewood.store.checkup import CheckStatus, StoreCheck
     from lancewood.store.options import is_secret
-    from lancewood.table.blames import Blame
+    from lancewood.table.blame import Blame
     from lancewood.table.by_uri import (
         NamedVersion,
         create,
@@ -81,9 +81,17 @@ if TYPE_CHECKING:
         relocate,
         repair,
     )
-    from lancewood.table.changes import CHANGE, ChangedRows, Changes, files_added
     from lancewood.table.details import StoredFile, TableDetails, count_versions, history
-    from lancewood.table.diffs import Diff, DiffCells, DiffStat, SchemaDiff
+    from lancewood.table.diffs import (
+        CHANGE,
+        ChangedRows,
+        Changes,
+        Diff,
+        DiffCells,
+        DiffStat,
+        SchemaDiff,
+        files_added,
+    )
     from lancewood.table.indices import Indices
     from lancewood.table.naming import Conflicts
     from lancewood.table.scan import Scan
@@ -244,9 +252,10 @@ _NAMES = {
     "lancewood.model.ids": "version_words",
     "lancewood.model.refs": "MAIN Branch Tag called",
     "lancewood.store.checkup": "CheckStatus StoreCheck",
-    "lancewood.table.changes": "CHANGE ChangedRows Changes files_added",
-    "lancewood.table.blames": "Blame",
-    "lancewood.table.diffs": "Diff DiffCells DiffStat SchemaDiff",
+    "lancewood.table.blame": "Blame",
+    "lancewood.table.diffs": (
+        "CHANGE ChangedRows Changes Diff DiffCells DiffStat SchemaDiff files_added"
+    ),
     "lancewood.table.by_uri": (
         "NamedVersion create diff drop exists migrate_names open open_named relocate repair"
     ),

@@ -30,8 +30,7 @@ from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version
 from lancewood.model.table_config import AppliedBatch, marks
 from lancewood.model.transaction import Operation, Transaction, UpdateConfig
-from lancewood.table.blames import BlameVerbs
-from lancewood.table.changes import ChangeVerbs
+from lancewood.table.blame import BlameVerbs
 from lancewood.table.columns import ColumnVerbs
 from lancewood.table.details import DetailVerbs
 from lancewood.table.diffs import DiffVerbs
@@ -53,7 +52,6 @@ class Table(
     ColumnVerbs,
     CompactVerbs,
     IndexVerbs,
-    ChangeVerbs,
     DiffVerbs,
     BlameVerbs,
     SearchVerbs,

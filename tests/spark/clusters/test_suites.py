@@ -111,7 +111,7 @@ def test_merge_is_that_of_the_local_runner(any_spark: Any, tmp_path: Path) -> No
 def test_rows_that_differ_are_those_of_a_diff_here(
     any_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lancewood.spark.diffing.diff.MOST_KEYS", 0)
+    monkeypatch.setattr("lancewood.spark.diffs.diff.MOST_KEYS", 0)
     uri = tmp_path / "photos.lance"
     write(rows(any_spark, 0, 60), uri, schema=SCHEMA, max_rows_per_file=10)
     table = lw.open(uri).update({"label": "'new'"}, "id % 7 = 2").delete("id > 50")

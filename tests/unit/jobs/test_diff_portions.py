@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.jobs.diffing import Costs, DiffCutting, DiffPortion, DiffRows, DiffTask
+from lancewood.jobs.diff import Costs, DiffCutting, DiffPortion, DiffRows, DiffTask
 
 ROWS = 400
 
@@ -112,7 +112,7 @@ def test_neighbours_are_one_stretch(tmp_path: Path) -> None:
 def test_many_stretches_are_many_portions(
     table: lw.Table, most: int, share: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lancewood.jobs.diffing.portions._MOST_STRETCHES", most)
+    monkeypatch.setattr("lancewood.jobs.diff.splitting._MOST_STRETCHES", most)
     rows = table.diff(1, table.version)._rows
     portions = cut(rows, share, 5, 7)
     assert all(sum(len(at.counts) for *_, at in each.rows) <= most for each in portions)

@@ -11,12 +11,12 @@ import pytest
 from tests.breadth import daily
 
 import lancewood as lw
-from lancewood.engine.comparing import ranges
 from lancewood.engine.location import Location
 from lancewood.engine.rows import Ids, Ints, LiveRows
 from lancewood.engine.snapshot import load_snapshot
 from lancewood.format.layout import NamingScheme, manifest_key
 from lancewood.format.manifest import encode_manifest_file
+from lancewood.jobs.diff import ranges
 from lancewood.model.ids import Version
 from lancewood.store.locate import open_store
 from lancewood.testing.faults import HeldStore

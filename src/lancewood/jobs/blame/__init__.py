@@ -2,7 +2,6 @@
 
 ``history`` knows the versions, ``tracing`` follows rows back through them, ``lines`` from one line
 of history to another where they were merged, and ``rows`` makes batches.
-``touching`` says whether certain rows differ between two states.
 """
 
 from __future__ import annotations
@@ -10,6 +9,5 @@ from __future__ import annotations
 from lancewood.jobs.blame.history import History, Writer
 from lancewood.jobs.blame.lines import Line
 from lancewood.jobs.blame.rows import BlameRows
-from lancewood.jobs.blame.touching import Touching
 
-__all__ = ["BlameRows", "History", "Line", "Touching", "Writer"]
+__all__ = ["BlameRows", "History", "Line", "Writer"]

@@ -15,12 +15,12 @@ from functools import cached_property, partial
 from typing import TypeAlias
 
 from lancewood.engine.base import WORKERS, in_order
-from lancewood.engine.comparing import Comparison, compare, paired_columns
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Descent, Snapshot, load_snapshot
 from lancewood.engine.versions import load_manifest, load_transaction, newest_version
 from lancewood.errors import NotFoundError
 from lancewood.format.layout import NamingScheme
+from lancewood.jobs.diff import Comparison, compare, paired_columns
 from lancewood.model.ids import Version
 from lancewood.model.transaction import (
     Clone,

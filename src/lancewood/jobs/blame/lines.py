@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancewood.engine.comparing import Comparison, compare, paired_columns, places
 from lancewood.engine.rows import Ids, Ints, RowFacts
 from lancewood.engine.snapshot import Snapshot, common_version
 from lancewood.errors import NotFoundError
@@ -28,6 +27,7 @@ from lancewood.jobs.blame.tracing import (
     found_among,
     located,
 )
+from lancewood.jobs.diff import Comparison, compare, paired_columns, places
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version
 from lancewood.model.schema import CREATED_AT, LAST_UPDATED_AT, ROW_ID, Field

@@ -21,18 +21,11 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from lancewood.engine.comparing import (
-    ColumnPair,
-    Comparison,
-    DifferingRows,
-    Doubt,
-    differing_rows,
-    places,
-)
 from lancewood.engine.rows import Ids, Ints, LiveRows, RowFacts, stretches_of
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import NotFoundError
 from lancewood.jobs.blame.history import History, Ranges
+from lancewood.jobs.diff import ColumnPair, Comparison, DifferingRows, Doubt, differing_rows, places
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId, Version
 from lancewood.model.schema import CREATED_AT, LAST_UPDATED_AT, ROW_ID, Field

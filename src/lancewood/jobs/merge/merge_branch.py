@@ -33,7 +33,7 @@ from lancewood.errors import (
 )
 from lancewood.jobs.compose.next_version import BRANCH_PROPERTY, BRANCH_VERSION_PROPERTY
 from lancewood.jobs.counts import Merged
-from lancewood.jobs.diffing.plan import nothing_before
+from lancewood.jobs.diff import nothing_before
 from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.merge.merge_bases import Bases
 from lancewood.jobs.merge.merged_version import Union

@@ -17,7 +17,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancewood.engine.comparing import (
+from lancewood.engine.rows import Ids
+from lancewood.engine.schema import next_field_id
+from lancewood.engine.snapshot import Snapshot, common_version
+from lancewood.errors import InvalidInputError, MergeConflictError, UnsupportedError
+from lancewood.format.schema import encode_schema
+from lancewood.jobs.diff import (
     ColumnPair,
     Comparing,
     Comparison,
@@ -25,14 +30,9 @@ from lancewood.engine.comparing import (
     RowReader,
     differing_rows,
     paired_columns,
+    plan_diff,
     portions,
 )
-from lancewood.engine.rows import Ids
-from lancewood.engine.schema import next_field_id
-from lancewood.engine.snapshot import Snapshot, common_version
-from lancewood.errors import InvalidInputError, MergeConflictError, UnsupportedError
-from lancewood.format.schema import encode_schema
-from lancewood.jobs.diffing.plan import plan_diff
 from lancewood.jobs.merge.merge_bases import Bases
 from lancewood.jobs.merge.resolve import ColumnChoice, Resolve
 from lancewood.model.ids import FieldId

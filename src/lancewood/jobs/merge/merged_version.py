@@ -17,7 +17,6 @@ from pyroaring import BitMap
 
 from lancewood.engine.base import WORKERS, in_order
 from lancewood.engine.commit import Composition
-from lancewood.engine.comparing import Places
 from lancewood.engine.location import load_deletions
 from lancewood.engine.rows import Ids, RowFacts
 from lancewood.engine.snapshot import Snapshot
@@ -32,6 +31,7 @@ from lancewood.jobs.compose.base_paths import (
 )
 from lancewood.jobs.compose.files import Copies
 from lancewood.jobs.compose.next_version import Effect, recorded_as
+from lancewood.jobs.diff import Places
 from lancewood.jobs.merge.row_fates import Gathered, Moved
 from lancewood.jobs.merge.touched_rows import Graft, Placed
 from lancewood.jobs.runner import Runner

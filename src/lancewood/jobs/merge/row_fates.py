@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
-from lancewood.engine.comparing import State
 from lancewood.engine.rows import Ints
+from lancewood.jobs.diff import State
 from lancewood.jobs.merge.row_resolver import Fate
 from lancewood.jobs.merge.row_tasks import UnitedPortion, expanded
 from lancewood.jobs.merge.touched_rows import NOWHERE, Graft, Met, MetRows, Placed

@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 
 from lancewood.data.differing import Mask
-from lancewood.engine.comparing import Comparison, paired_columns
 from lancewood.engine.location import NewFile, default_file_root
 from lancewood.engine.rows import distinct
 from lancewood.engine.snapshot import Snapshot, common_version, main_location
@@ -28,6 +27,7 @@ from lancewood.errors import IncompatibleConflictError
 from lancewood.jobs.compose.files import Copies
 from lancewood.jobs.compose.next_version import open_config
 from lancewood.jobs.counts import Merged
+from lancewood.jobs.diff import Comparison, paired_columns
 from lancewood.jobs.job import TASKS_PER_SLOT, gather, shares
 from lancewood.jobs.merge.conflicts import Left
 from lancewood.jobs.merge.merge_bases import Bases

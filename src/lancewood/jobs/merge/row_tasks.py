@@ -19,13 +19,12 @@ from pyroaring import BitMap
 
 from lancewood.data.differing import Mask
 from lancewood.data.wanted import WantedColumns
-from lancewood.engine.comparing import State
 from lancewood.engine.location import NewFile, new_data_files
 from lancewood.engine.rows import Ids
 from lancewood.engine.schema import Path
 from lancewood.engine.snapshot import Snapshot
 from lancewood.format.schema import to_arrow_schema
-from lancewood.jobs.diffing.portions import Sending, SentFragments
+from lancewood.jobs.diff import Sending, SentFragments, State
 from lancewood.jobs.merge.conflicts import (
     COLUMNS,
     KIND,

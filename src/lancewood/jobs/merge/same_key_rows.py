@@ -26,9 +26,9 @@ import numpy as np
 import pyarrow as pa
 
 from lancewood.data.differing import Mask, differing
-from lancewood.engine.comparing import Comparison, Places, RowReader, State
 from lancewood.engine.rows import Ids, Ints, LiveRows, ScanPlan, ScanRequest
 from lancewood.engine.snapshot import Snapshot
+from lancewood.jobs.diff import Comparison, Places, RowReader, State
 from lancewood.jobs.merge.conflicts import SIDES, SideRows, Sides
 from lancewood.jobs.merge.touched_rows import NOWHERE, ChangedKeys, GotKeys, Met, MetRows, Placed
 from lancewood.jobs.merge_into.keys import Key, KeyIndex

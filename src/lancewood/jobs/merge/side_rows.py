@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancewood.data.differing import Mask
-from lancewood.engine.comparing import BlobCells, Places, RowReader, State, cast_or_null
 from lancewood.engine.rows import Ints
 from lancewood.errors import MergeConflictError, UnsupportedError
+from lancewood.jobs.diff import BlobCells, Places, RowReader, State, cast_or_null
 from lancewood.jobs.merge.conflicts import OpaqueCells, SideRows
 from lancewood.jobs.merge.touched_rows import Placed
 from lancewood.model.schema import Field

@@ -23,7 +23,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancewood.engine.comparing import (
+from lancewood.engine.rows import Ids, Ints, LiveRows, RowFacts, cut_at, distinct
+from lancewood.engine.snapshot import Snapshot
+from lancewood.jobs.diff import (
     ALL_IDS,
     ColumnPair,
     Comparing,
@@ -34,8 +36,6 @@ from lancewood.engine.comparing import (
     State,
     id_ranges,
 )
-from lancewood.engine.rows import Ids, Ints, LiveRows, RowFacts, cut_at, distinct
-from lancewood.engine.snapshot import Snapshot
 from lancewood.jobs.merge.merged_columns import changes_rows, comparing, is_new
 from lancewood.model.ids import FieldId, FragmentId
 from lancewood.model.segments import expand

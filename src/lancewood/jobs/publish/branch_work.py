@@ -22,7 +22,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from lancewood.engine.changes import RowChanges, find_changes
 from lancewood.engine.rows import LiveRows
 from lancewood.engine.snapshot import Snapshot, branch_location, load_snapshot, main_location
 from lancewood.engine.versions import (
@@ -42,6 +41,7 @@ from lancewood.jobs.compose.next_version import (
     MARKS,
     open_config,
 )
+from lancewood.jobs.diff import RowChanges, find_changes
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId, Version, is_detached
 from lancewood.model.lines import has_own_ids

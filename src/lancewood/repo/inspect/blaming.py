@@ -24,7 +24,8 @@ from lancewood.errors import NotFoundError
 from lancewood.git.history import walk
 from lancewood.git.objects import Commit
 from lancewood.git.values import Hash
-from lancewood.jobs.blame import BlameRows, History, Line, Touching, Writer
+from lancewood.jobs.blame import BlameRows, History, Line, Writer
+from lancewood.jobs.diff import Touching
 from lancewood.model.ids import Version
 from lancewood.repo.context import RepoContext
 from lancewood.repo.inspect.view import changing

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lancewood.engine.snapshot import Snapshot
-    from lancewood.jobs.diffing import DiffPlan, DiffRows
+    from lancewood.jobs.diff import DiffPlan, DiffRows
     from lancewood.model.schema import Field
     from lancewood.repo.context import RepoContext
     from lancewood.table.diffs import Diff
@@ -130,7 +130,7 @@ def row_diff(
 ) -> Diff:
     """The rows that differ between two pins; where one is None, all rows of the other. Two tables
     of one name that share no history have no row in common but by key."""
-    from lancewood.jobs.diffing import DiffRows, check_kinds
+    from lancewood.jobs.diff import DiffRows, check_kinds
     from lancewood.table.diffs import Diff
 
     kinds = check_kinds(change)
@@ -144,7 +144,7 @@ def _planned(
     columns: Sequence[str] | None = None,
     on: str | Sequence[str] | None = None,
 ) -> DiffPlan:
-    from lancewood.jobs.diffing import is_one_table, nothing_before, plan_diff
+    from lancewood.jobs.diff import is_one_table, nothing_before, plan_diff
     from lancewood.repo.landing import pinned_state
 
     one, other = (None if each is None else pinned_state(context, each) for each in (before, after))
@@ -158,7 +158,7 @@ def _planned(
 def _by_ids(plan: DiffPlan) -> RowCounts | None:
     """At most how many rows differ, as far as it is known without values; None where rows moved,
     and have no ids by which they are known."""
-    from lancewood.jobs.diffing import DiffRows
+    from lancewood.jobs.diff import DiffRows
 
     try:
         return DiffRows(plan).most()
@@ -170,7 +170,7 @@ def _counts(
     plan: DiffPlan, without_key: DiffPlan, by_ids: RowCounts | None
 ) -> tuple[RowCounts | None, bool]:
     """How many rows differ, and whether this is exact; None if unknown."""
-    from lancewood.jobs.diffing import DiffRows
+    from lancewood.jobs.diff import DiffRows
 
     size = max(map(_row_size, (plan.one, plan.other)))
     if plan.key is not None and _may_pair(plan, by_ids, size):

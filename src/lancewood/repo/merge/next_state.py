@@ -32,7 +32,7 @@ from lancewood.format.manifest import content_digest
 from lancewood.git.history import merge_bases
 from lancewood.git.text_merge import Favor
 from lancewood.git.values import Hash
-from lancewood.jobs.diffing.plan import nothing_before
+from lancewood.jobs.diff import nothing_before
 from lancewood.jobs.merge.decisions import Decision, decided
 from lancewood.jobs.merge.merge_bases import Bases
 from lancewood.jobs.merge.merge_branch import united_config

@@ -23,7 +23,7 @@ from lancewood.spark.dialect.names import with_names
 from lancewood.spark.dialect.plan import QueryPlan, plan_query
 from lancewood.spark.dialect.settings import Settings
 from lancewood.spark.dialect.text import shown
-from lancewood.spark.diffing.diff import diff_frame
+from lancewood.spark.diffs.diff import diff_frame
 from lancewood.spark.reading.read import read_snapshot
 from lancewood.spark.running.failures import quiet
 from lancewood.spark.tasks import check_running, is_connect

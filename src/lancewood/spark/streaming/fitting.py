@@ -22,7 +22,7 @@ from lancewood.model.schema import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS
 from lancewood.spark.reading.task import ReadWork
 from lancewood.spark.streaming.options import OnChange
 from lancewood.spark.types import Reading, handed_over
-from lancewood.table.changes import CHANGE
+from lancewood.table.diffs import CHANGE
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

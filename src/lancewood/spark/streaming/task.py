@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from lancewood.engine.changes import ChosenRows, Side, find_changes
 from lancewood.engine.rows import Ints, LiveRows, RowShape, ScanPlan
 from lancewood.engine.schema import Projection, project, stored_paths
 from lancewood.engine.snapshot import Snapshot
+from lancewood.jobs.diff import ChosenRows, Side, find_changes
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId, Version
 from lancewood.model.manifest import decode_fragment

@@ -4,7 +4,7 @@ The rows of a batch follow from its two offsets alone, today and after a restart
 append are read from the newest of them, one manifest for all. Other versions are compared with the
 one before. With stable row ids that is exact. Without them only fragments can be compared: an
 overwrite, or new fragments beside untouched ones, is clear, but an update is not. Comparing reads
-manifests, deletion files and row id sequences; a column only where ``engine.changes`` does.
+manifests, deletion files and row id sequences; a column only where ``jobs.diff`` does.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from itertools import chain
 
 import numpy as np
 
-from lancewood.engine.changes import RowChanges, find_changes
 from lancewood.engine.rows import LiveRows, cut_at
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import FormatError, InvalidInputError, LancewoodError, UnsupportedError
+from lancewood.jobs.diff import RowChanges, find_changes
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version
 from lancewood.model.manifest import decode_fragment, peek_fragment_id

@@ -19,10 +19,10 @@ from lancewood.data.differing import Mask, differing
 from lancewood.data.reader import in_step
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.base import WORKERS, in_order
-from lancewood.engine.changes.change_marks import moved_fields
 from lancewood.engine.rows import Ids, Ints, LiveRows, open_fragment, pick_rows
 from lancewood.engine.schema import find_earlier
 from lancewood.engine.snapshot import Descent, Snapshot
+from lancewood.jobs.diff.change_marks import moved_fields
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId, Version
 from lancewood.model.schema import Field, Schema

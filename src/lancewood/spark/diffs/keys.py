@@ -17,20 +17,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancewood.engine.comparing import Comparison, Doubt, Places, RowReader, State, portions
 from lancewood.engine.rows import Ints, LiveRows
-from lancewood.jobs.diffing import (
+from lancewood.jobs.diff import (
+    DELETED,
+    INSERTED,
+    Comparison,
     Costs,
     DiffCutting,
+    Doubt,
+    Places,
+    RowReader,
+    State,
     comparable_keys,
     not_unique,
     placed_rows,
+    portions,
     sent_whole,
 )
-from lancewood.jobs.diffing.tasks import DELETED, INSERTED
 from lancewood.jobs.merge_into.keys import Key, shown_key
 from lancewood.model.schema import Field
-from lancewood.spark.diffing.work import DiffWork, decode, encode
+from lancewood.spark.diffs.work import DiffWork, decode, encode
 from lancewood.spark.merge_into.keys import code_names, code_types, encode_key
 from lancewood.spark.reading.plan import count_tasks
 from lancewood.spark.reading.task import pack, unpack

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lancewood.engine.comparing import Comparison
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import NotFoundError
-from lancewood.jobs.diffing import DiffPortion, DiffShape, DiffTask
+from lancewood.jobs.diff import Comparison, DiffPortion, DiffShape, DiffTask
 from lancewood.spark.reading.task import WORKERS, pack, sized, unpack
 from lancewood.spark.tasks import messages_of
 from lancewood.spark.types import Reading

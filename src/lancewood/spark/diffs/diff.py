@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lancewood.engine.comparing import Comparison
 from lancewood.engine.snapshot import At, Snapshot, resolve
 from lancewood.errors import UnsupportedError
 from lancewood.external.base import ManifestStore
-from lancewood.jobs.diffing import Costs, DiffCutting, DiffRows, DiffShape
-from lancewood.spark.diffing.keys import KeyPairing
-from lancewood.spark.diffing.work import DiffWork, diff_tasks, encode
+from lancewood.jobs.diff import Comparison, Costs, DiffCutting, DiffRows, DiffShape
+from lancewood.spark.diffs.keys import KeyPairing
+from lancewood.spark.diffs.work import DiffWork, diff_tasks, encode
 from lancewood.spark.reading.plan import OPENING, count_tasks
 from lancewood.spark.tasks import slots, spread
 from lancewood.spark.types import Reading

@@ -17,7 +17,8 @@ from lancewood.engine.rows import plan_scan
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.expr import Predicate
-from lancewood.jobs.diffing import DiffRows, is_one_table, plan_diff
+from lancewood.jobs.diff.plan import is_one_table, plan_diff
+from lancewood.jobs.diff.rows import DiffRows
 from lancewood.model.schema import ROW_ID, Field
 
 

@@ -18,8 +18,8 @@ from lancewood.external.base import ManifestStore
 from lancewood.jobs.merge.merge_branch import BranchMerge
 from lancewood.jobs.merge.row_merge import Uniting
 from lancewood.jobs.merge.row_tasks import UnitingShape, conflict_batches
-from lancewood.spark.diffing.diff import check_reachable
-from lancewood.spark.diffing.work import explained
+from lancewood.spark.diffs.diff import check_reachable
+from lancewood.spark.diffs.work import explained
 from lancewood.spark.reading.task import pack, sized, unpack
 from lancewood.spark.tasks import messages_of, slots, spread
 from lancewood.spark.types import Reading

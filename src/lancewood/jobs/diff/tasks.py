@@ -18,21 +18,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancewood.engine.base import WORKERS, in_order
-from lancewood.engine.comparing import (
-    ColumnPair,
-    Comparison,
+from lancewood.engine.rows import LiveRows
+from lancewood.expr import Predicate, parse_predicate
+from lancewood.format.schema import to_scan_schema
+from lancewood.jobs.diff.columns import ColumnPair
+from lancewood.jobs.diff.states import Comparison, Doubt, State
+from lancewood.jobs.diff.values import (
     DifferingRows,
-    Doubt,
     Places,
     RowReader,
-    State,
     cast_or_null,
     differing_rows,
     portions,
 )
-from lancewood.engine.rows import LiveRows
-from lancewood.expr import Predicate, parse_predicate
-from lancewood.format.schema import to_scan_schema
 from lancewood.model.schema import ROW_ID, Field, Schema
 
 CHANGE, COLUMNS, BEFORE, AFTER = "_change", "_columns", "before", "after"

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from lancewood.data.wanted import WantedColumns
-from lancewood.engine.comparing.columns import ColumnPair
 from lancewood.engine.rows import LiveRows, RowFacts
 from lancewood.engine.snapshot import Snapshot
+from lancewood.jobs.diff.columns import ColumnPair
 from lancewood.model.fragment import Fragment
 from lancewood.model.schema import Field, Schema
 

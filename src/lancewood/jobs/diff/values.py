@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 from lancewood.data.differing import Mask, differing
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.base import WORKERS, in_order
-from lancewood.engine.comparing.columns import ColumnPair
-from lancewood.engine.comparing.states import Comparison, Doubt, State
 from lancewood.engine.rows import Ints, LiveRows, blob_reader, open_fragment, pick_rows
+from lancewood.jobs.diff.columns import ColumnPair
+from lancewood.jobs.diff.states import Comparison, Doubt, State
 from lancewood.model.schema import Field, Schema
 from lancewood.model.segments import expand
 

@@ -18,16 +18,16 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from lancewood.engine.changes.change_marks import (
+from lancewood.engine.rows import Ids, Ints, LiveRows, cut_at, distinct
+from lancewood.engine.snapshot import Snapshot
+from lancewood.jobs.diff.change_marks import (
     Pieces,
     RowMarks,
     common_fields,
     same_columns,
     same_marks,
 )
-from lancewood.engine.changes.unmarked import Unmarked
-from lancewood.engine.rows import Ids, Ints, LiveRows, cut_at, distinct
-from lancewood.engine.snapshot import Snapshot
+from lancewood.jobs.diff.unmarked import Unmarked
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId
 from lancewood.model.manifest import decode_fragment, peek_fragment_id

@@ -15,22 +15,14 @@ from typing import Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from lancewood.engine.comparing import (
-    ColumnPair,
-    Comparison,
-    Doubt,
-    Places,
-    RowReader,
-    State,
-    apart,
-    compare,
-    paired_columns,
-    portions,
-)
 from lancewood.engine.rows import Ints, LiveRows
 from lancewood.engine.schema import checked_names, unknown_column
 from lancewood.engine.snapshot import Snapshot, common_version, main_location
 from lancewood.errors import InvalidInputError, UnsupportedError
+from lancewood.jobs.diff.columns import ColumnPair, paired_columns
+from lancewood.jobs.diff.compare import apart, compare
+from lancewood.jobs.diff.states import Comparison, Doubt, State
+from lancewood.jobs.diff.values import Places, RowReader, portions
 from lancewood.jobs.merge_into.keys import (
     Key,
     KeyIndex,

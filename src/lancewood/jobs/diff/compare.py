@@ -24,12 +24,12 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from lancewood.engine.comparing.columns import ColumnPair, places
-from lancewood.engine.comparing.ranges import ALL_IDS, IdRange, NumberedRows, id_ranges
-from lancewood.engine.comparing.states import Comparison, Doubt, Part, State
-from lancewood.engine.comparing.terms import in_common_terms
 from lancewood.engine.rows import Ids, Ints, LiveRows, RowFacts, cut_at, distinct, open_fragment
 from lancewood.engine.snapshot import Snapshot, has_settled_ids
+from lancewood.jobs.diff.base_ids import in_common_terms
+from lancewood.jobs.diff.columns import ColumnPair, places
+from lancewood.jobs.diff.ranges import ALL_IDS, IdRange, NumberedRows, id_ranges
+from lancewood.jobs.diff.states import Comparison, Doubt, Part, State
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.manifest import decode_fragment

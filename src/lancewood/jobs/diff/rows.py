@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancewood.engine.base import as_list
-from lancewood.engine.comparing import Doubt
 from lancewood.errors import InvalidInputError
 from lancewood.files.json_text import json_text
 from lancewood.files.text_forms import to_plain
 from lancewood.jobs.counts import RowCounts
-from lancewood.jobs.diffing.plan import DiffPlan, named
-from lancewood.jobs.diffing.tasks import (
+from lancewood.jobs.diff.plan import DiffPlan, named
+from lancewood.jobs.diff.states import Doubt
+from lancewood.jobs.diff.tasks import (
     AFTER,
     BEFORE,
     CHANGE,

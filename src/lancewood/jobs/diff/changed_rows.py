@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.base import WORKERS, in_order
-from lancewood.engine.changes.changes import Side
 from lancewood.engine.rows import Ints, LiveRows, RowFacts, RowShape, open_fragment, pick_rows
 from lancewood.engine.schema import Columns, Projection, find_earlier, project
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
+from lancewood.jobs.diff.by_marks import Side
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import ROW_ID, Field, Schema
 

@@ -15,10 +15,11 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from lancewood.engine.comparing import ColumnPair, Comparison, Doubt, Part, State
 from lancewood.engine.rows import Ints, LiveRows, RowFacts
 from lancewood.engine.snapshot import Snapshot
-from lancewood.jobs.diffing.tasks import DELETED, INSERTED, UPDATED, DiffShape
+from lancewood.jobs.diff.columns import ColumnPair
+from lancewood.jobs.diff.states import Comparison, Doubt, Part, State
+from lancewood.jobs.diff.tasks import DELETED, INSERTED, UPDATED, DiffShape
 from lancewood.model.fragment import Fragment
 from lancewood.model.manifest import decode_fragment
 from lancewood.model.rowids import RowIdSequence
