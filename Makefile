@@ -33,9 +33,8 @@ BASE ?=
 quick: setup ## the tests that your change can affect, for five minutes at most; BASE=main~3 looks further back
 	$(BIN)/python -m tests.quick --base "$(BASE)"
 
-SPARK_TESTS ?= test-spark
 test: setup ## all tests, those of Spark beside the others
-	$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target $(SPARK_TESTS) test-others
+	$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target test-spark test-others
 
 ARCHIVE := build/spark.jsa
 $(ARCHIVE): $(STAMP)
@@ -65,9 +64,8 @@ durations: setup ## all tests, and how long each takes, by which `make quick` ch
 	  $(MAKE) --no-print-directory test
 	$(BIN)/python -m tests.quick.durations build/durations
 
-# Both doors and streams on the oldest Spark 4, too, which follows the newest one: two Sparks beside
-# the other tests would be too many.
-test-spark-4.0: test-spark
+# Both doors and streams on the oldest Spark 4, too.
+test-spark-4.0: setup
 	SPARKS=4.0 bash scripts/test_sparks.sh tests/spark/test_read.py tests/spark/test_source.py \
 	  tests/spark/test_streaming.py
 
@@ -84,7 +82,7 @@ campaigns: setup ## every case and every step of the tests that take a slice eve
 	  --ignore tests/spark
 	LANCEWOOD_EVERY_CASE=1 $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder \
 	  -o timeout=3600 -o faulthandler_timeout=3500 tests/spark
-	$(MAKE) --no-print-directory test-spark-doors
+	$(MAKE) --no-print-directory test-spark-doors test-spark-4.0
 
 lint: setup ## ruff and mypy over everything
 	$(BIN)/ruff check .
