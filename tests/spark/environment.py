@@ -17,8 +17,15 @@ QUICK_START = WITHOUT_ARCHIVE + (
 )
 """The same with the archive, which halves what a start takes. Whether it fits is not said."""
 
-FEW_TASKS = "--conf spark.sql.shuffle.partitions=2 pyspark-shell"
-"""What ``spark-submit`` is told: a shuffle of a few rows is not two hundred tasks."""
+NOTHING_COMPILED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Spark interprets its plans: compiling one takes longer than a few rows do. Some pages of the
+documentation compile them as usual, and so do some of the random queries of ``test_pushed.py``."""
+
+_FEW_TASKS = {"spark.sql.shuffle.partitions": "2"}
+"""A shuffle of a few rows is not two hundred tasks."""
 
 
 def python_path() -> str:
@@ -37,7 +44,13 @@ def of_a_shell(**more: str) -> dict[str, str]:
     return {name: os.environ[name] for name in os.environ.keys() - own} | more
 
 
-def of_a_quick_shell(**more: str) -> dict[str, str]:
-    """The same, and a Spark that is started from there starts quickly, and so do its Pythons."""
-    quick = {"SPARK_SUBMIT_OPTS": QUICK_START, "PYSPARK_SUBMIT_ARGS": FEW_TASKS}
+def of_a_quick_shell(*, is_compiled: bool = False, **more: str) -> dict[str, str]:
+    """The same, and a Spark that is started from there starts quickly, and so do its Pythons; it
+    interprets its plans unless ``is_compiled``."""
+    conf = _FEW_TASKS if is_compiled else _FEW_TASKS | NOTHING_COMPILED
+    submitted = " ".join(f"--conf {name}={value}" for name, value in conf.items())
+    quick = {
+        "SPARK_SUBMIT_OPTS": QUICK_START,
+        "PYSPARK_SUBMIT_ARGS": f"{submitted} pyspark-shell",
+    }
     return of_a_shell(PYTHONPATH=python_path(), **quick, **more)

@@ -1,6 +1,7 @@
 """The pages of the documentation that start a session print what they say.
 
-They share one process: starting Java takes longer than most of what stands on them.
+They share two processes, which two workers can run at once: starting Java takes longer than most of
+what stands on a page.
 """
 
 from __future__ import annotations
@@ -40,11 +41,19 @@ for page in map(Path, sys.argv[1:]):
 """Each begins in an empty directory, always the same one, which is also that of Java."""
 
 
-def test_the_snippets_of_the_pages_with_spark_print_what_they_say(tmp_path: Path) -> None:
+COMPILED = [each for each in WITH_SPARK if each.name in ("README.md", "spark.md", "sql.md")]
+"""On these Spark compiles its plans as it does for a user, and one of them shows such a plan."""
+INTERPRETED = [each for each in WITH_SPARK if each not in COMPILED]
+
+
+@pytest.mark.parametrize("is_compiled", [False, True], ids=["interpreted", "compiled"])
+def test_the_snippets_of_the_pages_with_spark_print_what_they_say(
+    tmp_path: Path, is_compiled: bool
+) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", RUN_PAGES, *map(str, WITH_SPARK)],
+        [sys.executable, "-c", RUN_PAGES, *map(str, COMPILED if is_compiled else INTERPRETED)],
         cwd=tmp_path,
-        env=of_a_quick_shell(),
+        env=of_a_quick_shell(is_compiled=is_compiled),
         capture_output=True,
         text=True,
         timeout=840,

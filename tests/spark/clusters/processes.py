@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 import pyspark
-from tests.spark.environment import QUICK_START, python_path
+from tests.spark.environment import NOTHING_COMPILED, QUICK_START, python_path
 
 from lancewood.spark.java import find_java
 
@@ -106,6 +106,7 @@ def start_standalone(logs: Path, started: list[Server]) -> str:
 def start_connect(logs: Path, started: list[Server], more: Mapping[str, str] | None = None) -> str:
     """A server of Spark Connect with two threads, and with more settings; its address."""
     settings = {
+        **NOTHING_COMPILED,
         "spark.connect.grpc.binding.address": HERE,
         "spark.connect.grpc.binding.port": "0",
         "spark.driver.bindAddress": HERE,

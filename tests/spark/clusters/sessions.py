@@ -16,19 +16,13 @@ from typing import Any
 import pytest
 from tests.spark.clusters.kinds import CONNECT, LOCAL, LOCAL_CLUSTER, STANDALONE
 from tests.spark.clusters.processes import ROOT, Server, start_connect, start_standalone
-from tests.spark.environment import QUICK_START, python_path
+from tests.spark.environment import NOTHING_COMPILED, QUICK_START, python_path
 from tests.spark.needs import why_not
 
 from lancewood.spark import abilities, session
 
 _MASTERS = {LOCAL: "local[2,3]", LOCAL_CLUSTER: "local-cluster[2,1,1024]"}
 _SQL = {"spark.sql.shuffle.partitions": "2"}
-_NOTHING_COMPILED = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
-"""Spark interprets its plans: compiling one takes longer than a few rows do. A server of Connect,
-and the sessions that the pages of the documentation start, compile them as usual."""
 _STARTED_HERE = {
     "spark.driver.extraJavaOptions": QUICK_START,
     "spark.executor.extraJavaOptions": QUICK_START,
@@ -56,7 +50,7 @@ class Sessions:
         wanted = (mode, dict(conf or {}))
         if self._what != wanted:
             self.stop()
-            here = {} if mode == CONNECT else {**_NOTHING_COMPILED, **_STARTED_HERE}
+            here = {} if mode == CONNECT else {**NOTHING_COMPILED, **_STARTED_HERE}
             conf = {**_SQL, **here, **wanted[1]}
             self._running = session(self.master(mode), conf=conf)
             self._what = wanted
