@@ -26,7 +26,8 @@ pytest.main(["--collect-only", "-qq", *sys.argv[1:]], plugins=[Groups()])
 
 def test_clusters_come_first_and_then_files_of_a_session_on_threads_the_longest_first() -> None:
     pytest.importorskip("pyspark", reason="pyspark is not installed")
-    names = ["test_columns", "test_pushed", "clusters/test_suites", "test_diff", "test_doctor"]
+    clusters = ["clusters/test_suites", "clusters/test_unlucky_executors"]
+    names = ["test_columns", "test_pushed", *clusters, "test_diff", "test_doctor"]
     done = subprocess.run(
         [sys.executable, "-c", GROUPS, *(f"tests/spark/{name}.py" for name in names)],
         cwd=ROOT,

@@ -196,6 +196,7 @@ def judged(spark: Any, awkward: lw.Table) -> Any:
     return spark.createDataFrame(rows.collect(), rows.schema)
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_conditions_mean_what_they_mean_to_spark(
     spark: Any, awkward: lw.Table, judged: Any, condition: str
@@ -697,6 +698,7 @@ def test_nothing_is_left_behind(many: lw.Table, how: str) -> None:
         assert not [each for each in os.listdir(folder) if each.startswith("lancewood-")]
 
 
+@pytest.mark.sliced(2, at=1)
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_batches_larger_than_their_area_are_handed_over(
     sessions: Any, tmp_path: Path, is_streamed: bool

@@ -50,6 +50,7 @@ def test_every_door_commits_through_the_manifest_store(spark: Any, tmp_path: Pat
     assert frame.count() == 11
 
 
+@pytest.mark.campaign
 def test_a_stream_commits_through_the_manifest_store(spark: Any, tmp_path: Path) -> None:
     uri, manifests = str(tmp_path / "t.lance"), f"sqlite://{tmp_path}/manifests.db"
     write(spark.range(3), str(tmp_path / "source.lance"))

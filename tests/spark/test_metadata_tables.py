@@ -51,6 +51,7 @@ def table(tmp_path: Path) -> lw.Table:
     return made.latest()
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("kind", list(METADATA_SCHEMAS))
 def test_both_doors_give_the_same_typed_rows(spark: Any, table: lw.Table, kind: str) -> None:
     fast = metadata(spark, table.uri, kind)  # type: ignore[arg-type]

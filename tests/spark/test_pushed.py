@@ -20,7 +20,7 @@ from lancewood.spark.tasks import arrow_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
-BLOCK = daily(6, of=10)
+BLOCK = daily(4, of=10)
 """So many queries have the same settings."""
 CASES = [
     *((COLUMNAR, block) for block in range(daily(2, of=100))),
@@ -96,7 +96,7 @@ def test_random_queries_answer_as_if_everything_were_read(
 
 @pytest.mark.parametrize("way", WAYS)
 @frame_doors
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(4)
 def test_filter_of_one_query_does_not_reach_another(
     spark: Any, judge: Judge, doors_of: Callable[[str], Doors], door: str, way: str
 ) -> None:

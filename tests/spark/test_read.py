@@ -187,6 +187,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> lw.Table:
     return lw.create(path, pa.table({"n": numbers, "m": numbers % 7}), fsync=False)
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("inside", [1 << 20, 0])
 def test_large_table_is_not_broadcast_in_a_join_and_a_small_frame_is(
     spark: Any, large: lw.Table, monkeypatch: pytest.MonkeyPatch, inside: int

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
 @pytest.mark.usefixtures("pages_decoded_here")
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(4)
 @pytest.mark.parametrize("job", JOBS, ids=str)
 def test_job_on_executors_equals_the_one_on_threads(spark: Any, tmp_path: Path, job: Job) -> None:
     check_job(spark, tmp_path, job)

@@ -42,6 +42,7 @@ def test_a_table_of_the_catalog_is_refused_because_spark_forgets_its_path(
     assert not spark.catalog.tableExists("forgotten")
 
 
+@pytest.mark.sliced(3, at=2)
 @pytest.mark.parametrize("how", ["columns", "columns and a location", "saveAsTable"])
 def test_an_entry_that_spark_makes_without_asking_is_told_at_every_use_and_can_be_dropped(
     spark: Any, table: lw.Table, how: str

@@ -62,7 +62,7 @@ def test_rows_are_inserted_deleted_and_updated(judged: Judged) -> None:
         assert found["version"] == judged.version
 
 
-@pytest.mark.sliced(10, at=6)
+@pytest.mark.sliced(16, at=6)
 @pytest.mark.parametrize("matched", MATCHED, ids=range(len(MATCHED)))
 @pytest.mark.parametrize("new", NOT_MATCHED, ids=range(len(NOT_MATCHED)))
 @pytest.mark.parametrize("by_source", BY_SOURCE, ids=range(len(BY_SOURCE)))

@@ -174,6 +174,7 @@ def test_the_page_names_types_as_spark_does(spark: Any) -> None:
             assert found.fields[0].dataType.simpleString() == name
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize("wide", ["false", "true"])
 def test_a_frame_of_sql_becomes_a_new_table(spark: Any, zone: str, wide: str) -> None:

@@ -12,9 +12,14 @@ KINDS = (LOCAL, LOCAL_CLUSTER, STANDALONE, CONNECT)
 
 
 def on(kind: str) -> Any:
-    """A parameter that keeps the tests of a kind together, in one worker of pytest-xdist."""
+    """A parameter that keeps the tests of a kind together, in one worker of pytest-xdist.
+
+    What a master and two workers add to a local cluster is shown every day by a task that is
+    speculated there; the other tests have them in campaigns.
+    """
     group = "spark" if kind == LOCAL else f"spark-{kind}"
-    return pytest.param(kind, marks=[pytest.mark.spark, pytest.mark.xdist_group(group)])
+    marks = [pytest.mark.spark, pytest.mark.xdist_group(group)]
+    return pytest.param(kind, marks=[*marks, pytest.mark.campaign] if kind == STANDALONE else marks)
 
 
 elsewhere = pytest.mark.parametrize(

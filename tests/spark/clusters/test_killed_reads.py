@@ -57,6 +57,7 @@ def orphans() -> list[int]:
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark-local-cluster")
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("door", ["fast", pytest.param("familiar", marks=pytest.mark.campaign)])
 def test_rows_of_an_executor_that_was_killed_are_read_again(

@@ -50,7 +50,7 @@ def judged(uri: Path, branch: str | None = None) -> list[dict[str, Any]]:
 
 
 @needs(SOURCES)
-@pytest.mark.sliced(3, at=1)
+@pytest.mark.sliced(3)
 @elsewhere
 def test_frames_are_written_in_every_mode_and_read_back_through_both_doors(
     any_spark: Any, tmp_path: Path

@@ -25,6 +25,7 @@ IS_SET_UP = ("--old-file", ".venv/.installed")
 """What runs the tests is set up, wherever it is."""
 
 
+@pytest.mark.campaign
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make on this machine")
 def test_the_demo_tells_a_true_story(tmp_path: Path) -> None:
     location = tmp_path / "photos"

@@ -104,6 +104,7 @@ def test_tables_are_made_from_the_start_in_one_commit(spark: Any, shop: Path) ->
     assert repository.fsck().is_ok
 
 
+@pytest.mark.campaign
 def test_a_later_file_corrects_an_earlier_one_by_its_time(spark: Any, shop: Path) -> None:
     """Day by day it does so anyway."""
     day_by_day = rows(shop, "newest")

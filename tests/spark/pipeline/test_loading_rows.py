@@ -195,6 +195,7 @@ def test_a_published_load_leaves_no_base_path(spark: Any, tmp_path: Path) -> Non
 ORDERED = "id long, title string, at int, tags map<string, int>"
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize(
     ("keep", "titles"), [("last", ["b", "d", "x", "y"]), ("first", ["a", "d", "x", "y"])]
 )

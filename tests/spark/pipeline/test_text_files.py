@@ -64,6 +64,7 @@ def imported(folder: Path, name: str, *options: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("case", CASES)
 def test_file_has_the_rows_that_import_finds(scene: Scene, case: str) -> None:
     kind, data, rows = CASES[case]
@@ -74,6 +75,7 @@ def test_file_has_the_rows_that_import_finds(scene: Scene, case: str) -> None:
     assert read(scene, source(kind, f"f.{kind}")) == (rows, [])
 
 
+@pytest.mark.sliced(2, at=1)
 @pytest.mark.parametrize("case", BROKEN)
 def test_what_cannot_be_read_is_told_and_nothing_of_it_is_a_good_row(
     scene: Scene, case: str
@@ -85,6 +87,7 @@ def test_what_cannot_be_read_is_told_and_nothing_of_it_is_a_good_row(
     assert any(why in reason for reason, _, _ in bad), bad
 
 
+@pytest.mark.sliced(2, at=1)
 @pytest.mark.parametrize("kind", ["csv", "json"])
 def test_value_that_its_column_would_not_keep_is_told_as_import_tells_it(
     scene: Scene, kind: str
@@ -116,6 +119,7 @@ def test_value_that_its_column_would_not_keep_is_told_as_import_tells_it(
         assert CliRunner().invoke(app, [*words, *casts]).exit_code != 0, line
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize(("rows", "schema"), TABLES)
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "tsv"])
 def test_exported_table_comes_back_as_it_was(
@@ -190,6 +194,7 @@ def test_values_stay_in_their_columns_where_these_come_in_another_order(
     assert (len(good), bad) == (2, [])
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("kind", ["csv", "json"])
 @pytest.mark.parametrize("encoding", ["UTF-16", "utf-16-le"])
 def test_wide_file_that_spark_cuts_is_read_whole(scene: Scene, kind: str, encoding: str) -> None:
