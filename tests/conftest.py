@@ -30,7 +30,7 @@ from lancewood.store import memory
 
 __all__ = ["postgresql"]
 
-settings.register_profile("patient", deadline=None, max_examples=daily(30, of=200))
+settings.register_profile("patient", deadline=None, max_examples=daily(20, of=200))
 settings.load_profile("patient")
 
 os.environ.setdefault("LANCEWOOD_FSYNC", "0")

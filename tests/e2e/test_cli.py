@@ -156,7 +156,7 @@ def test_an_interrupt_leaves_nothing_visible_and_no_data(tmp_path: Path, source:
     assert lw.create(uri, ROWS).version == 1
 
 
-@pytest.mark.sliced(3)
+@pytest.mark.sliced(5, at=1)
 @pytest.mark.parametrize("format", ["parquet", "csv", "json", "arrow", "arrow-stream"])
 def test_an_export_into_a_pipe_that_closes_is_quiet(uri: str, format: str) -> None:
     with subprocess.Popen(
@@ -171,7 +171,7 @@ def test_an_export_into_a_pipe_that_closes_is_quiet(uri: str, format: str) -> No
         assert process.wait(60) == 141
 
 
-@pytest.mark.sliced(3)
+@pytest.mark.sliced(6, at=1)
 @pytest.mark.parametrize(
     ("command", "code"),
     [

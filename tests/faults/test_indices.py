@@ -95,7 +95,7 @@ class DeafAndIdle(Deaf):
     puts = False
 
 
-@pytest.mark.sliced(3)
+@pytest.mark.sliced(4)
 @pytest.mark.parametrize("name", CHANGES)
 def test_segments_of_a_change_whose_fate_is_unknown_stay(
     templates: Callable[[bool], Template], uri: str, name: str

@@ -128,7 +128,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     return found
 
 
-@pytest.mark.sliced(3)
+@pytest.mark.sliced(4)
 @pytest.mark.parametrize("mode", MODES)
 def test_merging_is_done_once_or_not_at_all_whatever_call_goes_wrong(
     case: Case, mode: Mode

@@ -22,7 +22,7 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Campaign]:
         yield running
 
 
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("target", SHARES)
 def test_bent_bytes_give_a_typed_error_or_a_right_answer(campaign: Campaign, target: str) -> None:
     count = round(_CASES * SHARES[target])

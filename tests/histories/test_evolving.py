@@ -15,7 +15,7 @@ from tests.histories.evolving import BRANCHES, SHAPES, evolving, swapping
 import lancewood as lw
 from lancewood.table.naming import Branches
 
-_SEEDS = range(daily(2 * len(SHAPES), of=400))
+_SEEDS = range(daily(len(SHAPES), of=400))
 _STEPS = 40
 
 

@@ -18,7 +18,7 @@ import lancewood as lw
 from lancewood.table.naming import Branches
 
 _SEEDS = range(daily(4, of=340))
-_MERGES = 15
+_MERGES = daily(9, of=15)
 
 
 @pytest.mark.parametrize("seed", _SEEDS)

@@ -194,6 +194,7 @@ TAKEN_BACK: dict[Callable[[Patch], None], tuple[Callable[[str, int], None], int]
 """Who notices, and from which seed on."""
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("take_back", TAKEN_BACK)
 def test_a_rule_that_is_taken_back_is_missed(
     take_back: Callable[[Patch], None], tmp_path: Path, monkeypatch: Patch

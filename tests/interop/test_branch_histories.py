@@ -26,7 +26,7 @@ import lancewood as lw
 from lancewood.jobs.upkeep.problems import ProblemKind
 from lancewood.model.transaction import Append
 
-pytestmark = pytest.mark.sliced(3)
+pytestmark = pytest.mark.sliced(6)
 BRANCHES = [each for each in KINDS if "clone" not in each]
 
 

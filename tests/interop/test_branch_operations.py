@@ -129,7 +129,7 @@ def test_line_52_an_operation_does_what_it_does_on_a_plain_table(bench: Bench, n
     assert report.ok, report.problems
 
 
-@pytest.mark.sliced(3)
+@pytest.mark.sliced(5)
 @pytest.mark.usefixtures("pages_decoded_here")
 @pytest.mark.parametrize("name", ["update columns", "compact all"])
 def test_pylance_goes_on_where_we_left(bench: Bench, name: str) -> None:

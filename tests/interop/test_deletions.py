@@ -62,6 +62,7 @@ def test_line_29_deletions_by_pylance_of_either_kind_are_read(
     assert lw.open(uri).count_rows() == ROWS - count
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("stable", [True, False])
 @pytest.mark.parametrize("count", [1, 4_999, 5_000])
 def test_line_30_rows_that_we_delete_are_gone_for_pylance_which_deletes_more(

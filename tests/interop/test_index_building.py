@@ -106,14 +106,14 @@ def more(table: lw.Table) -> pa.Table:
 KEPT = [name for name, case in CASES.items() if case.others is not None]
 
 
-@pytest.mark.sliced(9)
+@pytest.mark.sliced(13)
 @pytest.mark.parametrize("name", CASES)
 def test_built_indices_answer_as_a_full_scan_does_after(uri: str, name: str) -> None:
     CASES[name].act(lw.open(uri))
     check(uri)
 
 
-@pytest.mark.sliced(18, at=7)
+@pytest.mark.sliced(27, at=7)
 @pytest.mark.parametrize("name", KEPT)
 def test_extended_indices_cover_everything_and_answer_right_after(uri: str, name: str) -> None:
     table = CASES[name].act(lw.open(uri)).indices.extend(runner=THREE)
@@ -127,7 +127,7 @@ def test_extended_indices_cover_everything_and_answer_right_after(uri: str, name
     check_whole(moved)
 
 
-@pytest.mark.sliced(18, at=5)
+@pytest.mark.sliced(27, at=5)
 @pytest.mark.parametrize("name", KEPT)
 def test_optimized_indices_have_one_segment_and_answer_right_after(uri: str, name: str) -> None:
     table = CASES[name].act(lw.open(uri)).indices.optimize(runner=THREE)
@@ -141,7 +141,7 @@ def test_optimized_indices_have_one_segment_and_answer_right_after(uri: str, nam
     assert {each.segments for each in table.indices.list()} == {1}
 
 
-@pytest.mark.sliced(18, at=1)
+@pytest.mark.sliced(27, at=1)
 @pytest.mark.parametrize("name", KEPT)
 def test_indices_that_pylance_built_are_extended_and_optimized_after(
     stable: bool, tmp_path: Path, name: str
@@ -163,7 +163,7 @@ def test_indices_that_pylance_built_are_extended_and_optimized_after(
     assert {each.segments for each in table.indices.list()} == {1}
 
 
-@pytest.mark.sliced(18, at=9)
+@pytest.mark.sliced(27, at=9)
 @pytest.mark.parametrize("name", KEPT)
 def test_pylance_takes_our_indices_further_and_we_go_on_from_there_after(
     uri: str, name: str

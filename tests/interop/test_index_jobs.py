@@ -323,6 +323,7 @@ def test_other_names_inside_of_structs_are_understood(tmp_path: Path) -> None:
         assert LanceFileReader(str(pages)).metadata().schema.field("min").type == pa.int64()
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize(
     ("values", "missing"),
     [
@@ -433,6 +434,7 @@ def test_kinds_that_are_not_built_here_are_left_alone(tmp_path: Path) -> None:
         table.indices.extend("near")
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize(
     ("column", "settings"),
     [

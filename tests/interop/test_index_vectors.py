@@ -108,6 +108,7 @@ def test_vectors_are_found_after_building_extending_and_optimizing(
     assert np.allclose(got["_distance"].to_numpy()[:12], 0, atol=1e-3)
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("metric", ["cosine", "dot"])
 @pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ"])
 def test_other_metrics_are_kept(tmp_path: Path, kind: str, metric: str) -> None:

@@ -134,6 +134,7 @@ def _k(branch: Branch) -> pa.ChunkedArray:
     return branch.now().to_table()["k"]
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("vector", ["IVF_FLAT", "IVF_PQ"])
 def test_indices_answer_as_a_scan_does(branch: Branch, vector: str) -> None:
     branch.now().insert(rows(OLD, OLD + NEW))

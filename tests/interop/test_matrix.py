@@ -24,7 +24,7 @@ from tests.interop.matrix.world import World
 
 import lancewood as lw
 
-pytestmark = pytest.mark.sliced(12)
+pytestmark = pytest.mark.sliced(23)
 
 CODES = {
     "Ap": "Append",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
+from zlib import crc32
 
 import pyarrow as pa
 import pytest
@@ -271,8 +272,9 @@ RENAMES = [each for each in CHANGES if all("name" in step for step in each.steps
 
 
 def every_change(test: Any) -> Any:
-    """A test of all changes, of which a slice runs every day."""
-    return pytest.mark.sliced(3)(pytest.mark.parametrize("change", CHANGES, ids=str)(test))
+    """A test of all changes, of which a slice runs every day, of each test another one."""
+    slice_of_the_day = pytest.mark.sliced(6, at=crc32(test.__name__.encode()) % 6)
+    return slice_of_the_day(pytest.mark.parametrize("change", CHANGES, ids=str)(test))
 
 
 def write_rows(change: Change, *, is_after: bool = False) -> Step:
@@ -355,7 +357,7 @@ def test_merging_a_change_alone_keeps_every_cell(change: Change, into: str, uri:
 
 @changers
 @directions
-@pytest.mark.sliced(3)
+@pytest.mark.sliced(6)
 @pytest.mark.parametrize("change", [each for each in CHANGES if each.by_pylance], ids=str)
 def test_merging_brings_rows_to_a_column_that_pylance_changed(
     change: Change, into: str, changer: str, uri: str
@@ -562,7 +564,7 @@ def named(name: str) -> Change:
     return next(each for each in CHANGES if each.about == name)
 
 
-@pytest.mark.sliced(3)
+@pytest.mark.sliced(6)
 @pytest.mark.parametrize("renamer", ["ours", "theirs"])
 @pytest.mark.parametrize("winner", ["ours", "theirs", "base"])
 @pytest.mark.parametrize(

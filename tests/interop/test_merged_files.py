@@ -20,7 +20,7 @@ from tests.pylance import judged, lance
 
 import lancewood as lw
 
-pytestmark = [pytest.mark.sliced(4), pytest.mark.usefixtures("no_commit_under_way")]
+pytestmark = [pytest.mark.sliced(6), pytest.mark.usefixtures("no_commit_under_way")]
 
 NOW = timedelta(0)
 Rows: TypeAlias = list[dict[str, Any]]

@@ -57,6 +57,7 @@ def merged(ours: lw.Table, theirs: lw.Table, into: str) -> lw.Table:
     return theirs.latest().branches.merge("main")
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("into", ["ours", "theirs"])
 @pytest.mark.parametrize("first", ["drop", "rename"])
 def test_a_merged_column_may_take_the_name_of_a_dropped_one(
@@ -80,6 +81,7 @@ def replaced(table: lw.Table) -> lw.Table:
     return table.rename_column("a", "x").add_columns({"a": "id * 7"}).drop_columns(["x"])
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("bring", ["append", "publish", "ours", "theirs"])
 def test_a_new_column_under_the_name_of_a_renamed_and_dropped_one_is_another(
     tmp_path: Path, bring: str
@@ -132,6 +134,7 @@ def test_so_may_a_field_inside_a_struct(tmp_path: Path) -> None:
     assert row(table.branches.merge("x"), 9) == {"id": 9, "s": {"q": 9, "p": 3009}}
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("way", ["straight", "over main"])
 @pytest.mark.parametrize("into", ["ours", "theirs"])
 def test_a_column_with_the_id_of_one_of_another_branch_is_not_that_one(

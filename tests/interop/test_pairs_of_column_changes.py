@@ -288,7 +288,7 @@ def cases() -> list[Case]:
     return found
 
 
-@pytest.mark.sliced(61)
+@pytest.mark.sliced(101)
 @pytest.mark.parametrize("case", cases(), ids=str)
 def test_each_pair_of_changes_is_refused_or_keeps_every_cell(case: Case, tmp_path: Path) -> None:
     if case.way in ("pick", "revert"):

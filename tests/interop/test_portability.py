@@ -27,7 +27,7 @@ from lancewood.engine.location.base_paths import moved_bases
 from lancewood.format.manifest import decode_manifest_file, encode_manifest_file
 from lancewood.store.locate import open_store
 
-pytestmark = pytest.mark.sliced(3)
+pytestmark = pytest.mark.sliced(4)
 NAMES = ("one", "one/two", "three")
 """Each branch is made from the one before it, the first from main."""
 AT_ONCE = timedelta(0)

@@ -14,7 +14,7 @@ from tests.pylance import judged
 
 import lancewood as lw
 
-MANY = daily(20, of=60)
+MANY = daily(10, of=60)
 THEIRS = """
 import sys, time, lance, pyarrow as pa
 from lance.commit import CommitConflictError

@@ -28,7 +28,7 @@ from lancewood.engine.lookup import lookup
 from lancewood.expr import parse_predicate, tree
 
 ROWS = 90
-EXAMPLES = int(os.environ.get("LANCEWOOD_LAW_EXAMPLES", "0")) or 60
+EXAMPLES = int(os.environ.get("LANCEWOOD_LAW_EXAMPLES", "0")) or 30
 OF_VALUES = ("Out of Range Error", "Conversion Error", "Division by zero")
 KINDS = ("BTREE", "BITMAP", "ZONEMAP")
 

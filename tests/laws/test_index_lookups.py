@@ -17,7 +17,7 @@ from tests.pylance import lance
 import lancewood as lw
 from lancewood.engine.lookup import lookup
 
-EACH = daily(12, 150)
+EACH = daily(7, of=150)
 """How many conditions are tried on each state."""
 
 

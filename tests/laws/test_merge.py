@@ -84,6 +84,7 @@ def turned(kind: str) -> str:
     return "/".join(reversed(kind.split("/")))
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("strategy", DECIDING, ids=lambda each: each.name)
 def test_what_decides_all_leaves_no_conflict_and_nothing_for_a_second_time(

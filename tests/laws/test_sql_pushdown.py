@@ -20,7 +20,7 @@ from tests.sql_scene import LABELS, PHOTOS, Queries, make_tables
 import lancewood as lw
 from lancewood.query.tokens import quoted, with_revisions_quoted
 
-QUERIES = int(os.environ.get("LANCEWOOD_LAW_EXAMPLES", "0")) or daily(60, of=3_000)
+QUERIES = int(os.environ.get("LANCEWOOD_LAW_EXAMPLES", "0")) or daily(30, of=3_000)
 SEED = int(os.environ.get("LANCEWOOD_SQL_SEED", "0"))
 
 BY_HAND = [
@@ -104,6 +104,7 @@ def sorted_rows(found: pa.Table) -> list[str]:
     return sorted(repr(each).replace("Etc/UTC", "UTC") for each in lines)
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("query", BY_HAND)
 def test_a_query_answers_what_duckdb_answers(
     tables: dict[str, str], judge: Any, pushdown: bool, query: str

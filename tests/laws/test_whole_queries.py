@@ -21,7 +21,7 @@ from tests.sql_scene import labels, photos
 
 import lancewood as lw
 
-QUERIES = int(os.environ.get("LANCEWOOD_LAW_EXAMPLES", "0")) or daily(15, of=1_000)
+QUERIES = int(os.environ.get("LANCEWOOD_LAW_EXAMPLES", "0")) or daily(8, of=1_000)
 SEED = int(os.environ.get("LANCEWOOD_SQL_SEED", "0"))
 BY_HAND = [
     "SELECT p.id, l.n FROM p ASOF LEFT JOIN l ON p.label = l.label AND p.k >= l.k",

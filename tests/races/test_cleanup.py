@@ -250,7 +250,7 @@ def test_a_commit_that_hits_a_number_that_became_free_is_withdrawn_and_told(
     monkeypatch.setattr(retention, "COMMITTING", timedelta(minutes=minutes))
     told = 0
     for outcome in explore(
-        fresh, [append_twice_and_clean, append], limit=daily(120, of=600), seed=5
+        fresh, [append_twice_and_clean, append], limit=daily(80, of=600), seed=5
     ):
         assert not lost(outcome), outcome
         told += isinstance(outcome.results[1], ConflictError)

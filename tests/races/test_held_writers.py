@@ -55,7 +55,7 @@ from lancewood.store.base import Store
 from lancewood.store.locate import open_store
 from lancewood.testing.faults import HeldStore
 
-pytestmark = pytest.mark.sliced(4)
+pytestmark = pytest.mark.sliced(7)
 EVERY_STEP = os.environ.get("LANCEWOOD_EVERY_STEP") == "1"
 
 Verb = Callable[[lw.Table], object]

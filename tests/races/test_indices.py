@@ -26,7 +26,7 @@ from lancewood.testing.schedule import explore
 
 pytestmark = [pytest.mark.usefixtures("no_waiting"), pytest.mark.sliced(18)]
 Act = Callable[[lw.Table], lw.Table]
-ORDERS = daily(4, of=20)
+ORDERS = daily(3, of=20)
 """How many orders of a pair are tried."""
 
 BUILDERS: dict[str, Act] = {

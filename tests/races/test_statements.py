@@ -57,6 +57,7 @@ def serial(scene: Scene, sql: str, other: Callable[[lw.Table], lw.Table]) -> tup
     return left(first.open()), left(second.open())
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS.keys())
 @pytest.mark.parametrize("sql", STATEMENTS.values(), ids=STATEMENTS.keys())
 def test_a_statement_that_reads_its_own_table_is_serial(

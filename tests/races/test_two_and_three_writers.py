@@ -36,7 +36,7 @@ from lancewood.testing.schedule import ScheduleOutcome, explore
 
 pytestmark = pytest.mark.sliced(4)
 
-SMALL = daily(75, of=400)
+SMALL = daily(50, of=400)
 """How many orders of a case that has more are tried."""
 MANY = None if EVERY_CASE else 150
 """The same for a case of which ``make campaigns`` tries all."""

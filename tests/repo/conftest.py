@@ -18,7 +18,7 @@ from lancewood.errors import NotFoundError
 from lancewood.git.repository import open_git
 from lancewood.repo.repository import Repository
 
-PARTS = daily(4, of=1)
+PARTS = daily(6, of=1)
 """After one of so many tests git works on with what it finds, always after the same ones."""
 
 

@@ -142,6 +142,7 @@ def applied(before: _Rows, diff: lw.Diff) -> _Rows:
     return found
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("crossing", [False, True], ids=["apart", "crossing"])
 @pytest.mark.parametrize("seed", range(40 if EVERY_CASE else 3))
 def test_diffs_of_random_histories_are_what_two_scans_say(

@@ -115,6 +115,7 @@ def contents(outside: Path) -> dict[str, tuple[int, int, bytes]]:
     return found
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.filterwarnings("ignore:not tagged:lancewood.repo.outcome.NotLandedWarning")
 @pytest.mark.parametrize("which", [*LINKED, *LINKED_FILES])
 def test_no_verb_changes_anything_where_a_link_leads(

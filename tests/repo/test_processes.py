@@ -13,7 +13,7 @@ from tests.repo.forks import Job, run
 from tests.repo.locations import everywhere
 from tests.repo.scene import ONE, TWO, Scene
 
-PROCESSES = daily(10, of=16)
+PROCESSES = daily(6, of=16)
 KILLED = -9
 SEED = int(os.environ.get("LANCEWOOD_SEED", "1"))
 

@@ -73,7 +73,7 @@ CHANGES: dict[str, Callable[[lw.Table], lw.Table]] = {
 }
 
 
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("stable", [True, False], ids=["stable ids", "addresses"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_changes_find_the_same_rows_by_an_index(uri: str, kind: str, stable: bool) -> None:

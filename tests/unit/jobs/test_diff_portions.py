@@ -48,6 +48,7 @@ def ordered(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(map(str, rows))
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("share", [1, 4, 7, 100, 1_000_000])
 @pytest.mark.parametrize("opening", [0, 50])
 def test_portions_of_any_size_have_every_row_once(
@@ -107,6 +108,7 @@ def test_neighbours_are_one_stretch(tmp_path: Path) -> None:
     assert at.counts.tolist() == [1_000]
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("most", [1, 2, 3, 5])
 @pytest.mark.parametrize("share", [13, 90, 1 << 20])
 def test_many_stretches_are_many_portions(

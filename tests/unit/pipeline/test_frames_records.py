@@ -87,6 +87,7 @@ FORMS = {
 }
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("options", FORMS.values(), ids=FORMS.keys())
 def test_many_lines_at_once_are_the_records_of_line_after_line(options: dict[str, Any]) -> None:
     chance = random.Random(11)

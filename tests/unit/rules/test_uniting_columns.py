@@ -95,6 +95,7 @@ def fields_of(united: UnitedSchema) -> tuple[Field, ...]:
     return tuple(each.field for each in united.columns)
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("seed", range(100))
 def test_what_one_side_did_alone_is_done(seed: int) -> None:
     side = after(random.Random(seed))
@@ -105,6 +106,7 @@ def test_what_one_side_did_alone_is_done(seed: int) -> None:
     assert ours.metadata == theirs.metadata == side.metadata
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("seed", range(200))
 def test_two_sides_give_the_same_columns_in_either_direction(seed: int) -> None:
     chance = random.Random(1000 + seed)
@@ -117,6 +119,7 @@ def test_two_sides_give_the_same_columns_in_either_direction(seed: int) -> None:
         assert there.metadata == back.metadata
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("seed", range(100))
 @pytest.mark.parametrize("decision", ["ours", "theirs"])
 def test_ids_are_unique_and_mean_one_type_on_each_side(seed: int, decision: Side) -> None:

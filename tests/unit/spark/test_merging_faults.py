@@ -85,7 +85,7 @@ def test_a_merge_is_old_or_new_whatever_call_goes_wrong(
     before = seen(template)
     after = sorted({**dict(before), **{n: f"new {n}" for n in range(7, 12)}}.items())
     outcomes = set()
-    for at in range(1, MOST_CALLS, daily(3, of=1)):
+    for at in range(1, MOST_CALLS, daily(5, of=1)):
         uri = str(tmp_path / f"{at}.lance")
         shutil.copytree(template, uri)
         there = data_files(uri)

@@ -378,6 +378,7 @@ def wide(count: int) -> pa.Table:
     )
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize(
     ("columns", "where", "low", "high"),
     [
@@ -472,6 +473,7 @@ def test_an_index_is_asked_however_many_fragments_there_are(
     assert only.spans == {1: (5, 9), 7: (7, 8)}
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.usefixtures("tiny_tasks")
 @pytest.mark.parametrize("stable", [True, False])
 @pytest.mark.parametrize("kind", KINDS)

@@ -82,6 +82,7 @@ JOBS: dict[str, Callable[[lw.Table, Runner], object]] = {
 }
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("job", JOBS)
 def test_no_work_carries_the_list_of_fragments(table: lw.Table, job: str) -> None:
     runner = Measuring()

@@ -66,6 +66,7 @@ def data_files(uri: str) -> set[str]:
     return {each.name for each in Path(uri, "data").glob("*.lance")}
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("is_new", [True, False])
 def test_whatever_call_of_a_commit_goes_wrong_abort_takes_no_row(

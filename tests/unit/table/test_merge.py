@@ -175,6 +175,7 @@ KEYED: dict[str, tuple[Step, Step, Any]] = {
 }
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("line", MERGED)
 @pytest.mark.parametrize("per_file", [2, 100])
 def test_rows_are_put_together(line: str, per_file: int, tmp_path: Path) -> None:

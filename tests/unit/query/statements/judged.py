@@ -49,7 +49,7 @@ class Judged:
             "t": self.uri,
             "s": lw.create(folder / "s.lance", source),
         }
-        self._judge = duckdb.connect()
+        self._judge = duckdb.connect(config={"threads": 1})
         for name, rows in {"t": target, "s": source}.items():
             self._judge.register("given", rows)
             self._judge.execute(f"CREATE TABLE {name} AS SELECT * FROM given")

@@ -48,6 +48,7 @@ def test_an_insert_adds_the_rows_of_its_query(judged: Judged, sql: str, rows: in
     assert found["version"] == judged.version == 2
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize(
     ("where", "rows"),
     [
@@ -109,6 +110,7 @@ PRICES = pa.table(
 )
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize(
     ("assigned", "stored"),
     [
@@ -221,6 +223,7 @@ BY_SOURCE = (
 TRUTH_TABLE = [each for each in itertools.product(MATCHED, NOT_MATCHED, BY_SOURCE) if any(each)]
 
 
+@pytest.mark.sliced(4)
 @pytest.mark.parametrize("clauses", TRUTH_TABLE, ids=range(len(TRUTH_TABLE)))
 def test_a_merge_does_what_its_clauses_say(judged: Judged, clauses: tuple[str, str, str]) -> None:
     before, clause = judged.ours(), " ".join(clauses)

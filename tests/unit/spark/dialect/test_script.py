@@ -318,6 +318,7 @@ def test_a_script_is_text(text: object) -> None:
         parse_script(text, Settings())  # type: ignore[arg-type]
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("text", [*KNOWN, *PASSED])
 def test_a_text_that_is_cut_is_an_error_of_ours_or_a_statement(text: str) -> None:
     for end in range(len(text)):
