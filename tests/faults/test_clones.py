@@ -23,7 +23,7 @@ import lancewood as lw
 from lancewood.engine.location.location import Location
 from lancewood.engine.upkeep.drop import drop_table
 from lancewood.engine.upkeep.pins import CLONE_PROPERTY
-from lancewood.jobs.clone.clone import clone_deep, clone_shallow
+from lancewood.jobs.clone import clone_deep, clone_shallow
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import FaultyStore, Mode
 

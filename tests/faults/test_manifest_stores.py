@@ -25,8 +25,7 @@ from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.external.base import base_by_uri
 from lancewood.external.opening import open_manifest_store
-from lancewood.external.protocol import Root
-from lancewood.external.store import ExternalStore
+from lancewood.external.store import ExternalStore, Root
 from lancewood.model.ids import Version
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import FaultyStore, Killed, Mode

@@ -19,7 +19,7 @@ from typing import Any
 import lancewood as lw
 import lancewood.engine.schema  # what is loaded before a fork is loaded once
 import lancewood.table.by_uri
-from lancewood.external.protocol import Root
+from lancewood.external.store import Root
 
 Options = dict[str, Any]
 

@@ -18,7 +18,7 @@ from lancewood.engine.upkeep.pins import CLEANUPS_DIR
 from lancewood.engine.versions.finding import load_version, newest_version
 from lancewood.errors import CommitUnknownError, NotFoundError, RetryableConflictError
 from lancewood.format.refs import TAGS_DIR
-from lancewood.jobs.clone.clone import clone_shallow
+from lancewood.jobs.clone import clone_shallow
 from lancewood.jobs.runner import LocalRunner
 from lancewood.jobs.upkeep.cleanup import clean_up
 from lancewood.jobs.upkeep.reachable import names_in

@@ -29,7 +29,7 @@ import lancewood as lw
 from lancewood.engine.location.location import Location
 from lancewood.engine.write import create_table
 from lancewood.format.refs import branch_key
-from lancewood.jobs.clone.clone import clone_deep, clone_shallow
+from lancewood.jobs.clone import clone_deep, clone_shallow
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.refs import BranchName
 from lancewood.store.locate import open_store

@@ -55,7 +55,6 @@ INNER_ROOMS = {
     },
     "git": {"bucket": ""},
     "jobs": {
-        "clone": "",
         "rows": "",
         "compaction": "rows",
         "index": "",
@@ -67,7 +66,7 @@ INNER_ROOMS = {
         "publish": "compose diff merge_into refs",
         "blame": "diff merge_into",
         "merge": "compose diff merge_into rows",
-        "upkeep": "clone",
+        "upkeep": "",
     },
     "repo": {
         "inspect": "",

@@ -214,7 +214,7 @@ class CloneVerbs(Handle):
 
         Raises AlreadyExistsError if there is a table at the target.
         """
-        from lancewood.jobs.clone.clone import (
+        from lancewood.jobs.clone import (
             base_name,
             clone_deep,
             clone_shallow,
@@ -270,7 +270,7 @@ class CloneVerbs(Handle):
         the reasons. If nothing lies elsewhere there is no new version. ``dry_run`` counts what
         would be copied, without files of blobs, and looks at no pins.
         """
-        from lancewood.jobs.clone.detach import Detach
+        from lancewood.jobs.clone import Detach
 
         commit_options = CommitOptions.of(message, properties, serializable=serializable)
         return self._run(Detach(runner_or_threads(runner)), commit_options, dry_run=dry_run)

@@ -116,7 +116,7 @@ def test_a_source_that_cannot_be_pinned_is_told(
 ) -> None:
     left = ShallowClone((), (Unpinned(uri, "it is read only"),))
     monkeypatch.setattr(
-        "lancewood.jobs.clone.clone.clone_shallow", lambda source, *args, **more: (source, left)
+        "lancewood.jobs.clone.clone_shallow", lambda source, *args, **more: (source, left)
     )
     ran = lw_ok("table", "clone", uri, target)
     assert f"{uri} cannot know of the clone" in ran.err

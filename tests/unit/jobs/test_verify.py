@@ -24,9 +24,9 @@ from lancewood.format.deletion import encode_deletions
 from lancewood.format.manifest import decode_manifest_file, encode_manifest_file
 from lancewood.format.refs import BRANCHES_DIR, TAGS_DIR
 from lancewood.jobs.upkeep import deep_check, verify
-from lancewood.jobs.upkeep.check_fragments import FragmentTask, check_fragments
 from lancewood.jobs.upkeep.deep_check import PageChecker
 from lancewood.jobs.upkeep.problems import Problem, ProblemKind
+from lancewood.jobs.upkeep.verify import FragmentTask, check_fragments
 from lancewood.model.rowids import IdRanges, RowIdSequence, RowVersions, union
 from lancewood.proto import table_pb2
 from lancewood.store.memory import MemoryStore

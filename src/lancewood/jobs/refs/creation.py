@@ -53,7 +53,7 @@ from lancewood.format.manifest import VersionStamp
 from lancewood.format.moved import CloneHead, clone_manifest
 from lancewood.format.refs import branch_key, encode_branch
 from lancewood.jobs.refs import records as intents
-from lancewood.jobs.refs.branch_root import find_files, prune, remove_files
+from lancewood.jobs.refs.deletion import find_files, prune, remove_files
 from lancewood.jobs.refs.records import (
     Intent,
     Standing,

@@ -51,7 +51,7 @@ from lancewood.format.moved import (
 from lancewood.format.refs import branch_key, encode_branch
 from lancewood.format.transaction import encode_transaction
 from lancewood.jobs.job import chunks
-from lancewood.jobs.refs.branch_root import (
+from lancewood.jobs.refs.deletion import (
     MOST_KEYS,
     RootFiles,
     find_files,

@@ -47,7 +47,7 @@ from lancewood.format.layout import (
     ManifestName,
     parse_manifest_name,
 )
-from lancewood.jobs.clone.detach import release_pins
+from lancewood.jobs.clone import release_pins
 from lancewood.jobs.job import TASKS_PER_SLOT
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.reachable import ReadingTask, owner_of, read_held, read_manifests

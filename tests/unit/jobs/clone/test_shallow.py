@@ -27,7 +27,7 @@ from lancewood.errors import (
     NotFoundError,
     StorageError,
 )
-from lancewood.jobs.clone.clone import clone_shallow
+from lancewood.jobs.clone import clone_shallow
 from lancewood.model.transaction import Transaction, UpdateConfig
 from lancewood.store.base import PutOutcome, Store
 from lancewood.store.disk import DiskStore

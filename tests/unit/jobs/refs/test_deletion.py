@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.jobs.refs import branch_root
+from lancewood.jobs.refs import deletion
 from lancewood.jobs.refs import records as intent
-from lancewood.jobs.refs.branch_root import find_files
+from lancewood.jobs.refs.deletion import find_files
 from lancewood.jobs.refs.records import Intent, declare
 from lancewood.store.disk import DiskStore
 
@@ -259,8 +259,8 @@ def test_a_long_deletion_notices_that_somebody_has_taken_over(
     table: lw.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table.branches.create("p").append(ROWS)
-    monkeypatch.setattr(branch_root, "_HEARTBEAT", -1.0)
-    monkeypatch.setattr(branch_root, "MOST_KEYS", 1)
+    monkeypatch.setattr(deletion, "_HEARTBEAT", -1.0)
+    monkeypatch.setattr(deletion, "MOST_KEYS", 1)
     table.branches.delete("p")
     table.branches.create("p").append(ROWS)
     monkeypatch.setattr("lancewood.jobs.refs.deletion.declare", _only_once())

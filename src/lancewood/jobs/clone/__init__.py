@@ -1,1 +1,0 @@
-"""Another table made of one version of a table, and clones made independent of their sources."""
