@@ -21,7 +21,7 @@ from lancewood.errors import (
     StorageError,
 )
 from lancewood.git.bucket.refs import BucketRefs
-from lancewood.git.protocols import RefStore
+from lancewood.git.ref_store import RefStore
 from lancewood.git.refs import Refs
 from lancewood.model.ids import is_detached
 from lancewood.repo.inspect.status import State

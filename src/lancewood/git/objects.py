@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from typing import Protocol
 
 from lancewood.errors import (
     FormatError,
@@ -22,7 +23,6 @@ from lancewood.errors import (
 )
 from lancewood.git.loose import MOST_BYTES, LooseObjects, pack_loose, unpack_loose
 from lancewood.git.packs import Packs
-from lancewood.git.protocols import Loose, Packed
 from lancewood.git.syncing import Unsettled
 from lancewood.git.values import (
     FILE,
@@ -58,6 +58,42 @@ _MOST_TAGS = 32
 _MOST_COMMITS = 8192
 _MOST_TREES = 64
 _MOST_ENTRIES = 10_000
+
+
+class Loose(Protocol):
+    """Objects that are kept one by one."""
+
+    def read(self, hash: Hash) -> bytes | None:
+        """The object with its header, or None. Raises FormatError that names the file."""
+
+    def has(self, hash: Hash) -> bool: ...
+
+    def freshen(self, hash: Hash) -> bool:
+        """Whether an object is known to be there, and will stay; in doubt it is not."""
+
+    def write(self, batch: Mapping[Hash, bytes], met: Iterable[Hash] = ()) -> None:
+        """Write objects, as ``pack_loose`` gave them. Raises StorageError."""
+
+    def unsettled(self, hashes: Iterable[Hash]) -> Unsettled:
+        """What is left to do until what was written outlasts a power cut."""
+
+
+class Packed(Protocol):
+    """Objects in packs."""
+
+    def read(self, hash: Hash) -> tuple[bytes, bytes] | None:
+        """Kind and content, or None after a look for new packs. Raises FormatError."""
+
+    def peek(self, hash: Hash) -> tuple[bytes, bytes] | None:
+        """Kind and content of an object that is found quickly; None says nothing."""
+
+    def freshen(self, hash: Hash) -> bool:
+        """Whether a pack has it, and keeps it; in doubt it has not."""
+
+    def starting_with(self, prefix: str) -> Iterator[Hash]:
+        """The objects whose hashes start so, loose ones included."""
+
+    def close(self) -> None: ...
 
 
 class Objects:

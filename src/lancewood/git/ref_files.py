@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import cast
 
@@ -23,14 +23,20 @@ from dulwich.errors import PackedRefsException
 from dulwich.refs import DiskRefsContainer
 
 from lancewood.errors import (
-    AlreadyExistsError,
     FormatError,
-    InvalidInputError,
     RetryableConflictError,
     StorageError,
 )
-from lancewood.git.names import HEAD, is_ref
-from lancewood.git.values import ZERO, Hash, is_hash
+from lancewood.git.names import is_ref
+from lancewood.git.ref_store import (
+    WORK_TREES,
+    RefReader,
+    checked_packed,
+    in_the_way,
+    is_marker,
+    standing_value,
+)
+from lancewood.git.values import Hash
 from lancewood.store.disk_root import link_refused, refuse_links
 from lancewood.store.lockfile import acquire, release
 from lancewood.store.wholefile import move_over, read_file, stage, sync_directory
@@ -193,14 +199,6 @@ def unlock(file: str) -> None:
     release(f"{file}.lock")
 
 
-SYMBOLIC = "ref: "
-WORK_TREES = "worktrees"
-_MOST_STEPS = 5
-MARKER = b"lancewood: "
-"""The start of an object in a bucket that says there is no ref at this place; see
-``bucket.ref_objects``. A download may have brought one along."""
-
-
 class PackedRefs:
     """The ``packed-refs`` of the repository at ``root``. Thread-safe."""
 
@@ -265,12 +263,7 @@ class PackedRefs:
                 raise FormatError(f"{self.file} is no file; bring it back", file=self.file)
 
     def _checked(self, value: bytes) -> Hash:
-        text = value.decode("ascii", "replace")
-        if not is_hash(text):
-            raise FormatError(
-                f"{self.file}: {text[:100]!r} is not a hash of 64 digits", file=self.file
-            )
-        return Hash(text)
+        return checked_packed(value.decode("ascii", "replace"), self.file)
 
 
 def without(data: bytes, name: str) -> bytes:
@@ -290,15 +283,27 @@ def _bytes(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
 
 
-class RefReader:
-    """Looks for a file first, then into ``packed-refs``: packing a ref removes its file last."""
+class DiskRefReader(RefReader):
+    """Reads the files of refs."""
 
     def __init__(self, files: RefFiles, packed: PackedRefs) -> None:
+        self.root = files.root
         self._files = files
         self._packed = packed
 
+    def data(self, name: str) -> bytes | None:
+        file = self._files.ref(name)
+        try:
+            return read_file(file, 0, 4096)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+        except OSError as cause:
+            raise StorageError(f"cannot read {file}: {cause.strerror}", file=file) from cause
+
+    def packed_value(self, name: str) -> Hash | None:
+        return self._packed.get(name)
+
     def names(self, prefix: str) -> dict[str, Hash]:
-        """The refs whose full names start with the prefix, sorted, and their values."""
         found: dict[str, Hash] = {}
         hidden = set[str]()
         for name in self.loose_names(prefix.rpartition("/")[0]):
@@ -313,9 +318,15 @@ class RefReader:
                 found.setdefault(name, value)
         return dict(sorted(found.items()))
 
+    def every_name(self, prefix: str) -> list[str]:
+        packed = (name for name, _ in self._packed.starting_with(prefix))
+        loose = self.loose_names(prefix.rpartition("/")[0])
+        names = {*packed, *(name for name in loose if name.startswith(prefix))}
+        return sorted(name for name in names if not self.is_marked(name))
+
     def is_marked(self, name: str) -> bool:
         """Whether a marker from a bucket is in place of a ref; it hides a packed one."""
-        data = self._data(name)
+        data = self.data(name)
         return data is not None and is_marker(data)
 
     def loose_names(self, directory: str) -> Iterator[str]:
@@ -328,7 +339,6 @@ class RefReader:
             ) from cause
 
     def work_trees(self) -> list[str]:
-        """The directories of git's work trees, sorted; raises StorageError."""
         try:
             return sorted(
                 f"{WORK_TREES}/{each}" for each in os.listdir(self._files.ref(WORK_TREES))
@@ -344,34 +354,6 @@ class RefReader:
         """The value of a ref; raises InvalidInputError for a symbolic one."""
         text = self.text(name)
         return None if text is None else standing_value(name, text)
-
-    def follow(self, name: str) -> Hash | None:
-        return followed(name, self.text, self._files.ref(name))
-
-    def text(self, name: str) -> str | None:
-        data = self._data(name)
-        if data is None:
-            return None if name == HEAD else self._packed.get(name)
-        return self._decoded(name, data)
-
-    def loose(self, name: str) -> str | None:
-        """What the file of a ref says: a hash, or ``ref: `` and another name."""
-        data = self._data(name)
-        return None if data is None else self._decoded(name, data)
-
-    def _decoded(self, name: str, data: bytes) -> str | None:
-        if name != HEAD and is_marker(data):
-            return None
-        return decode_ref(data, name, self._files.ref(name))
-
-    def _data(self, name: str) -> bytes | None:
-        file = self._files.ref(name)
-        try:
-            return read_file(file, 0, 4096)
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            return None
-        except OSError as cause:
-            raise StorageError(f"cannot read {file}: {cause.strerror}", file=file) from cause
 
     def check_room(self, name: str) -> None:
         """Raises AlreadyExistsError if a ref is where this one needs a directory, or below it."""
@@ -391,57 +373,3 @@ class RefReader:
             raise RetryableConflictError(
                 f"cannot make {name}: somebody is making a ref below it, in {file}; try again"
             )
-
-
-def is_marker(data: bytes) -> bool:
-    """Whether this content says that there is no ref."""
-    return data.startswith(MARKER)
-
-
-def decode_ref(data: bytes, name: str, file: str) -> str:
-    """What a ref says: a hash, or ``ref: `` and another name. Raises FormatError."""
-    text = data.decode("utf-8", "replace").rstrip()
-    if is_hash(text) and text != ZERO:
-        return text
-    if text.startswith("ref:"):
-        target = text[4:].strip()
-        if is_ref(target):
-            return SYMBOLIC + target
-    raise FormatError(
-        f"{file} holds {text[:100]!r}, which is neither a hash of 64 digits nor the name of "
-        f"another ref; write there what the last line of logs/{name} says, or bring it back "
-        "from a copy",
-        file=file,
-    )
-
-
-def standing_value(name: str, text: str) -> Hash:
-    """The hash in a ref; raises InvalidInputError for a symbolic one."""
-    if text.startswith(SYMBOLIC):
-        target = text.removeprefix(SYMBOLIC)
-        raise InvalidInputError(f"{name} stands for {target}: move that one")
-    return Hash(text)
-
-
-def followed(name: str, read: Callable[[str], str | None], file: str) -> Hash | None:
-    """The hash that a ref leads to, through symbolic refs; None if one of them is missing.
-
-    Raises FormatError for a chain that is too long; ``file`` is where it starts.
-    """
-    at = name
-    for _ in range(_MOST_STEPS):
-        text = read(at)
-        if text is None or not text.startswith(SYMBOLIC):
-            return None if text is None else Hash(text)
-        at = text.removeprefix(SYMBOLIC)
-    raise FormatError(f"{file} leads from ref to ref, {_MOST_STEPS} deep", file=file)
-
-
-def in_the_way(name: str, other: str) -> AlreadyExistsError:
-    """The error for a name that would have to be a directory of another."""
-    return AlreadyExistsError(
-        f"cannot make {name}: {other} exists, and git keeps refs as files, so that one name cannot "
-        "be a directory of another; delete or rename one of them",
-        ref=name,
-        other=other,
-    )

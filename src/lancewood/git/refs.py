@@ -19,26 +19,23 @@ from contextlib import contextmanager, suppress
 from lancewood.errors import (
     CommitUnknownError,
     FormatError,
-    InvalidInputError,
-    NotFoundError,
     StorageError,
 )
-from lancewood.git.names import HEAD, HEADS, checked_branch, checked_ref
-from lancewood.git.protocols import Head
+from lancewood.git.names import HEAD
 from lancewood.git.ref_files import (
     LEFT_BEHIND,
     PATIENCE,
-    SYMBOLIC,
+    DiskRefReader,
     PackedRefs,
     RefFiles,
-    RefReader,
     lock,
     locked,
     unlock,
 )
+from lancewood.git.ref_store import SYMBOLIC, Head, RefStore, already_moved, checked_name
 from lancewood.git.reflog import Appended, LogEntry, append, encode_entry, read_newest_first
 from lancewood.git.syncing import Unsettled, sync_paths
-from lancewood.git.values import ZERO, Hash, Signature, checked_hash
+from lancewood.git.values import ZERO, Hash, Signature
 from lancewood.store.badge import Badges
 from lancewood.store.lockfile import is_dead, release_dead
 from lancewood.store.retry import LOST_RACES
@@ -47,7 +44,7 @@ from lancewood.store.wholefile import stage
 __all__ = ["Head", "LogEntry", "Refs"]
 
 
-class Refs:
+class Refs(RefStore):
     """The refs of the repository at ``root``. Safe to use from threads and processes.
 
     ``write_objects`` is called before any ref moves, and what it leaves to be synced is synced
@@ -69,52 +66,15 @@ class Refs:
         self._files = RefFiles(self._root)
         self._badges = Badges(self._root)
         self._packed = PackedRefs(self._root, fsync=fsync, patience=patience)
-        self._reader = RefReader(self._files, self._packed)
+        self._reader = DiskRefReader(self._files, self._packed)
+        super().__init__(self._reader)
 
     # Reading
 
-    def read(self, name: str) -> Hash | None:
-        """The value of a ref by its full name, or of HEAD; None where there is none.
-
-        Raises FormatError that names the file.
-        """
-        return self._reader.follow(_checked(name))
-
-    def head(self) -> Head:
-        """Raises FormatError, and NotFoundError where there is no HEAD."""
-        branch, text = self._head()
-        return Head(branch, Hash(text) if branch is None else self._reader.follow(text))
-
-    def current(self) -> str | None:
-        """The branch that HEAD names; None where it is detached. Raises like ``head``, and does
-        not ask for the commit."""
-        return self._head()[0]
-
-    def names(self, prefix: str = "refs/") -> dict[str, Hash]:
-        """The refs whose full names start so, in order, and their values. Raises FormatError."""
-        if prefix != "refs/":
-            checked_ref(prefix.removesuffix("/"))
-        return self._reader.names(prefix)
-
-    def every_name(self, prefix: str = "refs/") -> list[str]:
-        """The full names of the refs that start so, whether or not they can be read, in order."""
-        packed = (name for name, _ in self._packed.starting_with(prefix))
-        loose = self._reader.loose_names(prefix.rpartition("/")[0])
-        found = {*packed, *(each for each in loose if each.startswith(prefix))}
-        return sorted(each for each in found if not self._reader.is_marked(each))
-
     def log(self, name: str) -> Iterator[LogEntry]:
-        """The moves of a ref or of HEAD, newest first, read as they are asked for.
-
-        Empty for a ref that has no log: git removes it with the branch. Raises FormatError.
-        """
-        return read_newest_first(self._files.log(_checked(name)))
+        return read_newest_first(self._files.log(checked_name(name)))
 
     def logged_names(self) -> list[str]:
-        """The full names that have logs, in order, also where the ref itself was lost.
-
-        Who deletes a ref removes its log first. Raises StorageError.
-        """
         try:
             return sorted(self._files.log_names())
         except OSError as cause:
@@ -122,57 +82,16 @@ class Refs:
                 f"cannot list {self._root}/logs: {cause.strerror} ({cause.filename})"
             ) from cause
 
-    def of_work_trees(self) -> tuple[set[Hash], set[Hash]]:
-        """What work trees that git made have checked out, and what their logs name besides.
-
-        Raises FormatError and StorageError: git keeps all of it, and so has everybody to.
-        """
-        named, logged = set[Hash](), set[Hash]()
-        for name in self._reader.work_trees():
-            value = self._reader.follow(f"{name}/{HEAD}")
-            if value is not None:
-                named.add(value)
-            for each in read_newest_first(f"{self._root}/{name}/logs/{HEAD}"):
-                logged |= {each.old, each.new}
-        return named, logged
-
-    def _head(self) -> tuple[str | None, str]:
-        """The branch that HEAD names and its ref; or None and the hash."""
-        text = self._reader.loose(HEAD)
-        if text is None:
-            raise NotFoundError(f"{self._root} has no HEAD: it is not a git repository")
-        if not text.startswith(SYMBOLIC):
-            return None, text
-        target = text.removeprefix(SYMBOLIC)
-        if not target.startswith(HEADS):
-            raise FormatError(f"{self._root}/HEAD names {target!r}, which is not a branch")
-        return target.removeprefix(HEADS), target
+    def _log_file(self, key: str) -> Iterator[LogEntry]:
+        return read_newest_first(f"{self._root}/{key}")
 
     # Moving
 
-    def move(
-        self, name: str, old: Hash | None, new: Hash | None, *, why: str, by: Signature
-    ) -> bool:
-        """Give a ref the value ``new`` if it has ``old``: False if it has another one by now.
-
-        ``old`` None: it must not exist; ``new`` None: it is deleted, with its log, as git does it.
-        HEAD can be moved while it is detached. Returns when the move is durable. Raises
-        AlreadyExistsError where another ref is in the way (git keeps ``a`` and ``a/b`` apart),
-        RetryableConflictError where a lock is not let go of, and CommitUnknownError where the
-        value is there but the disk would not say that it will stay.
-        """
-        _checked(name)
-        if old is None and new is None:
-            raise InvalidInputError(f"moving {name!r} from nothing to nothing is no move")
-        old, new = old and checked_hash(old), new and checked_hash(new)
-        line = encode_entry(LogEntry(old or ZERO, new or ZERO, by, why))
+    def _move(self, name: str, old: Hash | None, new: Hash | None, line: bytes) -> bool:
         self._files.look_again()
-        if self._reader.standing(name) != old:
-            return False
-        if old == new:
-            return True
-        if new is None and name == HEAD:
-            raise InvalidInputError("HEAD cannot be deleted: a repository has one")
+        done = already_moved(name, self._reader.standing(name), old, new)
+        if done is not None:
+            return done
         objects = self._write_objects()
         with self._telling(name):
             if new is None:
@@ -186,16 +105,6 @@ class Refs:
                 # It says which other ref came first, if one did, and clears away what is empty.
                 self._reader.check_room(name)
                 return self._set(name, old, new, line, objects)
-
-    def switch_head(self, branch: str, *, why: str, by: Signature) -> None:
-        """Make HEAD name a branch, which need not have a commit yet."""
-        name = HEADS + checked_branch(branch)
-        self._set_head(SYMBOLIC + name, lambda: self._reader.follow(name), why, by)
-
-    def detach_head(self, hash: Hash, *, why: str, by: Signature) -> None:
-        """Make HEAD name a commit, and no branch."""
-        new = checked_hash(hash)
-        self._set_head(new, lambda: new, why, by)
 
     def release_dead_locks(self, *, dry_run: bool = False) -> list[str]:
         """Remove every lock whose owner is proven dead, those of HEAD, of packed refs and of the
@@ -400,7 +309,3 @@ class Refs:
             raise StorageError(
                 f"cannot move {name} in {self._root}: {cause.strerror}{where}", ref=name
             ) from cause
-
-
-def _checked(name: str) -> str:
-    return name if name == HEAD else checked_ref(name)

@@ -25,8 +25,8 @@ from lancewood.errors import (
 from lancewood.git.config import Config, GitSettings
 from lancewood.git.names import HEAD, HEADS, RepositoryRoot, checked_branch, is_uri
 from lancewood.git.objects import Objects
-from lancewood.git.protocols import RefStore
 from lancewood.git.ref_files import LEFT_BEHIND, PATIENCE
+from lancewood.git.ref_store import RefStore
 from lancewood.git.refs import Refs
 from lancewood.git.syncing import sync_paths
 from lancewood.store.base import Store, is_in_the_making

@@ -30,7 +30,7 @@ from lancewood.errors import (
 from lancewood.git.loose import MOST_BYTES
 from lancewood.git.names import HEAD, checked_ref
 from lancewood.git.objects import TREE, Objects, TreeEntry
-from lancewood.git.ref_files import SYMBOLIC
+from lancewood.git.ref_store import SYMBOLIC
 from lancewood.git.repository import GitRepository, new_config
 from lancewood.git.syncing import sync_paths
 from lancewood.git.values import Hash, Signature, checked_hash, encode_commit, encode_tree, is_hash

@@ -26,7 +26,6 @@ from lancewood.errors import (
     AlreadyExistsError,
     CommitUnknownError,
     FormatError,
-    InvalidInputError,
     LancewoodError,
     NotFoundError,
     RetryableConflictError,
@@ -43,21 +42,24 @@ from lancewood.git.bucket.ref_objects import (
     is_making,
     making,
 )
-from lancewood.git.names import HEAD, HEADS, checked_branch, checked_ref, is_ref
-from lancewood.git.protocols import Head
-from lancewood.git.ref_files import (
+from lancewood.git.names import HEAD, is_ref
+from lancewood.git.ref_files import without
+from lancewood.git.ref_store import (
     SYMBOLIC,
     WORK_TREES,
+    RefReader,
+    RefStore,
+    already_moved,
+    checked_name,
+    checked_packed,
     decode_ref,
-    followed,
     in_the_way,
     is_marker,
     standing_value,
-    without,
 )
 from lancewood.git.reflog import LogEntry, encode_entry
 from lancewood.git.syncing import Unsettled
-from lancewood.git.values import ZERO, Hash, Signature, checked_hash, is_hash
+from lancewood.git.values import ZERO, Hash, Signature
 from lancewood.store.base import Store
 from lancewood.store.probe import check_compare_and_swap
 from lancewood.store.retry import BUCKET_RACES, REF_RACES, UNCLEAR_PUTS, Retry
@@ -111,12 +113,7 @@ class BucketPackedRefs:
             }
         except (PackedRefsException, ValueError) as cause:
             raise FormatError(f"{self.file}: {cause}", file=self.file) from cause
-        for value in found.values():
-            if not is_hash(value):
-                raise FormatError(
-                    f"{self.file}: {value[:100]!r} is not a hash of 64 digits", file=self.file
-                )
-        return {name: Hash(value) for name, value in found.items()}
+        return {name: checked_packed(value, self.file) for name, value in found.items()}
 
 
 def _pairs(data: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -128,13 +125,20 @@ def _pairs(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         yield from read_packed_refs(BytesIO(data))
 
 
-class BucketRefReader:
-    """Looks for an object first, then into ``packed-refs``."""
+class BucketRefReader(RefReader):
+    """Reads the objects of refs."""
 
     def __init__(self, objects: RefObjects) -> None:
         self._objects = objects
         self._store = objects.store
+        self.root = self._store.uri
         self.packed = BucketPackedRefs(objects)
+
+    def data(self, name: str) -> bytes | None:
+        return self._objects.read(name)
+
+    def packed_value(self, name: str) -> Hash | None:
+        return self.packed.get(name)
 
     def look(self, name: str) -> tuple[Seen, Hash | None]:
         """What is at the key of a ref, in order to replace it, and the ref's value; raises
@@ -144,49 +148,18 @@ class BucketRefReader:
             return seen, None if name == HEAD else self.packed.get(name)
         if seen.is_marker:
             return seen, None
-        return seen, standing_value(name, decode_ref(seen.data, name, self._file(name)))
-
-    def follow(self, name: str) -> Hash | None:
-        return followed(name, self.text, self._file(name))
-
-    def text(self, name: str) -> str | None:
-        """A hash, or ``ref: `` and another name; None where there is no ref."""
-        data = self._objects.read(name)
-        if data is None:
-            return None if name == HEAD or name.startswith(WORK_TREES) else self.packed.get(name)
-        return None if is_marker(data) else decode_ref(data, name, self._file(name))
-
-    def loose(self, name: str) -> str | None:
-        """A hash, or ``ref: `` and another name, of a ref that is not packed; None where there is
-        none."""
-        data = self._objects.read(name)
-        if data is None or is_marker(data):
-            return None
-        return decode_ref(data, name, self._file(name))
-
-    def head(self) -> tuple[str | None, str]:
-        """The branch that HEAD names and its ref; if detached, None and the hash."""
-        text = self.loose(HEAD)
-        if text is None:
-            raise NotFoundError(f"{self._store.uri} has no HEAD: it is not a git repository")
-        if not text.startswith(SYMBOLIC):
-            return None, text
-        target = text.removeprefix(SYMBOLIC)
-        if not target.startswith(HEADS):
-            raise FormatError(f"{self._file(HEAD)} names {target!r}, which is not a branch")
-        return target.removeprefix(HEADS), target
+        return seen, standing_value(name, decode_ref(seen.data, name, self.file(name)))
 
     def head_before(self, seen: Seen) -> tuple[str | None, Hash | None]:
         """What HEAD says and where it leads; None if unreadable, since it is replaced anyway."""
         text, leads_to = None, None
         with suppress(FormatError):
             if seen.data is not None:
-                text = decode_ref(seen.data, HEAD, self._file(HEAD))
+                text = decode_ref(seen.data, HEAD, self.file(HEAD))
                 leads_to = self.follow(HEAD)
         return text, leads_to
 
     def names(self, prefix: str) -> dict[str, Hash]:
-        """The refs whose full names start with the prefix, sorted, and their values."""
         listed = self._listed(prefix)
         values = dict(
             zip(listed, at_once([partial(self.follow, each) for each in listed]), strict=True)
@@ -196,7 +169,6 @@ class BucketRefReader:
         return {name: value for name, value in sorted(values.items()) if value is not None}
 
     def every_name(self, prefix: str) -> list[str]:
-        """The full names of refs that start with the prefix, readable or not."""
         found = self._read_all(self._listed(prefix))
         packed = {name for name, _ in self.packed.starting_with(prefix)}
         there = {name for name, data in found.items() if data is not None and not is_marker(data)}
@@ -242,9 +214,6 @@ class BucketRefReader:
         keys = (each.key for each in self._store.list(directory))
         return [each for each in keys if each.startswith(prefix) and is_ref(each)]
 
-    def _file(self, name: str) -> str:
-        return f"{self._store.uri}/{name}"
-
 
 def _above(name: str) -> list[str]:
     """The names that would have to be directories for this one."""
@@ -259,7 +228,7 @@ _FOLDED_EVERY = 64
 """One move in this many folds the log of its ref; which, its hash says."""
 
 
-class BucketRefs:
+class BucketRefs(RefStore):
     """The refs of the repository at a store. Safe to use from threads and processes.
 
     ``write_objects`` is called before any ref moves.
@@ -276,30 +245,13 @@ class BucketRefs:
         self._write_objects = write_objects
         self._objects = RefObjects(store, retry)
         self._reader = BucketRefReader(self._objects)
+        super().__init__(self._reader)
         self._moves = Moves(self._objects)
 
     # Reading
 
-    def read(self, name: str) -> Hash | None:
-        return self._reader.follow(_checked(name))
-
-    def head(self) -> Head:
-        branch, text = self._reader.head()
-        return Head(branch, Hash(text) if branch is None else self._reader.follow(text))
-
-    def current(self) -> str | None:
-        return self._reader.head()[0]
-
-    def names(self, prefix: str = "refs/") -> dict[str, Hash]:
-        if prefix != "refs/":
-            checked_ref(prefix.removesuffix("/"))
-        return self._reader.names(prefix)
-
-    def every_name(self, prefix: str = "refs/") -> list[str]:
-        return self._reader.every_name(prefix)
-
     def log(self, name: str) -> Iterator[LogEntry]:
-        return self._log(_checked(name))
+        return self._log(checked_name(name))
 
     def _log(self, name: str) -> Iterator[LogEntry]:
         value = None
@@ -310,35 +262,16 @@ class BucketRefs:
     def logged_names(self) -> list[str]:
         return self._moves.names()
 
-    def of_work_trees(self) -> tuple[set[Hash], set[Hash]]:
-        named, logged = set[Hash](), set[Hash]()
-        for name in self._reader.work_trees():
-            value = self._reader.follow(f"{name}/{HEAD}")
-            if value is not None:
-                named.add(value)
-            for each in self._moves.folded(f"{name}/logs/{HEAD}"):
-                logged |= {each.old, each.new}
-        return named, logged
+    def _log_file(self, key: str) -> Iterator[LogEntry]:
+        return self._moves.folded(key)
 
     # Moving
 
-    def move(
-        self, name: str, old: Hash | None, new: Hash | None, *, why: str, by: Signature
-    ) -> bool:
-        """Give a ref the value ``new`` if it has ``old``, with the arguments and errors of
-        ``Refs.move``; CommitUnknownError where the store did not say whether it moved."""
-        _checked(name)
-        if old is None and new is None:
-            raise InvalidInputError(f"moving {name!r} from nothing to nothing is no move")
-        old, new = old and checked_hash(old), new and checked_hash(new)
-        line = encode_entry(LogEntry(old or ZERO, new or ZERO, by, why))
+    def _move(self, name: str, old: Hash | None, new: Hash | None, line: bytes) -> bool:
         seen, value = self._reader.look(name)
-        if value != old:
-            return False
-        if old == new:
-            return True
-        if new is None and name == HEAD:
-            raise InvalidInputError("HEAD cannot be deleted: a repository has one")
+        done = already_moved(name, value, old, new)
+        if done is not None:
+            return done
         check_compare_and_swap(self._store, _PROBES)
         self._write_objects()
         if old is None:
@@ -348,14 +281,6 @@ class BucketRefs:
         if done and new is not None and int(new[:4], 16) % _FOLDED_EVERY == 0:
             self._fold(name)
         return done
-
-    def switch_head(self, branch: str, *, why: str, by: Signature) -> None:
-        name = HEADS + checked_branch(branch)
-        self._set_head(SYMBOLIC + name, lambda: self._reader.follow(name), why, by)
-
-    def detach_head(self, hash: Hash, *, why: str, by: Signature) -> None:
-        new = checked_hash(hash)
-        self._set_head(new, lambda: new, why, by)
 
     def _set(self, name: str, seen: Seen, old: Hash, new: Hash | None, line: bytes) -> bool:
         """The log of a ref that is deleted goes with it; only HEAD's has a line about it."""
@@ -512,7 +437,3 @@ def _crowded(name: str) -> RetryableConflictError:
         "it; try again. A deletion that was cut off is finished by gc() half an hour later",
         ref=name,
     )
-
-
-def _checked(name: str) -> str:
-    return name if name == HEAD else checked_ref(name)

@@ -28,7 +28,7 @@ from lancewood.errors import (
 )
 from lancewood.git.loose import MOST_BYTES
 from lancewood.git.names import HEAD, HEADS, TAGS, checked_branch, checked_ref, checked_tag
-from lancewood.git.ref_files import SYMBOLIC
+from lancewood.git.ref_store import SYMBOLIC
 from lancewood.git.values import LAST_OF_CALENDAR, is_hash
 from lancewood.store.wholefile import read_file
 
