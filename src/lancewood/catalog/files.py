@@ -18,7 +18,6 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from hashlib import sha256
 from typing import Any, Protocol
 
 from lancewood.catalog.names import TABLES_DIR, checked_paths
@@ -26,7 +25,7 @@ from lancewood.errors import FormatError, InvalidInputError, NotFoundError
 from lancewood.git.history import merge_bases
 from lancewood.git.objects import FILE, TREE, Commit, Objects, TreeEntry
 from lancewood.git.text_merge import Favor, is_text, merge_texts
-from lancewood.git.values import Hash, encode_tree
+from lancewood.git.values import Hash, encode_tree, object_hash
 
 _MOST_FILES = 1_000_000
 """The most files of one commit: trees that share subtrees can name more than fit in memory."""
@@ -382,12 +381,12 @@ class _Drafts:
         return self._commits[hash] if hash in self._commits else self._objects.commit(hash)
 
     def put_blob(self, data: bytes) -> Hash:
-        hash = _hash_of(b"blob", data)
+        hash = object_hash(b"blob", data)
         self._blobs[hash] = data
         return hash
 
     def put_tree(self, entries: Mapping[str, TreeEntry]) -> Hash:
-        hash = _hash_of(b"tree", encode_tree(entries))
+        hash = object_hash(b"tree", encode_tree(entries))
         self._trees[hash] = dict(entries)
         return hash
 
@@ -405,7 +404,7 @@ class _Drafts:
         return oldest
 
     def _merged(self, one: Hash, other: Hash, depth: int) -> Hash:
-        hash = _hash_of(b"merge", f"{one} {other}".encode())
+        hash = object_hash(b"merge", f"{one} {other}".encode())
         if hash in self._commits:  # many ways lead to it after many merges
             return hash
         bases = merge_bases(self, one, other)
@@ -424,8 +423,3 @@ class _Drafts:
         if commit not in self._files:
             self._files[commit] = file_entries(self.tree(self.commit(commit).tree))
         return self._files[commit]
-
-
-def _hash_of(kind: bytes, data: bytes) -> Hash:
-    """The hash that git would give: what is the same in a commit is known to be."""
-    return Hash(sha256(b"%b %d\0%b" % (kind, len(data), data)).hexdigest())

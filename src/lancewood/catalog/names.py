@@ -21,6 +21,8 @@ from lancewood.errors import InvalidInputError
 from lancewood.git.names import HEAD, HEADS, TAGS, checked_branch, checked_tag, is_dot_git
 from lancewood.model.refs import MAIN, BranchName
 
+SECTION, ID = "lancewood", "id"
+"""Where git's configuration has the repository's identity."""
 TABLES_DIR = "tables"
 """The directory of the tables, and the tree of pins in a commit."""
 PROTECTED = "refs/lancewood/protected/"

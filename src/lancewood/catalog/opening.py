@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,30 @@ _EXTENSION = "ARROW:extension:name"
 _CONTENT = "content digest"
 
 
+@dataclass(frozen=True, slots=True)
+class TableStores:
+    """How the stores of pinned tables are opened."""
+
+    storage_options: Mapping[str, str] | None = None
+    """For other locations than a disk."""
+    fsync: bool | None = None
+    known: dict[str, Store] | None = None
+    """Main roots that are open already, by the uri of a pin; new ones are added. None: no store is
+    kept."""
+
+    def open(self, uri: str, where: RepositoryRoot) -> Store:
+        """The store of the table that pins have at ``uri``, which is there."""
+        found = None if self.known is None else self.known.get(uri)
+        if found is None:
+            found = open_store(where, fsync=self.fsync, storage_options=self.storage_options)
+            if self.known is not None:
+                found = self.known.setdefault(uri, found)
+        return found
+
+
+_PLAIN_STORES = TableStores()
+
+
 def pinned_uri(root: str, repository: RepositoryRoot) -> str:
     """The uri that a pin has for a table whose main root is there (``Store.uri``).
 
@@ -49,46 +74,28 @@ def pinned_uri(root: str, repository: RepositoryRoot) -> str:
 
 
 def main_location_of(
-    pin: Pin,
-    repository: RepositoryRoot,
-    *,
-    storage_options: Mapping[str, str] | None = None,
-    fsync: bool | None = None,
-    stores: dict[str, Store] | None = None,
+    pin: Pin, repository: RepositoryRoot, stores: TableStores = _PLAIN_STORES
 ) -> Location:
-    """The main root of the pinned table, where its refs are. The options are for other locations
-    than a disk. ``stores`` are those that are open already, by the uri of a pin; a new one is
-    added. Raises InvalidInputError where a link leads out of the repository."""
+    """The main root of the pinned table, where its refs are. Raises InvalidInputError where a link
+    leads out of the repository."""
     from lancewood.engine.location import Location
 
     is_own = own_table(pin.uri) is not None
     where: RepositoryRoot = Path(pin.uri) if "://" not in pin.uri else pin.uri
     if is_own:
         where = below(repository, pin.uri)
-    store = None if stores is None else stores.get(pin.uri)
-    if store is None:
-        store = open_store(where, fsync=fsync, storage_options=storage_options)
-        if stores is not None:
-            store = stores.setdefault(pin.uri, store)
+    store = stores.open(pin.uri, where)
     is_on_disk = is_own and isinstance(repository, Path)
-    return Location(store) if is_on_disk else Location(store, storage_options)
+    return Location(store) if is_on_disk else Location(store, stores.storage_options)
 
 
 def location_of(
-    pin: Pin,
-    repository: RepositoryRoot,
-    *,
-    storage_options: Mapping[str, str] | None = None,
-    fsync: bool | None = None,
-    stores: dict[str, Store] | None = None,
+    pin: Pin, repository: RepositoryRoot, stores: TableStores = _PLAIN_STORES
 ) -> Location:
     """The root of the branch that a pin speaks of."""
     from lancewood.engine.snapshot import branch_location
 
-    main = main_location_of(
-        pin, repository, storage_options=storage_options, fsync=fsync, stores=stores
-    )
-    return branch_location(main, pin.branch)
+    return branch_location(main_location_of(pin, repository, stores), pin.branch)
 
 
 def inside_of(root: str, repository: RepositoryRoot) -> str | None:
@@ -161,14 +168,7 @@ def content_of(snapshot: Snapshot) -> str:
     return str(found)
 
 
-def open_pin(
-    pin: Pin,
-    repository: RepositoryRoot,
-    *,
-    storage_options: Mapping[str, str] | None = None,
-    fsync: bool | None = None,
-    stores: dict[str, Store] | None = None,
-) -> Snapshot:
+def open_pin(pin: Pin, repository: RepositoryRoot, stores: TableStores = _PLAIN_STORES) -> Snapshot:
     """The version that is pinned, where the table is now.
 
     If the manifest of a staged state is gone, the version that it landed as is opened instead,
@@ -178,9 +178,7 @@ def open_pin(
     from lancewood.engine.snapshot import Snapshot
     from lancewood.format.manifest import manifest_digest
 
-    location = location_of(
-        pin, repository, storage_options=storage_options, fsync=fsync, stores=stores
-    )
+    location = location_of(pin, repository, stores)
     try:
         manifest, scheme = _load(location, pin)
     except NotFoundError as gone:

@@ -16,8 +16,9 @@ from functools import partial
 from itertools import takewhile
 from typing import TypeVar
 
-from lancewood.catalog.names import pin_entry, pinned_table
-from lancewood.catalog.opening import location_of
+from lancewood.catalog.membership import Membership
+from lancewood.catalog.names import ID, SECTION, pin_entry, pinned_table
+from lancewood.catalog.opening import TableStores, location_of
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import load_pin, tables_entry
 from lancewood.engine.location import Location
@@ -26,10 +27,9 @@ from lancewood.engine.versions import newest_version
 from lancewood.errors import LancewoodError, NotFoundError
 from lancewood.git.names import HEAD, RepositoryRoot
 from lancewood.git.objects import Commit, Objects, TreeEntry
-from lancewood.git.repository import GitRepository
+from lancewood.git.repository import GitRepository, open_git
 from lancewood.git.values import ZERO, Hash
 from lancewood.model.lines import Landing
-from lancewood.store.base import Store
 
 T = TypeVar("T")
 
@@ -38,6 +38,23 @@ _SKEW = 24 * 60 * 60
 """How many seconds clocks may differ."""
 _OLD_IN_A_ROW = 32
 """How many commits in a row must look old to be believed: a clock may have been off by more."""
+
+
+def open_member(
+    member: Membership,
+    storage_options: Mapping[str, str] | None,
+    lost: Callable[[Membership, str], NotFoundError],
+) -> GitRepository:
+    """The repository that a table belongs to; raises what ``lost`` makes of the reason why it
+    cannot be opened, or is another one by now."""
+    try:
+        git = open_git(member.repository, storage_options=storage_options)
+        found = git.get(SECTION, ID)
+    except (LancewoodError, OSError) as cause:
+        raise lost(member, str(cause)) from cause
+    if member.id is not None and found != member.id:
+        raise lost(member, f"the one that is there now is {found or 'another one'}")
+    return git
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,42 +210,16 @@ class Waiting:
     state: LandingState
 
 
-def unlanded(
-    git: GitRepository,
-    tip: Hash,
-    repository: RepositoryRoot,
-    *,
-    names: Iterable[str] | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    fsync: bool | None = None,
-    stores: dict[str, Store] | None = None,
-) -> tuple[tuple[str, Pin], ...]:
-    """The tables and pins up to ``tip`` that have not landed, oldest first; of the named tables, or
-    of all that ``tip`` pins."""
-    found = waiting(
-        git,
-        tip,
-        repository,
-        names=names,
-        storage_options=storage_options,
-        fsync=fsync,
-        stores=stores,
-    )
-    return tuple((each.name, each.pin) for each in found)
-
-
 def waiting(
     git: GitRepository,
     tip: Hash,
     repository: RepositoryRoot,
     *,
     names: Iterable[str] | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    fsync: bool | None = None,
-    stores: dict[str, Store] | None = None,
+    stores: TableStores | None = None,
 ) -> list[Waiting]:
-    """The tables and pins up to ``tip`` that have not landed, oldest first, with what is known
-    about each.
+    """The tables and pins up to ``tip`` that have not landed, oldest first; of the named tables, or
+    of all that ``tip`` pins.
 
     Follows first parents, and each table only as far as its newest pin that has landed or is of an
     ordinary version.
@@ -253,9 +244,7 @@ def waiting(
             if pin.landing is None:
                 del open_tables[name]
                 continue
-            location = location_of(
-                pin, repository, storage_options=storage_options, fsync=fsync, stores=stores
-            )
+            location = location_of(pin, repository, stores or TableStores())
             state = _state(location, pin, pin.landing)
             if state.is_landed:
                 del open_tables[name]

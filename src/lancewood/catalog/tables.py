@@ -7,7 +7,6 @@ kept by the hash of their text, so that two commits share what they have in comm
 
 from __future__ import annotations
 
-import hashlib
 import stat
 from collections.abc import Mapping
 from threading import Lock
@@ -24,9 +23,8 @@ from lancewood.catalog.names import (
 from lancewood.catalog.pin import Pin, decode_pin, encode_pin
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError
 from lancewood.git.objects import Objects, TreeEntry
-from lancewood.git.values import Hash
+from lancewood.git.values import FILE, TREE, Hash, object_hash
 
-_FILE, _TREE = 0o100644, 0o040000
 _MOST_CACHED = 32 << 20
 
 
@@ -128,7 +126,7 @@ class TableTree:
                     table=name,
                 )
             data = encode_pin(pin)
-            known, now = below.get(entry), TreeEntry(_FILE, blob_hash_of(data))
+            known, now = below.get(entry), TreeEntry(FILE, object_hash(b"blob", data))
             if known is None or known.hash != now.hash:
                 fresh[entry] = data
                 _CACHE.keep(now.hash, pin, len(data))
@@ -167,7 +165,7 @@ class TableTree:
                 self._objects.put_blob(data)
             root = {name: each for name, each in self._root.items() if name != TABLES_DIR}
             if self._below:
-                root[TABLES_DIR] = TreeEntry(_TREE, self._objects.put_tree(self._below))
+                root[TABLES_DIR] = TreeEntry(TREE, self._objects.put_tree(self._below))
             elif _is_taken(self._root):
                 root = dict(self._root)
             self._stored = self._objects.put_tree(root)
@@ -197,11 +195,6 @@ def load_pin(objects: Objects, name: str, blob: Hash, data: bytes | None = None)
             file=pin_file(name),
         )
     return pin
-
-
-def blob_hash_of(data: bytes) -> Hash:
-    """The hash that git gives a file with these bytes."""
-    return Hash(hashlib.sha256(b"blob %d\0" % len(data) + data).hexdigest())
 
 
 class _Cache:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import sha256
 from typing import NewType, Self
 
 from dulwich.errors import ObjectFormatException
@@ -284,6 +285,11 @@ _is_hash = re.compile(r"[0-9a-f]{64}").fullmatch
 def is_hash(text: str) -> bool:
     """Whether a text is a full hash."""
     return _is_hash(text) is not None
+
+
+def object_hash(kind: bytes, data: bytes) -> Hash:
+    """The name that git gives an object with these bytes."""
+    return Hash(sha256(b"%b %d\0%b" % (kind, len(data), data)).hexdigest())
 
 
 def checked_hash(text: str) -> Hash:

@@ -24,6 +24,8 @@ from lancewood.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from lancewood.catalog.names import (
+        ID,
+        SECTION,
         branch_ref,
         checked_table,
         own_table,
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
     from lancewood.model.refs import MAIN
     from lancewood.repo.commit.swapping import FilesBeside, swap
     from lancewood.repo.commit.transaction import Transaction
-    from lancewood.repo.context import ID, SECTION, RepoContext
+    from lancewood.repo.context import RepoContext
     from lancewood.repo.decisions import decisions_ref
     from lancewood.repo.fsck import FsckReport
     from lancewood.repo.gc.needed import GcReport, TableBranch
@@ -68,7 +70,9 @@ if TYPE_CHECKING:
     from lancewood.store.disk_root import refuse_links
 
 _NAMES = {
-    "lancewood.catalog.names": "branch_ref checked_table own_table own_table_uri pin_file tag_ref",
+    "lancewood.catalog.names": (
+        "ID SECTION branch_ref checked_table own_table own_table_uri pin_file tag_ref"
+    ),
     "lancewood.catalog.pin": "Pin encode_pin",
     "lancewood.format.json_object": "decode_object",
     "lancewood.git.values": "Hash Signature ZERO",
@@ -83,7 +87,7 @@ _NAMES = {
     "lancewood.repo.merge.plan": "check_nothing_beside",
     "lancewood.repo.commit.swapping": "FilesBeside swap",
     "lancewood.repo.commit.transaction": "Transaction",
-    "lancewood.repo.context": "ID RepoContext SECTION",
+    "lancewood.repo.context": "RepoContext",
     "lancewood.repo.decisions": "decisions_ref",
     "lancewood.repo.fsck": "FsckReport",
     "lancewood.repo.gc.needed": "GcReport TableBranch",

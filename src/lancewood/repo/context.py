@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lancewood.catalog.names import branch_ref
+from lancewood.catalog.names import ID, SECTION, branch_ref
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError
@@ -22,19 +22,18 @@ from lancewood.git.names import HEADS, RepositoryRoot, below
 from lancewood.git.objects import TreeEntry
 from lancewood.git.repository import GitRepository
 from lancewood.git.revisions import resolve
-from lancewood.git.values import Hash
+from lancewood.git.values import Hash, Signature
 from lancewood.model.ids import Version
 from lancewood.model.refs import called
 from lancewood.store.base import Store
 from lancewood.store.locate import open_store
 
 if TYPE_CHECKING:
+    from lancewood.catalog.opening import TableStores
     from lancewood.engine.location import Location
     from lancewood.engine.snapshot import Snapshot
     from lancewood.engine.versions import Watch
 
-SECTION, ID = "lancewood", "id"
-"""Where git's configuration has the repository's identity."""
 _FETCHES = ("fetch", "pull")
 """How the reasons begin that git writes into the log of a ref that it brought from elsewhere."""
 EXCLUSIVE = "exclusive"
@@ -102,6 +101,13 @@ class RepoContext:
             below(self.root, key), fsync=self.fsync, storage_options=self.storage_options
         )
 
+    @property
+    def table_stores(self) -> TableStores:
+        """How the stores of pinned tables are opened; they stay open."""
+        from lancewood.catalog.opening import TableStores
+
+        return TableStores(self.storage_options, self.fsync, self.memory.stores)
+
     @cached_property
     def id(self) -> str:
         """The identity by which tables know the repository; copies have the same."""
@@ -120,6 +126,13 @@ class RepoContext:
         if found not in _YES and found not in _NO:
             raise FormatError(f"{self.root}/config: {SECTION}.{EXCLUSIVE} is {found!r}")
         return found in _YES
+
+    def author(self, author: str | None = None) -> Signature:
+        """The signature for a commit now; ``author`` is written as ``"Ada <ada@example.org>"``.
+        Raises InvalidInputError for a malformed one."""
+        from lancewood.repo.identity import author_of
+
+        return author_of(self.git, author)
 
     def tip(self, branch: str) -> Hash | None:
         """The commit of a branch; None if it has none or does not exist."""
@@ -203,13 +216,7 @@ class RepoContext:
         from lancewood.catalog.opening import open_pin
 
         try:
-            return open_pin(
-                pin,
-                self.root,
-                storage_options=self.storage_options,
-                fsync=self.fsync,
-                stores=self.memory.stores,
-            )
+            return open_pin(pin, self.root, self.table_stores)
         except NotFoundError as gone:
             why = self.why_elsewhere(pin)
             if why is None:
@@ -242,14 +249,7 @@ class RepoContext:
         """The root of the branch that a pin is on, to be written by this repository."""
         from lancewood.catalog.opening import location_of
 
-        found = location_of(
-            pin,
-            self.root,
-            storage_options=self.storage_options,
-            fsync=self.fsync,
-            stores=self.memory.stores,
-        )
-        return found.written_by(self.id)
+        return location_of(pin, self.root, self.table_stores).written_by(self.id)
 
 
 def _fetched_from(why: str) -> str | None:

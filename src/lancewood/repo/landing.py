@@ -234,25 +234,16 @@ def land_rest(
 def _land_all(
     context: RepoContext, tip: Hash, names: tuple[str, ...] | None
 ) -> tuple[Divergence, ...]:
-    from lancewood.catalog.reachable import unlanded
+    from lancewood.catalog.reachable import waiting
 
     found: dict[str, Divergence] = {}
-    waiting = unlanded(
-        context.git,
-        tip,
-        context.root,
-        names=names,
-        storage_options=context.storage_options,
-        fsync=context.fsync,
-        stores=context.memory.stores,
-    )
-    for name, pin in waiting:
-        if name in found:
+    for state in waiting(context.git, tip, context.root, names=names, stores=context.table_stores):
+        if state.name in found:
             continue
         try:
-            land_pin(context, pin, name)
+            land_pin(context, state.pin, state.name)
         except ConflictError as conflict:
-            found[name] = Divergence(name, conflict)
+            found[state.name] = Divergence(state.name, conflict)
     return tuple(found.values())
 
 

@@ -37,7 +37,6 @@ from lancewood.git.refs import Head
 from lancewood.git.values import Hash
 from lancewood.model.refs import called
 from lancewood.repo.context import RepoContext
-from lancewood.repo.identity import author_of
 from lancewood.repo.landing import (
     catch_up,
     is_as_pinned,
@@ -285,7 +284,7 @@ def reset(
         branch,
         context.commit(revision),
         f"reset: moving to {revision}",
-        author_of(context.git),
+        context.author(),
         soft=soft,
         refused=f"branch {branch!r} cannot be reset to {revision!r}",
     )
@@ -311,7 +310,7 @@ def switch(context: RepoContext, branch: str, *, create: bool, at: str) -> Head:
         raise NotFoundError(
             f"there is no branch {branch!r} (there is {known}); {way}", branch=branch
         )
-    refs.switch_head(branch, why=_checkout(before, branch), by=author_of(context.git))
+    refs.switch_head(branch, why=_checkout(before, branch), by=context.author())
     return refs.head()
 
 
@@ -336,7 +335,7 @@ def detach(context: RepoContext, revision: str) -> Head:
     refs = context.git.refs
     commit = context.commit(revision)
     why = _checkout(_before(context), revision)
-    refs.detach_head(commit, why=why, by=author_of(context.git))
+    refs.detach_head(commit, why=why, by=context.author())
     return refs.head()
 
 

@@ -118,7 +118,7 @@ class Tags(NamedCommits):
         With a ``message`` it is an annotated tag, as git's: with who made it, and when. The tables
         are tagged first, so an existing tag always protects.
         """
-        from lancewood.repo.identity import author_of, checked_message
+        from lancewood.repo.identity import checked_message
 
         ref = tag_ref(name)
         refs = self._context.git.refs
@@ -126,7 +126,7 @@ class Tags(NamedCommits):
         commit = self._context.commit(at)
         if refs.read(ref) is not None:
             raise self._taken(name)
-        by = author_of(self._context.git)
+        by = self._context.author()
         protect(self._context, ref, commit)
         objects = self._context.git.objects
         named = commit if text is None else objects.put_tag(name, commit, by, text)
@@ -137,14 +137,13 @@ class Tags(NamedCommits):
 
     def delete(self, name: str) -> None:
         """Remove a tag, with the tags that it set in tables; raises NotFoundError."""
-        from lancewood.repo.identity import author_of
 
         ref = tag_ref(name)
         refs = self._context.git.refs
         found = refs.read(ref)
         if found is None:
             raise NotFoundError(f"there is no tag {name!r}", tag=name)
-        if not refs.move(ref, found, None, why="tag: deleted", by=author_of(self._context.git)):
+        if not refs.move(ref, found, None, why="tag: deleted", by=self._context.author()):
             raise RetryableConflictError(f"tag {name!r} was changed meanwhile", tag=name)
         commit = None
         with suppress(NotFoundError):  # the tables of a lost commit are unknown
@@ -198,10 +197,9 @@ class Marks(NamedCommits):
 
         Raises AlreadyExistsError if another commit has it.
         """
-        from lancewood.repo.identity import author_of
 
         ref, refs = checked_ref(_OURS + name), self._context.git.refs
-        if refs.move(ref, instead_of, commit, why=why, by=author_of(self._context.git)):
+        if refs.move(ref, instead_of, commit, why=why, by=self._context.author()):
             return True
         found = refs.read(ref)
         if found != commit:
@@ -252,20 +250,18 @@ def unprotect(context: RepoContext, ref: str, commit: Hash) -> None:
 
 def protect_commit(context: RepoContext, commit: Hash) -> tuple[str, ...]:
     """Protect a commit by a ref of its own."""
-    from lancewood.repo.identity import author_of
 
     ref = f"{PROTECTED}{commit}"
     done = protect(context, ref, commit)
-    context.git.refs.move(ref, None, commit, why="protect", by=author_of(context.git))
+    context.git.refs.move(ref, None, commit, why="protect", by=context.author())
     return done
 
 
 def unprotect_commit(context: RepoContext, commit: Hash) -> None:
     """Undo ``protect_commit``; raises NotFoundError if the commit is not protected."""
-    from lancewood.repo.identity import author_of
 
     ref, refs = f"{PROTECTED}{commit}", context.git.refs
-    if not refs.move(ref, commit, None, why="unprotect", by=author_of(context.git)):
+    if not refs.move(ref, commit, None, why="unprotect", by=context.author()):
         raise NotFoundError(f"commit {commit[:12]} is not protected by itself", commit=commit)
     unprotect(context, ref, commit)
     if refs.read(ref) is not None:  # protected again meanwhile
@@ -306,10 +302,9 @@ class Branches(NamedCommits):
 
         With ``at`` None, for a repository without commits, the branch begins with an empty commit.
         """
-        from lancewood.repo.identity import author_of
 
         ref = branch_ref(name)
-        by = author_of(self._context.git)
+        by = self._context.author()
         commit = self._context.commit(at) if at is not None else self._empty_commit(by)
         why = f"branch: Created from {'nothing' if at is None else at}"
         if not self._context.git.refs.move(ref, None, commit, why=why, by=by):
@@ -330,7 +325,6 @@ class Branches(NamedCommits):
         ``tables`` that was interrupted is finished by the next one. Raises NotFoundError.
         """
         from lancewood.repo.decisions import forget_branch
-        from lancewood.repo.identity import author_of
         from lancewood.repo.notes import note_deletion
 
         refs = self._context.git.refs
@@ -353,11 +347,11 @@ class Branches(NamedCommits):
             )
         if tables:
             note_deletion(self._context, name, tip)
-        if not refs.move(ref, tip, None, why="branch: deleted", by=author_of(self._context.git)):
+        if not refs.move(ref, tip, None, why="branch: deleted", by=self._context.author()):
             raise RetryableConflictError(
                 f"branch {name!r} moved while it was to be deleted; look at it again", branch=name
             )
-        forget_branch(self._context, name, by=author_of(self._context.git))
+        forget_branch(self._context, name, by=self._context.author())
         if tables:
             finish_deletion(self._context, name)
 
@@ -395,7 +389,6 @@ def finish_deletion(context: RepoContext, branch: str) -> bool:
     If a table cannot be read that error is raised, and the note stays, so it can be run again.
     """
     from lancewood.repo.decisions import forget_branch
-    from lancewood.repo.identity import author_of
     from lancewood.repo.notes import (
         noted_deletion,
         remove_deletion_note,
@@ -408,7 +401,7 @@ def finish_deletion(context: RepoContext, branch: str) -> bool:
         return False
     wanted = lance_branch(branch)
     assert wanted is not None, "main does not go"
-    forget_branch(context, branch, by=author_of(context.git))
+    forget_branch(context, branch, by=context.author())
     with suppress(NotFoundError):  # the commit is gone, and its tables are unknown
         _Deletion(context, branch, wanted, tip).run()
     remove_merge_note(context, branch)

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 from uuid import uuid4
 
-from lancewood.catalog.names import TABLES_DIR
+from lancewood.catalog.names import ID, SECTION, TABLES_DIR
 from lancewood.errors import AlreadyExistsError, NotFoundError
 from lancewood.git.names import RepositoryRoot, is_uri
 from lancewood.git.refs import Head
 from lancewood.git.repository import init_git, open_git
-from lancewood.repo.context import EXCLUSIVE, ID, SECTION, RepoContext
+from lancewood.repo.context import EXCLUSIVE, RepoContext
 from lancewood.repo.looking_verbs import LookingVerbs
 from lancewood.repo.outcome import Committed
 from lancewood.repo.verbs import BringingVerbs, KeepingVerbs
@@ -226,12 +226,11 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         rows if ``own_ids`` gives it row ids that no other branch hands out. Raises NotFoundError.
         """
         from lancewood.repo.commit.adding import prepare, prepare_work
-        from lancewood.repo.identity import author_of
 
         context, name = self._context, self._context.branch(branch)
         if onto is None:
             return prepare(context, name, table, adopt=adopt)
-        target, by = context.branch(onto), author_of(context.git)
+        target, by = context.branch(onto), context.author()
         return prepare_work(context, name, table, onto=target, by=by, own_ids=own_ids)
 
     def prepare_new(
@@ -251,10 +250,9 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         Raises AlreadyExistsError if another table is in its place.
         """
         from lancewood.repo.commit.adding import prepare_new
-        from lancewood.repo.identity import author_of
 
         context = self._context
-        name, by = context.branch(branch), author_of(context.git)
+        name, by = context.branch(branch), context.author()
         target = name if onto is None else context.branch(onto)
         return prepare_new(
             context, name, table, schema, onto=target, by=by, uri=uri, own_ids=own_ids
@@ -284,13 +282,13 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
             changes.table("photos").append(photos)
         """
         from lancewood.repo.commit.transaction import Transaction
-        from lancewood.repo.identity import author_of, checked_message
+        from lancewood.repo.identity import checked_message
 
         return Transaction(
             self._context,
             self._context.branch(branch),
             checked_message(message),
-            author_of(self._context.git, author),
+            self._context.author(author),
             adopt=adopt,
             files=files,
         )
@@ -308,16 +306,10 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         What is the same as before is no commit; the result says so. ``adopt`` is as for
         ``transaction``.
         """
-        from lancewood.repo.commit.swapping import StandingTables, swap
-        from lancewood.repo.identity import author_of, checked_message
+        from lancewood.repo.commit.swapping import StandingTables, record
 
-        name = self._context.branch(branch)
-        tables = StandingTables(self._context, name, adopt)
-        text, author_now = checked_message(message), author_of(self._context.git, author)
-        commit = swap(self._context, name, tables, message=text, author=author_now)
-        if commit is None:
-            return Committed(self._context.tip(name), name, (), is_new=False)
-        return Committed(commit, name, tables.changed)
+        tables = StandingTables(self._context, self._context.branch(branch), adopt)
+        return record(tables, message, author)
 
     def snapshot(
         self,
@@ -336,16 +328,10 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         RetryableConflictError if another commit changed the files meanwhile.
         """
         from lancewood.catalog.files import checked_files
-        from lancewood.repo.commit.swapping import FileSet, swap
-        from lancewood.repo.identity import author_of, checked_message
+        from lancewood.repo.commit.swapping import FileSet, record
 
-        name, checked = self._context.branch(branch), checked_files(files)
-        text, author_now = checked_message(message), author_of(self._context.git, author)
-        proposal = FileSet(self._context, name, checked)
-        commit = swap(self._context, name, proposal, message=text, author=author_now)
-        if commit is None:
-            return Committed(self._context.tip(name), name, (), is_new=False)
-        return Committed(commit, name, ())
+        files_there = FileSet(self._context, self._context.branch(branch), checked_files(files))
+        return record(files_there, message, author)
 
     def __repr__(self) -> str:
         return f"<Repository {self.uri}>"

@@ -74,7 +74,7 @@ class BringingVerbs:
         do not: if there are any, and the merge publishes work on such a table, it is refused with
         RetryableConflictError.
         """
-        from lancewood.repo.identity import author_of, checked_message
+        from lancewood.repo.identity import checked_message
         from lancewood.repo.merge.merge import merge
 
         context = self._context
@@ -83,7 +83,7 @@ class BringingVerbs:
             name,
             context.branch(branch),
             message=None if message is None else checked_message(message),
-            author=author_of(context.git, author),
+            author=context.author(author),
             dry_run=dry_run,
             adopt=adopt,
             squash=squash,
@@ -148,11 +148,10 @@ class BringingVerbs:
         """
         from lancewood.jobs.merge.resolve import Resolve
         from lancewood.repo.decisions import add_decision
-        from lancewood.repo.identity import author_of
         from lancewood.repo.merge.next_state import checked_decision
 
         context = self._context
-        into, by = context.branch(branch), author_of(context.git, author)
+        into, by = context.branch(branch), context.author(author)
         given = Resolve.of(resolve)
         if where is not None:
             given = self._matching(name, table, given, where, into)
@@ -185,10 +184,9 @@ class BringingVerbs:
     def forget_decisions(self, name: str, *, branch: str | None = None) -> bool:
         """Remove the decisions that are kept for a merge; whether there were any."""
         from lancewood.repo.decisions import forget_decisions
-        from lancewood.repo.identity import author_of
 
         context = self._context
-        return forget_decisions(context, context.branch(branch), name, by=author_of(context.git))
+        return forget_decisions(context, context.branch(branch), name, by=context.author())
 
     def reset(
         self,
@@ -230,11 +228,10 @@ class BringingVerbs:
         table whose rows the commit did not change, indices stay. ``dry_run`` plans, and writes
         nothing.
         """
-        from lancewood.repo.identity import author_of
         from lancewood.repo.merge.revert_pick import revert
 
         context = self._context
-        by = author_of(context.git, author)
+        by = context.author(author)
         rows = _row_merges(resolve, detect, None)
         name = context.branch(branch)
         return revert(context, name, revision, author=by, dry_run=dry_run, rows=rows)
@@ -255,11 +252,10 @@ class BringingVerbs:
         here. What was changed here as well is a conflict, as for ``merge``, and so are ``resolve``
         and ``detect``. Author and message are the commit's. ``dry_run`` plans, and writes nothing.
         """
-        from lancewood.repo.identity import author_of
         from lancewood.repo.merge.revert_pick import cherry_pick
 
         context = self._context
-        by = author_of(context.git)
+        by = context.author()
         rows = _row_merges(resolve, detect, None)
         name = context.branch(branch)
         return cherry_pick(context, name, revision, by=by, dry_run=dry_run, rows=rows)
@@ -330,9 +326,8 @@ class KeepingVerbs:
         and writes nothing.
         """
         from lancewood.repo.commit.adding import fence
-        from lancewood.repo.identity import author_of
 
-        by = author_of(self._context.git, author)
+        by = self._context.author(author)
         return fence(self._context, is_exclusive, by, dry_run=dry_run)
 
     def gc(

@@ -21,7 +21,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from lancewood.catalog.membership import REPOSITORY_ID
-from lancewood.catalog.names import lance_branch, own_table_uri
+from lancewood.catalog.names import SECTION, lance_branch, own_table_uri
 from lancewood.catalog.pin import Pin
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot, branch_location, load_snapshot, main_location
@@ -50,7 +50,7 @@ from lancewood.model.refs import Branch, BranchName, called
 from lancewood.model.table_config import keeper_of, keeping
 from lancewood.model.transaction import STAGED_PROPERTY, Clone
 from lancewood.model.transaction import Transaction as TableTransaction
-from lancewood.repo.context import EXCLUSIVE, SECTION, RepoContext
+from lancewood.repo.context import EXCLUSIVE, RepoContext
 from lancewood.repo.landing import (
     LOST,
     check_member,

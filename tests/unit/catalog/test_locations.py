@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.unit.catalog.pins import some_pin
 
-from lancewood.catalog.opening import location_of, main_location_of, pinned_uri
+from lancewood.catalog.opening import TableStores, location_of, main_location_of, pinned_uri
 from lancewood.errors import InvalidInputError
 from lancewood.model.refs import BranchName
 
@@ -73,10 +73,10 @@ def test_a_branch_has_its_own_root_below_the_main_one(tmp_path: Path) -> None:
 
 def test_options_are_for_tables_elsewhere(tmp_path: Path) -> None:
     options = {"aws_region": "nowhere"}
-    away = location_of(some_pin(uri="s3://bucket/x.lance"), tmp_path, storage_options=options)
+    away = location_of(some_pin(uri="s3://bucket/x.lance"), tmp_path, TableStores(options))
     assert away.storage_options == options
     assert away.uri == "s3://bucket/x.lance"
-    assert location_of(some_pin(), tmp_path, storage_options=options).storage_options is None
+    assert location_of(some_pin(), tmp_path, TableStores(options)).storage_options is None
 
 
 def test_a_path_with_a_tilde_is_a_path(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from tests.unit.catalog.pins import some_pin, staged_pin
 
 from lancewood.catalog import tables
 from lancewood.catalog.pin import encode_pin
-from lancewood.catalog.tables import TableTree, blob_hash_of
+from lancewood.catalog.tables import TableTree
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError
 from lancewood.git.objects import FILE, LINK, TREE, Objects, TreeEntry
-from lancewood.git.values import Hash
+from lancewood.git.values import Hash, object_hash
 
 
 class Counted(Objects):
@@ -137,7 +137,7 @@ def test_pins_of_two_changes_in_a_row_are_all_written(objects: Counted) -> None:
 def test_a_pin_is_seen_before_it_is_written(objects: Counted) -> None:
     tree = TableTree.of(objects, None).with_pins({"a": some_pin("a")})
     assert tree.pin("a") == some_pin("a")
-    assert tree.blob_hash("a") == blob_hash_of(encode_pin(some_pin("a")))
+    assert tree.blob_hash("a") == object_hash(b"blob", encode_pin(some_pin("a")))
     assert objects.calls["put_blob"] == 0
 
 

@@ -10,7 +10,7 @@ from tests.unit.catalog.world import ROWS, World, append
 
 import lancewood as lw
 from lancewood.catalog.pin import Pin
-from lancewood.catalog.reachable import unlanded, waiting
+from lancewood.catalog.reachable import waiting
 from lancewood.errors import NotFoundError
 from lancewood.git.repository import GitRepository
 from lancewood.git.values import Hash
@@ -29,7 +29,8 @@ def missing(
 ) -> list[tuple[str, Pin]]:
     tip = world.tip(branch)
     assert tip is not None
-    return list(unlanded(GitRepository.open(world.path), tip, world.path, names=names))
+    git = GitRepository.open(world.path)
+    return [(each.name, each.pin) for each in waiting(git, tip, world.path, names=names)]
 
 
 def test_tables_that_were_pinned_as_they_stood_have_landed(world: World) -> None:
@@ -136,4 +137,4 @@ def test_a_table_that_was_dropped_is_an_error_and_not_landed(world: World) -> No
 
 def test_a_commit_that_is_not_there_is_an_error(world: World) -> None:
     with pytest.raises(NotFoundError):
-        unlanded(world.git, Hash("ab" * 32), world.path)
+        waiting(world.git, Hash("ab" * 32), world.path)

@@ -18,7 +18,7 @@ import lancewood as lw
 from lancewood.catalog.membership import join, member_tag
 from lancewood.catalog.opening import open_pin, pin_of
 from lancewood.catalog.pin import Pin
-from lancewood.catalog.reachable import PinWalk, pinned, unlanded
+from lancewood.catalog.reachable import PinWalk, pinned, waiting
 from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import load_snapshot
 from lancewood.engine.staging.landing import find_landing
@@ -163,7 +163,7 @@ def test_versions_from_the_base_of_a_commit_that_cannot_land_stay(world: World) 
     }
     tip = world.tip()
     assert tip is not None
-    assert unlanded(world.git, tip, world.path)
+    assert waiting(world.git, tip, world.path)
     check_all_open(world)
 
 
@@ -227,7 +227,7 @@ def test_a_tip_that_landed_after_others_is_still_found_to_have_landed(world: Wor
     report = clean(world)
     assert why(report)[5] == f"commit {made[:7]} landed there"
     assert report.versions == (3, 4, 6)
-    assert unlanded(world.git, made, world.path) == ()
+    assert waiting(world.git, made, world.path) == []
     check_all_open(world)
 
 

@@ -15,24 +15,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from lancewood.catalog.membership import Membership
-from lancewood.catalog.opening import location_of
+from lancewood.catalog.opening import TableStores, location_of
 from lancewood.catalog.pin import Pin
-from lancewood.catalog.reachable import Pinned, PinWalk, Waiting, waiting
+from lancewood.catalog.reachable import Pinned, PinWalk, Waiting, open_member, waiting
 from lancewood.catalog.tables import TableTree
 from lancewood.engine.location import real_path
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.staging import find_landing, is_in_place, land
-from lancewood.errors import ConflictError, LancewoodError, NotFoundError
+from lancewood.errors import ConflictError, NotFoundError
 from lancewood.git.names import HEADS
-from lancewood.git.repository import GitRepository, open_git
+from lancewood.git.repository import GitRepository
 from lancewood.git.values import Hash
 from lancewood.model.ids import Version
 from lancewood.model.lines import Landing
 from lancewood.model.refs import MAIN
-
-_SECTION, _ID = "lancewood", "id"
 
 
 @dataclass
@@ -76,9 +75,11 @@ class Commitments:
         """Raises NotFoundError for a repository that cannot be opened any more."""
         self._snapshot = snapshot
         self._branch = snapshot.manifest.branch
+        self._stores = TableStores(snapshot.location.storage_options)
         self._in_place: set[Landing] = set()
         """The landings whose last step was seen where it belongs."""
-        self._watched = [_Watched(_opened(snapshot, each), each.names) for each in members]
+        options, lost = snapshot.location.storage_options, partial(_lost, snapshot)
+        self._watched = [_Watched(open_member(each, options, lost), each.names) for each in members]
 
     def land(self) -> tuple[Version, ...]:
         """Bring onto the branch what commits on it pin and nobody has landed yet; the versions.
@@ -160,14 +161,13 @@ class Commitments:
         """Whether a pin is of this branch of this table, and not of another one of its name."""
         if pin.branch != self._branch:
             return False
-        options = self._snapshot.location.storage_options
-        location = location_of(pin, watched.git.root, storage_options=options)
+        location = location_of(pin, watched.git.root, self._stores)
         return real_path(location.uri) == real_path(self._snapshot.location.uri)
 
     def _waiting(self, watched: _Watched, tip: Hash) -> list[Waiting]:
         """States on this branch that have not landed, the oldest first."""
-        git, options = watched.git, self._snapshot.location.storage_options
-        found = waiting(git, tip, git.root, names=watched.names, storage_options=options)
+        git = watched.git
+        found = waiting(git, tip, git.root, names=watched.names, stores=self._stores)
         return [each for each in found if self._is_here(watched, each.pin)]
 
 
@@ -202,17 +202,6 @@ def _steps_before(pin: Pin) -> Iterator[tuple[Version, Landing]]:
     if pin.landing is not None:
         for number in range(len(pin.landing.steps) - 1):
             yield pin.landing.exact_version(number), pin.landing
-
-
-def _opened(snapshot: Snapshot, member: Membership) -> GitRepository:
-    try:
-        git = open_git(member.repository, storage_options=snapshot.location.storage_options)
-        found = git.get(_SECTION, _ID)
-    except (LancewoodError, OSError) as cause:
-        raise _lost(snapshot, member, str(cause)) from cause
-    if member.id is not None and found != member.id:
-        raise _lost(snapshot, member, f"the one that is there now is {found or 'another one'}")
-    return git
 
 
 def _lost(snapshot: Snapshot, member: Membership, why: str) -> NotFoundError:

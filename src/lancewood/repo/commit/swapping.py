@@ -40,9 +40,10 @@ from lancewood.git.text_merge import Favor
 from lancewood.git.values import Hash
 from lancewood.model.ids import Version
 from lancewood.repo.context import Kept, RepoContext
-from lancewood.repo.identity import first_line
+from lancewood.repo.identity import checked_message, first_line
 from lancewood.repo.inspect.view import View
 from lancewood.repo.landing import finish_moves, join_tables, land_rest
+from lancewood.repo.outcome import Committed
 from lancewood.repo.writable import changed_head, working_location
 from lancewood.store.retry import SWAPS, Retry
 
@@ -362,6 +363,8 @@ class FileSet:
     context: RepoContext
     branch: str
     files: Mapping[str, bytes]
+    changed: tuple[str, ...] = ()
+    """No table differs from the commit before."""
     _seen: list[Mapping[str, TreeEntry]] = field(default_factory=list)
     """Files that the branch had when the change was begun."""
 
@@ -381,3 +384,14 @@ class FileSet:
         self._seen.append(now)
         found = before.with_files(put_files(self.context.git.objects, self.files))
         return None if tip is not None and found.files == now else found
+
+
+def record(proposal: StandingTables | FileSet, message: str, author: str | None) -> Committed:
+    """Commit a proposal to its branch; without a change there is no commit, and the result says
+    so."""
+    context, branch = proposal.context, proposal.branch
+    text, by = checked_message(message), context.author(author)
+    commit = swap(context, branch, proposal, message=text, author=by)
+    if commit is None:
+        return Committed(context.tip(branch), branch, (), is_new=False)
+    return Committed(commit, branch, proposal.changed)

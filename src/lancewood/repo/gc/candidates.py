@@ -18,7 +18,7 @@ from pathlib import Path
 
 from lancewood.catalog.membership import Membership, is_repository, join, repositories_of
 from lancewood.catalog.names import TABLES_DIR, own_table, own_table_uri
-from lancewood.catalog.opening import main_location_of
+from lancewood.catalog.opening import TableStores, main_location_of
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot, is_table, load_snapshot
 from lancewood.engine.versions import load_transaction, load_transaction_of, versions_since
@@ -83,11 +83,9 @@ class Candidates:
                 yield from self._candidate(needs, name, own_table_uri(name), location)
         for uri, known in sorted(needs.tables.items()):
             if known.pin is not None and not known.pin.is_own:
-                options, fsync = self.context.storage_options, self.context.fsync
+                stores = TableStores(self.context.storage_options, self.context.fsync)
                 try:
-                    location = main_location_of(
-                        known.pin, self.context.root, storage_options=options, fsync=fsync
-                    )
+                    location = main_location_of(known.pin, self.context.root, stores)
                 except LancewoodError as error:
                     self.stays.append(Stays(f"everything of table {known.name}", error.message))
                     continue

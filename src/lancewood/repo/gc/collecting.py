@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 
 from lancewood.catalog.names import TABLES_DIR, own_table
+from lancewood.catalog.opening import TableStores
 from lancewood.catalog.reachable import waiting
 from lancewood.engine.snapshot import branch_location, is_table, load_snapshot
 from lancewood.engine.staging import is_in_place
@@ -129,14 +130,8 @@ def _finish_moves(
 def _land(
     context: RepoContext, branch: str, tip: Hash, name: str, found: CaughtUp, *, dry_run: bool
 ) -> None:
-    states = waiting(
-        context.git,
-        tip,
-        context.root,
-        names=[name],
-        storage_options=context.storage_options,
-        fsync=context.fsync,
-    )
+    stores = TableStores(context.storage_options, context.fsync)
+    states = waiting(context.git, tip, context.root, names=[name], stores=stores)
     for each in states:
         try:
             if each.state.conflict is not None:

@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from lancewood.catalog.membership import Membership, is_repository
 from lancewood.catalog.pin import Pin
-from lancewood.catalog.reachable import Pinned, PinWalk
-from lancewood.errors import LancewoodError, NotFoundError
+from lancewood.catalog.reachable import Pinned, PinWalk, open_member
+from lancewood.errors import NotFoundError
 from lancewood.git.names import real_repository_root
-from lancewood.git.repository import GitRepository, open_git
 from lancewood.jobs.upkeep.cleanup import CleanupReport
 from lancewood.model.ids import Version
 from lancewood.model.lines import Landing
 from lancewood.model.refs import BranchName
-from lancewood.repo.context import ID, SECTION, RepoContext
+from lancewood.repo.context import RepoContext
 from lancewood.repo.outcome import Divergence
 
 
@@ -107,7 +106,7 @@ class CommitNeeds:
             if each.id == self._context.id and not is_repository(each.repository, options):
                 continue  # this one, where it was before
             if real_repository_root(each.repository) != here:
-                git = _opened(each, options)
+                git = open_member(each, options, _lost)
                 walks += [PinWalk(git, name, since=self._since) for name in each.names]
         needs = TableNeeds()
         if walks:
@@ -142,17 +141,6 @@ class CommitNeeds:
     def _of(self, uri: str) -> list[TableNeeds]:
         found = [self.tables[uri]] if uri in self.tables else []
         return [*found, *(self._others[uri][1:] if uri in self._others else ())]
-
-
-def _opened(member: Membership, options: Mapping[str, str] | None) -> GitRepository:
-    try:
-        git = open_git(member.repository, storage_options=options)
-        found = git.get(SECTION, ID)
-    except (LancewoodError, OSError) as cause:
-        raise _lost(member, str(cause)) from cause
-    if member.id is not None and found != member.id:
-        raise _lost(member, f"the one that is there now is {found or 'another one'}")
-    return git
 
 
 def _lost(member: Membership, why: str) -> NotFoundError:
