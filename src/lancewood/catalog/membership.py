@@ -182,7 +182,7 @@ def _check_still_there(
         check_not_being_removed(main, mark.branch, mark.version)
         root.head(key)
     except (NotFoundError, RetryableConflictError) as error:
-        _take_back(main, tag_key(mark.name), data, before)
+        take_back(main, tag_key(mark.name), data, None if before is None else before[0])
         if isinstance(error, RetryableConflictError):
             raise
         raise NotFoundError(
@@ -191,7 +191,9 @@ def _check_still_there(
         ) from error
 
 
-def _take_back(main: Store, key: str, data: bytes, before: tuple[bytes, str] | None) -> None:
+def take_back(main: Store, key: str, data: bytes, before: bytes | None) -> None:
+    """Have a tag say again what it said before, None for a new one, unless another writer has
+    changed ``data`` since."""
     with contextlib.suppress(NotFoundError):
         etag = main.head(key).etag
         if main.get(key) != data:
@@ -199,7 +201,7 @@ def _take_back(main: Store, key: str, data: bytes, before: tuple[bytes, str] | N
         if before is None:
             main.delete([key])
         else:
-            main.replace(key, before[0], etag)
+            main.replace(key, before, etag)
 
 
 def protect(snapshot: Snapshot, ref: str, repository_id: str) -> bool:
@@ -267,7 +269,9 @@ def repositories_of(snapshot: Snapshot) -> tuple[Membership, ...]:
 
     location = main_location(snapshot)
     main = location.store
-    found = [_tagged(main, each) for each in _member_tags(main)]
+    files = sorted(file for file in main.names(TAGS_DIR) if file.startswith(MEMBER_TAG))
+    names = [TagName.found(name) for file in files if (name := ref_name(file))]
+    found = [_tagged(main, name) for name in names]
     own = _own_uris_of(main.uri, location.storage_options)
     return (*own, *(each for each in found if each is not None))
 
@@ -392,12 +396,6 @@ def _own_uris_of(root: str, options: Mapping[str, str] | None) -> Iterator[Membe
         if real_repository_root(found) not in known and is_repository(found, options):
             known.add(real_repository_root(found))
             yield Membership(found, (name,))
-
-
-def _member_tags(main: Store) -> list[TagName]:
-
-    files = [each for each in main.names(TAGS_DIR) if each.startswith(MEMBER_TAG)]
-    return [TagName.found(name) for each in sorted(files) if (name := ref_name(each))]
 
 
 def _tagged(main: Store, name: TagName) -> Membership | None:

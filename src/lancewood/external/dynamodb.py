@@ -12,7 +12,8 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
 
 from lancewood.errors import FormatError, StorageError, UnsupportedError
 from lancewood.external.base import ManifestEntry
@@ -42,23 +43,16 @@ _KEYS = {
 """boto3's name of an option, and its names here."""
 
 
+@dataclass(frozen=True, repr=False)
 class DynamoDBManifests:
     """One table of DynamoDB. The options are pickled with it, and its repr does not show them."""
 
-    kind = "dynamodb"
-
-    def __init__(self, table: str, options: StorageOptions) -> None:
-        self._table, self._options = table, options
+    _table: str
+    _options: StorageOptions
+    kind: ClassVar[str] = "dynamodb"
 
     def __repr__(self) -> str:
         return f"DynamoDBManifests({self._table!r})"
-
-    def __eq__(self, other: object) -> bool:
-        mine = (self._table, self._options)
-        return isinstance(other, DynamoDBManifests) and mine == (other._table, other._options)
-
-    def __hash__(self) -> int:
-        return hash((self._table, self._options))
 
     def get(self, base: str, version: Version) -> ManifestEntry | None:
         found = self._ask(

@@ -12,7 +12,8 @@ import os
 import re
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
 
 from lancewood.errors import InvalidInputError, StorageError, UnsupportedError
 from lancewood.external.base import ManifestEntry
@@ -36,23 +37,18 @@ _DEFAULTS = {
 }
 
 
+@dataclass(frozen=True, repr=False)
 class PostgreSQLManifests:
     """The table ``lancewood_manifests`` of a database, in the first schema of the search path."""
 
-    kind = "postgresql"
+    _uri: str
+    kind: ClassVar[str] = "postgresql"
 
-    def __init__(self, uri: str) -> None:
-        self._uri = uri
-        _check_uri(uri)
+    def __post_init__(self) -> None:
+        _check_uri(self._uri)
 
     def __repr__(self) -> str:
         return "PostgreSQLManifests(<uri>)"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PostgreSQLManifests) and self._uri == other._uri
-
-    def __hash__(self) -> int:
-        return hash(self._uri)
 
     def get(self, base: str, version: Version) -> ManifestEntry | None:
         return self._one(f"{_ASK} AND version = %s", (base, version))

@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lancewood.errors import FormatError, StorageError
 from lancewood.external.base import ManifestEntry
@@ -30,22 +31,15 @@ CREATE TABLE IF NOT EXISTS lancewood_manifests (
 """
 
 
+@dataclass(frozen=True, repr=False)
 class SQLiteManifests:
     """A file, which the first write creates. Several processes may use it at once."""
 
-    kind = "sqlite"
-
-    def __init__(self, path: str) -> None:
-        self._path = path
+    _path: str
+    kind: ClassVar[str] = "sqlite"
 
     def __repr__(self) -> str:
         return f"SQLiteManifests({self._path!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SQLiteManifests) and self._path == other._path
-
-    def __hash__(self) -> int:
-        return hash(self._path)
 
     def get(self, base: str, version: Version) -> ManifestEntry | None:
         return self._one("AND version = ?", base, _text(version))

@@ -9,6 +9,8 @@ import os
 import re
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
 
@@ -64,8 +66,30 @@ class GitSettings(ABC):
         would not be read back."""
 
     @abstractmethod
+    def _stamp(self) -> object:
+        """A mark of the file's state, which another state does not have. Raises FormatError if it
+        is missing."""
+
+    @abstractmethod
+    def _read(self) -> bytes:
+        """The bytes of the file. Raises FormatError if it is missing."""
+
     def _look(self) -> SeenSettings:
-        """The file as it is now, which is read if it is another one than was seen."""
+        """The file as it is now, which is read if it is another one than was seen; what was read is
+        kept if the file is the same before and after."""
+        stamp, seen = self._stamp(), self._seen
+        if seen is not None and seen.stamp == stamp:
+            return seen
+        try:
+            found = SeenSettings(stamp, _parsed(self._read()))
+        except ValueError as cause:
+            raise FormatError(f"{self.file}: {cause}", file=self.file) from cause
+        if self._stamp() == stamp:
+            self._seen = found
+        return found
+
+    def _missing(self) -> FormatError:
+        return FormatError(f"{self.file} is missing", file=self.file)
 
     def _changed(self, data: bytes, section: str, key: str, value: str) -> bytes:
         """The file with another value; every other setting stays as it is."""
@@ -73,14 +97,14 @@ class GitSettings(ABC):
         if not isinstance(value, str) or "\0" in value:
             raise _unfit(section, key, value)
         try:
-            settings = parse_settings(data)
+            settings = _parsed(data)
         except ValueError as cause:
             raise FormatError(f"{self.file}: {cause}", file=self.file) from cause
         try:
             settings.set(*path, value.encode())
             out = BytesIO()
             settings.write_to_file(out)
-            again = _get(parse_settings(out.getvalue()), section, key)
+            again = _get(_parsed(out.getvalue()), section, key)
         except ValueError as cause:
             raise _unfit(section, key, value) from cause
         if again != value:
@@ -126,28 +150,22 @@ class Config(GitSettings):
             except OSError as cause:
                 raise StorageError(f"cannot write {self.file}: {cause.strerror}") from cause
 
-    def _look(self) -> SeenSettings:
+    def _stamp(self) -> object:
         refuse_links(self._root, os.path.basename(self.file))
-        try:
+        with self._reading():
             now = os.stat(self.file)
-            stamp = (now.st_ino, now.st_mtime_ns, now.st_size)
-            seen = self._seen
-            if seen is not None and seen.stamp == stamp:
-                return seen
-            self._seen = found = SeenSettings(stamp, parse_settings(self._read()))
-        except FileNotFoundError as cause:
-            raise FormatError(f"{self.file} is missing", file=self.file) from cause
-        except OSError as cause:
-            raise StorageError(f"cannot read {self.file}: {cause.strerror}") from cause
-        except ValueError as cause:
-            raise FormatError(f"{self.file}: {cause}", file=self.file) from cause
-        return found
+            return now.st_ino, now.st_mtime_ns, now.st_size
 
     def _read(self) -> bytes:
-        try:
+        with self._reading():
             return read_file(self.file)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
         except FileNotFoundError as cause:
-            raise FormatError(f"{self.file} is missing", file=self.file) from cause
+            raise self._missing() from cause
         except OSError as cause:
             raise StorageError(f"cannot read {self.file}: {cause.strerror}") from cause
 
@@ -163,7 +181,7 @@ class SeenSettings:
     """What was found for who asked, also among the user's and the machine's settings."""
 
 
-def parse_settings(data: bytes) -> ConfigFile:
+def _parsed(data: bytes) -> ConfigFile:
     """Read the bytes of a config file; raises ValueError."""
     # Other files that it asks to include would be written into this one by the next set.
     return ConfigFile.from_file(BytesIO(data), expand_includes=False)

@@ -56,7 +56,7 @@ from lancewood.repo.notes import (
 )
 from lancewood.repo.outcome import Committed, Divergence, NotLandedWarning, Refusals
 from lancewood.repo.refs import Branches
-from lancewood.repo.writable import changed_head, is_ours, working_location
+from lancewood.repo.writable import changed_head, why_not_ours, working_location
 from lancewood.store.retry import BRANCH_WORK
 
 
@@ -107,8 +107,12 @@ class BranchMove:
                 if pending
                 else None
             )
-            if self.soft:
-                self._forget_unhappened(tip)
+            if self.soft:  # it does not want what interrupted moves to this commit were to do
+                here = tip if tip is not None and tip in self.context.git.objects else None
+                for unwanted in load_move_notes(self.context, self.branch):
+                    has_happened = unwanted.has_happened(self.context, here)
+                    if unwanted.after == self.target and not has_happened:
+                        remove_move_note(self.context, unwanted)
             if self._moves(tip, note):
                 return self._finish(pending, note)
             if note is not None:
@@ -198,13 +202,6 @@ class BranchMove:
                 return True
             raise
 
-    def _forget_unhappened(self, tip: Hash | None) -> None:
-        """Remove notes of interrupted moves to this commit, which a soft move does not want."""
-        here = tip if tip is not None and tip in self.context.git.objects else None
-        for each in load_move_notes(self.context, self.branch):
-            if each.after == self.target and not each.has_happened(self.context, here):
-                remove_move_note(self.context, each)
-
     def _finish(self, pending: Mapping[str, PendingMove], note: MoveNote | None) -> Committed:
         tree = self.context.tree(self.target)
         diverged, is_settled = [], True
@@ -241,17 +238,8 @@ def out_of_place(context: RepoContext, branch: str, pin: Pin) -> str | None:
     record = load_branch(context.location(pin.on(None)).store, wanted)
     if record is None:
         return None
-    if not is_ours(context, record):
-        return (
-            f"it has a branch {str(wanted)!r} that this repository did not make; adopt=True in a "
-            "transaction takes that over, or choose another name for the branch"
-        )
-    if record.parent_branch != pin.branch:
-        return (
-            f"its branch {str(wanted)!r} was made from {called(record.parent_branch)}, and cannot "
-            f"begin anew from {called(pin.branch)}; make another branch of the repository there"
-        )
-    return None
+    why = why_not_ours(context, record, pin.branch)
+    return None if why is None else f"it {why}"
 
 
 def uncommitted(context: RepoContext, branch: str, pin: Pin) -> str | None:

@@ -37,7 +37,6 @@ from lancewood.errors import (
 from lancewood.format.layout import TREE_DIR
 from lancewood.git.history import is_ancestor
 from lancewood.git.names import HEADS, TAGS, checked_ref
-from lancewood.git.objects import Signature
 from lancewood.git.values import Hash
 from lancewood.model.refs import BranchName
 from lancewood.repo.context import RepoContext, near
@@ -305,7 +304,11 @@ class Branches(NamedCommits):
 
         ref = branch_ref(name)
         by = self._context.author()
-        commit = self._context.commit(at) if at is not None else self._empty_commit(by)
+        if at is not None:
+            commit = self._context.commit(at)
+        else:
+            empty = self._context.tree(None).put()
+            commit = self._context.git.objects.put_commit(empty, (), by, "begin")
         why = f"branch: Created from {'nothing' if at is None else at}"
         if not self._context.git.refs.move(ref, None, commit, why=why, by=by):
             raise AlreadyExistsError(
@@ -373,9 +376,6 @@ class Branches(NamedCommits):
         from lancewood.repo.notes import unfinished_deletions
 
         return tuple(unfinished_deletions(self._context))
-
-    def _empty_commit(self, by: Signature) -> Hash:
-        return self._context.git.objects.put_commit(self._context.tree(None).put(), (), by, "begin")
 
     def _is_elsewhere(self, name: str, tip: Hash) -> bool:
         objects = self._context.git.objects

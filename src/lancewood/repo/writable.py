@@ -151,6 +151,23 @@ def is_ours(context: RepoContext, record: Branch) -> bool:
     return record.metadata.get(REPOSITORY_ID) == context.id
 
 
+def why_not_ours(context: RepoContext, record: Branch, parent: str | None) -> str | None:
+    """Why the repository cannot have a branch of a table go on from the table's branch ``parent``,
+    as the end of a sentence that begins with the table; None if it can."""
+    has = f"has a branch {str(record.name)!r} that"
+    if not is_ours(context, record):
+        return (
+            f"{has} this repository did not make; adopt=True in a transaction takes it over as it "
+            "stands, or choose another name for the branch"
+        )
+    if record.parent_branch != parent:
+        return (
+            f"{has} was made from {called(record.parent_branch)}, and cannot begin anew from "
+            f"{called(parent)}; delete it, or choose another name for the branch"
+        )
+    return None
+
+
 def goes_on(location: Location, parent: str | None, version: Version) -> bool:
     """Whether a branch of a table holds nothing but a version of its parent and what others wrote
     since, and no landed commit of the repository.
@@ -224,7 +241,11 @@ def own_head(
         head = load_snapshot(branch_location(main, wanted))
         if adopt:
             return head
-        _check_ours(context, name, record, source)
+        why = why_not_ours(context, record, source.manifest.branch)
+        if why is not None:
+            raise IncompatibleConflictError(
+                f"table {name!r} {why}", table=name, branch=str(record.name)
+            )
         if goes_on(head.location, source.manifest.branch, source.manifest.version):
             mend_record(main.store, head, source.manifest.version, source.manifest.size)
             return head
@@ -240,26 +261,6 @@ def own_head(
         table=name,
         branch=str(wanted),
     )
-
-
-def _check_ours(context: RepoContext, name: str, record: Branch, source: Snapshot) -> None:
-    """Raise IncompatibleConflictError for a branch of a table that this repository did not make, or
-    made from another branch than the source's."""
-    if not is_ours(context, record):
-        raise IncompatibleConflictError(
-            f"table {name!r} has a branch {str(record.name)!r} that this repository did not make; "
-            "adopt=True takes it over as it stands, or choose another name for the branch",
-            table=name,
-            branch=str(record.name),
-        )
-    if record.parent_branch != source.manifest.branch:
-        raise IncompatibleConflictError(
-            f"table {name!r} has a branch {str(record.name)!r} that was made from "
-            f"{called(record.parent_branch)}, and it is to begin anew from "
-            f"{called(source.manifest.branch)}; delete it, or choose another name for the branch",
-            table=name,
-            branch=str(record.name),
-        )
 
 
 def working_location(

@@ -14,7 +14,6 @@ from typing import Self, TypeVar
 
 from lancewood.errors import (
     CommitUnknownError,
-    FormatError,
     NotFoundError,
     RetryableConflictError,
     StorageError,
@@ -22,7 +21,7 @@ from lancewood.errors import (
 )
 from lancewood.git.bucket.loose import OBJECTS, BucketLoose, BucketPacks, at_once
 from lancewood.git.bucket.refs import BucketRefs
-from lancewood.git.config import GitSettings, SeenSettings, parse_settings
+from lancewood.git.config import GitSettings
 from lancewood.git.names import HEAD, HEADS, checked_branch
 from lancewood.git.objects import Objects
 from lancewood.git.repository import GitRepository, already_there, check_kind, new_config
@@ -49,7 +48,7 @@ class BucketConfig(GitSettings):
         written, RetryableConflictError if others were always faster."""
         unclear: StorageError | None = None
         for _ in BUCKET_RACES:
-            etag, data = self._fetch()
+            etag, data = str(self._stamp()), self._read()
             after = self._changed(data, section, key, value)
             if after == data:
                 return
@@ -71,28 +70,17 @@ class BucketConfig(GitSettings):
             f"{section}.{key} was to be written; try again"
         )
 
-    def _look(self) -> SeenSettings:
-        """Keeps what was read only if the etag was the same before and after."""
+    def _stamp(self) -> object:
         try:
-            stamp = self._store.head(CONFIG).etag
-            seen = self._seen
-            if seen is not None and seen.stamp == stamp:
-                return seen
-            _, data = self._fetch()
-            found = SeenSettings(stamp, parse_settings(data))
-            if self._store.head(CONFIG).etag == stamp:
-                self._seen = found
+            return self._store.head(CONFIG).etag
         except NotFoundError as cause:
-            raise FormatError(f"{self.file} is missing", file=self.file) from cause
-        except ValueError as cause:
-            raise FormatError(f"{self.file}: {cause}", file=self.file) from cause
-        return found
+            raise self._missing() from cause
 
-    def _fetch(self) -> tuple[str, bytes]:
+    def _read(self) -> bytes:
         try:
-            return self._store.head(CONFIG).etag, self._store.get(CONFIG)
+            return self._store.get(CONFIG)
         except NotFoundError as cause:
-            raise FormatError(f"{self.file} is missing", file=self.file) from cause
+            raise self._missing() from cause
 
 
 class BucketRepository(GitRepository):

@@ -137,7 +137,10 @@ class _Creation:
             encode_branch(record)  # refuses metadata that is too large before anything is written
         PutIfAbsent().check_trust(store)
         try:
-            cleared = self._declare() if not store.is_far else self._declare_and_claim()
+            if store.is_far:  # claiming row ids beforehand takes no longer
+                cleared, _ = both(store, self._declare, self._claim)
+            else:
+                cleared = self._declare()
             self._check_absent()
             made = self._first_version(cleared)
         except (CommitUnknownError, StorageError):
@@ -184,11 +187,6 @@ class _Creation:
                 return standing is not None
             self._check_absent()
         raise self._busy("others keep creating or deleting it")
-
-    def _declare_and_claim(self) -> bool:
-        """Leave the intent, and claim row ids beforehand, which takes no longer."""
-        cleared, _ = both(self.main.store, self._declare, self._claim)
-        return cleared
 
     def _claim(self) -> OwnIds | None:
         if self.own_ids and self.ids is None:

@@ -317,27 +317,26 @@ class _Deletion:
     def _check_standing(self) -> Standing | None:
         """What others are about to do with the branch, unless that stands in the way."""
         standing = load_standing(self.root)
-        if is_recorded(self.store, self.name):
-            self._check_free(standing)
-        else:
+        if not is_recorded(self.store, self.name):
             self._check_leftover(standing)
-        return standing
-
-    def _check_free(self, standing: Standing | None) -> None:
-        """Whoever made the branch is done when it is recorded; others may be at work."""
-        if standing is not None and is_moving(self.store, self.name, standing):
-            raise self._busy(f"it {standing.intent}; rename it again to finish that")
+            return standing
+        # Whoever made the branch is done when it is recorded; others may be at work.
+        self._check_not_moving(standing)
         if standing is None or standing.intent.verb in ("create", "move in"):
-            return
+            return standing
         if not (standing.is_abandoned or self.force):
             raise self._busy(f"it {standing.intent} by somebody; force=True does it all the same")
+        return standing
+
+    def _check_not_moving(self, standing: Standing | None) -> None:
+        if standing is not None and is_moving(self.store, self.name, standing):
+            raise self._busy(f"it {standing.intent}; rename it again to finish that")
 
     def _check_leftover(self, standing: Standing | None) -> None:
         files = find_files(self.root)
         if standing is None and not files.manifests and not files.others:
             raise no_branch(self.store, self.name)
-        if standing is not None and is_moving(self.store, self.name, standing):
-            raise self._busy(f"it {standing.intent}; rename it again to finish that")
+        self._check_not_moving(standing)
         if self.force or (standing is not None and standing.is_abandoned):
             return
         why = f"it {standing.intent}, or that was cut off" if standing else "no branch names them"

@@ -151,7 +151,11 @@ class _Rename:
             try:
                 brought = self._bring()
             except (FormatError, UnsupportedError):
-                self._give_up()
+                # The branch stays as it was, and the copies go.
+                remove_files(self.new_root, find_files(self.new_root))
+                withdraw(self.new_root)
+                prune(self.store, self.new)
+                withdraw(self.old_root)
                 raise
             self._note(brought)
             self._record()
@@ -232,8 +236,13 @@ class _Rename:
         return standing
 
     def _bring(self, after: int = 0) -> int:
-        """Copy until the new root has every version above ``after``; returns the newest one."""
-        work = self._copying()
+        """Copy until the new root has every version above ``after``; returns the newest one.
+
+        Raises NotFoundError for a branch without a version.
+        """
+        head = load_snapshot(branch_location(self.main, self.old)).manifest
+        own = {each.path for each in head.base_paths if self.main.is_at(each, self.old_root)}
+        work = Copying(self.store, self.old, self.new, frozenset(own))
         done: set[str] = set()
         for _ in range(_ROUNDS):
             files = find_files(self.old_root)
@@ -249,12 +258,6 @@ class _Rename:
             self._rewrite(work, manifests)
             done.update(others, manifests)
         raise self._busy(f"somebody keeps writing to {str(self.old)!r}")
-
-    def _copying(self) -> Copying:
-        """The task; raises NotFoundError for a branch without a version."""
-        head = load_snapshot(branch_location(self.main, self.old)).manifest
-        own = {each.path for each in head.base_paths if self.main.is_at(each, self.old_root)}
-        return Copying(self.store, self.old, self.new, frozenset(own))
 
     def _rewrite(self, work: Copying, manifests: Sequence[str]) -> None:
         tasks = chunks(manifests, _MANIFESTS_AT_ONCE)
@@ -291,7 +294,9 @@ class _Rename:
                 raise self._exists()
 
     def _finish(self, brought: int) -> None:
-        brought = self._bring_late(brought)
+        newest = newest_version(self.old_root)
+        if newest is not None and newest.version > brought:  # committed under the old name since
+            brought = self._bring(brought)
         self.store.delete([branch_key(self.old)])
         last = self._close(brought)
         files = find_files(self.old_root)
@@ -301,13 +306,6 @@ class _Rename:
         withdraw(self.old_root)
         prune(self.store, self.old)
         withdraw(self.new_root)
-
-    def _bring_late(self, brought: int) -> int:
-        """Copy what was committed under the old name since."""
-        newest = newest_version(self.old_root)
-        if newest is None or newest.version <= brought:
-            return brought
-        return self._bring(brought)
 
     def _close(self, brought: int) -> str | None:
         """Write a last version in the old root that nothing can follow; its key.
@@ -331,13 +329,6 @@ class _Rename:
             if put_new_settled(self.old_root, key, data) is PutOutcome.CREATED:
                 return key
         raise self._busy(f"somebody keeps writing to {str(self.old)!r}")
-
-    def _give_up(self) -> None:
-        """Leave the branch as it was, and remove the copies."""
-        remove_files(self.new_root, find_files(self.new_root))
-        withdraw(self.new_root)
-        prune(self.store, self.new)
-        withdraw(self.old_root)
 
     def _exists(self) -> AlreadyExistsError:
         return AlreadyExistsError(

@@ -9,12 +9,11 @@ files of a version. They are created and removed together with their reader.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from lancewood.catalog.membership import is_repository_tag
+from lancewood.catalog.membership import is_repository_tag, take_back
 from lancewood.engine.commit import PutIfAbsent
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot import At, Snapshot, branch_location, main_location, resolve
@@ -81,9 +80,7 @@ def create_tag(
     try:
         _check_still_there(target)
     except (NotFoundError, RetryableConflictError):
-        with contextlib.suppress(NotFoundError):
-            if main.get(tag_key(new)) == data:
-                main.delete([tag_key(new)])
+        take_back(main, tag_key(new), data, None)
         raise
     return tag
 
@@ -105,7 +102,7 @@ def update_tag(snapshot: Snapshot, name: str, at: At, *, force: bool = False) ->
         try:
             _check_still_there(target)
         except (NotFoundError, RetryableConflictError):
-            _move_back(main, asked, moved)
+            take_back(main, tag_key(asked), moved.new, moved.old)
             raise
         return moved.tag
     raise RetryableConflictError(
@@ -147,14 +144,6 @@ def _move(main: Store, name: TagName, target: _Target) -> _Moved | None:
             raise
         done = _has_landed(main, key, data, old, failure)
     return _Moved(moved, old, data) if done else None
-
-
-def _move_back(main: Store, name: TagName, moved: _Moved) -> None:
-    """Undo the move of a tag, unless another writer has changed it since."""
-    with contextlib.suppress(NotFoundError):
-        etag = main.head(tag_key(name)).etag
-        if main.get(tag_key(name)) == moved.new:
-            main.replace(tag_key(name), moved.old, etag)
 
 
 def _has_landed(main: Store, key: str, data: bytes, old: bytes, failure: StorageError) -> bool:

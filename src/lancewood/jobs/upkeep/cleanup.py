@@ -28,7 +28,6 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -48,14 +47,13 @@ from lancewood.format.layout import (
     parse_manifest_name,
 )
 from lancewood.jobs.clone import release_pins
-from lancewood.jobs.job import TASKS_PER_SLOT
+from lancewood.jobs.job import TASKS_PER_SLOT, chunks
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.reachable import ReadingTask, owner_of, read_held, read_manifests
 from lancewood.jobs.upkeep.retention import Retention, Sorted, sort_versions
 from lancewood.model.ids import Version
 from lancewood.model.lines import line_of
 from lancewood.model.refs import called
-from lancewood.store.base import Store
 from lancewood.store.clock import time_by
 
 if TYPE_CHECKING:
@@ -203,10 +201,9 @@ class _Cleanup:
         doomed, young = self._sweep(files, [*seen])
         if not dry_run:
             self._delete(doomed.keys, "removing files")
-            for each in sorted(
-                {"/".join(key.split("/")[:2]) for key in doomed.keys if _is_deep(key)}
-            ):
-                self.family.own.prune(each)
+            deep = {"/".join(key.split("/")[:2]) for key in doomed.keys if key.count("/") > 1}
+            for directory in sorted(deep):
+                self.family.own.prune(directory)
         return CleanupReport(
             dry_run=dry_run,
             versions=tuple(sorted({own[name].version for name in expired})),
@@ -298,7 +295,7 @@ class _Cleanup:
             store = self.family.store(root)
             tasks += [ReadingTask(store, (name,)) for name in names[:1]]
             share = -(-len(names) // max(1, self.runner.slots * TASKS_PER_SLOT))
-            for some in _chunks(names[1:], min(max(1, share), _AT_ONCE)):
+            for some in chunks(names[1:], min(max(1, share), _AT_ONCE)):
                 going = may_go.intersection(some) if is_own else frozenset()
                 tasks.append(ReadingTask(store, some, names[0], going, cutoff_ns))
         return self._run(tasks)
@@ -349,23 +346,10 @@ class _Cleanup:
         return doomed, young
 
     def _delete(self, keys: Sequence[str], what: str) -> None:
-        tasks = [*_chunks(keys, _AT_ONCE)]
-        for _ in self.runner.run(partial(_remove, self.family.own), tasks, what=what):
+        for _ in self.runner.run(self.family.own.delete, chunks(keys, _AT_ONCE), what=what):
             pass
-
-
-def _remove(store: Store, keys: tuple[str, ...]) -> None:
-    store.delete(keys)
 
 
 def _newest_first(manifests: dict[str, ManifestName]) -> list[str]:
     """Attached versions from the newest on, then the detached ones."""
     return sorted(manifests, key=lambda name: (manifests[name].detached, -manifests[name].version))
-
-
-def _is_deep(key: str) -> bool:
-    return key.count("/") > 1
-
-
-def _chunks(items: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:
-    return (tuple(items[at : at + size]) for at in range(0, len(items), size))

@@ -56,16 +56,14 @@ class NeededVersions:
         """Which of these are needed."""
         found = {}
         for each in versions:
-            why = self.versions.get(each) or self._why_on_the_way(each)
+            on_the_way = self.on_the_way.get(each, ())
+            still = (why for landing, why in on_the_way if not self.is_in_place(landing))
+            why = self.versions.get(each) or next(still, None)
             if why is not None:
                 found[each] = why
             elif self.floor is not None and each >= self.floor:
                 found[each] = self.floor_why
         return found
-
-    def _why_on_the_way(self, version: Version) -> str | None:
-        landings = self.on_the_way.get(version, ())
-        return next((why for landing, why in landings if not self.is_in_place(landing)), None)
 
 
 class Commitments:
