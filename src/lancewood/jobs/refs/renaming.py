@@ -294,9 +294,7 @@ class _Rename:
                 raise self._exists()
 
     def _finish(self, brought: int) -> None:
-        newest = newest_version(self.old_root)
-        if newest is not None and newest.version > brought:  # committed under the old name since
-            brought = self._bring(brought)
+        brought = self._bring_late(brought)
         self.store.delete([branch_key(self.old)])
         last = self._close(brought)
         files = find_files(self.old_root)
@@ -306,6 +304,13 @@ class _Rename:
         withdraw(self.old_root)
         prune(self.store, self.old)
         withdraw(self.new_root)
+
+    def _bring_late(self, brought: int) -> int:
+        """Copy what was committed under the old name since."""
+        newest = newest_version(self.old_root)
+        if newest is None or newest.version <= brought:
+            return brought
+        return self._bring(brought)
 
     def _close(self, brought: int) -> str | None:
         """Write a last version in the old root that nothing can follow; its key.
