@@ -10,7 +10,7 @@ from tests.interop.git_judge import ADA, check, commit, git
 
 from lancewood.errors import AlreadyExistsError
 from lancewood.git.objects import FILE, LINK, PROGRAM, TREE, TreeEntry
-from lancewood.git.reflog import LogEntry
+from lancewood.git.ref_store import LogEntry
 from lancewood.git.repository import GitRepository
 from lancewood.git.values import ZERO, Hash
 

@@ -24,8 +24,7 @@ from lancewood.format.manifest import decode_manifest_file
 from lancewood.format.refs import branch_key, encode_branch, encode_tag, tag_key
 from lancewood.jobs.runner import LocalRunner
 from lancewood.jobs.upkeep import retention
-from lancewood.jobs.upkeep.cleanup import clean_up
-from lancewood.jobs.upkeep.reachable import names_in
+from lancewood.jobs.upkeep.cleanup import clean_up, names_in
 from lancewood.jobs.upkeep.retention import Retention
 from lancewood.model.ids import Version
 from lancewood.model.refs import Branch, BranchName, Tag, TagName

@@ -20,8 +20,7 @@ from lancewood.errors import CommitUnknownError, NotFoundError, RetryableConflic
 from lancewood.format.refs import TAGS_DIR
 from lancewood.jobs.clone import clone_shallow
 from lancewood.jobs.runner import LocalRunner
-from lancewood.jobs.upkeep.cleanup import clean_up
-from lancewood.jobs.upkeep.reachable import names_in
+from lancewood.jobs.upkeep.cleanup import clean_up, names_in
 from lancewood.jobs.upkeep.retention import Retention
 from lancewood.model.ids import Version
 from lancewood.model.transaction import Overwrite

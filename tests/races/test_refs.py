@@ -35,8 +35,7 @@ from lancewood.jobs.refs.records import INTENT_KEY
 from lancewood.jobs.refs.renaming import rename_branch
 from lancewood.jobs.refs.tags import create_tag, update_tag
 from lancewood.jobs.runner import LocalRunner
-from lancewood.jobs.upkeep.cleanup import clean_up
-from lancewood.jobs.upkeep.reachable import names_in
+from lancewood.jobs.upkeep.cleanup import clean_up, names_in
 from lancewood.jobs.upkeep.retention import Retention
 from lancewood.model.ids import Version
 from lancewood.model.transaction import Append, Overwrite

@@ -495,7 +495,7 @@ def test_a_table_that_cannot_be_opened_at_all_stops_nothing(
     def refuse(*_: Any, **__: Any) -> None:
         raise UnsupportedError("there is no way to that store from here")
 
-    monkeypatch.setattr("lancewood.repo.gc.candidates.main_location_of", refuse)
+    monkeypatch.setattr("lancewood.repo.gc.needed.main_location_of", refuse)
     report = scene.again().gc()
     assert report.states == 1
     assert [each.what for each in report.stays] == ["everything of table apart"]

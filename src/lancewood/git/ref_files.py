@@ -1,4 +1,4 @@
-"""Refs on a disk: their files and directories, ``packed-refs``, and the lock beside each ref.
+"""Refs on a disk: their files and directories, ``packed-refs``, logs, and the lock beside each ref.
 
 Raises plain ``OSError``, and InvalidInputError for a symbolic link: a repository may come from
 somebody else, and nothing is written or deleted where its links lead. A lock is git's own
@@ -17,6 +17,7 @@ import stat
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import cast
 
 from dulwich.errors import PackedRefsException
@@ -29,12 +30,16 @@ from lancewood.errors import (
 )
 from lancewood.git.names import is_ref
 from lancewood.git.ref_store import (
+    LOG_BLOCK,
     WORK_TREES,
+    LogEntry,
     RefReader,
     checked_packed,
+    decode_entry,
     in_the_way,
     is_marker,
     standing_value,
+    whole_lines_backwards,
 )
 from lancewood.git.values import Hash
 from lancewood.store.disk_root import link_refused, refuse_links
@@ -45,6 +50,8 @@ _KEPT = 2
 """``refs/heads`` and the like stay even when they are empty."""
 PATIENCE = 10.0
 """Seconds to wait for a lock; the work under it takes milliseconds."""
+_APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 LEFT_BEHIND = 24 * 3600.0
 """Age in seconds after which a lock without an owner is taken over. Only git and dulwich make
 those. A process of theirs that is suspended for a day would then meet another's lock."""
@@ -373,3 +380,81 @@ class DiskRefReader(RefReader):
             raise RetryableConflictError(
                 f"cannot make {name}: somebody is making a ref below it, in {file}; try again"
             )
+
+
+class Appended:
+    """A line that was written at the end of a log, and can be taken back."""
+
+    def __init__(self, file: str, size: int) -> None:
+        self.file = file
+        self.is_first = size == 0
+        """Whether the file may be new, and its name not durable yet."""
+        self._size = size
+
+    def take_back(self) -> None:
+        """Remove the line of a move that did not happen, while the lock is still held."""
+        with suppress(OSError):
+            if self.is_first:
+                os.unlink(self.file)
+            else:
+                os.truncate(self.file, self._size)
+
+
+def append(file: str, line: bytes) -> Appended:
+    """Write a line. What a crash left half written at the end is cut off first: no move followed
+    it. Raises OSError, with nothing written."""
+    descriptor = os.open(file, _APPEND, 0o666)
+    try:
+        size = _whole_lines(descriptor)
+        try:
+            if os.write(descriptor, line) != len(line):
+                raise OSError(28, "no space left for a line of the log")
+        except BaseException:
+            os.ftruncate(descriptor, size)
+            raise
+        return Appended(file, size)
+    finally:
+        os.close(descriptor)
+
+
+def read_newest_first(file: str) -> Iterator[LogEntry]:
+    """The moves, the latest first, read as they are asked for; none without a file.
+
+    Raises FormatError or StorageError that names the file. A last line that is not whole is left
+    out.
+    """
+    try:
+        descriptor = os.open(file, _READ)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return
+    except OSError as cause:
+        raise StorageError(f"cannot read {file}: {cause.strerror}", file=file) from cause
+    try:
+        if not stat.S_ISREG(mode := os.fstat(descriptor).st_mode) and not stat.S_ISDIR(mode):
+            raise FormatError("it is no file; remove it, it only tells where the ref was before")
+        size = os.fstat(descriptor).st_size
+        for line in whole_lines_backwards(size, partial(os.pread, descriptor)):
+            yield decode_entry(line)
+    except (FormatError, IsADirectoryError) as cause:
+        if isinstance(cause, IsADirectoryError):
+            return
+        raise FormatError(f"{file}: {cause}", file=file) from cause
+    finally:
+        os.close(descriptor)
+
+
+def _whole_lines(descriptor: int) -> int:
+    """The size of the file, without a last line that is not whole."""
+    size = os.fstat(descriptor).st_size
+    if not size or os.pread(descriptor, 1, size - 1) == b"\n":
+        return size
+    at = size
+    while at > 0:
+        start = max(0, at - LOG_BLOCK)
+        found = os.pread(descriptor, at - start, start).rfind(b"\n")
+        if found >= 0:
+            at = start + found + 1
+            break
+        at = start
+    os.ftruncate(descriptor, at)
+    return at

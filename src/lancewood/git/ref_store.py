@@ -1,5 +1,10 @@
 """Refs, HEAD and their logs, as far as a disk and a bucket have them alike.
 
+A log has a line for each move of a ref, the newest at the end, as git writes it. A line is written
+before the move it records, as git does, so that no move is missing; a crash between the two leaves
+a line whose commit exists and was never the ref's, which git lists and otherwise takes no notice
+of.
+
 ``RefReader`` follows refs: an entry of its own first, then ``packed-refs``. ``RefStore`` has the
 verbs that others call. On a disk they are kept by files, locks and syncs (``Refs``), in a bucket by
 objects and conditional puts (``BucketRefs``).
@@ -7,18 +12,23 @@ objects and conditional puts (``BucketRefs``).
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from lancewood.errors import AlreadyExistsError, FormatError, InvalidInputError, NotFoundError
 from lancewood.git.names import HEAD, HEADS, checked_branch, checked_ref, is_ref
-from lancewood.git.reflog import LogEntry, encode_entry
 from lancewood.git.values import ZERO, Hash, Signature, checked_hash, is_hash
 
 SYMBOLIC = "ref: "
 WORK_TREES = "worktrees"
 _MOST_STEPS = 5
+LOG_BLOCK = 1 << 16
+"""Number of bytes of a log that are read at once."""
+_MOST_BYTES = 1 << 20
+"""Number of bytes in one line of a log; a file without newlines is not read on for ever."""
+_is_line = re.compile(rb"([0-9a-f]{64}) ([0-9a-f]{64}) ([^\t]*)(?:\t(.*))?", re.DOTALL).fullmatch
 MARKER = b"lancewood: "
 """The start of an object in a bucket that says there is no ref at this place; see
 ``bucket.ref_objects``. A download may have brought one along."""
@@ -33,6 +43,67 @@ class Head:
 
     branch: str | None
     hash: Hash | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """One move: from, to (``ZERO`` for none), by whom and when, and why."""
+
+    old: Hash
+    new: Hash
+    by: Signature
+    why: str
+
+
+def encode_entry(entry: LogEntry) -> bytes:
+    """A line; white space in ``why`` becomes single spaces, as git does it."""
+    try:
+        why = b" ".join(entry.why.encode().split())
+    except UnicodeEncodeError as cause:
+        raise InvalidInputError(f"the reason {entry.why!r} of a move is not UTF-8") from cause
+    if b"\0" in why:
+        raise InvalidInputError("the reason of a move is not allowed to contain NUL")
+    line = b" ".join([entry.old.encode(), entry.new.encode(), entry.by.encode()])
+    return line + (b"\t" + why if why else b"") + b"\n"
+
+
+def decode_entry(line: bytes) -> LogEntry:
+    """Raises FormatError. The line is without its newline."""
+    found = _is_line(line)
+    if found is None:
+        raise FormatError(f"{line[:200]!r} is not a line of a log of moves; remove the line")
+    old, new, by, why = found.groups()
+    return LogEntry(
+        Hash(old.decode("ascii")),
+        Hash(new.decode("ascii")),
+        Signature.decode(by),
+        (why or b"").decode("utf-8", "replace"),
+    )
+
+
+def whole_lines_backwards(size: int, read: Callable[[int, int], bytes]) -> Iterator[bytes]:
+    """The lines of a log of ``size`` bytes, from the end; ``read`` takes how many, and from where.
+
+    A last line that is not whole is left out: it is in the making, or was cut short.
+    """
+    pieces = _pieces_backwards(size, read)
+    next(pieces, None)
+    return (each for each in pieces if each)
+
+
+def _pieces_backwards(size: int, read: Callable[[int, int], bytes]) -> Iterator[bytes]:
+    """The pieces between newlines, from the end; the first is what follows the last newline."""
+    at = size
+    rest = b""
+    while at > 0:
+        size = min(LOG_BLOCK, at)
+        at -= size
+        pieces = (read(size, at) + rest).split(b"\n")
+        yield from reversed(pieces[1:])
+        rest = pieces[0]
+        if len(rest) > _MOST_BYTES:
+            raise FormatError(f"a line is longer than {_MOST_BYTES} bytes")
+    yield rest
 
 
 class RefReader(ABC):

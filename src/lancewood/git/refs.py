@@ -25,15 +25,25 @@ from lancewood.git.names import HEAD
 from lancewood.git.ref_files import (
     LEFT_BEHIND,
     PATIENCE,
+    Appended,
     DiskRefReader,
     PackedRefs,
     RefFiles,
+    append,
     lock,
     locked,
+    read_newest_first,
     unlock,
 )
-from lancewood.git.ref_store import SYMBOLIC, Head, RefStore, already_moved, checked_name
-from lancewood.git.reflog import Appended, LogEntry, append, encode_entry, read_newest_first
+from lancewood.git.ref_store import (
+    SYMBOLIC,
+    Head,
+    LogEntry,
+    RefStore,
+    already_moved,
+    checked_name,
+    encode_entry,
+)
 from lancewood.git.syncing import Unsettled, sync_paths
 from lancewood.git.values import ZERO, Hash, Signature
 from lancewood.store.badge import Badges

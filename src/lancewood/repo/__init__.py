@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         is_uri,
     )
     from lancewood.git.objects import Commit
-    from lancewood.git.reflog import LogEntry
+    from lancewood.git.ref_store import LogEntry
     from lancewood.git.refs import Head
     from lancewood.git.values import ZERO, Hash, Signature
     from lancewood.model.refs import MAIN
@@ -80,7 +80,7 @@ _NAMES = {
         "HEAD HEADS RepositoryRoot TAGS below checked_branch checked_ref checked_tag is_uri"
     ),
     "lancewood.git.objects": "Commit",
-    "lancewood.git.reflog": "LogEntry",
+    "lancewood.git.ref_store": "LogEntry",
     "lancewood.git.refs": "Head",
     "lancewood.git.history": "graph_lines",
     "lancewood.model.refs": "MAIN",

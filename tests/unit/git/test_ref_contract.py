@@ -15,8 +15,7 @@ from lancewood.errors import (
 )
 from lancewood.git.bucket.refs import BucketRefs
 from lancewood.git.bucket.repository import BucketRepository
-from lancewood.git.ref_store import Head, RefStore
-from lancewood.git.reflog import LogEntry
+from lancewood.git.ref_store import Head, LogEntry, RefStore
 from lancewood.git.refs import Refs
 from lancewood.git.repository import GitRepository
 from lancewood.git.values import ZERO, Hash, Signature

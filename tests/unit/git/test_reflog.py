@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from lancewood.errors import FormatError, InvalidInputError
-from lancewood.git.reflog import LogEntry, append, decode_entry, encode_entry, read_newest_first
+from lancewood.git.ref_files import append, read_newest_first
+from lancewood.git.ref_store import LogEntry, decode_entry, encode_entry
 from lancewood.git.values import ZERO, Hash, Signature
 
 ADA = Signature("Ada", "ada@example.org", 1_700_000_000, 60)

@@ -31,8 +31,14 @@ from lancewood.format.manifest import decode_manifest_file, encode_manifest_file
 from lancewood.format.refs import BRANCHES_DIR, TAGS_DIR, encode_branch, encode_tag
 from lancewood.jobs.runner import LocalRunner
 from lancewood.jobs.upkeep import retention
-from lancewood.jobs.upkeep.cleanup import CleanupReport, clean_up
-from lancewood.jobs.upkeep.reachable import ReadingTask, names_in, owner_of, read_manifests
+from lancewood.jobs.upkeep.cleanup import (
+    CleanupReport,
+    ReadingTask,
+    clean_up,
+    names_in,
+    owner_of,
+    read_manifests,
+)
 from lancewood.jobs.upkeep.retention import Retention, sort_versions
 from lancewood.model.ids import Version
 from lancewood.model.refs import Branch, BranchName, BranchPoint, Tag, TagName

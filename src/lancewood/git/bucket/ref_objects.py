@@ -36,8 +36,7 @@ from lancewood.errors import (
 )
 from lancewood.git.bucket.loose import at_once
 from lancewood.git.names import HEAD, is_ref
-from lancewood.git.ref_store import MARKER, is_marker
-from lancewood.git.reflog import LogEntry, decode_entry, whole_lines_backwards
+from lancewood.git.ref_store import MARKER, LogEntry, decode_entry, is_marker, whole_lines_backwards
 from lancewood.git.values import ZERO, Hash
 from lancewood.store.base import ObjectInfo, PutOutcome, ReplaceOutcome, Store
 from lancewood.store.retry import UNCLEAR_PUTS, Retry

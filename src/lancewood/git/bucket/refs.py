@@ -47,17 +47,18 @@ from lancewood.git.ref_files import without
 from lancewood.git.ref_store import (
     SYMBOLIC,
     WORK_TREES,
+    LogEntry,
     RefReader,
     RefStore,
     already_moved,
     checked_name,
     checked_packed,
     decode_ref,
+    encode_entry,
     in_the_way,
     is_marker,
     standing_value,
 )
-from lancewood.git.reflog import LogEntry, encode_entry
 from lancewood.git.syncing import Unsettled
 from lancewood.git.values import ZERO, Hash, Signature
 from lancewood.store.base import Store

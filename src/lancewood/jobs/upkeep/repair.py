@@ -43,6 +43,7 @@ from lancewood.format.layout import (
 from lancewood.format.manifest import MAGIC, decode_manifest_file
 from lancewood.jobs.job import Change, CommitOptions, execute
 from lancewood.jobs.runner import LocalRunner, Runner
+from lancewood.jobs.upkeep.cleanup import names_in
 from lancewood.jobs.upkeep.problems import (
     Problem,
     ProblemKind,
@@ -51,7 +52,6 @@ from lancewood.jobs.upkeep.problems import (
     RepairStep,
     check_index,
 )
-from lancewood.jobs.upkeep.reachable import names_in
 from lancewood.jobs.upkeep.retention import IN_FLIGHT
 from lancewood.jobs.upkeep.verify import read_deleted, verify_version
 from lancewood.model.fragment import Fragment

@@ -41,16 +41,19 @@ from lancewood.model.ids import Version
 from lancewood.model.lines import Landing
 from lancewood.model.refs import MAIN, BranchName
 from lancewood.repo.context import RepoContext
-from lancewood.repo.gc.candidates import (
+from lancewood.repo.gc.needed import (
     Candidate,
     Candidates,
+    CommitNeeds,
+    GcReport,
     Orphan,
+    Stays,
+    TableBranch,
     find_orphans,
     is_staged_only,
     remove_orphans,
     unneeded_transactions,
 )
-from lancewood.repo.gc.needed import CommitNeeds, GcReport, Stays, TableBranch
 from lancewood.repo.landing import finish_moves, land_pin, pending_tables
 from lancewood.repo.outcome import Divergence
 from lancewood.repo.writable import is_ours
