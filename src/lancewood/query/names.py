@@ -447,9 +447,11 @@ class _Naming:
             states.append(self.sources.landed(known))
         found: Readable
         if name == DIFF:
-            from lancewood.table.diffs import diff_of
+            from lancewood.jobs.diff import DiffRequest, DiffRows
+            from lancewood.table.diffs import Diff
 
-            found = TableDiff.of(diff_of(*states, on=call.columns), *states)
+            rows = DiffRows.of(states[0], states[1], DiffRequest(on=call.columns))
+            found = TableDiff.of(Diff(rows), *states)
         else:
             found = TableBlame.of(states[0], call.columns)
         self._replace(node, span, call.sql, name, found)

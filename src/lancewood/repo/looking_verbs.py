@@ -237,6 +237,7 @@ class LookingVerbs:
         ``a...b`` without a merge base; InvalidInputError where that has several; and what
         ``Table.diff`` raises.
         """
+        from lancewood.jobs.diff import DiffRequest
         from lancewood.repo.inspect.measuring import row_diff
         from lancewood.repo.inspect.sides import find_sides
 
@@ -253,9 +254,7 @@ class LookingVerbs:
 
         def rows_of(name: str) -> Diff:
             pins = (sides.before.find(name), sides.after.find(name))
-            return row_diff(
-                self._context, *pins, columns=columns, where=where, change=change, on=on
-            )
+            return row_diff(self._context, *pins, DiffRequest(columns, where, change, on))
 
         if table is not None:
             return rows_of(table)

@@ -27,7 +27,7 @@ from lancewood.external.lock import CommitLock
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.retention import COMMITTING
 from lancewood.model.refs import OnBranch, parse_revision
-from lancewood.table.diffs import Diff, diff_of
+from lancewood.table.diffs import Diff
 from lancewood.table.handle import runner_or_threads
 from lancewood.table.table import Table
 
@@ -191,9 +191,8 @@ def diff(
     primary key of the later one: yesterday's file and today's, each imported. Tables that need
     options are opened first. See ``Table.diff``.
     """
-    sides = [each if isinstance(each, Table) else open(each) for each in (one, other)]
-    before, after = (each._snapshot for each in sides)
-    return diff_of(before, after, columns=columns, where=where, change=change, on=on)
+    before, after = (side if isinstance(side, Table) else open(side) for side in (one, other))
+    return after.diff(before, columns=columns, where=where, change=change, on=on)
 
 
 def exists(

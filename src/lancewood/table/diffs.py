@@ -3,7 +3,9 @@ of rows from one version of a line to a later one (``changes``)."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, Self
 import pyarrow as pa
 
 from lancewood.engine.base import check_number
-from lancewood.engine.snapshot import At, Descent, Snapshot, is_there, resolve
+from lancewood.engine.snapshot import Access, At, Descent, Snapshot, is_there, resolve
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.jobs.counts import RowCounts
 from lancewood.model.ids import Version, is_detached
@@ -23,6 +25,7 @@ from lancewood.table.scan import Rows
 
 if TYPE_CHECKING:
     from lancewood.jobs.diff import ChosenRows, DiffRows, RowChanges
+    from lancewood.table.table import Table
 
 CHANGE = "_change"
 """The column that says what became of a row."""
@@ -318,16 +321,21 @@ class DiffVerbs(Handle):
 
     def diff(
         self,
-        a: int | str | datetime,
-        b: At = None,
+        a: int | str | datetime | os.PathLike[str] | Table,
+        b: int | str | datetime | os.PathLike[str] | Table | None = None,
         *,
         columns: Sequence[str] | None = None,
         where: str | None = None,
         change: str | Sequence[str] | None = None,
         on: str | Sequence[str] | None = None,
     ) -> Diff:
-        """The rows that differ between two revisions, on whatever branches: from ``a`` to this
-        version, or to ``b``. Each is said as ``at`` is to ``open``.
+        """The rows that differ between two revisions, on whatever branches, or between two tables:
+        from ``a`` to this version, or to ``b``.
+
+        Each is a revision of this table, said as ``at`` is to ``open``, or a ``Table``, or a path
+        or uri. A text is a revision if this table has it, and only otherwise a path; one with
+        ``://`` is always a uri. A table that needs options is opened first. Rows of two tables that
+        share no history are known by key alone.
 
         A row is known by its stable row id. Rows that only one of the revisions has are paired by
         ``on``, the names of key columns, or else by the primary key of the schema: an overwrite, or
@@ -340,21 +348,16 @@ class DiffVerbs(Handle):
         later revision, or for a deleted row the earlier one. ``change`` names the kinds of changes
         to be shown.
 
-        Raises NotFoundError for a revision that is not there, InvalidInputError for a column that
-        one of the revisions does not have, a key that is not unique and a wrong ``where``, and
-        UnsupportedError, once rows are asked for, where there are neither stable row ids nor a key
-        and rows may have moved.
+        Raises NotFoundError for a revision or table that is not there, InvalidInputError for a
+        column that one of the states does not have, two tables without a key, a key that is not
+        unique and a wrong ``where``, and UnsupportedError, once rows are asked for, where there are
+        neither stable row ids nor a key and rows may have moved.
         """
+        from lancewood.jobs.diff import DiffRequest, DiffRows
+
         mine = self._snapshot
-        return diff_of(
-            resolve(mine, a),
-            mine if b is None else resolve(mine, b),
-            columns=columns,
-            where=where,
-            change=change,
-            on=on,
-            is_same_table=True,
-        )
+        one, other = _state(mine, a), mine if b is None else _state(mine, b)
+        return Diff(DiffRows.of(one, other, DiffRequest(columns, where, change, on)))
 
     def follows(self, other: Handle) -> bool:
         """Whether another version is known to be in the past of this one."""
@@ -443,23 +446,21 @@ class DiffVerbs(Handle):
         return found
 
 
-def diff_of(
-    one: Snapshot,
-    other: Snapshot,
-    *,
-    columns: Sequence[str] | None = None,
-    where: str | None = None,
-    change: str | Sequence[str] | None = None,
-    on: str | Sequence[str] | None = None,
-    is_same_table: bool | None = None,
-) -> Diff:
-    """The rows that differ between two states that are open already, of one table or of two: where
-    a caller does not know, their locations say it."""
-    from lancewood.jobs.diff import DiffRows, check_kinds, is_one_table, plan_diff
-
-    is_same = is_one_table(one, other) if is_same_table is None else is_same_table
-    plan = plan_diff(one, other, columns=columns, on=on, is_one_table=is_same)
-    return Diff(DiffRows(plan, check_kinds(change), where))
+def _state(mine: Snapshot, side: int | str | datetime | os.PathLike[str] | Handle) -> Snapshot:
+    """The state that a caller of ``Table.diff`` names: a table, a place where one is, or a revision
+    of the table that ``mine`` is a version of."""
+    if isinstance(side, Handle):
+        return side._snapshot
+    if isinstance(side, os.PathLike) or (isinstance(side, str) and "://" in side):
+        return Access(side).open()
+    try:
+        return resolve(mine, side)
+    except (NotFoundError, InvalidInputError):
+        # Names of branches may hold "/", too: a text is a path only if it is no revision.
+        if isinstance(side, str) and ("/" in side or os.sep in side or ".lance" in side):
+            with suppress(NotFoundError, InvalidInputError):
+                return Access(side).open()
+        raise
 
 
 def _in_past(since: Snapshot, until: Snapshot) -> Snapshot:

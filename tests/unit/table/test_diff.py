@@ -308,6 +308,65 @@ def test_two_tables_are_compared_by_key(tmp_path: Path) -> None:
         lw.diff(tmp_path / "monday.lance", tmp_path / "tuesday.lance")
 
 
+@pytest.mark.parametrize("said", ["table", "path", "text", "uri", "revision"])
+def test_a_side_of_a_diff_may_be_another_table(tmp_path: Path, said: str) -> None:
+    monday, tuesday = tmp_path / "monday.lance", tmp_path / "tuesday.lance"
+    earlier = lw.create(monday, more(1, 2, 3))
+    later = lw.create(tuesday, more(2, 3, 4)).update({"x": "1.5"}, "id = 3")
+    side: Any = {
+        "table": earlier,
+        "path": monday,
+        "text": str(monday),
+        "uri": monday.as_uri(),
+        "revision": f"{monday}@main:1",
+    }[said]
+    expected = {"deleted": [1], "inserted": [4], "updated": [(3, ["x"])]}
+    assert told(later.diff(side, on="id")) == expected
+    assert told(earlier.diff(1, later, on="id")) == expected
+    assert told(later.diff(side, tuesday, on="id")) == expected
+    with pytest.raises(lw.InvalidInputError, match="share no history: say by which columns"):
+        later.diff(side)
+
+
+def test_another_version_of_the_table_is_compared_by_row_ids(uri: str) -> None:
+    one = lw.open(uri)
+    two = one.update({"x": "9.0"}, "id = 3").append(more(20))
+    expected = {"deleted": [], "inserted": [20], "updated": [(3, ["x"])]}
+    for side in (one, f"{uri}@main:1"):
+        assert told(two.diff(side)) == expected
+        assert told(one.diff(side, two)) == expected
+
+
+def test_a_text_is_a_revision_before_it_is_a_path(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    other = lw.create("exp/two.lance", more(70))
+    table = lw.open(uri)
+    assert told(table.diff("exp/two.lance", on="id"))["deleted"] == [70]
+    table.branches.create("exp/two.lance").append(more(20))
+    assert told(table.diff("exp/two.lance")) == {**nothing(), "deleted": [20]}
+    assert told(table.diff(other, on="id"))["deleted"] == [70]
+
+
+@pytest.mark.parametrize("said", ["nope", "no/such", "nope.lance"])
+def test_a_text_that_is_neither_revision_nor_path_is_told_as_a_revision(
+    uri: str, said: str
+) -> None:
+    with pytest.raises(lw.NotFoundError) as revision:
+        lw.open(uri, at=said)
+    with pytest.raises(lw.NotFoundError) as side:
+        lw.open(uri).diff(said)
+    assert str(side.value) == str(revision.value)
+
+
+def test_a_uri_without_a_table_is_told_as_such(uri: str, tmp_path: Path) -> None:
+    with pytest.raises(lw.NotFoundError, match=r"gone\.lance"):
+        lw.open(uri).diff((tmp_path / "gone.lance").as_uri())
+    with pytest.raises(lw.NotFoundError, match=r"gone\.lance"):
+        lw.open(uri).diff(tmp_path / "gone.lance")
+
+
 def test_a_declared_primary_key_is_used(tmp_path: Path) -> None:
     key = pa.field("id", pa.int64(), False, {"lance-schema:unenforced-primary-key": "true"})
     rows = ROWS.cast(pa.schema([key, *list(ROWS.schema)[1:]]))

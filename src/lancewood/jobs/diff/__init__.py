@@ -15,6 +15,7 @@ from lancewood.jobs.diff.columns import ColumnPair, paired_columns, places
 from lancewood.jobs.diff.compare import Comparing, compare
 from lancewood.jobs.diff.plan import (
     DiffPlan,
+    DiffRequest,
     comparable_keys,
     is_one_table,
     not_unique,
@@ -22,7 +23,7 @@ from lancewood.jobs.diff.plan import (
     plan_diff,
 )
 from lancewood.jobs.diff.ranges import ALL_IDS, IdRange, id_ranges
-from lancewood.jobs.diff.rows import DiffRows, check_kinds
+from lancewood.jobs.diff.rows import DiffRows
 from lancewood.jobs.diff.splitting import (
     Costs,
     DiffCutting,
@@ -58,6 +59,7 @@ __all__ = [
     "DiffCutting",
     "DiffPlan",
     "DiffPortion",
+    "DiffRequest",
     "DiffRows",
     "DiffShape",
     "DiffTask",
@@ -74,7 +76,6 @@ __all__ = [
     "State",
     "Touching",
     "cast_or_null",
-    "check_kinds",
     "comparable_keys",
     "compare",
     "differing_rows",

@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from lancewood.engine.base import as_list
 from lancewood.engine.rows import Ints, LiveRows
 from lancewood.engine.schema import checked_names, unknown_column
 from lancewood.engine.snapshot import Snapshot, common_version, main_location
@@ -22,6 +23,7 @@ from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.jobs.diff.columns import ColumnPair, paired_columns
 from lancewood.jobs.diff.compare import apart, compare
 from lancewood.jobs.diff.states import Comparison, Doubt, State
+from lancewood.jobs.diff.tasks import KINDS
 from lancewood.jobs.diff.values import Places, RowReader, portions
 from lancewood.jobs.merge_into.keys import (
     Key,
@@ -37,6 +39,32 @@ from lancewood.model.schema import Field
 _Kind: TypeAlias = Literal["added", "removed", "changed"]
 _BEFORE_ALL = 0
 """The version of a state that comes before the first one of a table."""
+
+
+@dataclass(frozen=True)
+class DiffRequest:
+    """What a caller asks of a diff, in the words of ``Table.diff``."""
+
+    columns: Sequence[str] | None = None
+    where: str | None = None
+    change: str | Sequence[str] | None = None
+    on: str | Sequence[str] | None = None
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of change to be shown; raises InvalidInputError for any other."""
+        if self.change is None:
+            return KINDS
+        asked = [self.change] if isinstance(self.change, str) else as_list("change", self.change)
+        for kind in asked:
+            if kind not in KINDS:
+                raise InvalidInputError(
+                    f"{kind!r} is no kind of change: they are {', '.join(KINDS)}"
+                )
+        return tuple(kind for kind in KINDS if kind in asked)
+
+
+_EVERYTHING = DiffRequest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,9 +155,8 @@ class DiffPlan:
 def plan_diff(
     one: Snapshot,
     other: Snapshot,
+    request: DiffRequest = _EVERYTHING,
     *,
-    columns: Sequence[str] | None = None,
-    on: str | Sequence[str] | None = None,
     is_one_table: bool = True,
     is_key_needed: bool = True,
 ) -> DiffPlan:
@@ -141,7 +168,7 @@ def plan_diff(
     """
     is_alone = any(each.manifest.version == _BEFORE_ALL for each in (one, other))
     common = common_version(one, other) if is_one_table and not is_alone else None
-    asked = None if columns is None else checked_names(columns)
+    asked = None if request.columns is None else checked_names(request.columns)
     way_out = "name the columns to compare (columns=), without these"
     paired = paired_columns(one, other, common, asked, way_out)
     compared, before, after = paired, one.schema.fields, other.schema.fields
@@ -149,7 +176,7 @@ def plan_diff(
         compared = tuple(_asked(each, paired, one, other) for each in asked)
         before = tuple(each.before for each in compared)
         after = tuple(each.after for each in compared)
-    key = _key(one, other, paired, on)
+    key = _key(one, other, paired, request.on)
     if key is None and is_key_needed and not is_one_table:
         raise InvalidInputError(
             f"{one.location.uri} and {other.location.uri} share no history: say by which columns "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancewood.engine.base import as_list
+from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.files.json_text import json_text
 from lancewood.files.text_forms import to_plain
 from lancewood.jobs.counts import RowCounts
-from lancewood.jobs.diff.plan import DiffPlan, named
+from lancewood.jobs.diff.plan import DiffPlan, DiffRequest, is_one_table, named, plan_diff
 from lancewood.jobs.diff.states import Doubt
 from lancewood.jobs.diff.tasks import (
     AFTER,
@@ -45,6 +45,15 @@ class DiffRows:
     shown: tuple[tuple[Field, ...], tuple[Field, ...]] | None = None
     """The columns that are shown of each state, if not those of the plan; all of the plan are
     compared."""
+
+    @classmethod
+    def of(
+        cls, one: Snapshot, other: Snapshot, request: DiffRequest, *, is_key_needed: bool = True
+    ) -> DiffRows:
+        """The diff of two states, of one table or of two, which their locations say."""
+        kinds, is_one = request.kinds, is_one_table(one, other)
+        plan = plan_diff(one, other, request, is_one_table=is_one, is_key_needed=is_key_needed)
+        return cls(plan, kinds, request.where)
 
     @property
     def schema(self) -> pa.Schema:
@@ -218,14 +227,3 @@ class DiffRows:
 
 def _as_json(values: Any) -> list[str | None]:
     return [None if each is None else json_text(each) for each in to_plain(values).to_pylist()]
-
-
-def check_kinds(change: str | Sequence[str] | None) -> tuple[str, ...]:
-    """The kinds of change that are asked for; raises InvalidInputError for any other."""
-    if change is None:
-        return KINDS
-    asked = [change] if isinstance(change, str) else as_list("change", change)
-    for each in asked:
-        if each not in KINDS:
-            raise InvalidInputError(f"{each!r} is no kind of change: they are {', '.join(KINDS)}")
-    return tuple(each for each in KINDS if each in asked)

@@ -8,7 +8,7 @@ rows. Otherwise there is what row ids say, and where a state cannot be read, wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lancewood.engine.snapshot import Snapshot
-    from lancewood.jobs.diff import DiffPlan, DiffRows
+    from lancewood.jobs.diff import DiffPlan, DiffRequest, DiffRows
     from lancewood.model.schema import Field
     from lancewood.repo.context import RepoContext
     from lancewood.table.diffs import Diff
@@ -98,7 +98,10 @@ def _indices(state: Snapshot) -> dict[tuple[str, str], set[UUID]]:
 
 
 def _between(context: RepoContext, change: TableChange, before: Pin, after: Pin) -> TableChange:
-    plan = _planned(context, before, after)
+    from lancewood.jobs.diff import DiffRequest, DiffRows
+
+    states = _states(context, before, after)
+    plan = DiffRows.of(*states, DiffRequest(), is_key_needed=False).plan
     without_key = plan if plan.key is None else replace(plan, key=None)
     by_ids = _by_ids(without_key)
     counts, is_exact = _counts(plan, without_key, by_ids)
@@ -122,37 +125,28 @@ def row_diff(
     context: RepoContext,
     before: Pin | None,
     after: Pin | None,
-    *,
-    columns: Sequence[str] | None = None,
-    where: str | None = None,
-    change: str | Sequence[str] | None = None,
-    on: str | Sequence[str] | None = None,
+    request: DiffRequest,
 ) -> Diff:
     """The rows that differ between two pins; where one is None, all rows of the other. Two tables
     of one name that share no history have no row in common but by key."""
-    from lancewood.jobs.diff import DiffRows, check_kinds
+    from lancewood.jobs.diff import DiffRows
     from lancewood.table.diffs import Diff
 
-    kinds = check_kinds(change)
-    return Diff(DiffRows(_planned(context, before, after, columns, on), kinds, where))
+    states = _states(context, before, after)
+    return Diff(DiffRows.of(*states, request, is_key_needed=False))
 
 
-def _planned(
-    context: RepoContext,
-    before: Pin | None,
-    after: Pin | None,
-    columns: Sequence[str] | None = None,
-    on: str | Sequence[str] | None = None,
-) -> DiffPlan:
-    from lancewood.jobs.diff import is_one_table, nothing_before, plan_diff
+def _states(
+    context: RepoContext, before: Pin | None, after: Pin | None
+) -> tuple[Snapshot, Snapshot]:
+    """The states of two pins; of one that is None the state before the first version."""
+    from lancewood.jobs.diff import nothing_before
     from lancewood.repo.landing import pinned_state
 
     one, other = (None if each is None else pinned_state(context, each) for each in (before, after))
     there = one or other
     assert there is not None, "a side has the table"
-    one, other = one or nothing_before(there), other or nothing_before(there)
-    is_same = is_one_table(one, other)
-    return plan_diff(one, other, columns=columns, on=on, is_one_table=is_same, is_key_needed=False)
+    return one or nothing_before(there), other or nothing_before(there)
 
 
 def _by_ids(plan: DiffPlan) -> RowCounts | None:

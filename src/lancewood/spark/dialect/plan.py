@@ -13,13 +13,14 @@ from typing import Protocol
 
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
+from lancewood.jobs.diff import DiffRequest, DiffRows
 from lancewood.query.names import Call, Readable, TableDiff, sees, state_lines
 from lancewood.query.sources import Sources
 from lancewood.query.tokens import version_number
 from lancewood.spark.dialect.names import AsOf, Occurrence, occurrences
 from lancewood.spark.dialect.settings import Settings
 from lancewood.spark.dialect.text import Query, parse_query
-from lancewood.table.diffs import diff_of
+from lancewood.table.diffs import Diff
 
 
 class Surroundings(Protocol):
@@ -87,7 +88,8 @@ def _compared(call: Call, sources: Sources, surroundings: Surroundings) -> Table
         raise sources.unknown(call.table)
     one, *more = (sources.landed(name, each) for each in call.revisions)
     other = more[0] if more else sources.landed(name)
-    return TableDiff(diff_of(one, other, on=call.columns), one, other)
+    rows = DiffRows.of(one, other, DiffRequest(on=call.columns))
+    return TableDiff(Diff(rows), one, other)
 
 
 def _at(as_of: AsOf, surroundings: Surroundings) -> int | str | datetime:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lancewood.engine.snapshot import At, Snapshot, resolve
+from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import UnsupportedError
 from lancewood.external.base import ManifestStore
 from lancewood.jobs.diff import Comparison, Costs, DiffCutting, DiffRows, DiffShape
@@ -27,10 +27,11 @@ from lancewood.spark.reading.plan import OPENING, count_tasks
 from lancewood.spark.tasks import slots, spread
 from lancewood.spark.types import Reading
 from lancewood.table.by_uri import open as open_table
-from lancewood.table.diffs import diff_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from lancewood.table.table import Table
 
 MOST_KEYS = 1 << 20
 """Number of rows that the driver pairs by their keys at most; more are paired by Spark."""
@@ -42,8 +43,8 @@ instead."""
 def diff(
     spark: SparkSession,
     uri: str | os.PathLike[str],
-    a: int | str | datetime,
-    b: At = None,
+    a: int | str | datetime | os.PathLike[str] | Table,
+    b: int | str | datetime | os.PathLike[str] | Table | None = None,
     *,
     columns: Sequence[str] | None = None,
     where: str | None = None,
@@ -55,7 +56,8 @@ def diff(
     allowed_bases: Sequence[str] | None = None,
 ) -> DataFrame:
     """The rows that differ between two revisions, from ``a`` to ``b``, as a DataFrame. Without
-    ``b`` it is the version that the uri leads to, usually the newest.
+    ``b`` it is the version that the uri leads to, usually the newest. Each may be another table,
+    as in ``Table.diff``.
 
     The rows are those of ``Table.diff``: ``_change``, ``_rowid``, ``_columns``, ``before`` and
     ``after``, in no particular order; ``columns``, ``where``, ``change`` and ``on`` are given as
@@ -75,17 +77,7 @@ def diff(
         manifest_store=manifest_store,
         allowed_bases=allowed_bases,
     )
-    here = table._snapshot
-    until = here if b is None else resolve(here, b)
-    found = diff_of(
-        resolve(here, a),
-        until,
-        columns=columns,
-        where=where,
-        change=change,
-        on=on,
-        is_same_table=True,
-    )
+    found = table.diff(a, b, columns=columns, where=where, change=change, on=on)
     return diff_frame(spark, found._rows)
 
 
