@@ -200,7 +200,7 @@ MEANWHILE: dict[str, Callable[[lw.Table], lw.Table]] = {
 }
 
 
-@pytest.mark.sliced(11)
+@pytest.mark.sliced(6)
 @pytest.mark.parametrize("stable", [True, False])
 @pytest.mark.parametrize("verb", ["extend", "optimize"])
 @pytest.mark.parametrize("kind", ["BTREE", "BITMAP", "ZONEMAP"])

@@ -22,7 +22,7 @@ from tests.pylance import judged, lance
 import lancewood as lw
 from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
 
-pytestmark = pytest.mark.sliced(15)
+pytestmark = pytest.mark.sliced(8)
 
 ALL = ("2.0", "2.1", "2.2")
 MAPS = ("2.2",)

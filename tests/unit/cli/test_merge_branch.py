@@ -102,7 +102,6 @@ def test_conflicts_end_with_a_code_of_their_own(lw_run: Lw, conflicting: str) ->
     assert rows(conflicting) == before
 
 
-@pytest.mark.sliced(2)
 @pytest.mark.parametrize(
     ("given", "wanted"),
     [

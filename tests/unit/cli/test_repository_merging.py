@@ -342,7 +342,6 @@ def test_rules_that_do_not_fit_are_invalid(
     assert git("rev-parse", "main") == before
 
 
-@pytest.mark.sliced(2)
 @pytest.mark.parametrize(
     ("args", "code", "told"),
     [

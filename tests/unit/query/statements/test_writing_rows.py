@@ -110,7 +110,6 @@ PRICES = pa.table(
 )
 
 
-@pytest.mark.sliced(2)
 @pytest.mark.parametrize(
     ("assigned", "stored"),
     [
