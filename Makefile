@@ -33,8 +33,11 @@ BASE ?=
 quick: setup ## the tests that your change can affect, for five minutes at most; BASE=main~3 looks further back
 	$(BIN)/python -m tests.quick --base "$(BASE)"
 
+# Of the tests of Spark and with pylance a half runs, which goes by the commit; TURN= is all of them.
+TURN ?= $(shell git rev-parse HEAD 2> /dev/null)
 test: setup ## all tests, those of Spark beside the others
-	$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target test-spark test-others
+	LANCEWOOD_TURN="$(TURN)" $(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target \
+	  test-spark test-others
 
 ARCHIVE := build/spark.jsa
 $(ARCHIVE): $(STAMP)
@@ -61,7 +64,7 @@ test-others: setup
 durations: setup ## all tests, and how long each takes, by which `make quick` chooses
 	rm -rf build/durations
 	LANCEWOOD_DURATIONS=$(CURDIR)/build/durations PYTEST_ADDOPTS="-p tests.quick.measure" \
-	  $(MAKE) --no-print-directory test
+	  $(MAKE) --no-print-directory test TURN=
 	$(BIN)/python -m tests.quick.durations build/durations
 
 # Both doors and streams on the oldest Spark 4, too.

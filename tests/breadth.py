@@ -1,9 +1,12 @@
-"""How much of a broad test runs every day: a slice of its cases, or all in ``make campaigns``."""
+"""How much of a broad test runs every day: a slice of its cases, or all in ``make campaigns``; and
+which tests take turns from commit to commit."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -15,6 +18,21 @@ it: grids have thousands of cases, and values that take long to compare."""
 EVERY_CASE = os.environ.get("LANCEWOOD_EVERY_CASE") == "1"
 SLICED = "sliced(parts, at=0): one of so many parts of the cases; all with LANCEWOOD_EVERY_CASE=1"
 CAMPAIGN = "campaign: long, and shown by a shorter test every day; runs with LANCEWOOD_EVERY_CASE=1"
+TURN = os.environ.get("LANCEWOOD_TURN", "")
+"""The hash of a commit, by which ``make test`` chooses a half of the tests that take turns; without
+it all of them run."""
+_HERE = Path(__file__).parent
+_IN_TURNS = (_HERE / "spark", _HERE / "interop")
+"""Folders of which ``make test`` takes a half of each file: it costs most, and ``tests/unit`` asks
+nearly the same of each room."""
+_ALWAYS = (
+    *(_HERE / "spark" / each for each in ("clusters", "test_columnar.py", "test_secrets.py")),
+    *(_HERE / "spark" / "pipeline" / each for each in ("test_crash.py", "test_cluster.py")),
+    _HERE / "interop" / "test_git_killed_processes.py",
+    _HERE / "interop" / "test_manifest_stores.py",
+    _HERE / "interop" / "test_together.py",
+)
+"""What kills processes or lets several write at once, and what keeps secrets."""
 
 
 def daily(some: int, of: int) -> int:
@@ -63,3 +81,32 @@ def _ids(value: object, names: int) -> tuple[int, ...]:
     if isinstance(value, _Param):
         return tuple(map(id, value.values))
     return (id(value),) if names == 1 else tuple(map(id, cast("Iterable[object]", value)))
+
+
+def not_their_turn(items: Sequence[pytest.Item], turn: str = TURN) -> set[pytest.Item]:
+    """The tests whose turn another commit is: of a file every other one, with all of its cases.
+
+    One and the same commit has the same tests each time. A file with a single test runs always.
+    """
+    if not turn or EVERY_CASE:
+        return set()
+    tests = defaultdict[Path, dict[str, int]](dict)
+    for each in items:
+        if takes_turns(each.path):
+            tests[each.path].setdefault(_name(each), len(tests[each.path]))
+    half = int(turn[:8], 16) % 2
+    return {
+        each
+        for each in items
+        if len(tests.get(each.path, ())) > 1 and tests[each.path][_name(each)] % 2 != half
+    }
+
+
+def takes_turns(path: Path) -> bool:
+    """Whether the tests of a file do, if there are several."""
+    above = {path, *path.parents}
+    return not above.isdisjoint(_IN_TURNS) and above.isdisjoint(_ALWAYS)
+
+
+def _name(item: pytest.Item) -> str:
+    return item.nodeid.partition("[")[0]

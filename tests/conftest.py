@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from tests.breadth import CAMPAIGN, SLICED, daily, is_of_the_day
+from tests.breadth import CAMPAIGN, SLICED, daily, is_of_the_day, not_their_turn
 from tests.postgresql import postgresql
 from tests.s3 import new_bucket, running_server
 
@@ -52,12 +52,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    chosen, left = list[pytest.Item](), list[pytest.Item]()
-    for each in items:
-        (chosen if is_of_the_day(each) else left).append(each)
-    if left:
-        config.hook.pytest_deselected(items=left)
-        items[:] = chosen
+    of_the_day = [each for each in items if is_of_the_day(each)]
+    chosen = {*of_the_day} - not_their_turn(of_the_day)
+    if len(chosen) < len(items):
+        config.hook.pytest_deselected(items=[each for each in items if each not in chosen])
+        items[:] = [each for each in items if each in chosen]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +32,7 @@ def test_clusters_come_first_and_then_files_of_a_session_on_threads_the_longest_
     done = subprocess.run(
         [sys.executable, "-c", GROUPS, *(f"tests/spark/{name}.py" for name in names)],
         cwd=ROOT,
+        env={**os.environ, "LANCEWOOD_TURN": ""},
         capture_output=True,
         text=True,
         check=True,

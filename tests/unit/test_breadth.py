@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests import breadth
 
@@ -95,3 +97,51 @@ def test_a_module_is_sliced_but_for_tests_without_cases_and_other_marks(
     pytester: pytest.Pytester,
 ) -> None:
     assert sorted(of_the_day(pytester, MARKED_WHOLE)) == [[""], ["b"], ["c"], ["d"]]
+
+
+IN_TURNS = """
+import pytest
+
+@pytest.mark.parametrize("one", ["a", "b"])
+def test_first(one):
+    pass
+
+def test_second():
+    pass
+
+def test_third():
+    pass
+"""
+
+
+def names(items: list[pytest.Item], turn: str) -> list[str]:
+    """The tests that run at a commit."""
+    others = breadth.not_their_turn(items, turn)
+    return [each.name for each in items if each not in others]
+
+
+def test_tests_of_a_file_take_turns_by_commit_with_all_of_their_cases(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = pytester.getitems(IN_TURNS)
+    assert len(names(items, "f" * 64)) == 4, "only those of some folders do"
+    monkeypatch.setattr(breadth, "_IN_TURNS", (pytester.path,))
+    assert names(items, "0" * 64) == ["test_first[a]", "test_first[b]", "test_third"]
+    assert names(items, "f" * 64) == ["test_second"]
+    assert names(items, "") == [each.name for each in items]
+    assert names(items[:2], "f" * 64) == ["test_first[a]", "test_first[b]"], "it is the only one"
+    monkeypatch.setattr(breadth, "EVERY_CASE", True)
+    assert len(names(items, "f" * 64)) == 4
+
+
+def test_what_kills_processes_takes_no_turns() -> None:
+    here = Path(breadth.__file__).parent
+    assert breadth.takes_turns(here / "spark" / "pipeline" / "test_stream.py")
+    assert breadth.takes_turns(here / "interop" / "test_types.py")
+    for each in (
+        "spark/clusters/test_killed_reads.py",
+        "unit/store/test_disk.py",
+        "spark/pipeline/test_crash.py",
+    ):
+        assert not breadth.takes_turns(here / each)
+    assert all(each.exists() for each in (*breadth._IN_TURNS, *breadth._ALWAYS))
