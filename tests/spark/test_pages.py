@@ -41,19 +41,29 @@ for page in map(Path, sys.argv[1:]):
 """Each begins in an empty directory, always the same one, which is also that of Java."""
 
 
-COMPILED = [each for each in WITH_SPARK if each.name in ("README.md", "spark.md", "sql.md")]
+COMPILED = ("README.md", "spark.md", "sql.md")
 """On these Spark compiles its plans as it does for a user, and one of them shows such a plan."""
-INTERPRETED = [each for each in WITH_SPARK if each not in COMPILED]
+LONG = ("from-delta.md", "scheduling.md")
+"""What is on these is nearly all on other pages, too; they are for campaigns."""
+OTHERS = tuple(each.name for each in WITH_SPARK if each.name not in (*COMPILED, *LONG))
 
 
-@pytest.mark.parametrize("is_compiled", [False, True], ids=["interpreted", "compiled"])
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(OTHERS, id="interpreted"),
+        pytest.param(COMPILED, id="compiled"),
+        pytest.param(LONG, id="long", marks=pytest.mark.campaign),
+    ],
+)
 def test_the_snippets_of_the_pages_with_spark_print_what_they_say(
-    tmp_path: Path, is_compiled: bool
+    tmp_path: Path, names: tuple[str, ...]
 ) -> None:
+    pages = [each for each in WITH_SPARK if each.name in names]
     done = subprocess.run(
-        [sys.executable, "-c", RUN_PAGES, *map(str, COMPILED if is_compiled else INTERPRETED)],
+        [sys.executable, "-c", RUN_PAGES, *map(str, pages)],
         cwd=tmp_path,
-        env=of_a_quick_shell(is_compiled=is_compiled),
+        env=of_a_quick_shell(is_compiled=names == COMPILED),
         capture_output=True,
         text=True,
         timeout=840,
