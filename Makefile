@@ -33,7 +33,7 @@ BASE ?=
 quick: setup ## the tests that your change can affect, for five minutes at most; BASE=main~3 looks further back
 	$(BIN)/python -m tests.quick --base "$(BASE)"
 
-# Of the tests of Spark and with pylance a half runs, which goes by the commit; TURN= is all of them.
+# Of Spark, interop, laws and histories a half runs, which goes by the commit; TURN= is all of them.
 TURN ?= $(shell git rev-parse HEAD 2> /dev/null)
 test: setup ## all tests, those of Spark beside the others
 	LANCEWOOD_TURN="$(TURN)" $(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target \

@@ -126,10 +126,11 @@ def test_tests_of_a_file_take_turns_by_commit_with_all_of_their_cases(
     items = pytester.getitems(IN_TURNS)
     assert len(names(items, "f" * 64)) == 4, "only those of some folders do"
     monkeypatch.setattr(breadth, "_IN_TURNS", (pytester.path,))
-    assert names(items, "0" * 64) == ["test_first[a]", "test_first[b]", "test_third"]
-    assert names(items, "f" * 64) == ["test_second"]
+    halves = [names(items, "0" * 64), names(items, "f" * 64)]
+    assert sorted(halves) == [["test_first[a]", "test_first[b]", "test_third"], ["test_second"]]
     assert names(items, "") == [each.name for each in items]
-    assert names(items[:2], "f" * 64) == ["test_first[a]", "test_first[b]"], "it is the only one"
+    for turn in ("0" * 64, "f" * 64):
+        assert names(items[:2], turn) == ["test_first[a]", "test_first[b]"], "it is the only one"
     monkeypatch.setattr(breadth, "EVERY_CASE", True)
     assert len(names(items, "f" * 64)) == 4
 
