@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from lancewood.catalog.files import walk_entries
-from lancewood.catalog.names import broken_rule, shown
+from lancewood.catalog.names import broken_rule, shown, tag_ref
 from lancewood.errors import (
     AlreadyExistsError,
     FormatError,
@@ -34,7 +34,6 @@ from lancewood.git.revisions import resolve
 from lancewood.git.syncing import sync_paths
 from lancewood.git.values import LAST_OF_CALENDAR, Hash, Signature
 from lancewood.items.outcome import ItemDone, ItemOutcome, run_of
-from lancewood.repo import tag_ref
 from lancewood.store.base import is_in_the_making
 from lancewood.store.disk import DiskStore
 from lancewood.store.locate import open_store

@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias
 from uuid import uuid4
 
 from lancewood.catalog.files import put_beside, put_files, split_directory
-from lancewood.catalog.names import checked_paths
+from lancewood.catalog.names import ID, SECTION, branch_ref, checked_paths
 from lancewood.catalog.tables import TableTree
 from lancewood.errors import (
     AlreadyExistsError,
@@ -37,7 +37,7 @@ from lancewood.git.values import Hash, Signature, checked_hash, encode_commit, e
 from lancewood.items.folder import ItemFolder, checked_item
 from lancewood.items.outcome import ItemDone, ItemOutcome, check_claims_none, made_by, with_run
 from lancewood.model.refs import MAIN
-from lancewood.repo import ID, SECTION, RepoContext, branch_ref, checked_message, swap
+from lancewood.repo import RepoContext, checked_message, swap
 from lancewood.store.disk_root import fsync_by_default
 
 _KINDS = {b"commit": 1, b"tree": 2, b"blob": 3, b"tag": 4}

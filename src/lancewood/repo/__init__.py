@@ -1,6 +1,6 @@
 """The repository: a git history over many tables.
 
-Begin at ``repository``, then ``committing.transaction``: stage, swap, land. Words that recur:
+Begin at ``repository``, then ``commit.transaction``: stage, swap, land. Words that recur:
 
     pin         what a commit says about one table: which state of it, on which branch of it
     branch      of the repository: a ref. Each table written on it has a branch of the same name
@@ -24,8 +24,6 @@ from lancewood.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from lancewood.catalog.names import (
-        ID,
-        SECTION,
         branch_ref,
         checked_table,
         own_table,
@@ -37,12 +35,10 @@ if TYPE_CHECKING:
     from lancewood.format.json_object import decode_object
     from lancewood.git.history import graph_lines
     from lancewood.git.names import (
-        HEAD,
         HEADS,
         TAGS,
         RepositoryRoot,
         below,
-        checked_branch,
         checked_ref,
         checked_tag,
         is_uri,
@@ -70,15 +66,11 @@ if TYPE_CHECKING:
     from lancewood.store.disk_root import refuse_links
 
 _NAMES = {
-    "lancewood.catalog.names": (
-        "ID SECTION branch_ref checked_table own_table own_table_uri pin_file tag_ref"
-    ),
+    "lancewood.catalog.names": "branch_ref checked_table own_table own_table_uri pin_file tag_ref",
     "lancewood.catalog.pin": "Pin encode_pin",
     "lancewood.format.json_object": "decode_object",
     "lancewood.git.values": "Hash Signature ZERO",
-    "lancewood.git.names": (
-        "HEAD HEADS RepositoryRoot TAGS below checked_branch checked_ref checked_tag is_uri"
-    ),
+    "lancewood.git.names": ("HEADS RepositoryRoot TAGS below checked_ref checked_tag is_uri"),
     "lancewood.git.objects": "Commit",
     "lancewood.git.ref_store": "LogEntry",
     "lancewood.git.refs": "Head",
@@ -103,11 +95,8 @@ _NAMES = {
 }
 
 __all__ = [
-    "HEAD",
     "HEADS",
-    "ID",
     "MAIN",
-    "SECTION",
     "TAGS",
     "ZERO",
     "Branches",
@@ -144,7 +133,6 @@ __all__ = [
     "branch_ref",
     "check_nothing_beside",
     "checked_author",
-    "checked_branch",
     "checked_message",
     "checked_ref",
     "checked_table",

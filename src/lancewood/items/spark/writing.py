@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from lancewood.catalog.names import checked_path
+from lancewood.catalog.names import branch_ref, checked_path, tag_ref
 from lancewood.engine.base import check_choice, check_number
 from lancewood.errors import InvalidInputError, LancewoodError
 from lancewood.git.names import HEAD
@@ -41,7 +41,7 @@ from lancewood.items.spark.running import (
     told_outcome,
 )
 from lancewood.items.writing import FileRow, ItemWriter, Mode, Snapshots, item_files
-from lancewood.repo import author_here, branch_ref, checked_message, tag_ref
+from lancewood.repo import author_here, checked_message
 from lancewood.spark.runner import last_attempt
 from lancewood.spark.tasks import check_running, slots
 from lancewood.store.disk_root import fsync_by_default

@@ -39,7 +39,7 @@ from lancewood.jobs.upkeep.cleanup import CleanupReport, clean_up
 from lancewood.jobs.upkeep.retention import Retention
 from lancewood.model.ids import Version
 from lancewood.model.lines import Landing
-from lancewood.model.refs import MAIN, BranchName
+from lancewood.model.refs import MAIN, Branch, BranchName
 from lancewood.repo.context import RepoContext
 from lancewood.repo.gc.needed import (
     Candidate,
@@ -51,6 +51,7 @@ from lancewood.repo.gc.needed import (
     TableBranch,
     find_orphans,
     is_staged_only,
+    noted,
     remove_orphans,
     unneeded_transactions,
 )
@@ -76,20 +77,13 @@ def catch_up_all(context: RepoContext, *, dry_run: bool) -> CaughtUp:
     pins = set[tuple[str, Hash | None]]()
     trees = set[Hash]()
     for branch, tip in _branches(context):
-        try:
+        names = list[str]()
+        with noted(found.failed, f"branch {branch}"):
             names = _to_look_at(context, tip, trees, pins)
-        except LancewoodError as error:
-            found.failed.append(Stays(f"branch {branch}", error.message))
-            continue
-        try:
             _finish_moves(context, branch, tip, found, dry_run=dry_run)
-        except LancewoodError as error:
-            found.failed.append(Stays(f"branch {branch}", error.message))
         for name in names:
-            try:
+            with noted(found.failed, f"table {name} on branch {branch}"):
                 _land(context, branch, tip, name, found, dry_run=dry_run)
-            except LancewoodError as error:
-                found.failed.append(Stays(f"table {name} on branch {branch}", error.message))
     return found
 
 
@@ -271,12 +265,11 @@ class _Collection:
     def _idle_branches(self, table: Candidate) -> list[BranchName]:
         """Branches of a table that the repository made, and neither has nor pins; and those whose
         deletion was interrupted."""
-        try:
-            records = load_refs(table.main.store).branches
-            found = self._half_deleted(table, {each.name for each in records})
-        except LancewoodError as error:
-            self.stays.append(Stays(f"branches of table {table.name}", error.message))
-            return []
+        records, found = tuple[Branch, ...](), list[BranchName]()
+        with noted(self.stays, f"branches of table {table.name}"):
+            there = load_refs(table.main.store).branches
+            found = self._half_deleted(table, {each.name for each in there})
+            records = there
         for each in records:
             if not is_ours(self.context, each) or self._why_needed(table, each.name) is not None:
                 continue
@@ -315,7 +308,7 @@ class _Collection:
         """What is not needed in each root of a table."""
         if table.head is None and not self.needs.has(table.uri):
             return  # a location without a table, removed or kept as a whole
-        try:
+        with noted(self.stays, f"states of table {table.name}"):
             refs = load_refs(table.main.store)
             for branch in (None, *(each.name for each in refs.branches)):
                 store = branch_location(table.main, branch).store
@@ -328,8 +321,6 @@ class _Collection:
                 self.stays += [Stays("a detached version", each) for each in found.unreadable]
                 if found.orphans:
                     yield _Root(table, branch, store, found.orphans)
-        except LancewoodError as error:
-            self.stays.append(Stays(f"states of table {table.name}", error.message))
 
     def _is_needed(
         self,
@@ -399,7 +390,7 @@ class _Collection:
         for table in found:
             if table.head is None:
                 continue
-            try:
+            with noted(self.stays, f"files of table {table.name}"):
                 branches = [each.name for each in load_refs(table.main.store).branches]
                 for branch in (None, *branches):
                     head = load_snapshot(branch_location(table.main, branch))
@@ -407,8 +398,6 @@ class _Collection:
                         head, self.retention, self.runner, dry_run=self.dry_run, now=self.now
                     )
                     yield TableBranch(table.name, str(branch or MAIN)), done
-            except LancewoodError as error:
-                self.stays.append(Stays(f"files of table {table.name}", error.message))
 
 
 def _in_place(table: Candidate, store: Store) -> Callable[[Landing], bool]:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -204,6 +205,15 @@ class Stays:
     why: str
 
 
+@contextmanager
+def noted(stays: list[Stays], what: str) -> Iterator[None]:
+    """Note that something stays, whatever error keeps it from being judged or removed."""
+    try:
+        yield
+    except LancewoodError as error:
+        stays.append(Stays(what, error.message))
+
+
 @dataclass(frozen=True, slots=True)
 class GcReport:
     """What was removed, or with ``dry_run`` what would be."""
@@ -273,12 +283,9 @@ class Candidates:
         for uri, known in sorted(needs.tables.items()):
             if known.pin is not None and not known.pin.is_own:
                 stores = TableStores(self.context.storage_options, self.context.fsync)
-                try:
+                with noted(self.stays, f"everything of table {known.name}"):
                     location = main_location_of(known.pin, self.context.root, stores)
-                except LancewoodError as error:
-                    self.stays.append(Stays(f"everything of table {known.name}", error.message))
-                    continue
-                yield from self._candidate(needs, known.name, uri, location)
+                    yield from self._candidate(needs, known.name, uri, location)
 
     def _below(self) -> list[str]:
         """The directories of tables; on a disk, links to directories too."""
@@ -295,7 +302,7 @@ class Candidates:
     def _candidate(
         self, needs: CommitNeeds, name: str, uri: str, location: Location
     ) -> Iterator[Candidate]:
-        try:
+        with noted(self.stays, f"everything of table {name}"):
             head = load_snapshot(location) if is_table(location.store) else None
             if head is not None:
                 members = repositories_of(head)
@@ -303,8 +310,6 @@ class Candidates:
                 if own_table(uri) is None and not self._join(needs, name, uri, head, members):
                     return
             yield Candidate(name, uri, location, head)
-        except LancewoodError as error:
-            self.stays.append(Stays(f"everything of table {name}", error.message))
 
     def _join(
         self, needs: CommitNeeds, name: str, uri: str, head: Snapshot, members: Iterable[Membership]
