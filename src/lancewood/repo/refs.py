@@ -53,18 +53,25 @@ class NamedCommits(ByName[Hash]):
 
     _kind: str
     """What has the names: a branch, a tag."""
+    _prefix: str
+    """How their refs begin."""
 
     def __init__(self, context: RepoContext) -> None:
         self._context = context
 
     @abstractmethod
+    def _ref(self, name: str) -> str:
+        """The full name of the ref; raises InvalidInputError for a name that cannot be one."""
+
     def list(self, prefix: str = "") -> dict[str, Hash]:
         """Every name that begins with the prefix, sorted, and its commit."""
+        found = self._context.git.refs.names(self._prefix + prefix)
+        return {ref.removeprefix(self._prefix): commit for ref, commit in found.items()}
 
-    @abstractmethod
     def find(self, name: str) -> Hash | None:
         """The commit of a name; None if there is none. Raises InvalidInputError for a name that
         cannot be one."""
+        return self._context.git.refs.read(self._ref(name))
 
     def get(self, name: str) -> Hash:
         """The commit of a name; raises NotFoundError."""
@@ -92,7 +99,10 @@ class Tags(NamedCommits):
     ``tags["v1"]`` is the commit of a tag; iterating gives the names, sorted.
     """
 
-    _kind = "tag"
+    _kind, _prefix = "tag", TAGS
+
+    def _ref(self, name: str) -> str:
+        return tag_ref(name)
 
     def list(self, prefix: str = "") -> dict[str, Hash]:
         """The tags whose names begin with the prefix, sorted, and their commits; annotated tags are
@@ -102,7 +112,7 @@ class Tags(NamedCommits):
         the tag, if its object is gone.
         """
         found = self._context.git.refs.names(TAGS + prefix)
-        peeled = {name: self._commit_of(name, found[name]) for name in sorted(found)}
+        peeled = {ref: self._commit_of(ref, at) for ref, at in found.items()}
         return {name.removeprefix(TAGS): at for name, at in peeled.items() if at is not None}
 
     def find(self, name: str) -> Hash | None:
@@ -180,16 +190,10 @@ class Tags(NamedCommits):
 class Marks(NamedCommits):
     """Commits by names of the repository's own. Made by ``Repository.marks``."""
 
-    _kind = "mark"
+    _kind, _prefix = "mark", _OURS
 
-    def find(self, name: str) -> Hash | None:
-        """The commit of a name; None if there is none."""
-        return self._context.git.refs.read(checked_ref(_OURS + name))
-
-    def list(self, prefix: str = "") -> dict[str, Hash]:
-        """Every name with the prefix, sorted, and its commit."""
-        found = self._context.git.refs.names(_OURS + prefix)
-        return {name.removeprefix(_OURS): found[name] for name in sorted(found)}
+    def _ref(self, name: str) -> str:
+        return checked_ref(_OURS + name)
 
     def set(self, name: str, commit: Hash, *, why: str, instead_of: Hash | None = None) -> bool:
         """Give a commit a name, moving it from ``instead_of``; False if the commit has it already.
@@ -197,7 +201,7 @@ class Marks(NamedCommits):
         Raises AlreadyExistsError if another commit has it.
         """
 
-        ref, refs = checked_ref(_OURS + name), self._context.git.refs
+        ref, refs = self._ref(name), self._context.git.refs
         if refs.move(ref, instead_of, commit, why=why, by=self._context.author()):
             return True
         found = refs.read(ref)
@@ -285,16 +289,10 @@ class Branches(NamedCommits):
     costs one small file. Tables get a branch of the same name when they are first written on it.
     """
 
-    _kind = "branch"
+    _kind, _prefix = "branch", HEADS
 
-    def list(self, prefix: str = "") -> dict[str, Hash]:
-        """The branches whose names begin with the prefix, sorted, and their commits."""
-        found = self._context.git.refs.names(HEADS + prefix)
-        return {name.removeprefix(HEADS): found[name] for name in sorted(found)}
-
-    def find(self, name: str) -> Hash | None:
-        """The commit of a branch; None if there is none."""
-        return self._context.git.refs.read(branch_ref(name))
+    def _ref(self, name: str) -> str:
+        return branch_ref(name)
 
     def create(self, name: str, at: str | None = "HEAD") -> Hash:
         """Make a branch at a revision, and return that commit; raises AlreadyExistsError.
