@@ -66,11 +66,6 @@ def unfinished_deletions(context: RepoContext) -> Iterator[str]:
         yield unquote(key.removeprefix(f"{_LEAVING_DIR}/"), errors="surrogateescape")
 
 
-def remove_deletion_note(context: RepoContext, branch: str) -> None:
-    """Remove the note: the deletion is finished."""
-    _remove_note(context, _key(_LEAVING_DIR, branch))
-
-
 def note_merges(context: RepoContext, branches: Iterable[str], merged: Hash, into: str) -> None:
     """Note that a commit with work of these branches is about to be merged."""
     for branch in branches:
@@ -81,11 +76,6 @@ def note_merges(context: RepoContext, branches: Iterable[str], merged: Hash, int
             {"commit": at, "into": name} for at, name in [*known, (merged, into)][-_MOST_MERGED:]
         ]
         _save_note(context, _key(_MERGED_DIR, branch), {"merges": merges})
-
-
-def remove_merge_note(context: RepoContext, branch: str) -> None:
-    """Remove the note of a deleted branch."""
-    _remove_note(context, _key(_MERGED_DIR, branch))
 
 
 def check_unmerged(context: RepoContext, branch: str, tip: Hash | None, name: str) -> None:
@@ -206,10 +196,13 @@ def remove_move_note(context: RepoContext, note: MoveNote) -> None:
     _remove_note(context, note.key)
 
 
-def remove_move_notes(context: RepoContext, branch: str) -> None:
-    """Remove all notes of moves of a deleted branch."""
+def remove_branch_notes(context: RepoContext, branch: str) -> None:
+    """Remove all notes of a branch whose deletion is finished; last the one that says that it has
+    begun."""
+    _remove_note(context, _key(_MERGED_DIR, branch))
     for key in _note_keys(context, _key(_RESETS_DIR, branch)):
         _remove_note(context, key)
+    _remove_note(context, _key(_LEAVING_DIR, branch))
 
 
 def is_abandoned(context: RepoContext, note: MoveNote) -> bool:

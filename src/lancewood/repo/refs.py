@@ -387,12 +387,7 @@ def finish_deletion(context: RepoContext, branch: str) -> bool:
     If a table cannot be read that error is raised, and the note stays, so it can be run again.
     """
     from lancewood.repo.decisions import forget_branch
-    from lancewood.repo.notes import (
-        noted_deletion,
-        remove_deletion_note,
-        remove_merge_note,
-        remove_move_notes,
-    )
+    from lancewood.repo.notes import noted_deletion, remove_branch_notes
 
     tip = noted_deletion(context, branch)
     if tip is None:
@@ -402,9 +397,7 @@ def finish_deletion(context: RepoContext, branch: str) -> bool:
     forget_branch(context, branch, by=context.author())
     with suppress(NotFoundError):  # the commit is gone, and its tables are unknown
         _Deletion(context, branch, wanted, tip).run()
-    remove_merge_note(context, branch)
-    remove_move_notes(context, branch)
-    remove_deletion_note(context, branch)
+    remove_branch_notes(context, branch)
     return True
 
 
