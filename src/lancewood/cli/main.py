@@ -30,10 +30,15 @@ from lancewood.cli.failing import (
 )
 from lancewood.cli.groups import (
     KNOWN_AS,
+    REPOSITORY,
     STARTED_AT,
     VERBS,
-    CommandEntry,
+    ItemsGroup,
     LazyGroup,
+    RepoGroup,
+    RunsGroup,
+    Section,
+    SparkGroup,
     TableGroup,
     new_app,
 )
@@ -54,24 +59,18 @@ def _epilog() -> str:
 class RootGroup(LazyGroup):
     """All of ``lw``. Errors are reported here, once, for every command."""
 
-    entries: ClassVar[dict[str, CommandEntry]] = {
-        **VERBS,
-        "run": CommandEntry(
-            "commands.pipeline:run_command", "Run a pipeline: load, check, publish."
-        ),
-        "runs": CommandEntry("groups:runs_group", "Look after the runs of pipelines."),
-        "sql": CommandEntry(
-            "commands.sql:sql_command", "Ask and change tables with SQL, at any revision."
-        ),
-        "table": CommandEntry("groups:table_group", "Make, fill, read and look after a table."),
-        "items": CommandEntry(
-            "groups:items_group", "Look at, and tag, all small repositories below a folder."
-        ),
-        "repo": CommandEntry("groups:repo_group", "Make a repository of something else."),
-        "spark": CommandEntry("groups:spark_group", "Look after what Spark needs."),
-        "doctor": CommandEntry(
-            "commands.checking:doctor_command", "Check a place and the table in it."
-        ),
+    sections: ClassVar[dict[str, Section]] = {
+        **REPOSITORY,
+        "Tables, SQL and pipelines": {
+            "run": ("pipeline", "Run a pipeline: load, check, publish."),
+            "runs": RunsGroup,
+            "sql": ("sql", "Ask and change tables with SQL, at any revision."),
+            "table": TableGroup,
+            "items": ItemsGroup,
+            "repo": RepoGroup,
+            "spark": SparkGroup,
+            "doctor": ("checking", "Check a place and the table in it."),
+        },
     }
     known_as: ClassVar[dict[str, str]] = {
         **{name: f"table {name}" for name in TableGroup.entries},

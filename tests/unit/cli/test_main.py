@@ -61,6 +61,17 @@ def test_help_names_every_command_and_exit_code(lw_ok: Lw) -> None:
     assert all(each.summary in listed for each in TableGroup.entries.values())
 
 
+def test_help_lists_commands_by_what_they_are_for(lw_ok: Lw) -> None:
+    text = lw_ok("--help").out
+    assert "\nBranch, merge and undo:\n  branch       List, make or delete branches.\n" in text
+    titles = ("Begin a repository", "Record", "Look", "Branch", "Keep", "Tables, SQL")
+    starts = [text.index(f"\n{title}") for title in titles]
+    assert starts == sorted(starts)
+    assert "\nCommands:" not in text
+    listed = lw_ok("table", "--help").out
+    assert "\nChange rows and columns:\n  delete           Delete rows.\n" in listed
+
+
 @pytest.mark.parametrize("name", ON_TABLES)
 def test_every_command_on_a_table_speaks_json_and_takes_storage_options(
     lw_ok: Lw, name: str

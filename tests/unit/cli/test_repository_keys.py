@@ -14,6 +14,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.cli.groups import VERBS, load_command
+from lancewood.cli.main import RootGroup
 
 Lw = Callable[..., Any]
 ROWS = pa.table({"id": [1, 2, 3]})
@@ -61,7 +62,7 @@ def test_help_tells_the_keys_of_the_json(
         lance.write_dataset(ROWS, "tables/labels.lance")
     if name == "commit":
         lance.write_dataset(ROWS, "tables/photos.lance", mode="append")
-    words = " ".join(load_command(name, VERBS[name].function).help.split())
+    words = " ".join(load_command(name, RootGroup.entries[name].function).help.split())
     promise = PROMISE.search(words)
     assert promise is not None, words
     out = lw_ok(name, *ARGUMENTS.get(name, []), "--json").out

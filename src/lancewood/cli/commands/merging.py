@@ -477,7 +477,7 @@ IntoBranch: TypeAlias = Annotated[
 ]
 
 
-def merge_branch_command(
+def table_merge_branch_command(
     uri: options.Uri,
     name: WorkOn,
     into: IntoBranch = None,
@@ -558,7 +558,7 @@ def table_conflicts_command(
     asked.end([count])
 
 
-def publish_command(
+def table_publish_command(
     uri: options.Uri,
     name: Annotated[
         str | None,

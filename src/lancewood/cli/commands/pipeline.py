@@ -322,7 +322,7 @@ _TARGET = (
 _CHECK = ("name", "kind", "table", "asked", "found", "failing_rows", "kept_at")
 
 
-def list_runs_command(
+def runs_list_command(
     pipeline: OfPipeline = None,
     limit: Annotated[
         int | None, typer.Option("--max-count", "-n", metavar="N", min=0, help="At most N runs.")
@@ -356,7 +356,7 @@ def _cells(each: KnownRun) -> tuple[Any, ...]:
     return each.run, each.pipeline, each.state, moment(each.when), at
 
 
-def show_run_command(
+def runs_show_command(
     run: Annotated[str, typer.Argument(metavar="RUN", help="The id of the run.")],
     pipeline: OfPipeline = None,
     *,
@@ -425,7 +425,7 @@ def _under(name: str, lines: list[str]) -> list[tuple[str, str]]:
     return [(name if number == 0 else "", each) for number, each in enumerate(lines)]
 
 
-def clean_runs_command(
+def runs_clean_command(
     older_than: Annotated[
         str,
         typer.Option(

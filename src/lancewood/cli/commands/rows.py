@@ -197,7 +197,7 @@ class Mode(StrEnum):
     OVERWRITE = "overwrite"
 
 
-def import_files_command(
+def import_command(
     uri: options.Uri,
     paths: Files,
     mode: Annotated[

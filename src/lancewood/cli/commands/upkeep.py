@@ -248,7 +248,7 @@ SomeIndex: TypeAlias = Annotated[
 ]
 
 
-def create_index_command(
+def index_create_command(
     uri: options.Uri,
     column: Annotated[
         str, typer.Argument(metavar="COLUMN", help="The column, dotted inside of a struct.")
@@ -330,7 +330,7 @@ def _value(text: str) -> Any:
     return text if isinstance(found, str | dict) else found
 
 
-def list_indices_command(uri: options.UriOrName, *, read: Reading) -> None:
+def index_list_command(uri: options.UriOrName, *, read: Reading) -> None:
     """List indices: column, kind, size, and how many rows each covers.
 
     Rows that an index does not cover are scanned; extend covers them. A size or a number of rows
@@ -356,7 +356,7 @@ def _index_line(index: lw.IndexInfo) -> tuple[Any, ...]:
     return index.name, index.column or "", kind, *sizes, moment(index.created)
 
 
-def extend_index_command(
+def index_extend_command(
     uri: options.Uri, name: SomeIndex = None, *, write: PlannedWriting
 ) -> None:
     """Cover what an index, or every index, does not cover yet.
@@ -372,7 +372,7 @@ def extend_index_command(
     _tell(write, after, ("extend", "extended"))
 
 
-def optimize_index_command(
+def index_optimize_command(
     uri: options.Uri, name: SomeIndex = None, *, write: PlannedWriting
 ) -> None:
     """Cover everything, and leave one segment of each index.
@@ -388,7 +388,7 @@ def optimize_index_command(
     _tell(write, after, ("optimize", "optimized"))
 
 
-def drop_index_command(uri: options.Uri, name: IndexName, *, write: PlannedWriting) -> None:
+def index_drop_command(uri: options.Uri, name: IndexName, *, write: PlannedWriting) -> None:
     """Remove an index.
 
     Its files stay for older versions until cleanup.
