@@ -23,10 +23,10 @@ from lancewood.cli.failing import as_typed
 from lancewood.cli.file_options import DifferingRows
 from lancewood.cli.options import OptionSet
 from lancewood.cli.output import Output, Shortened, cell, counted, note
-from lancewood.cli.showing import Shown
+from lancewood.cli.showing import Shown, write_rows
 from lancewood.errors import InvalidInputError, MergeConflictError
 from lancewood.files.formats import FileFormat, require_format
-from lancewood.files.sinks import STDOUT, check_target, writing
+from lancewood.files.sinks import STDOUT, check_target
 from lancewood.files.sources import ImportOptions, SourceFiles
 from lancewood.files.text_forms import from_read
 from lancewood.table import Conflicts, stale_note
@@ -314,11 +314,14 @@ class ShownConflicts(Shown):
             shown = _flat(pa.RecordBatch.from_pylist([], reader.schema)).schema
             schema = shown if is_flat else reader.schema
             schema = schema.insert(min(1, len(schema)), _TAKE)
-            with writing(path, kind, schema, force=force, safe=safe) as sink:
+
+            def to_fill_in() -> Iterator[pa.RecordBatch]:
                 for batch in self._cut(reader):
                     empty = pa.nulls(batch.num_rows, _TAKE.type)
                     first, *others = _flat(batch).columns if is_flat else batch.columns
-                    sink.write(pa.RecordBatch.from_arrays([first, empty, *others], schema=schema))
+                    yield pa.RecordBatch.from_arrays([first, empty, *others], schema=schema)
+
+            write_rows(path, kind, schema, to_fill_in(), force=force, safe=safe)
         return self._seen
 
 

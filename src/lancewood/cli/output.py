@@ -27,7 +27,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, NamedTuple, TextIO, TypeVar, cast
 
-from lancewood.files.json_text import json_text
+from lancewood.files.json_text import json_text, json_text_with_nan
 
 T = TypeVar("T")
 NULL = "null"
@@ -185,7 +185,7 @@ def cell(value: Any, *, short: bool) -> str:
         return f"{value:.6g}" if short else repr(value)
     if isinstance(value, list | tuple) and short:
         return _short_list(value)
-    text = value if isinstance(value, str) else json_text(_with_short_leaves(value, short))
+    text = value if isinstance(value, str) else json_text_with_nan(_with_short_leaves(value, short))
     text = one_line(text)
     if not short or isinstance(value, Shortened) or width(text) <= _CELL:
         return text

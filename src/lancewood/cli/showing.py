@@ -16,7 +16,7 @@ from lancewood.cli import options
 from lancewood.cli.file_options import DifferingRows, ShownRows
 from lancewood.cli.output import MOST_COUNTED, Output, Shortened, cell, counted, note, padded, width
 from lancewood.files.formats import FileFormat
-from lancewood.files.sinks import STDOUT, writing
+from lancewood.files.sinks import STDOUT, JsonLines, writing
 from lancewood.files.text_forms import plain_batch
 from lancewood.table import Blame
 
@@ -181,9 +181,7 @@ class ShownDiff(Shown):
         """Write rows or cells in a file's format to stdout."""
 
         found = self._found.cells() if cells else self._found
-        with writing(STDOUT, kind, found.arrow_schema, force=False, safe=safe) as sink:
-            for batch in self._cut(found.to_batches()):
-                sink.write(batch)
+        write_rows(STDOUT, kind, found.arrow_schema, self._cut(found.to_batches()), safe=safe)
 
     def _lines_of(self, found: Diff | DiffCells) -> None:
         self._json_lines(found.arrow_schema.names, self._plain(found.to_batches()))
@@ -288,11 +286,8 @@ class BlameOptions(ShownRows):
         if not _shown(found.arrow_schema):
             found = ask(**asked, show=_plain_columns(schema))
         if self.format is not None:
-            with writing(
-                STDOUT, self.format, found.arrow_schema, force=False, safe=self.safe
-            ) as sink:
-                for batch in self._cut(found.to_batches()):
-                    sink.write(batch)
+            rows = self._cut(found.to_batches())
+            write_rows(STDOUT, self.format, found.arrow_schema, rows, safe=self.safe)
         elif output.as_json:
             names = found.arrow_schema.names
             output.rows(names, (tuple(row.values()) for row in self._rows(found)))
@@ -451,6 +446,27 @@ class DiffOptions(DifferingRows):
         else:
             shown.rows()
         return shown
+
+
+def write_rows(
+    file: str,
+    kind: FileFormat,
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    force: bool = False,
+    safe: bool = False,
+) -> None:
+    """Write rows to a file or to stdout; a note counts those with a number that JSON cannot hold."""
+    with writing(file, kind, schema, force=force, safe=safe) as sink:
+        for batch in batches:
+            sink.write(batch)
+    lost = sink.rows_not_finite if isinstance(sink, JsonLines) else 0
+    if lost:
+        note(
+            f"{counted(lost, 'row')} with a number that is not finite (NaN, Infinity): it is null "
+            "in JSON, which has no word for it; CSV, Parquet and Arrow keep it"
+        )
 
 
 class ReadableRows(Protocol):

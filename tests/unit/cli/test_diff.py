@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -157,3 +158,23 @@ def test_two_tables_are_compared_by_key(lw_ok: Lw, uri: str, tmp_path: Path) -> 
     done = lw_ok("table", "diff", uri, other, "--on", "id")
     assert done.out.splitlines() == ["   id  name  size  more", "-   1  a       10  null"]
     assert done.err == "new column more: int64\n"
+
+
+def test_numbers_that_are_not_finite_are_told_from_null(lw_ok: Lw, tmp_path: Path) -> None:
+    uri = tmp_path / "t.lance"
+    values = pa.array([{"a": math.nan}, {"a": None}], pa.struct({"a": pa.float64()}))
+    table = lw.create(uri, pa.table({"id": [1, 2], "v": values, "x": [1.0, 2.0]}))
+    table.update({"x": "'nan'::DOUBLE"}, "id = 1")
+    (cell,) = lw_ok("table", "diff", uri, "1", "2", "--cells", "--json").lines
+    assert (cell["before"], cell["after"]) == ("1.0", "NaN")
+    assert "x 1.0 -> nan" not in (text := lw_ok("table", "diff", uri, "1", "2").out)
+    assert '{"a": NaN}' in text
+    told = lw_ok("table", "diff", uri, "1", "2", "--format", "json")
+    assert told.err.startswith("1 row with a number that is not finite")
+    blamed = lw_ok("table", "blame", uri, "--cells", "--json", "-w", "id = 1").lines
+    assert {each["_column"]: each["_value"] for each in blamed} == {
+        "id": "1",
+        "v": '{"a": NaN}',
+        "x": "NaN",
+    }
+    assert '{"a": NaN}' in lw_ok("table", "cat", uri).out

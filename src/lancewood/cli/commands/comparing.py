@@ -18,10 +18,10 @@ from lancewood.cli import options
 from lancewood.cli.file_options import ToStdout, check_safe
 from lancewood.cli.output import counted, paged
 from lancewood.cli.repository import REVISIONS, InRepository, Revision, change_facts, stat_lines
-from lancewood.cli.showing import BlameOptions, DiffOptions, ShownDiff, print_rows
+from lancewood.cli.showing import BlameOptions, DiffOptions, ShownDiff, print_rows, write_rows
 from lancewood.cli.tables import BranchOptions, Reading
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
-from lancewood.files.sinks import STDOUT, writing
+from lancewood.files.sinks import STDOUT
 from lancewood.table import CHANGE, Changes, diff
 
 if TYPE_CHECKING:
@@ -137,9 +137,7 @@ def changes_command(
         print_rows(shown, given.output_of_rows(full=full))
         given.note(_summary(changes))
         return
-    with writing(STDOUT, format, shown.schema, force=False, safe=safe) as sink:
-        for batch in shown.to_batches():
-            sink.write(batch)
+    write_rows(STDOUT, format, shown.schema, shown.to_batches(), safe=safe)
 
 
 class _ChangeFirst:

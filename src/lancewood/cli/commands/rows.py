@@ -6,22 +6,24 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
+import pyarrow as pa
 import typer
 
 import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.file_options import FileOptions, Files, check_safe
-from lancewood.cli.output import counted, human_size, note
+from lancewood.cli.output import counted, human_size
 from lancewood.cli.progress import progress
-from lancewood.cli.showing import print_rows
+from lancewood.cli.showing import print_rows, write_rows
 from lancewood.cli.tables import Reading, Writing, stands
 from lancewood.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.files.formats import FileFormat, require_format
-from lancewood.files.sinks import STDOUT, JsonLines, check_target, writing
+from lancewood.files.sinks import STDOUT, check_target
 from lancewood.table import version_words
 
 
@@ -319,20 +321,16 @@ def export_command(
     _check_no_blobs(scan.schema.names, table)
     total = scan.count() if where is None else None
     rows = size = 0
-    with (
-        progress("export", total=total, wanted=not read.json) as advance,
-        writing(file, chosen, scan.schema, force=force, safe=safe) as sink,
-    ):
-        for batch in scan.to_batches():
-            sink.write(batch)
-            rows, size = rows + batch.num_rows, size + batch.nbytes
-            advance(batch.num_rows, batch.nbytes)
-    lost = sink.rows_not_finite if isinstance(sink, JsonLines) else 0
-    if lost:
-        note(
-            f"{counted(lost, 'row')} with a number that is not finite (NaN, Infinity): it is null "
-            "in JSON, which has no word for it; CSV, Parquet and Arrow keep it"
-        )
+    with progress("export", total=total, wanted=not read.json) as advance:
+
+        def seen() -> Iterator[pa.RecordBatch]:
+            nonlocal rows, size
+            for batch in scan.to_batches():
+                yield batch
+                rows, size = rows + batch.num_rows, size + batch.nbytes
+                advance(batch.num_rows, batch.nbytes)
+
+        write_rows(file, chosen, scan.schema, seen(), force=force, safe=safe)
     if file != STDOUT:
         exported = f"{counted(rows, 'row')} ({human_size(size)})"
         done = f"exported {exported} of {version_words(table.version)}"

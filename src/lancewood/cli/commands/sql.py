@@ -26,10 +26,10 @@ from lancewood.cli import options
 from lancewood.cli.file_options import check_safe
 from lancewood.cli.output import note
 from lancewood.cli.repository import check_main_is_meant, find_repository, warnings_shown
-from lancewood.cli.showing import Limited, ReadableRows, print_rows
+from lancewood.cli.showing import Limited, ReadableRows, print_rows, write_rows
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
 from lancewood.files.formats import FileFormat
-from lancewood.files.sinks import STDOUT, writing
+from lancewood.files.sinks import STDOUT
 from lancewood.query.answer import Answer
 from lancewood.query.sources import Identifiers, Sources
 from lancewood.query.statements import script as in_process
@@ -139,9 +139,7 @@ def sql_command(
                 found = _for_people(found)
         rows = _taken(found, limit, as_json=given.json)
         if csv:
-            with writing(STDOUT, FileFormat.CSV, rows.schema, force=False, safe=safe) as sink:
-                for batch in rows.to_batches():
-                    sink.write(batch)
+            write_rows(STDOUT, FileFormat.CSV, rows.schema, rows.to_batches(), safe=safe)
             return
         output = given.output_of_rows(full=full)
         print_rows(rows, output)

@@ -16,7 +16,7 @@ from lancewood.engine.schema import unknown_column
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.expr import Predicate
-from lancewood.files.json_text import json_text
+from lancewood.files.json_text import json_text_with_nan
 from lancewood.files.text_forms import to_plain
 from lancewood.jobs.blame.history import History
 from lancewood.jobs.blame.lines import Following, Line, Origins
@@ -227,4 +227,6 @@ def _portions(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.Recor
 
 
 def _as_json(values: Any) -> list[str | None]:
-    return [None if each is None else json_text(each) for each in to_plain(values).to_pylist()]
+    return [
+        None if each is None else json_text_with_nan(each) for each in to_plain(values).to_pylist()
+    ]

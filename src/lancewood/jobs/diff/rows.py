@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
-from lancewood.files.json_text import json_text
+from lancewood.files.json_text import json_text_with_nan
 from lancewood.files.text_forms import to_plain
 from lancewood.jobs.counts import RowCounts
 from lancewood.jobs.diff.plan import DiffPlan, DiffRequest, is_one_table, named, plan_diff
@@ -226,4 +226,6 @@ class DiffRows:
 
 
 def _as_json(values: Any) -> list[str | None]:
-    return [None if each is None else json_text(each) for each in to_plain(values).to_pylist()]
+    return [
+        None if each is None else json_text_with_nan(each) for each in to_plain(values).to_pylist()
+    ]
