@@ -53,13 +53,15 @@ options are not repeated in messages.
 
 **Before something changes.** Most commands that change rows, columns or files take `--dry-run`: it
 does all the checking and counting, prints the same keys, and leaves version and files as they are.
-`drop`, `branch --delete`, and `delete` without `--where`, ask first; `--yes` answers. `repair` only
-proposes until `--apply` is said. What `cleanup` removes cannot be had back by `restore`.
+`drop`, `branch --delete`, and `delete` without `--where`, ask first; `--yes` answers. A table that
+branches, tags, clones or commits of a repository rest on is dropped by `--force` alone. `repair`
+only proposes until `--apply` is said. What `cleanup` removes cannot be had back by `restore`.
 
 **Values in CSV and JSON.** Bytes are base64. Dates, times, moments and decimals are text, a
 duration is a number of its unit, a map is a list of objects with `key` and `value`, a number that
-is not finite is null in JSON. In CSV what is nested is JSON, with `NaN`, `Infinity` and `-Infinity`
-for such numbers; an empty field is null and `""` is an empty text; where there is one column, an
+is not finite is null in JSON, and a note says so where a file is written. In CSV what is nested is
+JSON, with `NaN`, `Infinity` and `-Infinity` for such numbers, and so are the values that `--cells`
+shows; an empty field is null and `""` is an empty text; where there is one column, an
 empty line is a row with a null. What is exported so is imported again with the types of the table,
 or those of `--cast`. A date or time beyond the calendar has no text and is not exported. Blobs are
 shown as descriptors and not exported. A spreadsheet takes a text that begins with `=` in a CSV file

@@ -117,8 +117,8 @@ class LazyGroup(TyperGroup):
 def load_command(name: str, function: str) -> Any:
     """Import the module of a command and make the command."""
     module, _, attribute = function.partition(":")
-    found: Any = getattr(import_module(f"lancewood.cli.{module}"), attribute)
-    if isinstance(found, type):
+    found = getattr(import_module(f"lancewood.cli.{module}"), attribute)
+    if isinstance(found, type) and issubclass(found, LazyGroup):
         app = new_app(found, help=found.summary, no_args_is_help=True, add_completion=False)
         app.callback()(_no_options)
     else:

@@ -29,7 +29,16 @@ from lancewood.cli.groups import COMMAND, STARTED_AT
 from lancewood.cli.options import StoreOptions
 from lancewood.cli.output import cell, counted, note, padded, width
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
-from lancewood.repo import MAIN, NotLandedWarning, first_line, is_uri, own_root, written_by_head
+from lancewood.repo import (
+    MAIN,
+    NotLandedWarning,
+    below,
+    first_line,
+    is_uri,
+    own_root,
+    own_table_uri,
+    written_by_head,
+)
 from lancewood.repo import TableNames as RepositoryTableNames
 
 if TYPE_CHECKING:
@@ -109,6 +118,28 @@ def repository_around(uri: str, storage_options: Mapping[str, str] | None) -> lw
         return lw.Repository.open(root, storage_options=storage_options)
     except LancewoodError:  # a git repository of another kind, or nobody may look into it
         return None
+
+
+def check_no_commit_pins(uri: str, storage_options: Mapping[str, str] | None) -> None:
+    """Raise InvalidInputError if the table at this uri is one of the repository around it, and
+    commits that a branch or a tag leads to have it: without the table they cannot be read."""
+    main = uri if is_uri(uri) else str(Path(uri).resolve())
+    repo = repository_around(main, storage_options)
+    name = os.path.basename(main.rstrip("/")).removesuffix(".lance")
+    if repo is None or str(below(repo.root, own_table_uri(name))) != main:
+        return
+    tips = [*repo.branches.list().values(), *repo.tags.list().values()]
+    newest = None
+    with suppress(NotFoundError):  # no commit ever had it
+        newest = next(iter(repo.log(*tips, table=name, limit=1)), None) if tips else None
+    if newest is not None:
+        raise InvalidInputError(
+            f"{uri} is table {name!r} of the repository around it, and its commits cannot be read "
+            f"without it; the newest that changed it is {short(newest.hash)}. lw remove {name} "
+            "takes it out of a branch; --force drops it all the same",
+            table=uri,
+            commit=newest.hash,
+        )
 
 
 def check_main_is_meant(

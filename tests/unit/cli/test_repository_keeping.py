@@ -149,3 +149,19 @@ def test_cleanup_tells_what_landed_first(
             found = lw_ok("table", "cleanup", "tables/photos.lance", "--json").document
             assert found["landed"] == [3]
     assert lance.dataset("tables/photos.lance").count_rows() == 9
+
+
+def test_a_table_that_commits_need_is_dropped_by_force_alone(
+    lw_run: Lw, lw_ok: Lw, repo: lw.Repository
+) -> None:
+    refused = lw_run("table", "drop", "tables/photos.lance", "--yes")
+    assert refused.code == ExitCode.INVALID_INPUT
+    assert f"the newest that changed it is {repo.at().hash[:12]}" in refused.err
+    assert "--force" in refused.err
+    lw_ok("remove", "photos", "-m", "no more")
+    assert lw_run("table", "drop", "tables/photos.lance", "--yes").code == refused.code
+    assert lw.exists("tables/photos.lance")
+    lw_ok("table", "drop", "tables/photos.lance", "--yes", "--force")
+    assert not lw.exists("tables/photos.lance")
+    lw.create("tables/other.lance", ROWS)
+    lw_ok("table", "drop", "tables/other.lance", "--yes")

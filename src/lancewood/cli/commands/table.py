@@ -16,6 +16,7 @@ import typer
 import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import count, counted, moment, note, size
+from lancewood.cli.repository import check_no_commit_pins
 from lancewood.cli.tables import BranchOptions, Committing, Reading, Revision, TableOptions, stands
 from lancewood.files.sources import ImportOptions, SourceFiles
 from lancewood.table import MAIN, Field, StoredFile, parse_column, version_words
@@ -117,7 +118,10 @@ def drop_command(
     yes: options.Yes = False,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Even if branches, tags or clones rest on its versions."),
+        typer.Option(
+            "--force",
+            help="Even if branches, tags, clones or commits of a repository rest on its versions.",
+        ),
     ] = False,
     *,
     given: TableOptions,
@@ -130,6 +134,8 @@ def drop_command(
     """
     drop = partial(lw.drop, uri, force=force, **given.reached_by)
     would = drop(dry_run=True)
+    if not force:
+        check_no_commit_pins(would.uri, given.storage)
     about = f"{would.uri} has version {would.version} and all before it."
     if would.was_lost:
         about = f"The manifest store knows version {would.version} of {would.uri}, which is gone."
