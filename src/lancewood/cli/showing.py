@@ -457,7 +457,7 @@ def write_rows(
     force: bool = False,
     safe: bool = False,
 ) -> None:
-    """Write rows to a file or to stdout; a note counts those with a number that JSON cannot hold."""
+    """Write rows to a file or to stdout; a note counts those with numbers that JSON cannot hold."""
     with writing(file, kind, schema, force=force, safe=safe) as sink:
         for batch in batches:
             sink.write(batch)

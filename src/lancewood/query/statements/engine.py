@@ -457,7 +457,7 @@ class NewTable:
 
     schema: pa.Schema
     rows: Any
-    """Those of a query, by the engine; None for an empty table."""
+    """The rows of a query, by the engine; None for an empty table."""
     options: Mapping[str, Any]
     """``file_version`` and ``stable_row_ids``, where they are given."""
     config: Mapping[str, str]
