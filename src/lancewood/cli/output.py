@@ -455,6 +455,11 @@ def aligned(
         yield "  ".join(cells).rstrip()
 
 
+def picked(report: object, *names: str) -> dict[str, Any]:
+    """Facts of a report for programs, by the names that they have there."""
+    return {name: getattr(report, name) for name in names}
+
+
 def counted(number: int, thing: str) -> str:
     """A number of things in words.
 

@@ -7,14 +7,24 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow as pa
 import typer
 
 from lancewood.cli import options
 from lancewood.cli.file_options import DifferingRows, ShownRows
-from lancewood.cli.output import MOST_COUNTED, Output, Shortened, cell, counted, note, padded, width
+from lancewood.cli.output import (
+    MOST_COUNTED,
+    Output,
+    Shortened,
+    cell,
+    counted,
+    note,
+    padded,
+    picked,
+    width,
+)
 from lancewood.files.formats import FileFormat
 from lancewood.files.sinks import STDOUT, JsonLines, writing
 from lancewood.files.text_forms import plain_batch
@@ -25,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Limited:
-    """Record batches up to a limit of rows; without one all of them."""
+    """Record batches up to a limit of rows, read once; without a limit all of them."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch], limit: int | None) -> None:
         self._batches, self._limit = iter(batches), limit
@@ -87,10 +97,7 @@ class Shown:
             self._output.more(limited.count_rest(), title=self._title)
 
     def _plain(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
-
-        for batch in self._cut(batches):
-            columns = [each.to_pylist() for each in plain_batch(batch).columns]
-            yield from zip(*columns, strict=True)
+        return plain_rows(self._cut(batches))
 
 
 class ShownDiff(Shown):
@@ -116,10 +123,7 @@ class ShownDiff(Shown):
         self._seen += bool(stat)
         document = {
             **about,
-            "inserted": stat.inserted,
-            "updated": stat.updated,
-            "deleted": stat.deleted,
-            "unchanged": stat.unchanged,
+            **picked(stat, "inserted", "updated", "deleted", "unchanged"),
             "cells": dict(stat.cells),
             "columns": _as_facts(self._found.schema),
         }
@@ -469,21 +473,13 @@ def write_rows(
         )
 
 
-class ReadableRows(Protocol):
-    """Rows that are read on demand: a scan, or the changes of a table."""
-
-    @property
-    def schema(self) -> pa.Schema: ...
-
-    def to_batches(self) -> Iterator[pa.RecordBatch]: ...
-
-
-def print_rows(rows: ReadableRows, output: Output) -> int:
+def print_rows(names: Sequence[str], batches: Iterable[pa.RecordBatch], output: Output) -> int:
     """Print every row, and return how many there were."""
-    return output.rows(rows.schema.names, _plain_rows(rows), cut=True)
+    return output.rows(names, plain_rows(batches), cut=True)
 
 
-def _plain_rows(rows: ReadableRows) -> Iterator[tuple[Any, ...]]:
-    for batch in rows.to_batches():
+def plain_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
+    """Rows as values of JSON and bytes."""
+    for batch in batches:
         columns = [each.to_pylist() for each in plain_batch(batch).columns]
         yield from zip(*columns, strict=True)

@@ -14,7 +14,7 @@ import typer
 import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.file_options import FileOptions, Files
-from lancewood.cli.output import UNCHANGED, counted
+from lancewood.cli.output import UNCHANGED, counted, picked
 from lancewood.cli.progress import reading_rows, task_bars
 from lancewood.cli.tables import PlannedWriting, counts_of, stands, stays
 from lancewood.table import parse_column, parse_type
@@ -169,12 +169,7 @@ def merge_command(
         rows = sources.reader(reading_rows(tell, sources.total_rows))
         table = table.merge(rows, runner=runner, **chosen, **write.facts)
     counts = counts_of(table, lw.RowCounts)
-    known = {
-        "inserted": counts.inserted,
-        "updated": counts.updated,
-        "deleted": counts.deleted,
-        "unchanged": counts.unchanged,
-    }
+    known = picked(counts, "inserted", "updated", "deleted", "unchanged")
     text = ", ".join(f"{number:,} {what}" for what, number in known.items())
     text = f"{text}: {stands(table)}"
     write.answer(table, f"would be {text}; {UNCHANGED}" if write.dry_run else text, **known)

@@ -14,7 +14,7 @@ import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.failing import ExitCode, as_typed
 from lancewood.cli.options import Printing
-from lancewood.cli.output import counted, human_size
+from lancewood.cli.output import counted, human_size, picked
 from lancewood.cli.progress import task_runner
 from lancewood.cli.repository import InRepository
 from lancewood.cli.tables import Changing, Reading, TableOptions
@@ -22,6 +22,8 @@ from lancewood.errors import InvalidInputError
 from lancewood.repo import FsckReport, GcReport, TableBranch
 from lancewood.spark.doctor import Trial, examine_spark
 from lancewood.table import CheckStatus, Problem, StoreCheck, examine, version_words
+
+_PROBLEM_KEYS = ("kind", "where", "text", "fragment", "advice")
 
 
 def doctor_command(
@@ -106,10 +108,7 @@ def _tell(checks: Iterable[StoreCheck], facts: Mapping[str, str], given: Printin
         document: dict[str, Any] = {
             **facts,
             "ok": not _has_failed(seen),
-            "checks": [
-                {"name": e.name, "status": e.status.value, "figure": e.figure, "advice": e.advice}
-                for e in seen
-            ],
+            "checks": [picked(each, "name", "status", "figure", "advice") for each in seen],
         }
         given.output.document(document, "")
     else:
@@ -162,26 +161,11 @@ def verify_command(
         _summary(table.uri, report),
         deep=report.deep,
         ok=report.ok,
-        problems=[_problem_facts(each) for each in report.problems],
-        fragments=report.fragments,
-        data_files=report.data_files,
-        deletion_files=report.deletion_files,
-        indices=report.indices,
-        refs=report.refs,
+        problems=[picked(each, *_PROBLEM_KEYS) for each in report.problems],
+        **picked(report, "fragments", "data_files", "deletion_files", "indices", "refs"),
     )
     if not report.ok:
         raise typer.Exit(ExitCode.CHECK_FAILED)
-
-
-def _problem_facts(problem: Problem) -> dict[str, Any]:
-    """A problem for programs."""
-    return {
-        "kind": problem.kind.value,
-        "where": problem.where,
-        "text": problem.text,
-        "fragment": problem.fragment,
-        "advice": problem.advice,
-    }
 
 
 def _problem_line(problem: Problem) -> tuple[str, str, str]:
@@ -223,10 +207,9 @@ def repair_command(
         "uri": location,
         "dry_run": report.dry_run,
         "proposals": [
-            {"action": e.action, "where": e.where, "finding": e.finding, "effect": e.effect}
-            for e in report.proposals
+            picked(each, "action", "where", "finding", "effect") for each in report.proposals
         ],
-        "remaining": [_problem_facts(each) for each in report.remaining],
+        "remaining": [picked(each, *_PROBLEM_KEYS) for each in report.remaining],
     }
     output, json = change.output, change.json
     if not json and report.proposals:
@@ -287,24 +270,18 @@ def _removed_facts(report: GcReport) -> dict[str, Any]:
         "dry_run": report.dry_run,
         "landed": [_spot(each) for each in report.landed],
         "diverged": [{"table": e.table, "why": e.conflict.message} for e in report.diverged],
-        "states": report.states,
-        "transactions": report.transactions,
+        **picked(report, "states", "transactions"),
         "branches": [_spot(each) for each in report.branches],
-        "tables": list(report.tables),
-        "joined": list(report.joined),
-        "files": list(report.files),
-        "bytes": report.bytes,
-        "in_flight": report.in_flight,
-        "stays": [{"what": each.what, "why": each.why} for each in report.stays],
+        **picked(report, "tables", "joined", "files", "bytes", "in_flight"),
+        "stays": [picked(each, "what", "why") for each in report.stays],
         "cleaned": [
-            {**_spot(spot), "versions": list(done.versions), "bytes": done.bytes}
-            for spot, done in report.cleaned
+            {**_spot(spot), **picked(done, "versions", "bytes")} for spot, done in report.cleaned
         ],
     }
 
 
 def _spot(spot: TableBranch) -> dict[str, str]:
-    return {"table": spot.table, "branch": spot.branch}
+    return picked(spot, "table", "branch")
 
 
 def _removed_lines(report: GcReport) -> Iterator[str]:
@@ -358,11 +335,7 @@ def fsck_command(
         report = repo.fsck(deep=deep)
     document = {
         "ok": not report.problems,
-        "deep": report.deep,
-        "refs": report.refs,
-        "commits": report.commits,
-        "pins": report.pins,
-        "opened": report.opened,
+        **picked(report, "deep", "refs", "commits", "pins", "opened"),
         "waiting": [_spot(each) for each in report.waiting],
         "problems": [
             {

@@ -16,7 +16,7 @@ import typer
 import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.file_options import ToStdout, check_safe
-from lancewood.cli.output import counted, paged
+from lancewood.cli.output import counted, paged, picked
 from lancewood.cli.repository import REVISIONS, InRepository, Revision, change_facts, stat_lines
 from lancewood.cli.showing import BlameOptions, DiffOptions, ShownDiff, print_rows, write_rows
 from lancewood.cli.tables import BranchOptions, Reading
@@ -127,36 +127,19 @@ def changes_command(
     assert first is not None
     changes = table.changes(first, last, columns=options.names(columns))
     if count:
-        found = changes.counts
-        known = {"inserted": found.inserted, "updated": found.updated, "deleted": found.deleted}
-        document = {"uri": table.uri, "since": changes.since, "until": changes.until, **known}
+        known = picked(changes.counts, "inserted", "updated", "deleted")
+        document = {"uri": table.uri, **picked(changes, "since", "until"), **known}
         given.output.document(document, _summary(changes))
         return
-    shown = _ChangeFirst(changes)
+    known_schema = changes.schema
+    names = [CHANGE, *(each for each in known_schema.names if each != CHANGE)]
+    schema = pa.schema([known_schema.field(each) for each in names], known_schema.metadata)
+    batches = (each.select(names) for each in changes.to_batches())
     if format is None:
-        print_rows(shown, given.output_of_rows(full=full))
+        print_rows(names, batches, given.output_of_rows(full=full))
         given.note(_summary(changes))
         return
-    write_rows(STDOUT, format, shown.schema, shown.to_batches(), safe=safe)
-
-
-class _ChangeFirst:
-    """Changes with the word for what became of a row in front."""
-
-    def __init__(self, changes: Changes) -> None:
-        self._changes = changes
-
-    @property
-    def schema(self) -> pa.Schema:
-        known = self._changes.schema
-        return pa.schema([known.field(each) for each in self._names()], known.metadata)
-
-    def to_batches(self) -> Iterator[pa.RecordBatch]:
-        for each in self._changes.to_batches():
-            yield each.select(self._names())
-
-    def _names(self) -> list[str]:
-        return [CHANGE, *(each for each in self._changes.schema.names if each != CHANGE)]
+    write_rows(STDOUT, format, schema, batches, safe=safe)
 
 
 def _summary(changes: Changes) -> str:

@@ -15,7 +15,7 @@ import typer
 import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.conflicts import ConflictOptions, Deciding, MergeOptions, note_all, note_stale
-from lancewood.cli.output import UNCHANGED, counted, note, paged
+from lancewood.cli.output import UNCHANGED, counted, note, paged, picked
 from lancewood.cli.repository import (
     Adopt,
     Author,
@@ -142,13 +142,8 @@ def revert_command(
     JSON keys: branch, hash, new, tables, diverged, taken_in, done, dry_run, rows, stale,
     uncovered_indices, left_out_indices.
     """
-    with move.repository() as repo, conflicts_told(move):
-        facts = decide.facts(lambda rules: repo.conflicts(revision, resolve=rules, verb="revert"))
-        done = repo.revert(revision, author=author, **facts, **move.facts)
-        stay = "which stay as they are: lw table index create and drop change them"
-        summary = _made_text(repo, done, f"revert {revision} on {done.branch}", revision, stay)
-        move.output.document(_merged_facts(done), summary)
-        note_all(done.notes)
+    stay = "which stay as they are: lw table index create and drop change them"
+    _replay("revert", "revert {} on {}", revision, stay, decide, move, author=author)
 
 
 def cherry_pick_command(revision: OneRevision, *, decide: MergeOptions, move: Moving) -> None:
@@ -162,14 +157,33 @@ def cherry_pick_command(revision: OneRevision, *, decide: MergeOptions, move: Mo
     JSON keys: branch, hash, new, tables, diverged, taken_in, done, dry_run, rows, stale,
     uncovered_indices, left_out_indices.
     """
+    stay = "which are built anew: lw table index create"
+    _replay("cherry_pick", "pick {} for {}", revision, stay, decide, move)
+
+
+def _replay(
+    verb: Literal["revert", "cherry_pick"],
+    what: str,
+    revision: str,
+    stay: str,
+    decide: MergeOptions,
+    move: Moving,
+    **more: Any,
+) -> None:
+    """Do what a commit did again, or back. ``stay`` says what to do about indices, which no verb
+    brings along."""
     with move.repository() as repo, conflicts_told(move):
-        facts = decide.facts(
-            lambda rules: repo.conflicts(revision, resolve=rules, verb="cherry_pick")
-        )
-        done = repo.cherry_pick(revision, **facts, **move.facts)
-        stay = "which are built anew: lw table index create"
-        summary = _made_text(repo, done, f"pick {revision} for {done.branch}", revision, stay)
-        move.output.document(_merged_facts(done), summary)
+        facts = decide.facts(lambda rules: repo.conflicts(revision, resolve=rules, verb=verb))
+        done: Committed = getattr(repo, verb)(revision, **more, **facts, **move.facts)
+        if done.is_dry_run and done.is_new:
+            text = _planned(done, what.format(revision, done.branch))
+        elif done.is_new:
+            text = committed_text(repo, done)
+        else:
+            text, changes = "nothing to commit, tables clean", repo.show(revision).changes
+            if any(e.added_indices or e.removed_indices or e.changed_indices for e in changes):
+                text = f"nothing to commit: {revision} changed indices, {stay}"
+        move.output.document(_merged_facts(done), text)
         note_all(done.notes)
 
 
@@ -203,15 +217,6 @@ def reset_command(
         move.output.document(_facts(done), summary)
 
 
-def _made_text(repo: lw.Repository, done: Committed, what: str, revision: str, stay: str) -> str:
-    if not done.is_new:
-        changes = repo.show(revision).changes
-        if any(e.added_indices or e.removed_indices or e.changed_indices for e in changes):
-            return f"nothing to commit: {revision} changed indices, {stay}"
-        return "nothing to commit, tables clean"
-    return _planned(done, what) if done.is_dry_run else committed_text(repo, done)
-
-
 def _planned(done: Committed, what: str) -> str:
     rows = {name: f" ({in_words(each)})" for name, each in done.merged}
     tables = ", ".join(f"{each}{rows.get(each, '')}" for each in done.tables)
@@ -224,13 +229,12 @@ def _facts(done: Committed) -> dict[str, Any]:
 
 
 def _merged_facts(done: Committed) -> dict[str, Any]:
-    rows = {name: {word: getattr(each, word) for word in _COUNTED} for name, each in done.merged}
     return {
         **_facts(done),
-        "rows": rows,
+        "rows": {name: picked(each, *_COUNTED) for name, each in done.merged},
         "stale": done.stale,
-        "uncovered_indices": {name: list(each) for name, each in done.uncovered_indices},
-        "left_out_indices": {name: list(each) for name, each in done.left_out_indices},
+        "uncovered_indices": dict(done.uncovered_indices),
+        "left_out_indices": dict(done.left_out_indices),
     }
 
 
@@ -399,13 +403,32 @@ def resolve_command(
             "say which TABLE, and how its conflicts are decided: --ours, --theirs, --rule, …"
         )
     with here.repository() as repo:
+        target = into or repo.head.branch or ""
         if list_them:
-            _list(repo, name, into, here)
+            kept = repo.decisions(name, branch=into)
+            rows = [(table, each) for table, some in kept.items() for each in some]
+            if not rows and not here.json:
+                note("nothing was decided")
+                return
+            shown = ((table, each.encode() if here.json else str(each)) for table, each in rows)
+            here.output.rows(("table", "decision"), shown)
         elif forget:
-            _forget(repo, name, into, here)
+            was_any = repo.forget_decisions(name, branch=into)
+            facts = {"branch": target, "merging": name, "forgotten": was_any}
+            about = f"about merging {plain(name)} into {target}"
+            said = f"forgot what was decided {about}"
+            here.output.document(facts, said if was_any else f"nothing was decided {about}")
         else:
             assert table is not None
-            _decide(repo, name, table, into, author, decide, here)
+            left, commit = _decide(repo, name, table, into, author, decide)
+            facts = {"branch": target, "merging": name, "table": table, "hash": commit}
+            said = "columns are left to decide"
+            if left is not None:
+                said = f"{counted(left, 'conflict')} {'is' if left == 1 else 'are'} left"
+            said = said if left != 0 else "all conflicts are decided"
+            ref = decisions_ref(target, name)
+            text = f"{plain(table)}: {said}; git log {ref} shows what was decided"
+            here.output.document({**facts, "left": left}, text)
 
 
 def _decide(
@@ -415,57 +438,26 @@ def _decide(
     into: str | None,
     author: str | None,
     decide: Keeping,
-    here: InRepository,
-) -> None:
-    """Keep a decision; one that does not fit the table is refused before."""
-    found = repo.conflicts(name, table=table, branch=into)
-    if table not in found:
+) -> tuple[int | None, Hash]:
+    """Keep a decision, and say how many conflicts are left, and which commit has it. A decision
+    that does not fit the table is refused before."""
+    find = partial(repo.conflicts, name, table=table, branch=into)
+    if table not in find():
         raise InvalidInputError(
             f"a merge of {name!r} has nothing to decide about table {table!r}: lw conflicts "
             f"{name} shows what it has",
             table=table,
         )
-    find = partial(repo.conflicts, name, table=table, branch=into)
     resolve = decide.resolve(lambda rules: find(resolve=rules))
     if decide.where is None:
-        _left(repo.conflicts(name, table=table, branch=into, resolve=resolve)[table])
+        _left(find(resolve=resolve)[table])
     commit = repo.resolve(name, table, resolve, where=decide.where, branch=into, author=author)
-    left = _left(repo.conflicts(name, table=table, branch=into)[table])
-    target = into or repo.head.branch or ""
-    facts = {"branch": target, "merging": name, "table": table, "hash": commit, "left": left}
-    said = "columns are left to decide" if left is None else _said_left(left)
-    ref = decisions_ref(target, name)
-    here.output.document(facts, f"{plain(table)}: {said}; git log {ref} shows what was decided")
+    return _left(find()[table]), commit
 
 
 def _left(found: Conflicts) -> int | None:
     """How many conflicts are left; None if columns are to be decided first."""
     return None if found.columns else found.count()
-
-
-def _said_left(left: int) -> str:
-    if not left:
-        return "all conflicts are decided"
-    return f"{counted(left, 'conflict')} {'is' if left == 1 else 'are'} left"
-
-
-def _list(repo: lw.Repository, name: str, into: str | None, here: InRepository) -> None:
-    found = repo.decisions(name, branch=into)
-    rows = [(table, each) for table, all_of_it in found.items() for each in all_of_it]
-    if not rows and not here.json:
-        note("nothing was decided")
-        return
-    shown = ((table, each.encode() if here.json else str(each)) for table, each in rows)
-    here.output.rows(("table", "decision"), shown)
-
-
-def _forget(repo: lw.Repository, name: str, into: str | None, here: InRepository) -> None:
-    was_any = repo.forget_decisions(name, branch=into)
-    target = into or repo.head.branch
-    facts = {"branch": target, "merging": name, "forgotten": was_any}
-    about = f"about merging {plain(name)} into {target}"
-    text = f"forgot what was decided {about}" if was_any else f"nothing was decided {about}"
-    here.output.document(facts, text)
 
 
 WorkOn: TypeAlias = Annotated[
@@ -509,23 +501,13 @@ def table_merge_branch_command(
     write.answer(
         after,
         text,
-        branch=counts.branch,
-        branch_version=counts.branch_version,
+        **picked(counts, "branch", "branch_version"),
         into=target,
-        bases=list(counts.bases),
+        bases=counts.bases,
         merged=counts.is_new,
         fast_forward=counts.is_fast_forward,
-        inserted=counts.inserted,
-        updated=counts.updated,
-        deleted=counts.deleted,
-        rewritten=counts.rewritten,
-        joined=counts.joined,
-        resolved=counts.resolved,
-        stale=counts.stale,
-        adopted_files=counts.adopted_files,
-        written_rows=counts.written_rows,
-        uncovered_indices=list(counts.uncovered_indices),
-        left_out_indices=list(counts.left_out_indices),
+        **picked(counts, *_COUNTED, "stale", "adopted_files", "written_rows"),
+        **picked(counts, "uncovered_indices", "left_out_indices"),
     )
     note_all(counts.notes)
 
@@ -602,16 +584,13 @@ def table_publish_command(
         how = "as it is" if counts.is_fast_forward else "beside what others did"
         what = f"version {counts.branch_version} of {name} onto {target}, {how}: {stands(after)}"
         text = write.outcome("publish", "published", what)
-    left = list(counts.left_out_indices)
     write.answer(
         after,
         text,
-        branch=counts.branch,
-        branch_version=counts.branch_version,
+        **picked(counts, "branch", "branch_version"),
         onto=target,
         published=counts.is_new,
         fast_forward=counts.is_fast_forward,
-        adopted_files=counts.adopted_files,
-        left_out_indices=left,
+        **picked(counts, "adopted_files", "left_out_indices"),
     )
     note_all(counts.notes)

@@ -24,7 +24,7 @@ import typer
 
 from lancewood.cli import options
 from lancewood.cli.failing import ExitCode
-from lancewood.cli.output import for_drawing, moment, outcome, padded
+from lancewood.cli.output import for_drawing, moment, outcome, padded, picked
 from lancewood.cli.repository import InRepository, repository, short, warnings_shown
 from lancewood.errors import InvalidInputError, LancewoodError, RunFailedError
 from lancewood.pipeline.definition.load import load
@@ -391,14 +391,10 @@ def _document(found: KnownRun, report: PastReport) -> dict[str, Any]:
         "branch": found.branch,
         "commit": found.commit,
         "error": report.error,
-        "targets": [_some(each, _TARGET) for each in report.targets],
-        "checks_failed": [_some(each, _CHECK) for each in failing([*report.checks])],
+        "targets": [picked(each, *_TARGET) for each in report.targets],
+        "checks_failed": [picked(each, *_CHECK) for each in failing([*report.checks])],
         "report": found.report,
     }
-
-
-def _some(facts: object, keys: Sequence[str]) -> dict[str, Any]:
-    return {key: getattr(facts, key) for key in keys}
 
 
 def _run_facts(found: KnownRun, report: PastReport) -> list[tuple[str, Any]]:

@@ -7,13 +7,14 @@ from __future__ import annotations
 import re
 import warnings
 from dataclasses import replace
+from operator import attrgetter
 from typing import Annotated, Any
 
 import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.output import counted, human_size
+from lancewood.cli.output import counted, human_size, picked
 from lancewood.cli.progress import progress
 from lancewood.cli.tables import (
     Changing,
@@ -68,7 +69,12 @@ def base_command(
     JSON lines with keys: id, name, is_dataset_root, path. A change adds uri, version
     and branch.
     """
-    _check(add, set_to, name=name, dataset_root=dataset_root, no_check=no_check)
+    if add is not None and set_to is not None:
+        raise typer.BadParameter("--add and --set do not go together")
+    if add is None and (name is not None or dataset_root):
+        raise typer.BadParameter("--name and --dataset-root are for --add")
+    if set_to is None and no_check:
+        raise typer.BadParameter("--no-check is for --set")
     if add is not None:
         table = write.table(uri)
         table = table.add_base(add, name=name, is_dataset_root=dataset_root, **write.facts)
@@ -81,24 +87,9 @@ def base_command(
     else:
         table = write.to_read(uri, Revision(branch=write.branch))
         columns = ("base", "name", "dataset root", "path")
-        write.output.listing(table.base_paths, (_BASE_KEYS, _facts), (columns, _line))
-
-
-def _check(
-    add: str | None,
-    set_to: tuple[str, str] | None,
-    *,
-    name: str | None,
-    dataset_root: bool,
-    no_check: bool,
-) -> None:
-    """Raise BadParameter for options that do not go together."""
-    if add is not None and set_to is not None:
-        raise typer.BadParameter("--add and --set do not go together")
-    if add is None and (name is not None or dataset_root):
-        raise typer.BadParameter("--name and --dataset-root are for --add")
-    if set_to is None and no_check:
-        raise typer.BadParameter("--no-check is for --set")
+        write.output.listing(
+            table.base_paths, (_BASE_KEYS, attrgetter(*_BASE_KEYS)), (columns, _line)
+        )
 
 
 def _tell(write: Writing, table: lw.Table, done: str, path: str) -> None:
@@ -106,17 +97,12 @@ def _tell(write: Writing, table: lw.Table, done: str, path: str) -> None:
     called = f"{base.id} ({base.name})" if base.name else str(base.id)
     write.output.document(
         {
-            **dict(zip(_BASE_KEYS, _facts(base), strict=True)),
-            "uri": table.uri,
-            "version": table.version,
+            **picked(base, *_BASE_KEYS),
+            **picked(table, "uri", "version"),
             "branch": table.branch or MAIN,
         },
         f"{done.format(called)} {path}: {stands(table)}",
     )
-
-
-def _facts(base: lw.BasePath) -> tuple[Any, ...]:
-    return base.id, base.name, base.is_dataset_root, base.path
 
 
 def _line(base: lw.BasePath) -> tuple[Any, ...]:
@@ -202,8 +188,7 @@ def move_command(
         what = f"{counted(counts.fragments, 'fragment')} of {counted(counts.files, 'file')} "
         what += f"({human_size(counts.bytes)}) {'back' if to is None else f'to {to}'}"
         text = write.outcome("move", "moved", f"{what} in {stands(after)}")
-    amounts = {"fragments": counts.fragments, "files": counts.files, "bytes": counts.bytes}
-    write.answer(after, text, to=to, **amounts)
+    write.answer(after, text, to=to, **picked(counts, "fragments", "files", "bytes"))
 
 
 def _numbers(texts: list[str] | None) -> list[int] | None:
@@ -287,10 +272,9 @@ def clone_command(
         write.outcome("clone", "cloned", what),
         source=table.uri,
         deep=deep,
-        files=copied.files,
-        bytes=copied.bytes,
-        pins=[{"root": each.root, "tag": each.tag} for each in left.pins],
-        unpinned=[{"root": each.root, "why": each.why} for each in left.unpinned],
+        **picked(copied, "files", "bytes"),
+        pins=[picked(each, "root", "tag") for each in left.pins],
+        unpinned=[picked(each, "root", "why") for each in left.unpinned],
     )
     for each in left.unpinned:
         write.note(
@@ -320,11 +304,9 @@ def detach_command(uri: options.Uri, *, write: PlannedWriting) -> None:
     write.answer(
         after,
         text,
-        fragments=counts.fragments,
-        files=counts.files,
-        bytes=counts.bytes,
-        unpinned=[{"root": each.root, "tag": each.tag} for each in counts.unpinned],
-        still_pinned=[{"root": each.root, "why": each.why} for each in counts.still_pinned],
+        **picked(counts, "fragments", "files", "bytes"),
+        unpinned=[picked(each, "root", "tag") for each in counts.unpinned],
+        still_pinned=[picked(each, "root", "why") for each in counts.still_pinned],
     )
     for each in counts.still_pinned:
         write.note(f"{each.root} keeps its pin: {each.why}")
@@ -367,11 +349,9 @@ def relocate_command(
     location = given.whole_uri(uri)
     document = {
         "uri": location,
-        "dry_run": report.dry_run,
-        "manifests": report.manifests,
-        "roots": list(report.roots),
-        "bases": [{"path": each.path, "now": each.now} for each in report.bases],
-        "left": [{"file": each.file, "why": each.why} for each in report.left],
+        **picked(report, "dry_run", "manifests", "roots"),
+        "bases": [picked(each, "path", "now") for each in report.bases],
+        "left": [picked(each, "file", "why") for each in report.left],
     }
     given.output.document(document, "\n".join(_lines(location, report)))
 

@@ -48,7 +48,7 @@ def cat_command(
     scan = table.scan(
         options.names(columns), where, limit=limit, offset=offset, with_row_id=with_row_id
     )
-    shown = print_rows(scan, output)
+    shown = print_rows(scan.schema.names, scan.to_batches(), output)
     if limit and limit <= shown and not read.json:
         output.more(table.count_rows(where) - offset - shown)
 
@@ -68,7 +68,8 @@ def head_command(
     JSON lines, with a key for each column.
     """
     table, output = read.table(uri), read.output_of_rows(full=full)
-    shown = print_rows(table.scan(options.names(columns), limit=rows), output)
+    scan = table.scan(options.names(columns), limit=rows)
+    shown = print_rows(scan.schema.names, scan.to_batches(), output)
     if rows:
         output.more(table.count_rows() - shown, "--rows")
 
@@ -171,7 +172,7 @@ def search_command(
         nprobes=nprobes,
         use_index=not is_exact,
     )
-    print_rows(found, read.output_of_rows(full=full))
+    print_rows(found.schema.names, found.to_batches(), read.output_of_rows(full=full))
 
 
 def _read_vector(name: str) -> Any:
@@ -227,7 +228,12 @@ def import_command(
 
     JSON keys: uri, version, branch, mode, files, rows, bytes.
     """
-    _check_mode(mode, write.branch, file_version, no_stable_row_ids)
+    if mode is not Mode.CREATE and no_stable_row_ids:
+        raise typer.BadParameter("--no-stable-row-ids is decided when a table is made")
+    if mode is Mode.CREATE and write.branch is not None:
+        raise typer.BadParameter("--branch is for --mode append and --mode overwrite")
+    if mode is Mode.APPEND and file_version is not None:
+        raise typer.BadParameter("--file-version is the table's own when rows are appended")
     stored, manifest_store = write.storage, write.manifest_store
     if mode is Mode.CREATE and lw.exists(
         uri, storage_options=stored, manifest_store=manifest_store
@@ -270,17 +276,6 @@ def import_command(
         f"{counted(count, 'file')} into {stands(table)}"
     )
     write.answer(table, text, mode=mode.value, files=count, **done)
-
-
-def _check_mode(
-    mode: Mode, branch: str | None, file_version: str | None, no_stable_row_ids: bool
-) -> None:
-    if mode is not Mode.CREATE and no_stable_row_ids:
-        raise typer.BadParameter("--no-stable-row-ids is decided when a table is made")
-    if mode is Mode.CREATE and branch is not None:
-        raise typer.BadParameter("--branch is for --mode append and --mode overwrite")
-    if mode is Mode.APPEND and file_version is not None:
-        raise typer.BadParameter("--file-version is the table's own when rows are appended")
 
 
 def export_command(

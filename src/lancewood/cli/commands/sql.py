@@ -26,7 +26,7 @@ from lancewood.cli import options
 from lancewood.cli.file_options import check_safe
 from lancewood.cli.output import note
 from lancewood.cli.repository import check_main_is_meant, find_repository, warnings_shown
-from lancewood.cli.showing import Limited, ReadableRows, print_rows, write_rows
+from lancewood.cli.showing import Limited, print_rows, write_rows
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
 from lancewood.files.formats import FileFormat
 from lancewood.files.sinks import STDOUT
@@ -137,12 +137,12 @@ def sql_command(
             found = asked.run(script, session, pushdown=pushdown)
             if isinstance(found, pa.Table) and not given.json and not csv:
                 found = _for_people(found)
-        rows = _taken(found, limit, as_json=given.json)
+        schema, rows = _taken(found, limit, as_json=given.json)
         if csv:
-            write_rows(STDOUT, FileFormat.CSV, rows.schema, rows.to_batches(), safe=safe)
+            write_rows(STDOUT, FileFormat.CSV, schema, rows, safe=safe)
             return
         output = given.output_of_rows(full=full)
-        print_rows(rows, output)
+        print_rows(schema.names, rows, output)
         if not given.json:
             rest = rows.count_rest()
             output.more(None if rest and session else rest)
@@ -237,31 +237,16 @@ class _Asked:
         return Sources(self.tables, self.repository, self.at, self.storage, identifiers)
 
 
-class _Limited:
-    """The first rows of an answer, which are read once; all of them without a limit."""
-
-    def __init__(self, found: ReadableRows, limit: int | None) -> None:
-        self.schema: pa.Schema = found.schema
-        self._rows = Limited(found.to_batches(), limit)
-
-    def to_batches(self) -> Iterator[pa.RecordBatch]:
-        return iter(self._rows)
-
-    def count_rest(self) -> int:
-        """How many rows the limit cut off."""
-        return self._rows.count_rest()
-
-
-def _taken(found: Any, limit: int | None, *, as_json: bool) -> _Limited:
+def _taken(found: Any, limit: int | None, *, as_json: bool) -> tuple[pa.Schema, Limited]:
     """The rows of an answer, or of a frame of Spark, which come at once."""
     is_here = isinstance(found, pa.Table | Answer)
     if as_json:
         check_keys(found.schema.names if is_here else found.columns)
-    if is_here:
-        return _Limited(found, limit)
-    frame = found if limit is None else found.limit(limit + 1)
-    with _in_our_words("the query"):
-        return _Limited(arrow_of(frame), limit)
+    if not is_here:
+        frame = found if limit is None else found.limit(limit + 1)
+        with _in_our_words("the query"):
+            found = arrow_of(frame)
+    return found.schema, Limited(found.to_batches(), limit)
 
 
 @contextmanager

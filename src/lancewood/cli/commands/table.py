@@ -15,7 +15,7 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.output import count, counted, moment, note, size
+from lancewood.cli.output import count, counted, moment, note, picked, size
 from lancewood.cli.repository import check_no_commit_pins
 from lancewood.cli.tables import BranchOptions, Committing, Reading, Revision, TableOptions, stands
 from lancewood.files.sources import ImportOptions, SourceFiles
@@ -109,8 +109,8 @@ def config_command(
     else:
         table = write.to_read(uri, revision)
     config = dict(sorted(table.config.items()))
-    where = {"uri": table.uri, "version": table.version, "branch": table.branch or MAIN}
-    write.output.facts({**where, "config": config}, list(config.items()))
+    document = {**picked(table, "uri", "version"), "branch": table.branch or MAIN}
+    write.output.facts({**document, "config": config}, list(config.items()))
 
 
 def drop_command(
@@ -166,32 +166,17 @@ def info_command(uri: options.UriOrName, *, read: Reading) -> None:
 def _info(table: lw.Table) -> dict[str, Any]:
     stats, known = table.stats(), table.details()
     return {
-        "uri": table.uri,
-        "version": table.version,
-        "branch": table.branch,
-        "rows": stats.rows,
-        "deleted_rows": stats.deleted_rows,
+        **picked(table, "uri", "version", "branch"),
+        **picked(stats, "rows", "deleted_rows"),
         "columns": len(table.fields),
-        "fragments": stats.fragments,
-        "data_files": stats.data_files,
-        "deletion_files": stats.deletion_files,
-        "bytes": stats.bytes,
-        "manifest_bytes": known.manifest_bytes,
-        "newest_version": known.newest_version,
-        "oldest_version": known.oldest_version,
-        "versions": known.versions,
+        **picked(stats, "fragments", "data_files", "deletion_files", "bytes"),
+        **picked(known, "manifest_bytes", "newest_version", "oldest_version", "versions"),
         "created": None if known.created is None else known.created.isoformat(),
         "updated": table.timestamp.isoformat(),
         "file_version": table.file_version,
         "stable_row_ids": table.has_stable_row_ids,
-        "reader_flags": known.reader_flags,
-        "writer_flags": known.writer_flags,
-        "naming_scheme": known.naming_scheme,
-        "writer": known.writer,
-        "indices": [
-            {"name": each.name, "kind": each.kind, "column": each.column}
-            for each in table.indices.list()
-        ],
+        **picked(known, "reader_flags", "writer_flags", "naming_scheme", "writer"),
+        "indices": [picked(each, "name", "kind", "column") for each in table.indices.list()],
         "config": dict(sorted(table.config.items())),
         "metadata": dict(sorted(table.metadata.items())),
         "base_paths": [

@@ -11,7 +11,7 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.output import count, counted, human_size, moment, note, size
+from lancewood.cli.output import count, counted, human_size, moment, note, picked, size
 from lancewood.cli.tables import (
     BranchOptions,
     PlannedWriting,
@@ -65,17 +65,12 @@ def compact_command(
         old = f"{counted(counts.fragments_removed, 'fragment')} of {counts.files_removed:,} files"
         new = f"{counts.fragments_added:,} of {counts.files_added:,}"
         text = write.outcome("replace", "replaced", f"{old} by {new} in {stands(table)}")
-    write.answer(
-        table,
-        text,
-        fragments_removed=counts.fragments_removed,
-        fragments_added=counts.fragments_added,
-        files_removed=counts.files_removed,
-        files_added=counts.files_added,
-        uncovered_indices=list(counts.uncovered_indices),
-        uncovered_rows=counts.uncovered_rows,
-        blocking_indices=list(counts.blocking_indices),
+    facts = picked(
+        counts,
+        *("fragments_removed", "fragments_added", "files_removed", "files_added"),
+        *("uncovered_indices", "uncovered_rows", "blocking_indices"),
     )
+    write.answer(table, text, **facts)
     if counts.blocking_indices:
         note(
             f"small fragments stay apart because indices {', '.join(counts.blocking_indices)} "
@@ -144,20 +139,16 @@ def cleanup_command(
         )
     document = {
         "uri": table.uri,
-        "dry_run": report.dry_run,
-        "versions": list(report.versions),
-        "manifests": report.manifests,
-        "data_files": report.data_files,
-        "deletion_files": report.deletion_files,
-        "transactions": report.transactions,
-        "index_files": report.index_files,
-        "bytes": report.bytes,
-        "kept": [{"version": each.version, "why": each.why} for each in report.kept],
-        "detached": report.detached,
-        "in_flight": report.in_flight,
-        "unpinned": [{"root": each.root, "tag": each.tag} for each in report.unpinned],
-        "still_pinned": [{"root": each.root, "why": each.why} for each in report.still_pinned],
-        "landed": list(report.landed),
+        **picked(
+            report,
+            *("dry_run", "versions", "manifests", "data_files", "deletion_files"),
+            *("transactions", "index_files", "bytes"),
+        ),
+        "kept": [picked(each, "version", "why") for each in report.kept],
+        **picked(report, "detached", "in_flight"),
+        "unpinned": [picked(each, "root", "tag") for each in report.unpinned],
+        "still_pinned": [picked(each, "root", "why") for each in report.still_pinned],
+        "landed": report.landed,
     }
     given.output.document(document, "\n".join(_cleanup_lines(table.uri, report)))
 
@@ -242,7 +233,7 @@ _INDEX_KEYS = (
     *("name", "column", "kind", "metric", "segments", "bytes", "rows_covered", "rows_uncovered"),
     *("fragments_covered", "fragments_uncovered", "version", "created"),
 )
-IndexName: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="The index.")]
+_INDEX_COUNTS = ("names", "segments_added", "segments_removed", "fragments", "rows", "bytes")
 SomeIndex: TypeAlias = Annotated[
     str | None, typer.Argument(metavar="[NAME]", help="The index; without one, all of them.")
 ]
@@ -388,7 +379,12 @@ def index_optimize_command(
     _tell(write, after, ("optimize", "optimized"))
 
 
-def index_drop_command(uri: options.Uri, name: IndexName, *, write: PlannedWriting) -> None:
+def index_drop_command(
+    uri: options.Uri,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The index.")],
+    *,
+    write: PlannedWriting,
+) -> None:
     """Remove an index.
 
     Its files stay for older versions until cleanup.
@@ -412,13 +408,4 @@ def _tell(write: PlannedWriting, table: lw.Table, words: tuple[str, str]) -> Non
         if counts.bytes:
             what += f" ({human_size(counts.bytes)})"
         text = write.outcome(*words, f"{what} in {stands(table)}")
-    write.answer(
-        table,
-        text,
-        names=list(counts.names),
-        segments_added=counts.segments_added,
-        segments_removed=counts.segments_removed,
-        fragments=counts.fragments,
-        rows=counts.rows,
-        bytes=counts.bytes,
-    )
+    write.answer(table, text, **picked(counts, *_INDEX_COUNTS))
