@@ -22,7 +22,7 @@ from lancewood.cli import options
 from lancewood.cli.failing import as_typed
 from lancewood.cli.file_options import DifferingRows
 from lancewood.cli.options import OptionSet
-from lancewood.cli.output import Output, Shortened, cell, counted, note
+from lancewood.cli.output import Output, Shortened, cell, counted, note, paged
 from lancewood.cli.showing import Shown, write_rows
 from lancewood.errors import InvalidInputError, MergeConflictError
 from lancewood.files.formats import FileFormat, require_format
@@ -221,16 +221,25 @@ class ConflictOptions(MergeOptions, DifferingRows):
             output.document(facts, f"wrote {counted(count, 'conflict')} to {self.output}")
         return count
 
-    @staticmethod
-    def note_stale(
-        found: Iterable[Conflicts], given: lw.Resolve | None, kept: Iterable[str] = ()
+    def show_all(
+        self,
+        found: Mapping[str, Conflicts] | Mapping[None, Conflicts],
+        output: Output,
+        given: lw.Resolve | None,
+        kept: Iterable[str] = (),
     ) -> None:
-        """Say how many decisions, given or kept, are on none of the conflicts."""
+        """Show the conflicts of tables by their titles, and end as ``--exit-code`` asks for. A note
+        says how many decisions, given or kept, are on none of the conflicts."""
+        with paged(output, is_text=self.kind is None):
+            count = sum(self.show(each, output, title) for title, each in found.items())
+        if not found and not output.as_json:
+            note(_NO_CONFLICT)
         names = {*kept}
         if given is not None and given.decisions is not None:
             names.update(given.decisions.column("_conflict").to_pylist())
-        used = (each.decided() for each in found) if names else ()
+        used = (each.decided() for each in found.values()) if names else ()
         note_stale(len(names.difference(*used)))
+        self.end([count])
 
 
 def _show_rows(shown: ShownConflicts, output: Output, title: str | None) -> int:
@@ -266,6 +275,7 @@ _ROW = "(row)"
 _TABLE = "(table)"
 """Stands for the column where the metadata of the schema is in conflict."""
 _DELETED = "deleted"
+_NO_CONFLICT = "no row is in conflict"
 _TAKE = pa.field("take", pa.string())
 """What people fill in to decide a conflict."""
 
@@ -299,7 +309,7 @@ class ShownConflicts(Shown):
             head = next(lines, None)
             if head is None:
                 if self._limit != 0:
-                    note(self._said("no row is in conflict"))
+                    note(self._said(_NO_CONFLICT))
                 return 0
             if self._title is not None:
                 self._output.title(self._title)

@@ -220,23 +220,26 @@ def span(text: str | None, option: str) -> timedelta | None:
         raise typer.BadParameter(f"{option} {text!r} is longer than all calendars") from None
 
 
-def chosen_verb(flags: Mapping[str, bool], names: Sequence[str]) -> str:
-    """What to do; raises BadParameter for two flags at once, or a flag without a NAME."""
+def chosen_verb(
+    flags: Mapping[str, bool],
+    names: Sequence[str],
+    others: Mapping[str, tuple[bool, Sequence[str]]],
+) -> str:
+    """What to do with names of branches or tags: one of the flags, ``NEW`` or ``LIST``.
+
+    ``others`` says of each other option whether it was given, and with which verbs it goes. Raises
+    BadParameter for two flags at once, a flag without a NAME, and what does not go with the verb.
+    """
     given = [flag for flag, is_given in flags.items() if is_given]
     if len(given) > 1:
         raise typer.BadParameter(f"{' and '.join(given)} do not go together")
     if given and not names:
         raise typer.BadParameter(f"{given[0]} needs a NAME")
-    if given:
-        return given[0]
-    return NEW if names else LIST
-
-
-def check_fits(verb: str, given: Mapping[str, tuple[bool, Sequence[str]]]) -> None:
-    """Raise BadParameter for an option that was given and does not belong to this verb."""
-    for option, (is_given, verbs) in given.items():
+    verb = given[0] if given else NEW if names else LIST
+    for option, (is_given, verbs) in others.items():
         if is_given and verb not in verbs:
             raise typer.BadParameter(f"{option} is for {' or '.join(verbs)}")
+    return verb
 
 
 def one(names: Sequence[str], verb: str) -> str:

@@ -9,10 +9,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from lancewood.cli.output import for_drawing, human_size, visible
 from lancewood.table import LocalRunner, Runner
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 Advance: TypeAlias = Callable[[int, int], None]
 """Called with the rows, or other things, and the bytes that were just done."""
@@ -28,24 +31,25 @@ def progress(
     if not wanted or not sys.stderr.isatty():
         yield lambda rows, size: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn(f"{{task.completed:,.0f}} {things}  {{task.fields[bytes]}}"),
-        TimeElapsedColumn(),
-    )
     done = [0]
-    with Progress(*columns, console=Console(file=for_drawing(sys.stderr)), transient=True) as bar:
-        task = bar.add_task(visible(what), total=total, bytes="")
+    with bars(f"{{task.completed:,.0f}} {things}  {{task.fields[bytes]}}") as drawn:
+        task = drawn.add_task(visible(what), total=total, bytes="")
 
         def advance(rows: int, size: int) -> None:
             done[0] += size
-            bar.update(task, advance=rows, bytes=human_size(done[0]) if done[0] else "")
+            drawn.update(task, advance=rows, bytes=human_size(done[0]) if done[0] else "")
 
         yield advance
+
+
+def bars(amounts: str) -> Progress:
+    """Bars on stderr, each with a name, its amounts in this form, and the time so far."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    name, amount = (TextColumn(each, markup=False) for each in ("{task.description}", amounts))
+    columns = (name, BarColumn(), amount, TimeElapsedColumn())
+    return Progress(*columns, console=Console(file=for_drawing(sys.stderr)), transient=True)
 
 
 @contextmanager
@@ -54,29 +58,14 @@ def task_bars(*, wanted: bool) -> Iterator[Tell]:
     if not wanted or not sys.stderr.isatty():
         yield lambda what, done, total: None
         return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TaskID,
-        TextColumn,
-        TimeElapsedColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(file=for_drawing(sys.stderr)), transient=True) as bar:
+    with bars("{task.fields[tasks]}") as drawn:
         shown: dict[str, TaskID] = {}
 
         def tell(what: str, done: int, total: int) -> None:
             if what not in shown:
-                shown[what] = bar.add_task(visible(what), total=total or None)
-            bar.update(shown[what], completed=done, total=total or None)
+                shown[what] = drawn.add_task(visible(what), total=total or None, tasks="")
+            tasks = f"{done:>{len(str(total or '?'))}}/{total or '?'}"
+            drawn.update(shown[what], completed=done, total=total or None, tasks=tasks)
 
         yield tell
 

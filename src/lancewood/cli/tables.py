@@ -12,7 +12,7 @@ single version, since what it writes would come after the newest one of the bran
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -305,6 +305,11 @@ class Committing(Changing):
     def answer(self, table: lw.Table, text: str, **more: Any) -> None:
         """Print what was done to a table, and name its branch."""
         super().answer(table, text, **{"branch": table.branch or MAIN, **more})
+
+    def run(self, verb: Callable[..., lw.Table], *args: Any, **given: Any) -> lw.Table:
+        """The table after a verb that commits; people see how many of its tasks are done."""
+        with self.runner() as runner:
+            return verb(*args, **given, runner=runner, **self.facts)
 
     def named(
         self, uri: str, branch: str | None = None, *, is_main_meant: bool = False

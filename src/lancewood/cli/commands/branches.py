@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.options import LIST, NEW, check_fits, chosen_verb, iso, one, two
-from lancewood.cli.output import Output, moment
+from lancewood.cli.options import LIST, NEW, chosen_verb, iso, one, two
+from lancewood.cli.output import moment
 from lancewood.cli.tables import (
     NEWEST,
     Changing,
@@ -72,9 +71,9 @@ def branch_command(
     action, uri, branch and version; a rename adds renamed_from.
     """
     given = names or []
-    verb = chosen_verb({_DELETE: delete, _RENAME: rename, _RESET: reset}, given)
-    check_fits(
-        verb,
+    verb = chosen_verb(
+        {_DELETE: delete, _RENAME: rename, _RESET: reset},
+        given,
         {
             "--list": (pattern is not None, [LIST]),
             "--metadata": (metadata is not None, [NEW]),
@@ -85,64 +84,44 @@ def branch_command(
         },
     )
     facts = options.pairs(metadata, "--metadata")
-    branches = _Branches(change.opened(uri, revision if verb == NEW else NEWEST), change)
+    table = change.opened(uri, revision if verb == NEW else NEWEST)
+    branches, whole = table.branches, table.main_uri
+
+    def tell(action: str, name: str, version: int | None, text: str, **more: str) -> None:
+        document = {"action": action, "uri": whole, "branch": name, "version": version}
+        change.output.document({**document, **more}, text)
+
     if verb == LIST:
-        branches.show(pattern)
-    elif verb == NEW:
-        branches.make(one(given, NEW), facts)
-    elif verb == _RENAME:
-        branches.rename(*two(given, verb))
-    elif verb == _RESET:
-        branches.reset(one(given, verb), revision, force=force)
-    else:
-        branches.delete(given, force=force, yes=yes)
-
-
-class _Branches:
-    """The branches of one table, and how what becomes of them is shown."""
-
-    def __init__(self, table: lw.Table, change: Changing) -> None:
-        self._table = table
-        self._from = table.branch or MAIN
-        self._uri = table.main_uri
-        self._change = change
-
-    def show(self, pattern: str | None) -> None:
-        found = options.matching(self._table.branches.list(), pattern)
+        found = options.matching(branches.list(), pattern)
         columns = ("branch", "from", "version", "created", "metadata")
-        self._change.output.listing(found, (_BRANCH_KEYS, _branch_facts), (columns, _branch_line))
-
-    def make(self, name: str, metadata: Mapping[str, str]) -> None:
-        version = self._table.branches.create(name, metadata=metadata).version
-        text = f"made branch {name} of version {version} of {self._from} in {self._uri}"
-        self._tell("created", name, version, text)
-
-    def delete(self, names: Sequence[str], *, force: bool, yes: bool) -> None:
+        change.output.listing(found, (_BRANCH_KEYS, _branch_facts), (columns, _branch_line))
+    elif verb == NEW:
+        name = one(given, NEW)
+        version = branches.create(name, metadata=facts).version
+        begin = f"version {version} of {table.branch or MAIN}"
+        tell("created", name, version, f"made branch {name} of {begin} in {whole}")
+    elif verb == _RENAME:
+        old, name = two(given, verb)
+        with change.runner() as runner:
+            version = branches.rename(old, name, runner=runner).version
+        text = f"renamed branch {old} of {whole} to {name}"
+        tell("renamed", name, version, text, renamed_from=old)
+    elif verb == _RESET:
+        name = one(given, verb)
+        version = branches.reset(name, revision.on_branch(), force=force).version
+        made = branches.get(name)
+        begin = f"version {made.parent_version} of {made.parent_branch or MAIN}"
+        text = f"branch {name} of {whole} begins anew as {begin}, with its version {version}"
+        tell("reset", name, version, text)
+    else:
         if not force:
-            for each in names:
-                self._table.branches.get(each)
-        about = f"{', '.join(names)} of {self._uri}: all versions go, also what was not published."
-        self._change.confirm("Delete for good?", about, yes=yes)
-        for each in names:
-            self._table.branches.delete(each, force=force)
-            self._tell("deleted", each, None, f"deleted branch {each} of {self._uri}")
-
-    def rename(self, old: str, new: str) -> None:
-        with self._change.runner() as runner:
-            version = self._table.branches.rename(old, new, runner=runner).version
-        text = f"renamed branch {old} of {self._uri} to {new}"
-        self._tell("renamed", new, version, text, renamed_from=old)
-
-    def reset(self, name: str, revision: Revision, *, force: bool) -> None:
-        version = self._table.branches.reset(name, revision.on_branch(), force=force).version
-        found = self._table.branches.get(name)
-        parent = found.parent_branch or MAIN
-        text = f"branch {name} of {self._uri} begins anew as version {found.parent_version} of "
-        self._tell("reset", name, version, f"{text}{parent}, with its version {version}")
-
-    def _tell(self, action: str, name: str, version: int | None, text: str, **more: str) -> None:
-        document = {"action": action, "uri": self._uri, "branch": name, "version": version}
-        self._change.output.document({**document, **more}, text)
+            for name in given:
+                branches.get(name)
+        about = f"{', '.join(given)} of {whole}: all versions go, also what was not published."
+        change.confirm("Delete for good?", about, yes=yes)
+        for name in given:
+            branches.delete(name, force=force)
+            tell("deleted", name, None, f"deleted branch {name} of {whole}")
 
 
 def _branch_facts(each: lw.Branch) -> tuple[Any, ...]:
@@ -199,10 +178,10 @@ def tag_command(
     action, uri, tag, branch and version.
     """
     given = names or []
-    verb = chosen_verb({_UPDATE: update, _DELETE: delete}, given)
     says = revision.is_past or revision.branch is not None
-    check_fits(
-        verb,
+    verb = chosen_verb(
+        {_UPDATE: update, _DELETE: delete},
+        given,
         {
             "--list": (pattern is not None, [LIST]),
             "--pins": (pins, [LIST]),
@@ -212,57 +191,31 @@ def tag_command(
         },
     )
     facts = options.pairs(metadata, "--metadata")
-    tags = _Tags(change.opened(uri, revision), change.output, force=force)
-    if verb == LIST:
-        tags.show(pattern, pins=pins)
-    elif verb == NEW:
-        tags.make(one(given, NEW), facts)
-    elif verb == _UPDATE:
-        tags.update(one(given, verb))
-    else:
-        tags.delete(given)
+    table = change.opened(uri, revision)
+    tags, whole = table.tags, table.main_uri
 
-
-class _Tags:
-    """The tags of one table, and how what becomes of them is shown."""
-
-    def __init__(self, table: lw.Table, output: Output, *, force: bool) -> None:
-        self._tags = table.tags
-        self._uri = table.main_uri
-        self._output = output
-        self._force = force
-
-    def show(self, pattern: str | None, *, pins: bool) -> None:
-        found = options.matching(self._tags.list(pins=pins), pattern)
-        columns = ("tag", "branch", "version", "created", "metadata")
-        self._output.listing(found, (_TAG_KEYS, _tag_facts), (columns, _tag_line))
-
-    def make(self, name: str, metadata: Mapping[str, str]) -> None:
-        made = self._tags.create(name, metadata=metadata, force=self._force)
-        self._tell("created", name, made)
-
-    def update(self, name: str) -> None:
-        self._tell("updated", name, self._tags.update(name, force=self._force))
-
-    def delete(self, names: Sequence[str]) -> None:
-        for each in names:
-            self._tags.delete(each, force=self._force)
-            self._tell("deleted", each, None)
-
-    def _tell(self, action: str, name: str, tag: lw.Tag | None) -> None:
+    def tell(action: str, name: str, tag: lw.Tag | None) -> None:
         branch = None if tag is None else tag.branch or MAIN
         version = None if tag is None else tag.version
-        document = {
-            "action": action,
-            "uri": self._uri,
-            "tag": name,
-            "branch": branch,
-            "version": version,
-        }
-        text = f"tag {name} is version {version} of {branch} in {self._uri}"
-        if tag is None:
-            text = f"deleted tag {name} of {self._uri}"
-        self._output.document(document, text)
+        document = {"action": action, "uri": whole, "tag": name}
+        text = f"tag {name} is version {version} of {branch} in {whole}"
+        text = f"deleted tag {name} of {whole}" if tag is None else text
+        change.output.document({**document, "branch": branch, "version": version}, text)
+
+    if verb == LIST:
+        found = options.matching(tags.list(pins=pins), pattern)
+        columns = ("tag", "branch", "version", "created", "metadata")
+        change.output.listing(found, (_TAG_KEYS, _tag_facts), (columns, _tag_line))
+    elif verb == NEW:
+        name = one(given, NEW)
+        tell("created", name, tags.create(name, metadata=facts, force=force))
+    elif verb == _UPDATE:
+        name = one(given, verb)
+        tell("updated", name, tags.update(name, force=force))
+    else:
+        for name in given:
+            tags.delete(name, force=force)
+            tell("deleted", name, None)
 
 
 def _tag_facts(each: lw.Tag) -> tuple[Any, ...]:

@@ -40,8 +40,7 @@ def delete_command(
         rows = counted(table.count_rows(), "row")
         about = f"{stands(table)}, has {rows}, and there is no --where."
         write.confirm("Delete all of them?", about, yes=yes)
-    with write.runner() as runner:
-        after = table.delete("true" if where is None else where, runner=runner, **write.facts)
+    after = write.run(table.delete, "true" if where is None else where)
     _tell_rows(write, "delete", after, counts_of(after, lw.RowCounts).deleted)
 
 
@@ -69,9 +68,7 @@ def update_command(
     are.
     """
     values = options.expressions(set, "--set")
-    table = write.table(uri)
-    with write.runner() as runner:
-        after = table.update(values, where, rewrite=rewrite.value, runner=runner, **write.facts)
+    after = write.run(write.table(uri).update, values, where, rewrite=rewrite.value)
     _tell_rows(write, "update", after, counts_of(after, lw.RowCounts).updated)
 
 
@@ -295,9 +292,7 @@ def drop_columns_command(
 
     JSON keys: uri, version, branch, dry_run, columns.
     """
-    table = write.table(uri)
-    with write.runner() as runner:
-        table = table.drop_columns(names, runner=runner, **write.facts)
+    table = write.run(write.table(uri).drop_columns, names)
     what = f"{counted(len(names), 'column')} of {stands(table)}"
     write.answer(table, write.outcome("remove", "removed", what), columns=names)
 
@@ -343,9 +338,7 @@ def cast_column_command(
     JSON keys: uri, version, branch, dry_run, column, type.
     """
     kind = parse_type(type)
-    table = write.table(uri)
-    with write.runner() as runner:
-        table = table.cast_column(name, kind, runner=runner, **write.facts)
+    table = write.run(write.table(uri).cast_column, name, kind)
     text = f"column {name} is {kind} already; {stays(table)}"
     if counts_of(table, lw.ColumnCounts).columns:
         text = f"column {name} is {kind} in {stands(table)}"

@@ -15,7 +15,7 @@ import typer
 import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.conflicts import ConflictOptions, Deciding, MergeOptions, note_all, note_stale
-from lancewood.cli.output import UNCHANGED, counted, note, paged, picked
+from lancewood.cli.output import UNCHANGED, counted, note, picked
 from lancewood.cli.repository import (
     Adopt,
     Author,
@@ -247,7 +247,6 @@ _SAID = {
 }
 _OF_CELLS = ("update/update", "insert/insert")
 _UNCHANGED = ", and nothing has changed"
-_NO_CONFLICT = "no row is in conflict"
 
 
 @contextmanager
@@ -321,14 +320,8 @@ def conflicts_command(
         found = find(**facts)
         if asked.kind is not None:
             found = _one_table(found, table)
-        output = here.output
-        with paged(output, is_text=asked.kind is None):
-            count = sum(asked.show(each, output, title) for title, each in found.items())
-        if not found:
-            here.note(_NO_CONFLICT)
         kept = _kept(repo, name, into, table) if verb == "merge" else ()
-        asked.note_stale(found.values(), facts["resolve"], kept)
-    asked.end([count])
+        asked.show_all(found, here.output, facts["resolve"], kept)
 
 
 def _kept(repo: lw.Repository, name: str, into: str | None, table: str | None) -> Iterator[str]:
@@ -490,8 +483,7 @@ def table_merge_branch_command(
     """
     table = write.to_write(uri, is_main_meant=into is not None)
     facts = decide.facts(lambda rules: {uri: table.branches.conflicts(name, into, resolve=rules)})
-    with write.runner() as runner:
-        after = table.branches.merge(name, into, runner=runner, **facts, **write.facts)
+    after = write.run(table.branches.merge, name, into, **facts)
     counts, target = counts_of(after, lw.Merged), after.branch or MAIN
     text = f"{target} has all of {name} already: {stands(after)}"
     if counts.is_new:
@@ -534,10 +526,7 @@ def table_conflicts_command(
     branches = given.opened(uri).branches
     facts = asked.facts(lambda rules: {uri: branches.conflicts(name, into, resolve=rules)})
     found = branches.conflicts(name, into, **facts)
-    with paged(given.output, is_text=asked.kind is None):
-        count = asked.show(found, given.output)
-    asked.note_stale([found], facts["resolve"])
-    asked.end([count])
+    asked.show_all({None: found}, given.output, facts["resolve"])
 
 
 def table_publish_command(
@@ -574,10 +563,7 @@ def table_publish_command(
     name = table.branch if name is None else name
     if name is None:
         raise typer.BadParameter("say which branch: BRANCH, or URI@BRANCH")
-    with write.runner() as runner:
-        after = table.branches.publish(
-            name, onto, adopt=not by_reference, runner=runner, **write.facts
-        )
+    after = write.run(table.branches.publish, name, onto, adopt=not by_reference)
     counts, target = counts_of(after, lw.Published), after.branch or MAIN
     text = f"{target} has all of {name} already: {stands(after)}"
     if counts.is_new:

@@ -24,11 +24,11 @@ import typer
 
 from lancewood.cli import options
 from lancewood.cli.failing import ExitCode
-from lancewood.cli.output import for_drawing, moment, outcome, padded, picked
+from lancewood.cli.output import moment, outcome, padded, picked
+from lancewood.cli.progress import bars
 from lancewood.cli.repository import InRepository, repository, short, warnings_shown
 from lancewood.errors import InvalidInputError, LancewoodError, RunFailedError
 from lancewood.pipeline.definition.load import load
-from lancewood.pipeline.definition.model import Pipeline
 from lancewood.pipeline.report.facts import Ending, Listener, RunFacts, Silence
 from lancewood.pipeline.report.lines import check_lines, failing, lines, target_lines
 from lancewood.pipeline.report.markup import counted, duration, shown, size
@@ -122,9 +122,14 @@ def run_command(
     failed.
     """
     parameters = options.pairs(param, "--param")
-    _check_report(report)
+    if report is not None and (report.is_dir() or not report.absolute().parent.is_dir()):
+        why = f"there is no directory {report.parent}"
+        why = "it is a directory" if report.is_dir() else why
+        raise InvalidInputError(f"--report {str(report)!r} cannot be written: {why}")
     pipeline = load(file, parameters)
-    name = _run_id(pipeline, run_id)
+    name = None if run_id is None else checked_run_id(run_id)
+    if name is None and pipeline.stream is None:  # the runs of a stream name themselves
+        name = new_run_id(datetime.now(UTC))  # here, so that an interruption can show it
     refresh = full_refresh or full_refresh_table or False
     with (
         warnings_shown(),
@@ -159,22 +164,6 @@ def run_command(
     given.output.document(facts.to_json(), "\n".join(lines(facts)))
     if facts.ending in _NOT_PUBLISHED:
         raise typer.Exit(ExitCode.NOT_PUBLISHED)
-
-
-def _run_id(pipeline: Pipeline, given: str | None) -> str | None:
-    """Chosen here so that an interruption can show it; the runs of a stream name themselves."""
-    if given is not None:
-        return checked_run_id(given)
-    return None if pipeline.stream is not None else new_run_id(datetime.now(UTC))
-
-
-def _check_report(location: Path | None) -> None:
-    """Raise InvalidInputError before the run rather than after it."""
-    if location is not None and (location.is_dir() or not location.absolute().parent.is_dir()):
-        why = (
-            "it is a directory" if location.is_dir() else f"there is no directory {location.parent}"
-        )
-        raise InvalidInputError(f"--report {str(location)!r} cannot be written: {why}")
 
 
 def _write_report(location: Path | None, facts: RunFacts) -> None:
@@ -227,17 +216,8 @@ def run_progress(*, wanted: bool) -> Iterator[Listener]:
     if not sys.stderr.isatty():
         yield StageLines()
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.fields[tasks]}", markup=False),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(file=for_drawing(sys.stderr)), transient=True) as bars:
-        yield StageBars(bars)
+    with bars("{task.fields[tasks]}") as drawn:
+        yield StageBars(drawn)
 
 
 class StageLines(Silence):

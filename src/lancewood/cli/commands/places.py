@@ -173,15 +173,8 @@ def move_command(
         raise typer.BadParameter("say what: --fragments, --where or --older-than, or --all")
     age = options.span(older_than, "--older-than")
     table = write.table(uri)
-    with write.runner() as runner:
-        after = table.move_fragments(
-            chosen,
-            base=None if to is None else _meant_base(table, to),
-            where=where,
-            older_than=age,
-            runner=runner,
-            **write.facts,
-        )
+    base = None if to is None else _meant_base(table, to)
+    after = write.run(table.move_fragments, chosen, base=base, where=where, older_than=age)
     counts = counts_of(after, lw.MoveCounts)
     text = f"nothing to move; {stays(after)}"
     if counts.fragments:
@@ -251,16 +244,15 @@ def clone_command(
     """
     theirs = options.pairs(target_storage_option, "--target-storage-option") or None
     table = replace(write, unsafe=False).to_read(uri, revision)  # --unsafe is about the target
-    with write.runner() as runner, warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # what is unpinned is said below
-        made = table.clone(
+        made = write.run(
+            table.clone,
             target,
             deep=deep,
             storage_options=theirs,
             manifest_store=target_manifest_store,
             unsafe=write.unsafe,
-            runner=runner,
-            **write.facts,
         )
     copied = counts_of(made, lw.DeepClone) if deep else lw.DeepClone()
     left = lw.ShallowClone() if deep else counts_of(made, lw.ShallowClone)
@@ -294,8 +286,7 @@ def detach_command(uri: options.Uri, *, write: PlannedWriting) -> None:
     blobs, and looks at no pins.
     """
     table = write.table(uri)
-    with write.runner() as runner:
-        after = table.detach(runner=runner, **write.facts)
+    after = write.run(table.detach)
     counts = counts_of(after, lw.DetachCounts)
     text = f"nothing lies elsewhere; {stays(after)}"
     if counts.files or after.version != table.version:

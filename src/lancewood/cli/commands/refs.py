@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.options import LIST, NEW, check_fits, chosen_verb
+from lancewood.cli.options import LIST, NEW, chosen_verb
 from lancewood.cli.output import Output, aligned
 from lancewood.cli.repository import InRepository, one_line, paragraphs, short, subject
 
@@ -52,9 +51,9 @@ def branch_command(
     JSON lines with keys: name, hash, current. A change has action, branch and hash.
     """
     given = names or []
-    verb = chosen_verb({_DELETE: delete or force_delete}, given)
-    check_fits(
-        verb,
+    verb = chosen_verb(
+        {_DELETE: delete or force_delete},
+        given,
         {
             "--list": (pattern is not None, [LIST]),
             "--verbose": (verbose, [LIST]),
@@ -65,23 +64,35 @@ def branch_command(
     output = here.output
     with here.repository() as repo:
         if show_current:
-            _show_current(repo, output)
+            head = repo.head
+            document = {"name": head.branch, "hash": head.hash, "current": True}
+            if here.json or head.branch is not None:
+                output.document(document, head.branch or "")
         elif verb == LIST:
             _list_branches(repo, output, pattern, verbose=verbose)
         elif verb == NEW:
-            _check_words(given)
-            made = repo.branches.create(*given)
-            summary = f"made branch {given[0]} at {short(made)}"
-            output.document({"action": "created", "branch": given[0], "hash": made}, summary)
+            made = repo.branches.create(*_name_and_revision(given))
+            _tell(
+                output,
+                "created",
+                "branch",
+                given[0],
+                made,
+                f"made branch {given[0]} at {short(made)}",
+            )
         else:
-            _delete_branches(repo, output, given, force=force or force_delete)
-
-
-def _show_current(repo: lw.Repository, output: Output) -> None:
-    head = repo.head
-    document = {"name": head.branch, "hash": head.hash, "current": True}
-    if output.as_json or head.branch is not None:
-        output.document(document, head.branch or "")
+            known = repo.branches.list()
+            for name in given:
+                repo.branches.delete(name, force=force or force_delete)
+                was = known.get(name)
+                _tell(
+                    output,
+                    "deleted",
+                    "branch",
+                    name,
+                    was,
+                    f"Deleted branch {name} (was {short(was)}).",
+                )
 
 
 def _list_branches(
@@ -93,31 +104,19 @@ def _list_branches(
     if output.as_json:
         output.rows(_BRANCH_KEYS, ((name, found[name], name == head.branch) for name in chosen))
         return
-    lines: list[list[str]] = []
+    shown: list[tuple[str, Any]] = [
+        (f"{'*' if name == head.branch else ' '} {name}", found[name]) for name in chosen
+    ]
     if head.branch is None and pattern is None:
-        lines.append([f"* (HEAD detached at {short(head.hash)})", *_newest(repo, head.hash)])
-    for name in chosen:
-        mark = "*" if name == head.branch else " "
-        lines.append([f"{mark} {name}", *(_newest(repo, found[name]) if verbose else ())])
+        shown.insert(0, (f"* (HEAD detached at {short(head.hash)})", head.hash))
     if not verbose:
-        lines = [line[:1] for line in lines]
-    width = len(lines[0]) if lines else 0
-    for line in aligned(lines, [False] * width, [0] * width) if lines else ():
+        print("".join(f"{name}\n" for name, _ in shown), end="")
+        return
+    lines = [
+        (name, short(commit), subject(repo.at(commit).commit.message)) for name, commit in shown
+    ]
+    for line in aligned(lines, [False] * 3, [0] * 3) if lines else ():
         print(line)
-
-
-def _newest(repo: lw.Repository, commit: Any) -> Iterator[str]:
-    yield short(commit)
-    yield subject(repo.at(commit).commit.message)
-
-
-def _delete_branches(repo: lw.Repository, output: Output, names: list[str], *, force: bool) -> None:
-    known = repo.branches.list()
-    for each in names:
-        was = known.get(each)
-        repo.branches.delete(each, force=force)
-        summary = f"Deleted branch {each} (was {short(was)})."
-        output.document({"action": "deleted", "branch": each, "hash": was}, summary)
 
 
 def switch_command(
@@ -196,9 +195,9 @@ def tag_command(
     JSON lines with keys: name, hash. A change has action, tag and hash.
     """
     given = names or []
-    verb = chosen_verb({_DELETE: delete}, given)
-    check_fits(
-        verb,
+    verb = chosen_verb(
+        {_DELETE: delete},
+        given,
         {"--list": (pattern is not None, [LIST]), "--message": (message is not None, [NEW])},
     )
     output = here.output
@@ -211,19 +210,23 @@ def tag_command(
             else:
                 print("".join(f"{name}\n" for name in chosen), end="")
         elif verb == NEW:
-            _check_words(given)
-            made = repo.tags.create(*given, message=paragraphs(message))
-            summary = f"tag {given[0]} is {short(made)}"
-            output.document({"action": "created", "tag": given[0], "hash": made}, summary)
+            made = repo.tags.create(*_name_and_revision(given), message=paragraphs(message))
+            _tell(output, "created", "tag", given[0], made, f"tag {given[0]} is {short(made)}")
         else:
             known = repo.tags.list()
-            for each in given:
-                was = known.get(each)
-                repo.tags.delete(each)
-                summary = f"Deleted tag '{each}' (was {short(was)})"
-                output.document({"action": "deleted", "tag": each, "hash": was}, summary)
+            for name in given:
+                repo.tags.delete(name)
+                was = known.get(name)
+                text = f"Deleted tag '{name}' (was {short(was)})"
+                _tell(output, "deleted", "tag", name, was, text)
 
 
-def _check_words(given: list[str]) -> None:
+def _name_and_revision(given: list[str]) -> list[str]:
     if len(given) > 2:
         raise typer.BadParameter(f"give a NAME and a REVISION, not {len(given)} words")
+    return given
+
+
+def _tell(output: Output, action: str, kind: str, name: str, commit: str | None, text: str) -> None:
+    """Print what became of a branch or tag."""
+    output.document({"action": action, kind: name, "hash": commit}, text)

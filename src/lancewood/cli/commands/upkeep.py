@@ -54,11 +54,8 @@ def compact_command(
     JSON keys: uri, version, branch, dry_run, fragments_removed, fragments_added, files_removed,
     files_added, uncovered_indices, uncovered_rows, blocking_indices.
     """
-    table = write.table(uri)
-    with write.runner() as runner:
-        table = table.compact(
-            target_rows=target_rows, max_deleted=max_deleted, runner=runner, **write.facts
-        )
+    compact = write.table(uri).compact
+    table = write.run(compact, target_rows=target_rows, max_deleted=max_deleted)
     counts = counts_of(table, lw.CompactionCounts)
     text = f"nothing would be gained; {stays(table)}"
     if counts.fragments_removed:
@@ -295,20 +292,17 @@ def index_create_command(
     JSON keys: uri, version, branch, dry_run, names, segments_added, segments_removed, fragments,
     rows, bytes.
     """
-    table = write.table(uri)
-    with write.runner() as runner:
-        after = table.indices.create(
-            column,
-            kind,
-            name=name,
-            replace=replace,
-            metric=metric,
-            partitions=partitions,
-            sub_vectors=sub_vectors,
-            options={key: _value(text) for key, text in options.pairs(more, "--option").items()},
-            runner=runner,
-            **write.facts,
-        )
+    after = write.run(
+        write.table(uri).indices.create,
+        column,
+        kind,
+        name=name,
+        replace=replace,
+        metric=metric,
+        partitions=partitions,
+        sub_vectors=sub_vectors,
+        options={key: _value(text) for key, text in options.pairs(more, "--option").items()},
+    )
     _tell(write, after, ("build", "built"))
 
 
@@ -357,9 +351,7 @@ def index_extend_command(
     JSON keys: uri, version, branch, dry_run, names, segments_added, segments_removed, fragments,
     rows, bytes.
     """
-    table = write.table(uri)
-    with write.runner() as runner:
-        after = table.indices.extend(name, runner=runner, **write.facts)
+    after = write.run(write.table(uri).indices.extend, name)
     _tell(write, after, ("extend", "extended"))
 
 
@@ -373,9 +365,7 @@ def index_optimize_command(
     JSON keys: uri, version, branch, dry_run, names, segments_added, segments_removed, fragments,
     rows, bytes.
     """
-    table = write.table(uri)
-    with write.runner() as runner:
-        after = table.indices.optimize(name, runner=runner, **write.facts)
+    after = write.run(write.table(uri).indices.optimize, name)
     _tell(write, after, ("optimize", "optimized"))
 
 
