@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import Annotated, Any, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -313,7 +314,7 @@ class ShownConflicts(Shown):
                 return 0
             if self._title is not None:
                 self._output.title(self._title)
-            self._output.rows(_HEAD, _after(head, lines), cut=True)
+            self._output.rows(_HEAD, chain([head], lines), cut=True)
             self._say_more()
         return self._seen
 
@@ -402,11 +403,6 @@ def _cells(side: Mapping[str, Any] | None, names: Sequence[str], short: bool) ->
         return _DELETED
     shown = ", ".join(f"{each}={cell(side[each], short=short)}" for each in names)
     return Shortened(shown or "unchanged")
-
-
-def _after(head: tuple[Any, ...], rest: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    yield head
-    yield from rest
 
 
 _TEXT = pa.string()

@@ -127,7 +127,10 @@ def _check_surroundings(args: Sequence[str]) -> None:
 def _report(error: BaseException, args: Sequence[str]) -> int:
     """Tell what went wrong on stderr; the exit code."""
     if isinstance(error, BrokenPipeError):
-        _leave_pipe()
+        with suppress(OSError, ValueError):  # stdout leads nowhere, so its last flush cannot fail
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
         return ExitCode.BROKEN_PIPE
     usage = getattr(error, "format_message", None)
     if type(error).__name__ == "NoArgsIsHelpError" and usage is not None:
@@ -144,12 +147,14 @@ def _report(error: BaseException, args: Sequence[str]) -> int:
     if os.environ.get(DEBUG) and usage is None:
         text = "".join(traceback.format_exception(error))
         print(hide_secrets(text, args), file=sys.stderr)
-    if _wants_json(args):
+    if "--json" in (args[: args.index("--")] if "--" in args else args):
         document = {"type": kind, "message": message, "exit_code": int(code)}
         print(json_line({"error": document}, sys.stderr), file=sys.stderr)
     else:
         print(f"lw: {message}", file=sys.stderr)
-        _point_at_help(error)
+        ctx = getattr(error, "ctx", None)
+        if ctx is not None:
+            print(f"try: {ctx.command_path} --help", file=sys.stderr)
     return code
 
 
@@ -185,25 +190,6 @@ def _message(error: BaseException) -> str:
         f"internal error: {type(error).__name__}: {error}. This is a bug of lw; "
         f"run it again with {DEBUG}=1 to see where"
     )
-
-
-def _point_at_help(error: BaseException) -> None:
-    ctx = getattr(error, "ctx", None)
-    if ctx is not None:
-        print(f"try: {ctx.command_path} --help", file=sys.stderr)
-
-
-def _wants_json(args: Sequence[str]) -> bool:
-    options = args[: args.index("--")] if "--" in args else args
-    return "--json" in options
-
-
-def _leave_pipe() -> None:
-    """Point stdout nowhere, so that its last flush does not fail too."""
-    with suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
 
 
 def _print_version(wanted: bool) -> None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -88,19 +88,8 @@ def warnings_shown() -> Iterator[None]:
     """Show warnings of repositories as notes during the block."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", NotLandedWarning)
-        warnings.showwarning = _show_warning
+        warnings.showwarning = lambda message, *_: note(f"lw: warning: {message}")
         yield
-
-
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    note(f"lw: warning: {message}")
 
 
 def repository_around(uri: str, storage_options: Mapping[str, str] | None) -> lw.Repository | None:
@@ -393,7 +382,8 @@ def stat_lines(
     locations = max((width(each.name) for each in changes), default=0)
     for each in changes:
         more = decided_words(merged[each.name]) if merged and each.name in merged else []
-        yield f" {padded(each.name, locations)} | {'; '.join([_counts(each), *_joined(more)])}"
+        said = "; ".join(filter(None, [_counts(each), ", ".join(more)]))
+        yield f" {padded(each.name, locations)} | {said}"
         if each.is_unrelated:
             continue
         if each.kind == "changed":
@@ -405,12 +395,12 @@ def stat_lines(
         indices = each.added_indices, each.removed_indices, each.changed_indices
         for sign, found in zip("+-~", indices, strict=True):
             yield from (f"   {sign} index {plain(name)} ({plain(kind)})" for name, kind in found)
-    if changes:
-        yield f" {counted(len(changes), 'table')} changed{_more_rows(changes)}"
-
-
-def _joined(words: Sequence[str]) -> list[str]:
-    return [", ".join(words)] if words else []
+    if not changes:
+        return
+    more_rows, total = "", sum(each.rows or 0 for each in changes)
+    if total and all(each.rows is not None and not each.is_unrelated for each in changes):
+        more_rows = f", {counted(abs(total), 'row')} {'more' if total > 0 else 'fewer'}"
+    yield f" {counted(len(changes), 'table')} changed{more_rows}"
 
 
 def _counts(change: TableChange) -> str:
@@ -449,16 +439,6 @@ def _number(rows: int | None) -> str:
 
 def _location(pin: Pin) -> str:
     return f"{pin.branch or MAIN} {pin.exact_version}"
-
-
-def _more_rows(changes: Sequence[TableChange]) -> str:
-    more = [each.rows for each in changes]
-    if any(each is None for each in more) or any(each.is_unrelated for each in changes):
-        return ""
-    total = sum(each or 0 for each in more)
-    if not total:
-        return ""
-    return f", {counted(abs(total), 'row')} {'more' if total > 0 else 'fewer'}"
 
 
 def committed_facts(done: Committed) -> dict[str, Any]:

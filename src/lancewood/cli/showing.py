@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow as pa
@@ -112,10 +112,8 @@ class ShownDiff(Shown):
     @cached_property
     def is_different(self) -> bool:
         """Whether a row or a column differs."""
-        return bool(self._seen or self._found.schema or self._any_row())
-
-    def _any_row(self) -> bool:
-        return next(self._found.to_batches(), None) is not None
+        seen = self._seen or self._found.schema
+        return bool(seen) or next(self._found.to_batches(), None) is not None
 
     def stat(self, about: Mapping[str, Any]) -> None:
         """How many rows, and how many cells of each column."""
@@ -161,25 +159,18 @@ class ShownDiff(Shown):
             self._output.title(self._said("; ".join(about)) if about else self._title)
         if head is None:
             return 0
-
-        def all_rows() -> Iterator[tuple[Any, ...]]:
-            yield head
-            yield from rows
-
-        return self._output.rows(columns, all_rows(), cut=True, styles=_STYLES)
+        return self._output.rows(columns, chain([head], rows), cut=True, styles=_STYLES)
 
     def cells(self) -> None:
         """Cell by cell."""
         found = self._found.cells()
         if self._output.as_json:
             self._lines_of(found)
-        elif (
-            not self._print(found.arrow_schema.names, self._plain(found.to_batches()))
-            and self._limit != 0
-        ):
+            return
+        shown = self._print(found.arrow_schema.names, self._plain(found.to_batches()))
+        if not shown and self._limit != 0:
             note(self._said("no cell differs"))
-        if not self._output.as_json:
-            self._say_more()
+        self._say_more()
 
     def file(self, kind: FileFormat, *, cells: bool, safe: bool) -> None:
         """Write rows or cells in a file's format to stdout."""

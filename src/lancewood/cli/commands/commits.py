@@ -69,20 +69,13 @@ def init_command(
 
     JSON keys: path, branch.
     """
-    made = Repository.init(_place(path), exclusive=exclusive, storage_options=here.storage)
+    above, place = started_at(), path if path is not None and is_uri(path) else Path(path or "")
+    if above is not None and isinstance(place, Path):  # -C may name a bucket
+        place = above if path is None else below(above, place.as_posix())
+    made = Repository.init(place, exclusive=exclusive, storage_options=here.storage)
     where = os.path.join(made.uri, "")
     document = {"path": made.uri, "branch": made.head.branch}
     here.output.document(document, f"Initialized empty Lancewood repository in {where}")
-
-
-def _place(path: str | None) -> RepositoryRoot:
-    """A uri as it is, or a path below what ``-C`` names, which may be in a bucket."""
-    if path is not None and is_uri(path):
-        return path
-    above = started_at()
-    if above is None:
-        return Path(path or "")
-    return above if path is None else below(above, Path(path).as_posix())
 
 
 def commit_command(
@@ -103,20 +96,17 @@ def commit_command(
     _check_message(record)
     with record.repository() as repo:
         done = repo.commit(adopt=adopt, **record.facts)
-        summary = committed_text(repo, done) if done.is_new else _nothing(repo, record.branch)
+        summary = "nothing to commit, tables clean"
+        if done.is_new:
+            summary = committed_text(repo, done)
+        elif record.branch is None and repo.status().untracked:  # the likely reason
+            summary = 'nothing to commit but untracked tables (use "lw add NAME")'
         record.output.document(committed_facts(done), summary)
 
 
 def _check_message(record: Recording) -> None:
     if not record.message:
         raise typer.BadParameter("-m TEXT is needed: lw opens no editor")
-
-
-def _nothing(repo: Repository, branch: str | None) -> str:
-    """Why there is no commit; the likely reason is tables that were never added."""
-    if branch is None and repo.status().untracked:
-        return 'nothing to commit but untracked tables (use "lw add NAME")'
-    return "nothing to commit, tables clean"
 
 
 def snapshot_command(
@@ -158,8 +148,12 @@ def _files(directory: Path, repository: RepositoryRoot) -> dict[str, bytes]:
         raise InvalidInputError(
             f"the repository itself is in {directory}; name the directory with the files only"
         )
+
+    def refuse(error: OSError) -> None:
+        raise error
+
     found = {}
-    for above, directories, names in os.walk(directory, onerror=_refuse):
+    for above, directories, names in os.walk(directory, onerror=refuse):
         directories.sort()
         links = [each for each in directories if os.path.islink(os.path.join(above, each))]
         for name in sorted([*names, *links]):
@@ -172,10 +166,6 @@ def _files(directory: Path, repository: RepositoryRoot) -> dict[str, bytes]:
                 )
             found[path.relative_to(directory).as_posix()] = path.read_bytes()
     return dict(sorted(found.items()))
-
-
-def _refuse(error: OSError) -> None:
-    raise error
 
 
 _TABLE_KEYS = ("table", "rows", "fragments", "branch", "version", "uri")
@@ -299,19 +289,16 @@ def prepare_command(
     """
     with here.repository() as repo:
         on = branch or repo.head.branch
-        found = _prepared(repo, on, names, adopt=adopt)
-        here.output.rows(_PREPARED_KEYS, found)
+        known = repo.at(HEADS + on) if on else repo.at()
 
+        def prepared() -> Iterator[tuple[Any, ...]]:
+            for name in known.tables if names is None else names:
+                table = repo.prepare(name, branch=on, adopt=adopt)
+                location = location_of(repo, known.pin(name))
+                uri = f"{location}@{table.branch}" if table.branch else location
+                yield name, table.branch or MAIN, table.version, uri
 
-def _prepared(
-    repo: lw.Repository, branch: str | None, names: Sequence[str] | None, *, adopt: bool
-) -> Iterator[tuple[Any, ...]]:
-    known = repo.at(HEADS + branch) if branch else repo.at()
-    for name in known.tables if names is None else names:
-        table = repo.prepare(name, branch=branch, adopt=adopt)
-        location = location_of(repo, known.pin(name))
-        uri = f"{location}@{table.branch}" if table.branch else location
-        yield name, table.branch or "main", table.version, uri
+        here.output.rows(_PREPARED_KEYS, prepared())
 
 
 class Setting(StrEnum):

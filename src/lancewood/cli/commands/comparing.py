@@ -4,11 +4,10 @@ differ between versions or commits, and who brought them.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow as pa
 import typer
@@ -20,12 +19,12 @@ from lancewood.cli.output import counted, paged, picked
 from lancewood.cli.repository import REVISIONS, InRepository, Revision, change_facts, stat_lines
 from lancewood.cli.showing import BlameOptions, DiffOptions, ShownDiff, print_rows, write_rows
 from lancewood.cli.tables import BranchOptions, Reading
-from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
+from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.files.sinks import STDOUT
 from lancewood.table import CHANGE, Changes, diff
 
 if TYPE_CHECKING:
-    from lancewood.repo import Repository, TableChange
+    from lancewood.repo import Repository
     from lancewood.table import Diff
 
 
@@ -61,8 +60,13 @@ def table_diff_command(
     table = given.to_compare(uri)
     try:
         one = given.compared(uri, table, a)
-    except (NotFoundError, InvalidInputError) as missing:
-        one, other = table, _another_table(given, a, b, missing)
+    except (NotFoundError, InvalidInputError):
+        another: lw.Table | None = None
+        with suppress(NotFoundError, InvalidInputError):
+            another = given.newest(a) if b is None else None
+        if another is None:  # a table was not meant either
+            raise
+        one, other = table, another
         about = {"uri": table.uri, "from": table.version, "to": a}
     else:
         other = table if b is None else given.compared(uri, table, b)
@@ -72,16 +76,6 @@ def table_diff_command(
     with paged(output, is_text=asked.format is None):
         shown = asked.show(found, output, about)
     asked.end(each.is_different for each in [shown])
-
-
-def _another_table(
-    given: BranchOptions, uri: str, later: str | None, missing: LancewoodError
-) -> lw.Table:
-    """The table that was named instead of a revision; raises what is missing if there is none."""
-    if later is None:
-        with contextlib.suppress(NotFoundError, InvalidInputError):
-            return given.newest(uri)
-    raise missing
 
 
 def changes_command(
@@ -227,13 +221,27 @@ def diff_command(
     asked.check(as_json=here.json)
     sides = before, "HEAD" if is_range else after
     with here.repository() as repo, _tables_told(repo, sides):
-        if rows:
-            found = _rows(repo, sides, table, asked)
-            asked.end(each.is_different for each in _show_rows(found, here, table, asked))
-        else:
+        if not rows:
             changes = repo.diff(*sides, table=table)
-            _show_tables(changes, here)
+            if here.json:
+                here.output.rows(_KEYS, (tuple(change_facts(each).values()) for each in changes))
+            for line in () if here.json else stat_lines(changes):
+                print(line)
+            if not changes:
+                here.note(_NOTHING)
             asked.end(each.kind != "moved" for each in changes)
+            return
+        diffs: Any = repo.diff(*sides, table=table, rows=True, **asked.arguments)
+        found: dict[str, Diff] = diffs if table is None else {table: diffs}
+        output, shown = here.output, list[ShownDiff]()
+        with paged(output, is_text=asked.format is None):
+            for name, each in found.items():
+                about = {"table": name, "change": each.kind}
+                title = name if table is None or here.json else None
+                shown.append(asked.show(each, output, about, title))
+        if not found:
+            here.note(_NOTHING)
+        asked.end(each.is_different for each in shown)
 
 
 @contextmanager
@@ -246,38 +254,6 @@ def _tables_told(repo: Repository, sides: Iterable[str | None]) -> Iterator[None
         if named is not None:
             missing.add_note(f"lw diff --table {named} compares the table")
         raise
-
-
-def _rows(
-    repo: Repository, sides: tuple[str, str | None], table: str | None, asked: DiffOptions
-) -> dict[str, Diff]:
-    if table is not None:
-        return {table: repo.diff(*sides, table=table, rows=True, **asked.arguments)}
-    found: dict[str, Diff] = repo.diff(*sides, rows=True, **asked.arguments)
-    return found
-
-
-def _show_tables(changes: Sequence[TableChange], here: InRepository) -> None:
-    if here.json:
-        here.output.rows(_KEYS, (tuple(change_facts(each).values()) for each in changes))
-    for line in () if here.json else stat_lines(changes):
-        print(line)
-    if not changes:
-        here.note(_NOTHING)
-
-
-def _show_rows(
-    found: Mapping[str, Diff], here: InRepository, table: str | None, asked: DiffOptions
-) -> list[ShownDiff]:
-    output, shown = here.output, []
-    with paged(output, is_text=asked.format is None):
-        for name, each in found.items():
-            about = {"table": name, "change": each.kind}
-            title = name if table is None or here.json else None
-            shown.append(asked.show(each, output, about, title))
-    if not found:
-        here.note(_NOTHING)
-    return shown
 
 
 def blame_command(

@@ -320,15 +320,15 @@ def conflicts_command(
         found = find(**facts)
         if asked.kind is not None:
             found = _one_table(found, table)
-        kept = _kept(repo, name, into, table) if verb == "merge" else ()
-        asked.show_all(found, here.output, facts["resolve"], kept)
-
-
-def _kept(repo: lw.Repository, name: str, into: str | None, table: str | None) -> Iterator[str]:
-    """The conflicts that decisions were kept for."""
-    for other, decisions in repo.decisions(name, branch=into).items():
-        if table in (None, other):
-            yield from (row.conflict for each in decisions for row in each.rows)
+        kept = repo.decisions(name, branch=into) if verb == "merge" else {}
+        of_rows = [
+            row.conflict
+            for other, decisions in kept.items()
+            if table in (None, other)
+            for each in decisions
+            for row in each.rows
+        ]
+        asked.show_all(found, here.output, facts["resolve"], of_rows)
 
 
 def _one_table(found: dict[str, Conflicts], table: str | None) -> dict[str, Conflicts]:

@@ -187,9 +187,12 @@ def _info(table: lw.Table) -> dict[str, Any]:
 
 
 def _info_facts(known: dict[str, Any], table: lw.Table) -> list[tuple[str, Any]]:
+    newest, number = known["newest_version"], version_words(table.version)
+    number = number.removeprefix("version ")
+    newer = "" if newest in (None, table.version) else f" (the newest is {newest})"
     facts: list[tuple[str, Any]] = [
         ("uri", known["uri"]),
-        ("version", f"{_version_number(known['version'])}{_newer(known)}"),
+        ("version", f"{number}{newer}"),
         ("branch", known["branch"] or "main"),
         ("rows", count(known["rows"])),
         ("deleted rows", count(known["deleted_rows"])),
@@ -214,15 +217,6 @@ def _info_facts(known: dict[str, Any], table: lw.Table) -> list[tuple[str, Any]]
     facts += [("metadata", f"{key}={value}") for key, value in known["metadata"].items()]
     facts += [("base path", f"{each['id']} {each['path']}") for each in known["base_paths"]]
     return facts
-
-
-def _newer(known: dict[str, Any]) -> str:
-    newest = known["newest_version"]
-    return "" if newest in (None, known["version"]) else f" (the newest is {newest})"
-
-
-def _version_number(version: int) -> str:
-    return version_words(version).removeprefix("version ")
 
 
 def _flags(word: int) -> str:
