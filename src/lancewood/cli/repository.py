@@ -27,7 +27,7 @@ import typer
 import lancewood as lw
 from lancewood.cli.groups import COMMAND, STARTED_AT
 from lancewood.cli.options import StoreOptions
-from lancewood.cli.output import cell, counted, note, padded, width
+from lancewood.cli.output import cell, counted, note, padded, picked, width
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
 from lancewood.repo import (
     MAIN,
@@ -178,6 +178,7 @@ def _around_here(storage_options: Mapping[str, str] | None) -> lw.Repository | N
 REVISIONS = "a branch, a tag, a hash, HEAD~2"
 _DIGITS = 12
 _ARROW = "->"
+_COUNTED = ("inserted", "updated", "deleted")
 _LAST_SECOND = int(datetime(9998, 12, 31, tzinfo=UTC).timestamp())
 """Up to here the year has four digits in every zone."""
 
@@ -354,18 +355,15 @@ def change_facts(change: TableChange) -> dict[str, Any]:
     return {
         "table": change.name,
         "change": change.kind,
-        "rows": None if after is None else after.rows,
-        "rows_before": None if before is None else before.rows,
-        "fragments": None if after is None else after.fragments,
-        "fragments_before": None if before is None else before.fragments,
-        "inserted": None if counts is None else counts.inserted,
-        "updated": None if counts is None else counts.updated,
-        "deleted": None if counts is None else counts.deleted,
+        "rows": getattr(after, "rows", None),
+        "rows_before": getattr(before, "rows", None),
+        "fragments": getattr(after, "fragments", None),
+        "fragments_before": getattr(before, "fragments", None),
+        **{word: getattr(counts, word, None) for word in _COUNTED},
         "exact": change.is_exact,
         "same_rows": change.is_same_rows,
         "unrelated": change.is_unrelated,
-        "added_columns": list(change.added_columns),
-        "removed_columns": list(change.removed_columns),
+        **picked(change, "added_columns", "removed_columns"),
         "renamed_columns": dict(change.renamed_columns),
         "added_indices": dict(change.added_indices),
         "removed_indices": dict(change.removed_indices),
@@ -426,7 +424,7 @@ def _moved(change: TableChange) -> str:
         return " (rewritten, same rows)"
     if counts is None:
         return ""
-    done = {"inserted": counts.inserted, "updated": counts.updated, "deleted": counts.deleted}
+    done = picked(counts, *_COUNTED)
     parts = [f"{number:,} {word}" for word, number in done.items() if number]
     if not change.is_exact:
         parts = [f"at most {each}" if each.endswith("updated") else each for each in parts]
@@ -449,10 +447,7 @@ def committed_facts(done: Committed) -> dict[str, Any]:
         "new": done.is_new,
         "tables": list(done.tables),
         "diverged": [{"table": e.table, "why": e.conflict.message} for e in done.diverged],
-        "taken_in": [
-            {"table": e.table, "versions": list(e.versions), "message": e.message}
-            for e in done.taken_in
-        ],
+        "taken_in": [picked(each, "table", "versions", "message") for each in done.taken_in],
     }
 
 

@@ -281,7 +281,7 @@ class BlameOptions(ShownRows):
         if not _shown(found.arrow_schema):
             found = ask(**asked, show=_plain_columns(schema))
         if self.format is not None:
-            rows = self._cut(found.to_batches())
+            rows = Limited(found.to_batches(), self.limit)
             write_rows(STDOUT, self.format, found.arrow_schema, rows, safe=self.safe)
         elif output.as_json:
             names = found.arrow_schema.names
@@ -308,18 +308,9 @@ class BlameOptions(ShownRows):
         return done
 
     def _rows(self, found: Blame) -> Iterator[dict[str, Any]]:
-        for batch in self._cut(found.to_batches()):
+        # Not more lines than asked for: a row may have many cells.
+        for batch in Limited(found.to_batches(), self.limit):
             yield from plain_batch(batch).to_pylist()
-
-    def _cut(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Not more lines than asked for: a row may have many cells."""
-        left = self.limit
-        for batch in batches:
-            if left is None:
-                yield batch
-            elif left > 0:
-                yield batch.slice(0, left)
-                left -= batch.num_rows
 
 
 def _shown(schema: pa.Schema) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from lancewood.cli.output import Output, paged
+from lancewood.cli.output import Output, paged, picked
 from lancewood.cli.repository import (
     REVISIONS,
     Decorations,
@@ -80,10 +80,7 @@ def status_command(*, here: InRepository) -> None:
         "branch": found.branch,
         "hash": found.hash,
         "clean": found.is_clean,
-        "tables": [
-            {"name": e.name, "state": e.state.value, "version": e.version, "why": e.why}
-            for e in found.tables
-        ],
+        "tables": [picked(each, "name", "state", "version", "why") for each in found.tables],
         "untracked": list(found.untracked),
         "elsewhere": [
             {"name": name, "branches": list(each)} for name, each in found.elsewhere.items()
