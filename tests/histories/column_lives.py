@@ -29,6 +29,9 @@ class Node:
     casts: int = 0
     life: int = 0
     """Another one each time that it is brought back after it was dropped."""
+    is_picked: bool = field(default=False, compare=False)
+    """Whether it came by a pick or a revert: nothing tells then which column of another branch it
+    is, but its name."""
 
 
 Cells: TypeAlias = Mapping[Number, Any]
@@ -253,17 +256,17 @@ def _cell(number: Number, three: tuple[Cells | None, ...], key: int, found: Brou
 
 
 def are_twins(base: State, ours: State, theirs: State) -> bool:
-    """Whether both sides have a column that the base has not, under different names, or one that
-    came back on one of them.
-
-    It was picked, or dropped, and renamed since: whether it is one column or two, no cell is lost.
-    """
-    both = ours.nodes.keys() & theirs.nodes.keys()
-    return any(
-        ours.nodes[each].life != theirs.nodes[each].life
-        or (each not in base.nodes and ours.nodes[each].name != theirs.nodes[each].name)
-        for each in both
-    )
+    """Whether a column may be one or two: it came back on one side; or it was picked, and renamed
+    since, or both sides have it, the base has not, and their names differ. No cell is lost then."""
+    for number in ours.nodes.keys() & theirs.nodes.keys():
+        mine, other, old = ours.nodes[number], theirs.nodes[number], base.nodes.get(number)
+        if mine.life != other.life:
+            return True
+        nodes = [each for each in (mine, other, old) if each is not None]
+        may_be_two = old is None or any(each.is_picked for each in nodes)
+        if may_be_two and len({each.name for each in nodes}) > 1:
+            return True
+    return False
 
 
 def losses(ours: State, theirs: State, found: State) -> Iterator[str]:

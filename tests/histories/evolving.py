@@ -690,13 +690,16 @@ class EvolvingRepository(EvolvingBranches):
         )
 
     def _with_new_lives(self, branch: str, after: State) -> State:
-        """The state with a new life for each column that was dropped on the branch and is back."""
+        """The state with a new life for each column that was dropped on the branch and is back, and
+        what else is new marked as picked."""
         before = {
             number for _, commit in self.lives[branch] for number in self.states[commit].nodes
         }
         for number in before & {*after.nodes} - {*self.state(branch).nodes}:
             node = replace(after.nodes[number], life=next(self._numbers))
             after = after.with_node(number, node)
+        for number in {*after.nodes} - {*self.state(branch).nodes}:
+            after = after.with_node(number, replace(after.nodes[number], is_picked=True))
         return after
 
     def ours(self, branch: str) -> lw.Table:
