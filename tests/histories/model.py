@@ -189,7 +189,9 @@ class Difference:
     surely_updated: frozenset[int]
     """Rows that have other values, in columns that both versions have."""
     maybe_updated: frozenset[int]
-    """Rows that someone has written with values of their own, other ones or the same."""
+    """Rows that someone has written with values of their own, other ones or the same; all rows,
+    where a column of one name was replaced by another: what is called the same counts as the same
+    if nothing else is known of it."""
 
     @classmethod
     def between(cls, since: State, until: State) -> Difference:
@@ -198,12 +200,17 @@ class Difference:
         common = {each.number: each for each in until.columns}
         pairs = [(each, common[each.number]) for each in since.columns if each.number in common]
         both = old.keys() & new.keys()
+        names = {each.name: each.number for each in since.columns}
+        is_replaced = any(
+            names.get(each.name, each.number) not in (each.number, *each.earlier)
+            for each in until.columns
+        )
         return cls(
             inserted=frozenset(new.keys() - old.keys()),
             deleted=frozenset(old.keys() - new.keys()),
             surely_updated=frozenset(each for each in both if _differ(old[each], new[each], pairs)),
             maybe_updated=frozenset(
-                each for each in both if old[each].touched != new[each].touched
+                each for each in both if is_replaced or old[each].touched != new[each].touched
             ),
         )
 
